@@ -1,0 +1,134 @@
+//! The table of diagnostic codes: `TW` and four digits, the first two naming the area.
+//!
+//! To add a code, add a row to its area below, with the next free number; codes are never reused.
+//! Invariants (tested): rows are sorted by code and codes are distinct.
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeRow {
+    /// The code, `TW0102`.
+    pub code: &'static str,
+    /// A few words.
+    pub title: &'static str,
+    /// What it means and what to do, as `tilewright explain TW0102` would print it.
+    pub explanation: &'static str,
+}
+
+/// The row of `code`, for a code of this table.
+pub fn explain(code: &str) -> Option<&'static CodeRow> {
+    CODES.iter().find(|row| row.code == code)
+}
+
+macro_rules! codes {
+    ($($name:ident = $code:literal, $title:literal, $explanation:literal;)*) => {
+        $(
+            #[doc = concat!($code, ": ", $title, ". ", $explanation)]
+            pub const $name: &str = $code;
+        )*
+
+        /// Every code there is, sorted.
+        pub const CODES: &[CodeRow] =
+            &[$(CodeRow { code: $code, title: $title, explanation: $explanation }),*];
+    };
+}
+
+codes! {
+    // TW01xx: the model as written.
+    NOT_ONNX = "TW0101", "not an ONNX file",
+        "The file does not decode as an ONNX protobuf model. Check that it is the model itself.";
+    TRUNCATED_FILE = "TW0102", "truncated file",
+        "The file ends in the middle of a field or a tensor. Copy or download it again.";
+    UNSUPPORTED_OPERATOR = "TW0103", "unsupported operator",
+        "The model uses operators the compiler does not know. All of them are listed at once.";
+    UNSUPPORTED_TYPE = "TW0104", "unsupported type",
+        "A value has an element type or a kind of value the compiler does not handle there.";
+    INCONSISTENT_SHAPES = "TW0105", "inconsistent shapes",
+        "The shapes of a node's inputs do not fit together, or contradict a declared shape.";
+    EXTERNAL_DATA_ESCAPES = "TW0106", "external data escapes the folder",
+        "External data must lie in the model's folder; absolute paths and `..` are refused.";
+    EXTERNAL_DATA_MISSING = "TW0107", "external data missing",
+        "A file holding the model's weights is missing or too short. Keep it beside the model.";
+    UNKNOWN_OPSET = "TW0108", "unknown operator set",
+        "The model imports an operator set or a version of one that the compiler does not know.";
+    UNDEFINED_NAME = "TW0109", "undefined name",
+        "A node or output names a value that no input, constant or earlier node defines.";
+    GRAPH_CYCLE = "TW0110", "cycle in the graph",
+        "Nodes depend on each other in a circle, so no order computes them.";
+    DUPLICATE_NAME = "TW0111", "duplicate name",
+        "Two definitions have the same name where names must be distinct.";
+    LIMIT_EXCEEDED = "TW0112", "limit exceeded",
+        "A count, size or nesting depth in the file is beyond what the compiler accepts.";
+    BAD_ATTRIBUTE = "TW0113", "bad attribute",
+        "An operator's attribute is missing, of the wrong kind, or has a value it cannot take.";
+
+    // TW02xx: the inputs of a run.
+    MISSING_INPUT = "TW0201", "missing input",
+        "The model has an input that was not given. Give it, or fill it with `--random`.";
+    UNKNOWN_INPUT = "TW0202", "unknown input name",
+        "An input was given under a name that the model does not have.";
+    WRONG_DTYPE = "TW0203", "wrong element type",
+        "An input's elements are of another type than the model declares.";
+    WRONG_SHAPE = "TW0204", "wrong shape",
+        "An input's shape does not fit the one the model declares.";
+    UNBOUND_DIMENSION = "TW0205", "unbound dimension",
+        "A named dimension has no value yet. Give it one with `--dim NAME=N`.";
+    BAD_NPY_FILE = "TW0206", "bad npy file",
+        "The file is not a well-formed `.npy` or `.npz` file of a supported type.";
+
+    // TW03xx: files read and written.
+    CANNOT_WRITE_FILE = "TW0301", "cannot write file",
+        "The system refused to write the file; its reason is shown.";
+    CANNOT_READ_FILE = "TW0302", "cannot read file",
+        "The system refused to read the file; its reason is shown.";
+
+    // TW04xx: targets.
+    UNKNOWN_TARGET = "TW0401", "unknown target",
+        "No target has this name. The known names are listed.";
+    TARGET_NOT_ON_THIS_MACHINE = "TW0402", "target not supported by this machine",
+        "The machine lacks instructions that the target needs. Choose a lower target.";
+    NO_JIT_ON_THIS_PLATFORM = "TW0403", "no JIT on this platform",
+        "Models cannot be run in process here. Use `compile --emit c` instead.";
+
+    // TW05xx: faults while running.
+    INDEX_OUT_OF_RANGE = "TW0501", "index out of range",
+        "A gather, scatter or slice was given an index outside of its axis.";
+    DIVISION_BY_ZERO = "TW0502", "division by zero",
+        "An integer was divided by zero.";
+
+    // TW06xx: checks.
+    VERIFY_MISMATCH = "TW0601", "result differs from the reference",
+        "A kernel's output differs from the evaluator's by more than the tolerance.";
+
+    // TW07xx: text forms.
+    TEXT_SYNTAX = "TW0701", "malformed text",
+        "The text form of an IR or an expression does not parse.";
+
+    // TW09xx: the compiler itself.
+    INTERNAL_ERROR = "TW0901", "internal error",
+        "The compiler broke one of its own invariants. Please report it with the model.";
+    VERIFIER_FAILED = "TW0902", "verifier failure",
+        "A pass produced an ill-formed program. Please report it with the model.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_well_formed() {
+        for pair in CODES.windows(2) {
+            assert!(pair[0].code < pair[1].code, "{} before {}", pair[0].code, pair[1].code);
+        }
+        for row in CODES {
+            let digits = row.code.strip_prefix("TW").expect("codes start with TW");
+            assert!(digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()));
+            assert!(!row.title.ends_with('.') && row.explanation.ends_with('.'), "{}", row.code);
+        }
+    }
+
+    #[test]
+    fn explains() {
+        assert_eq!(explain(TRUNCATED_FILE).map(|row| row.title), Some("truncated file"));
+        assert_eq!(explain("TW9999"), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a user is told when something is wrong.
+//!
+//! A [`Diagnostic`] says what is wrong (a code and a message), where in what the user wrote, why,
+//! and what to do about it. Broken invariants are not diagnostics but assertions; the driver's edge
+//! turns those into one with [`codes::INTERNAL_ERROR`](crate::codes::INTERNAL_ERROR).
+
+use std::fmt;
+
+/// The result of anything that can be refused.
+pub type Result<T> = std::result::Result<T, Diagnostics>;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// The work goes on, but the result may not be what was meant.
+    Warning,
+    /// The work stops.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+/// One message to the user. Prints as
+///
+/// ```text
+/// error[TW0103]: operator `Foo` is not supported
+///   --> node "encoder/foo_1"
+///   = because: ...
+///   = remedy: ...
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// A code of [`codes::CODES`](crate::codes::CODES), such as `TW0103`.
+    pub code: &'static str,
+    /// What is wrong, one line, without a full stop.
+    pub message: String,
+    /// What the user wrote that is meant: a node's name, a file, an argument.
+    pub place: Option<String>,
+    /// Why it is wrong, one fact each.
+    pub reasons: Vec<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic of any severity.
+    pub fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Diagnostic { severity, code, message, place: None, reasons: Vec::new(), remedy: None }
+    }
+
+    /// An error with a code of [`codes`](crate::codes).
+    pub fn error(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, code, message)
+    }
+
+    /// A warning with a code of [`codes`](crate::codes).
+    pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, code, message)
+    }
+
+    /// A note with a code of [`codes`](crate::codes).
+    pub fn note(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, code, message)
+    }
+
+    /// Says where, in the user's words.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Adds a reason.
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reasons.push(reason.into());
+        self
+    }
+
+    /// Says what to do.
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+/// Continuation lines are indented under the first, so that one diagnostic stays one block.
+fn write_indented(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+    let mut lines = text.lines();
+    write!(f, "\n  {label}{}", lines.next().unwrap_or(""))?;
+    lines.try_for_each(|line| write!(f, "\n      {line}"))
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        if let Some(place) = &self.place {
+            write_indented(f, "--> ", place)?;
+        }
+        for reason in &self.reasons {
+            write_indented(f, "= because: ", reason)?;
+        }
+        if let Some(remedy) = &self.remedy {
+            write_indented(f, "= remedy: ", remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+/// Several diagnostics: a refusal tells everything it found at once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// None yet.
+    pub const fn new() -> Self {
+        Diagnostics(Vec::new())
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
+    }
+
+    /// Adds all of `other`.
+    pub fn append(&mut self, other: Diagnostics) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them, in the order found.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.0.iter()
+    }
+
+    /// Whether one of them stops the work.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// `Err(self)` where there is an error, else `Ok(value)`: the end of a collecting loop.
+    /// Warnings without an error are dropped; take them out first where they matter.
+    pub fn or_ok<T>(self, value: T) -> Result<T> {
+        if self.has_errors() { Err(self) } else { Ok(value) }
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Diagnostics(vec![diagnostic])
+    }
+}
+
+impl FromIterator<Diagnostic> for Diagnostics {
+    fn from_iter<S: IntoIterator<Item = Diagnostic>>(items: S) -> Self {
+        Diagnostics(items.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            diagnostic.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes;
+
+    #[test]
+    fn prints_every_part() {
+        let diagnostic =
+            Diagnostic::error(codes::UNSUPPORTED_OPERATOR, "operator `Foo` is not supported")
+                .at("node \"a/foo\"")
+                .because("it is not in the table\nof operators")
+                .remedy("export without it");
+        let expected = "error[TW0103]: operator `Foo` is not supported
+  --> node \"a/foo\"
+  = because: it is not in the table
+      of operators
+  = remedy: export without it";
+        assert_eq!(diagnostic.to_string(), expected);
+        let both = Diagnostics(vec![diagnostic.clone(), diagnostic]);
+        assert_eq!(both.to_string(), format!("{expected}\n{expected}"));
+    }
+
+    #[test]
+    fn only_errors_stop_the_work() {
+        let mut found = Diagnostics::new();
+        found.push(Diagnostic::warning(codes::UNKNOWN_OPSET, "opset 99"));
+        assert_eq!(found.clone().or_ok(1), Ok(1));
+        found.push(Diagnostic::error(codes::GRAPH_CYCLE, "a cycle"));
+        assert!(found.or_ok(1).is_err());
+    }
+}

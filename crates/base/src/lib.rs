@@ -1,0 +1,22 @@
+//! What every level of the compiler shares and none owns.
+//!
+//! - [`id`]: 32-bit typed ids, the [`Arena`] they index and side tables;
+//! - [`diagnostic`] and [`codes`]: everything a user is told, each kind with a code;
+//! - [`location`]: where in the user's model a thing came from;
+//! - [`text`]: the lexer, parser helper and printer of every IR's text form;
+//! - [`pass`] and [`timing`]: the pass table and what the driver records about it.
+//!
+//! Invariants: deterministic (no clock, environment, hash order or I/O); no knowledge of tensors.
+
+pub mod codes;
+pub mod diagnostic;
+pub mod id;
+pub mod location;
+pub mod pass;
+pub mod text;
+pub mod timing;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Result, Severity};
+pub use id::{Arena, Id, SecondaryMap};
+pub use location::{Location, LocationId, Locations};
+pub use pass::{PassContext, PassHooks, PassRow, run_passes};

@@ -1,0 +1,1 @@
+//! Symbolic integers in canonical form: they serve shapes and loop indices alike.
