@@ -1,8 +1,11 @@
 //! `cargo xtask`: the project's own chores.
 //!
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
-//! where `unsafe` may stand).
+//! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
+//! be set against a ceiling taken in the same minute.
 
+#[cfg(target_arch = "x86_64")]
+mod peak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -10,13 +13,18 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  tidy            check layers, file headers, file sizes, dependency reasons, unsafe, unwrap";
+  tidy            check layers, file headers, file sizes, dependency reasons, unsafe, unwrap
+  peak [--json]   measure this machine's ceilings: arithmetic and memory (x86-64)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["tidy"] => tidy::main(),
+        #[cfg(target_arch = "x86_64")]
+        ["peak"] => peak::main(false),
+        #[cfg(target_arch = "x86_64")]
+        ["peak", "--json"] => peak::main(true),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
