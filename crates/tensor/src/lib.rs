@@ -1,0 +1,37 @@
+//! Values: element types, scalars, host tensors, and what can be computed on one element.
+//!
+//! This crate knows no IR. It holds
+//!
+//! - [`DType`], the element types, a row of one table each; [`minifloat`] for the short float formats;
+//! - [`Scalar`], one element as plain data, whose text form round-trips bit for bit;
+//! - [`Tensor`], a dense row-major host tensor over owned or shared (mapped) bytes;
+//! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
+//! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant comparison.
+//!
+//! Bytes are little-endian everywhere; the host must be too. Sub-byte elements are packed from the
+//! low bits of each byte upwards, as in ONNX.
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("tensor bytes are little-endian; a big-endian host is not supported");
+
+pub mod compare;
+pub mod dtype;
+pub mod function;
+pub mod mapped;
+pub mod minifloat;
+pub mod npy;
+pub mod npz;
+pub mod random;
+pub mod reduction;
+pub mod scalar;
+pub mod storage;
+pub mod tensor;
+
+pub use compare::{Comparison, compare};
+pub use dtype::{Class, DType};
+pub use function::{Monotone, ScalarFunction};
+pub use mapped::map_file;
+pub use reduction::Reduction;
+pub use scalar::Scalar;
+pub use storage::Element;
+pub use tensor::Tensor;
