@@ -1,0 +1,195 @@
+//! Questions about an expression, substitution and evaluation.
+
+use crate::divide::{floor_div_saturating, gcd, modulo_of_constants};
+use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
+
+impl Expr {
+    /// The value, where it is a constant.
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// The symbol, where the expression is nothing else.
+    pub fn as_symbol(&self) -> Option<SymbolId> {
+        match self.as_atom() {
+            Some(Atom::Symbol(symbol)) => Some(*symbol),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the constant 0.
+    pub fn is_zero(&self) -> bool {
+        self.as_constant() == Some(0)
+    }
+
+    /// Whether it is the constant 1.
+    pub fn is_one(&self) -> bool {
+        self.as_constant() == Some(1)
+    }
+
+    /// The constant that is added to the terms.
+    pub fn constant_part(&self) -> i64 {
+        self.constant
+    }
+
+    /// The terms, sorted: linear ones first, by symbol.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// All symbols that occur, also within atoms, sorted, each once.
+    pub fn symbols(&self) -> Vec<SymbolId> {
+        let mut found = Vec::new();
+        self.for_each_symbol(&mut |symbol| {
+            found.push(symbol);
+            false
+        });
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Whether the symbol occurs, also within atoms.
+    pub fn contains(&self, symbol: SymbolId) -> bool {
+        self.for_each_symbol(&mut |other| other == symbol)
+    }
+
+    /// Visits every occurrence of a symbol until `visit` says true; whether it did.
+    fn for_each_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
+        self.terms.iter().flat_map(Term::factors).any(|atom| atom.for_each_symbol(visit))
+    }
+
+    /// `c` where the expression is `c * symbol + rest` and the rest is free of the symbol, so 0
+    /// where it does not occur; `None` where it occurs in a product or within another atom.
+    pub fn linear_coefficient(&self, symbol: SymbolId) -> Option<i64> {
+        let mut coefficient = 0;
+        for term in &self.terms {
+            if term.as_symbol() == Some(symbol) {
+                coefficient = term.coefficient;
+            } else if term.factors().iter().any(|atom| atom.contains(symbol)) {
+                return None;
+            }
+        }
+        Some(coefficient)
+    }
+
+    /// The expression less its term `c * symbol`; other occurrences of the symbol stay.
+    pub fn without(&self, symbol: SymbolId) -> Expr {
+        let mut rest = self.clone();
+        rest.terms.retain(|term| term.as_symbol() != Some(symbol));
+        rest
+    }
+
+    /// Whether every value is provably a multiple of `divisor`; of 0 only 0 is.
+    pub fn divisible_by(&self, divisor: i64) -> bool {
+        match divisor {
+            0 => self.is_zero(),
+            _ => modulo_of_constants(self.known_divisor(), divisor) == 0,
+        }
+    }
+
+    /// The largest number known to divide every value; 0 for zero.
+    pub fn known_divisor(&self) -> i64 {
+        self.terms.iter().fold(gcd(self.constant, 0), |all, term| gcd(all, term.known_divisor()))
+    }
+
+    /// Puts expressions in the place of symbols, all at once, and canonicalises the result.
+    pub fn substitute(&self, replace: &mut dyn FnMut(SymbolId) -> Option<Expr>) -> Expr {
+        let mut result = Expr::constant(self.constant);
+        for term in &self.terms {
+            let mut product: Option<Expr> = None;
+            for atom in term.factors() {
+                let factor = match atom {
+                    Atom::Symbol(symbol) => match replace(*symbol) {
+                        Some(expr) => expr,
+                        None if matches!(term.factors, Factors::One(_)) => {
+                            result.add_term(term.coefficient, &term.factors);
+                            continue;
+                        }
+                        None => Expr::symbol(*symbol),
+                    },
+                    _ => atom.map_operands(&mut |operand| operand.substitute(replace)),
+                };
+                product = Some(match product {
+                    Some(product) => product * &factor,
+                    None => factor,
+                });
+            }
+            if let Some(product) = product {
+                result.add_scaled(&product, term.coefficient);
+            }
+        }
+        result
+    }
+
+    /// The value, given those of the symbols; `None` where one is missing, a divisor is zero or a
+    /// number leaves `i64` (sums are formed in 128 bits, so only whole sums and products count).
+    pub fn evaluate(&self, value: &dyn Fn(SymbolId) -> Option<i64>) -> Option<i64> {
+        let mut sum = i128::from(self.constant);
+        for term in &self.terms {
+            let mut product = i128::from(term.coefficient);
+            for atom in term.factors() {
+                product = product.checked_mul(i128::from(atom.evaluate(value)?))?;
+            }
+            sum = sum.checked_add(product)?;
+        }
+        i64::try_from(sum).ok()
+    }
+}
+
+impl Term {
+    fn known_divisor(&self) -> i64 {
+        let whole = self.factors().iter().try_fold(gcd(self.coefficient, 0), |product, atom| {
+            let divisor = match atom {
+                Atom::Symbol(_) | Atom::FloorDiv(..) => 1,
+                Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                    gcd(a.known_divisor(), b.known_divisor())
+                }
+            };
+            product.checked_mul(divisor)
+        });
+        whole.unwrap_or_else(|| gcd(self.coefficient, 0))
+    }
+}
+
+impl Atom {
+    /// Whether the symbol occurs in it.
+    pub fn contains(&self, symbol: SymbolId) -> bool {
+        self.for_each_symbol(&mut |other| other == symbol)
+    }
+
+    fn for_each_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
+        match (self, self.operands()) {
+            (Atom::Symbol(symbol), _) => visit(*symbol),
+            (_, Some((a, b))) => a.for_each_symbol(visit) || b.for_each_symbol(visit),
+            (_, None) => false,
+        }
+    }
+
+    /// The same operation on other operands, folded; a symbol stays.
+    pub(crate) fn map_operands(&self, map: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
+        match self {
+            Atom::Symbol(symbol) => Expr::symbol(*symbol),
+            Atom::FloorDiv(a, b) => map(a).floor_div(&map(b)),
+            Atom::Mod(a, b) => map(a).modulo(&map(b)),
+            Atom::Min(a, b) => Expr::min(&map(a), &map(b)),
+            Atom::Max(a, b) => Expr::max(&map(a), &map(b)),
+        }
+    }
+
+    fn evaluate(&self, value: &dyn Fn(SymbolId) -> Option<i64>) -> Option<i64> {
+        let (a, b) = match (self, self.operands()) {
+            (Atom::Symbol(symbol), _) => return value(*symbol),
+            (_, operands) => operands?,
+        };
+        let (a, b) = (a.evaluate(value)?, b.evaluate(value)?);
+        match self {
+            Atom::FloorDiv(..) if b == 0 || (a, b) == (i64::MIN, -1) => None,
+            Atom::Mod(..) if b == 0 => None,
+            Atom::FloorDiv(..) => Some(floor_div_saturating(a, b)),
+            Atom::Mod(..) => Some(modulo_of_constants(a, b)),
+            Atom::Min(..) => Some(a.min(b)),
+            Atom::Max(..) | Atom::Symbol(_) => Some(a.max(b)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Simplification by the ranges of the symbols.
+//!
+//! Rules, on top of those of `divide.rs`, each where the ranges prove its condition:
+//!
+//! ```text
+//! s = c                               where the range of s is c alone
+//! a div n = q, a mod n = a - q*n      where a stays within [q*n, q*n + n)
+//! (g*a + r) div (g*n) = a div n       where 0 <= r < g
+//! (g*a + r) mod (g*n) = g*(a mod n) + r
+//! min(a, b) = a                       where a <= b; max likewise
+//! k*n*(a div n) + k*(a mod n) = k*a   always
+//! ```
+
+use crate::divide::{DivParts, ModParts, floor_div_saturating, gcd};
+use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
+use crate::range::Range;
+
+type Ranges<'a> = &'a dyn Fn(SymbolId) -> Range;
+
+impl Expr {
+    /// An expression of the same value for all values of the symbols within their ranges.
+    pub fn simplify(&self, ranges: &dyn Fn(SymbolId) -> Range) -> Expr {
+        let mut result = Expr::constant(self.constant);
+        let mut has_mod = false;
+        for term in &self.terms {
+            match &term.factors {
+                Factors::One(Atom::Symbol(symbol)) => match ranges(*symbol).as_constant() {
+                    Some(value) => result += term.coefficient.saturating_mul(value),
+                    None => result.add_term(term.coefficient, &term.factors),
+                },
+                factors => {
+                    let simplified = factors.as_slice().iter().map(|atom| atom.simplify(ranges));
+                    let product = simplified.reduce(|a, b| a * &b).unwrap_or(Expr::ONE);
+                    has_mod |= product.terms.iter().any(Term::has_mod);
+                    result.add_scaled(&product, term.coefficient);
+                }
+            }
+        }
+        if has_mod {
+            result.recombine();
+        }
+        result
+    }
+
+    /// Applies `k*n*(a div n) + k*(a mod n) = k*a` wherever it fits.
+    fn recombine(&mut self) {
+        while let Some((quotient, remainder, whole)) = self.find_recombination() {
+            let coefficient = self.terms[remainder].coefficient;
+            for index in [quotient.max(remainder), quotient.min(remainder)] {
+                self.terms.remove(index);
+            }
+            self.add_scaled(&whole, coefficient);
+        }
+    }
+
+    /// The terms of a quotient and its remainder, by index, and their sum over the coefficient of
+    /// the remainder.
+    fn find_recombination(&self) -> Option<(usize, usize, Expr)> {
+        for (index, term) in self.terms.iter().enumerate().filter(|(_, term)| term.has_mod()) {
+            for (position, atom) in term.factors().iter().enumerate() {
+                let Atom::Mod(a, b) = atom else { continue };
+                let Some(wanted) = b.as_constant().and_then(|n| term.coefficient.checked_mul(n))
+                else {
+                    continue;
+                };
+                let mut factors = term.factors().to_vec();
+                factors[position] = Atom::FloorDiv(a.clone(), b.clone());
+                let factors = Factors::from_atoms(factors)?;
+                let found = self.terms.binary_search_by(|term| term.factors.cmp(&factors));
+                if let Some(quotient) = found.ok().filter(|i| self.terms[*i].coefficient == wanted)
+                {
+                    let mut others = term.factors().to_vec();
+                    others.remove(position);
+                    let others = others.into_iter().map(Expr::atom);
+                    return Some((quotient, index, others.fold((**a).clone(), |a, b| a * &b)));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Term {
+    fn has_mod(&self) -> bool {
+        self.factors().iter().any(|atom| matches!(atom, Atom::Mod(..)))
+    }
+}
+
+impl Atom {
+    fn simplify(&self, ranges: Ranges<'_>) -> Expr {
+        match self {
+            Atom::Symbol(symbol) => match ranges(*symbol).as_constant() {
+                Some(value) => Expr::constant(value),
+                None => Expr::symbol(*symbol),
+            },
+            Atom::FloorDiv(a, b) => simplify_div(&a.simplify(ranges), &b.simplify(ranges), ranges),
+            Atom::Mod(a, b) => simplify_mod(&a.simplify(ranges), &b.simplify(ranges), ranges),
+            Atom::Min(a, b) => {
+                simplify_extremum(&a.simplify(ranges), &b.simplify(ranges), ranges, false)
+            }
+            Atom::Max(a, b) => {
+                simplify_extremum(&a.simplify(ranges), &b.simplify(ranges), ranges, true)
+            }
+        }
+    }
+}
+
+fn simplify_div(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Expr {
+    let DivParts { mut quotient, rest } = a.div_parts(b);
+    if let Some((a, b)) = rest {
+        quotient += &if let Some(value) = constant_quotient(&a, &b, ranges) {
+            Expr::constant(value)
+        } else if let Some((coarse, _)) = split_fine(&a, &b, ranges) {
+            simplify_div(&coarse, &b, ranges)
+        } else {
+            Expr::atom(Atom::FloorDiv(Box::new(a), Box::new(b)))
+        };
+    }
+    quotient
+}
+
+fn simplify_mod(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Expr {
+    let ModParts { scale, offset, rest } = a.mod_parts(b);
+    let mut result = Expr::constant(offset);
+    if let Some((a, b)) = rest {
+        let remainder = if let Some(value) = constant_quotient(&a, &b, ranges) {
+            a - &(b * value)
+        } else if let Some((coarse, fine)) = split_fine(&a, &b, ranges) {
+            simplify_mod(&coarse, &b, ranges) + &fine
+        } else {
+            Expr::atom(Atom::Mod(Box::new(a), Box::new(b)))
+        };
+        result.add_scaled(&remainder, scale);
+    }
+    result
+}
+
+fn simplify_extremum(a: &Expr, b: &Expr, ranges: Ranges<'_>, largest: bool) -> Expr {
+    let difference = difference_bounds(a, b, ranges);
+    let (below, above) = (difference.max <= 0, difference.min >= 0);
+    match largest {
+        _ if below && above => a.clone(),
+        false if below => a.clone(),
+        false if above => b.clone(),
+        false => a.min(b),
+        true if above => a.clone(),
+        true if below => b.clone(),
+        true => a.max(b),
+    }
+}
+
+/// The value of `a div b`, where the ranges leave only one.
+fn constant_quotient(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Option<i64> {
+    let range = a.bounds(ranges);
+    if let Some(n) = b.as_constant() {
+        let bounded = n > 0 && range.min != i64::MIN && range.max != i64::MAX;
+        let first = bounded.then(|| floor_div_saturating(range.min, n))?;
+        return (first == floor_div_saturating(range.max, n)).then_some(first);
+    }
+    if range.min >= 0 && difference_bounds(b, a, ranges).min >= 1 {
+        return Some(0);
+    }
+    let below = range.max < 0 && b.bounds(ranges).min >= 1;
+    (below && difference_bounds(a, &-b, ranges).min >= 0).then_some(-1)
+}
+
+/// A range that `a - b` lies in.
+pub(crate) fn difference_bounds(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Range {
+    let difference = a - b;
+    if difference.is_saturated() { Range::ALL } else { difference.bounds(ranges) }
+}
+
+/// For a constant `b`, splits `a` into a multiple of some `g` that divides `b`, and a part within
+/// `[0, g)`.
+fn split_fine(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Option<(Expr, Expr)> {
+    let n = b.as_constant().filter(|n| *n > 0)?;
+    let mut tried = 1;
+    for candidate in &a.terms {
+        let g = gcd(candidate.coefficient, n);
+        if g == 1 || g == tried {
+            continue;
+        }
+        tried = g;
+        let low = a.constant.rem_euclid(g);
+        let (mut coarse, mut fine) = (Expr::constant(a.constant - low), Expr::constant(low));
+        for term in &a.terms {
+            let part = if term.coefficient % g == 0 { &mut coarse } else { &mut fine };
+            part.terms.push(term.clone());
+        }
+        if Range::extent(g).includes(fine.bounds(ranges)) {
+            return Some((coarse, fine));
+        }
+    }
+    None
+}

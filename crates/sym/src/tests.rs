@@ -1,0 +1,128 @@
+//! Tests of the whole crate, in the text form.
+
+use base::Id;
+use base::text::Parser;
+
+use crate::{Expr, Range, SymbolId, parse_expr};
+
+pub(crate) const NAMES: [&str; 6] = ["i", "j", "k", "n", "m", "batch size"];
+
+pub(crate) fn name(symbol: SymbolId) -> &'static str {
+    NAMES[symbol.index()]
+}
+
+pub(crate) fn parse(text: &str) -> Expr {
+    let mut parser = Parser::new(text);
+    let resolve = |name: &str| NAMES.iter().position(|known| *known == name).map(SymbolId::new);
+    let expr = parse_expr(&mut parser, &mut { resolve }).unwrap_or_else(|e| panic!("{e}"));
+    parser.expect_end().unwrap_or_else(|e| panic!("{e}"));
+    expr
+}
+
+pub(crate) fn print(expr: &Expr) -> String {
+    expr.display(&name).to_string()
+}
+
+/// i in 0..16, j in 0..4, k anything, n and m at least 1.
+fn ranges(symbol: SymbolId) -> Range {
+    match name(symbol) {
+        "i" => Range::extent(16),
+        "j" => Range::extent(4),
+        "k" => Range::ALL,
+        _ => Range::at_least(1),
+    }
+}
+
+/// The canonical form of `text` prints as `expected`, and reads back equal.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let expr = parse(text);
+    assert_eq!(print(&expr), expected, "of {text}");
+    assert_eq!(parse(expected), expr);
+}
+
+/// Simplified in `ranges`.
+#[track_caller]
+fn check_simplify(text: &str, expected: &str) {
+    assert_eq!(print(&parse(text).simplify(&ranges)), expected, "of {text}");
+}
+
+#[test]
+fn polynomials() {
+    check("j + 4*i - 1 - j + j", "4*i + j - 1");
+    check("(i + 1)*(i - 1)", "i*i - 1");
+    check("-i - -3", "-i + 3");
+    check("i*0 - 0", "0");
+    check("n*m*2 - m*n", "n*m");
+    check("\"batch size\"*3", "3*\"batch size\"");
+    check("-9223372036854775808 + i", "i + -9223372036854775808");
+}
+
+#[test]
+fn quotients_and_remainders() {
+    check("(16*i + j) div 16", "i + (j) div 16");
+    check("(16*i + j) mod 16", "(j) mod 16");
+    check("(i + 19) div 16", "(i + 3) div 16 + 1");
+    check("(4*i + 3) div 16", "(i) div 4");
+    check("(4*i + 3) mod 16", "4*((i) mod 4) + 3");
+    check("(i div 4) div 3", "(i) div 12");
+    check("(i div 4 + 1) div 3", "(i + 4) div 12");
+    check("(i mod 12 + j) mod 4", "(i + j) mod 4");
+    check("(i mod 6) mod 4", "((i) mod 6) mod 4");
+    check("i div -4", "(-i) div 4");
+    check("i mod -4", "-((-i) mod 4)");
+    check("-7 div 2 + 0*i", "-4");
+    check("-7 mod 3", "2");
+    check("i div 0", "(i) div 0");
+    check("i*n div n", "i");
+    check("(i*n + j) div n", "i + (j) div n");
+    check("(i*n + j) mod n", "(j) mod n");
+    check("((i + n)*(j + 2)) div (n + i)", "j + 2");
+    check("(4*i) mod (6*n)", "2*((2*i) mod (3*n))");
+    check("i div (-n)", "(-i) div n");
+    check("(i - 1) div 16 - i", "-i + (i + 15) div 16 - 1");
+}
+
+#[test]
+fn extrema() {
+    check("min(i, i + 1)", "i");
+    check("max(3, min(5, 4))", "4");
+    check("min(min(j, i), min(i + 1, k))", "min(min(i, j), k)");
+    check("max(min(i, j), max(2, j))", "max(max(2, j), min(i, j))");
+}
+
+#[test]
+fn ceil_div_rounds_up() {
+    assert_eq!(print(&parse("i").ceil_div(&parse("16"))), "(i + 15) div 16");
+    assert_eq!(print(&parse("16*i + 1").ceil_div(&parse("16"))), "i + 1");
+    assert_eq!(print(&parse("i").ceil_div(&parse("n"))), "-((-i) div n)");
+}
+
+#[test]
+fn simplifies_by_range() {
+    check_simplify("(16*k + i) div 16", "k");
+    check_simplify("(16*k + i) mod 16", "i");
+    check_simplify("(4*k + j) div 16", "(k) div 4");
+    check_simplify("(4*k + j) mod 16", "j + 4*((k) mod 4)");
+    check_simplify("min(i, 15) + max(j, 3)", "i + 3");
+    check_simplify("min(i, n)", "min(i, n)");
+    check_simplify("16*(k div 16) + k mod 16", "k");
+    check_simplify("4*n*(k div 4) + n*(k mod 4)", "k*n");
+    check_simplify("(i + 16) div 16 + (j - 4) div 4", "0");
+    check_simplify("(n - 1) div n", "0");
+    check_simplify("(n - 1) mod n", "n - 1");
+}
+
+#[test]
+fn proves() {
+    let less = |a, b| crate::proves_less_than(&parse(a), &parse(b), &ranges);
+    let less_equal = |a, b| crate::proves_less_equal(&parse(a), &parse(b), &ranges);
+    assert!(less("i", "16") && !less("i", "15"));
+    assert!(less_equal("i", "15"));
+    assert!(less("4*i + j", "64") && !less("4*i + j", "63"));
+    assert!(less("min(k, 7)", "8") && less_equal("min(k, n)", "n") && !less("min(k, n)", "n"));
+    assert!(less_equal("16*(k div 16)", "k") && less("k", "16*(k div 16) + 16"));
+    assert!(!less("16*(k div 16)", "k"));
+    assert!(less_equal("n", "16*((n + 15) div 16)"));
+    assert!(less_equal("n", "max(m, n)") && less("k mod n", "n"));
+}
