@@ -1,7 +1,8 @@
 //! Tolerant comparison of a tensor with what it should be.
 //!
-//! Element i agrees when `|a - b| <= atol + rtol |b|`, `b` the expected one. A NaN agrees with a NaN,
-//! an infinity with the same infinity; nothing else about them does. Integers are subtracted exactly.
+//! Element i agrees when `|a - b| <= atol + rtol |b|`, `b` the expected one. A NaN agrees with a
+//! NaN, an infinity with the same infinity; nothing else about them does. Integers are subtracted
+//! exactly.
 
 use std::fmt;
 
@@ -19,7 +20,8 @@ pub struct Comparison {
     pub max_abs: f64,
     /// The largest |a - b| / |b|, over elements whose `b` is not zero.
     pub max_rel: f64,
-    /// ||a - b|| / ||b|| in the Euclidean norm over the finite elements of `b`; 0 when both are zero.
+    /// ||a - b|| / ||b|| in the Euclidean norm over the finite elements of `b`; 0 when both are
+    /// zero.
     pub relative_l2: f64,
     /// The number of elements that disagree.
     pub mismatches: usize,

@@ -1,6 +1,7 @@
 //! Element types: one row of [`TABLE`] each.
 //!
-//! Invariant: the rows stand in the order of the enum's variants, so a type's row is found by index.
+//! Invariant: the rows stand in the order of the enum's variants, so a type's row is found by
+//! index.
 
 use std::fmt;
 

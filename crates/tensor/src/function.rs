@@ -1,21 +1,21 @@
 //! The table of scalar functions, shared by every level: what `map` may apply to an element.
 //!
-//! A function is one row of [`TABLE`]: name, number of operands, type rule, value on real numbers and
-//! value on integers. Meaning, for all rows:
+//! A function is one row of [`TABLE`]: name, number of operands, type rule, value on real numbers
+//! and value on integers. Meaning, for all rows:
 //!
-//! - **Floats.** `f64` computes in `f64`. `f32` is the `f64` value rounded once, which for
-//!   `+ - * /`, `sqrt`, `rem` and comparisons is the hardware's `f32` result to the bit, and for the
+//! - **Floats.** `f64` computes in `f64`. `f32` is the `f64` value rounded once, which for `+ - *
+//!   /`, `sqrt`, `rem` and comparisons is the hardware's `f32` result to the bit, and for the
 //!   others its nearest approximation. Shorter floats are the `f32` value rounded once more, and
-//!   overflow to infinity, or to NaN where there is none (`cast` saturates instead). A NaN
-//!   operand gives a NaN (but see `select`, `pow`, comparisons); which NaN is not part of the meaning.
-//! - **Integers** wrap. Division by zero gives all bits set (-1, or the largest unsigned number), and
-//!   its remainder is the dividend: `a == (a / b) * b + a % b` holds for every `b`. The lowest number
-//!   divided by -1 is itself, remainder 0. `shl` and `shr` read the amount as unsigned; an amount of
-//!   at least the width gives 0, or -1 for `shr` of a negative number.
+//!   overflow to infinity, or to NaN where there is none (`cast` saturates instead). A NaN operand
+//!   gives a NaN (but see `select`, `pow`, comparisons); which NaN is not part of the meaning.
+//! - **Integers** wrap. Division by zero gives all bits set (-1, or the largest unsigned number),
+//!   and its remainder is the dividend: `a == (a / b) * b + a % b` holds for every `b`. The lowest
+//!   number divided by -1 is itself, remainder 0. `shl` and `shr` read the amount as unsigned; an
+//!   amount of at least the width gives 0, or -1 for `shr` of a negative number.
 //! - **Booleans** are ordered `false < true`.
 //!
-//! Relies on: the platform's `libm` for `f64` elementary functions, within an ULP or so of the truth;
-//! `erf` is our own.
+//! Relies on: the platform's `libm` for `f64` elementary functions, within an ULP or so of the
+//! truth; `erf` is our own.
 
 mod erf;
 mod values;
@@ -199,7 +199,8 @@ const fn row(
     Row { function, name, arity, rule, real, integer }
 }
 
-/// Stands where a row has no value on integers or on floats: the type rule keeps it from being asked.
+/// Stands where a row has no value on integers or on floats: the type rule keeps it from being
+/// asked.
 const NO_INTEGER: Integer = |dtype, _| unreachable!("a float function of {dtype}");
 const NO_REAL: Real = |_| f64::NAN;
 
@@ -327,8 +328,8 @@ impl ScalarFunction {
         self.row().rule
     }
 
-    /// The result's type. `requested` is the target of `cast` and `bitcast`, which need it; given to
-    /// another function it must be the type that follows from the operands.
+    /// The result's type. `requested` is the target of `cast` and `bitcast`, which need it; given
+    /// to another function it must be the type that follows from the operands.
     ///
     /// # Errors
     /// A sentence when number or types of the operands do not fit.
@@ -437,8 +438,8 @@ impl ScalarFunction {
         matches!(self, Add | Mul | Min | Max | Eq | Ne | And | Or | Xor)
     }
 
-    /// Whether `f(f(a, b), c) == f(a, f(b, c))` to the bit, on elements of a type. Sums and products
-    /// of floats are not.
+    /// Whether `f(f(a, b), c) == f(a, f(b, c))` to the bit, on elements of a type. Sums and
+    /// products of floats are not.
     pub fn is_associative(self, dtype: DType) -> bool {
         use ScalarFunction::*;
         match self {

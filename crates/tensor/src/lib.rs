@@ -2,11 +2,13 @@
 //!
 //! This crate knows no IR. It holds
 //!
-//! - [`DType`], the element types, a row of one table each; [`minifloat`] for the short float formats;
+//! - [`DType`], the element types, a row of one table each; [`minifloat`] for the short float
+//!   formats;
 //! - [`Scalar`], one element as plain data, whose text form round-trips bit for bit;
 //! - [`Tensor`], a dense row-major host tensor over owned or shared (mapped) bytes;
 //! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
-//! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant comparison.
+//! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant
+//!   comparison.
 //!
 //! Bytes are little-endian everywhere; the host must be too. Sub-byte elements are packed from the
 //! low bits of each byte upwards, as in ONNX.

@@ -1,10 +1,10 @@
 //! NumPy's `.npy` files.
 //!
-//! Source: NumPy's `numpy.lib.format`, versions 1.0, 2.0 and 3.0. Read: booleans, integers and floats
-//! of 8 to 64 bits and `U` strings, of either byte order, in C or Fortran order. Bytes after the
-//! elements are ignored. Written: version 1.0, little-endian, C order. Types that NumPy lacks are
-//! written as the narrowest one that holds all their values: `bf16` and shorter floats as `f32`,
-//! `i4` and `i2` as `i8`, `u4` and `u2` as `u8`.
+//! Source: NumPy's `numpy.lib.format`, versions 1.0, 2.0 and 3.0. Read: booleans, integers and
+//! floats of 8 to 64 bits and `U` strings, of either byte order, in C or Fortran order. Bytes after
+//! the elements are ignored. Written: version 1.0, little-endian, C order. Types that NumPy lacks
+//! are written as the narrowest one that holds all their values: `bf16` and shorter floats as
+//! `f32`, `i4` and `i2` as `i8`, `u4` and `u2` as `u8`.
 //!
 //! A file is written whole or not at all: to a temporary file in the same folder, then renamed.
 
@@ -24,16 +24,16 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// Reads a file.
 ///
 /// # Errors
-/// A diagnostic with the file's name when it cannot be read or is not a well-formed `.npy` file of a
-/// supported type.
+/// A diagnostic with the file's name when it cannot be read or is not a well-formed `.npy` file of
+/// a supported type.
 pub fn read(path: impl AsRef<Path>) -> base::Result<Tensor> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
     decode(bytes.into(), &path.display().to_string())
 }
 
-/// Reads a file's content; little-endian elements in C order are shared with it. `place` names it in
-/// diagnostics.
+/// Reads a file's content; little-endian elements in C order are shared with it. `place` names it
+/// in diagnostics.
 ///
 /// # Errors
 /// As [`read`].
@@ -150,8 +150,8 @@ struct Header {
 }
 
 impl Header {
-    /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: the keys in any order, any
-    /// white space, either quote, and Python 2's `2L`.
+    /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: the keys in any order,
+    /// any white space, either quote, and Python 2's `2L`.
     fn parse(text: &str) -> Result<Header, String> {
         let mut reader = Reader { rest: text };
         let (mut element, mut fortran_order, mut shape) = (None, None, None);
@@ -436,6 +436,21 @@ mod tests {
         let header = "{'descr': '<f8', 'fortran_order': False, 'shape': ()}\n";
         let tensor = decode(file(header, &1.5f64.to_le_bytes()), "x").expect("read");
         assert_eq!(tensor, Tensor::scalar(crate::Scalar::f64(1.5)));
+    }
+
+    #[test]
+    fn later_versions_have_a_longer_length() {
+        let one = encode(&Tensor::from_vec(&[2], vec![1u8, 2]));
+        for version in [2, 3] {
+            let mut file = MAGIC.to_vec();
+            file.extend([version, 0, one[8], one[9], 0, 0]);
+            file.extend(&one[10..]);
+            assert_eq!(decode(file.into(), "x").expect("read").to_f64_vec(), [1.0, 2.0]);
+        }
+        let shape = [1; 30_000];
+        let bytes = encode(&Tensor::zeros(DType::U8, &shape));
+        assert_eq!(bytes[6], 2);
+        assert_eq!(decode(bytes.into(), "x").expect("read").shape(), shape);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! NumPy's `.npz` archives: `.npy` files in a zip file. Read only.
 //!
-//! Source: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (the 64-bit sizes). The central folder at the
-//! end of the file says what the members are; their checksums are verified. Members are stored, as
-//! `numpy.savez` does; compressed ones (`numpy.savez_compressed`) are refused, with the remedy.
+//! Source: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (the 64-bit sizes). The central folder at
+//! the end of the file says what the members are; their checksums are verified. Members are stored,
+//! as `numpy.savez` does; compressed ones (`numpy.savez_compressed`) are refused, with the remedy.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::tensor::Tensor;
 /// Reads the arrays of an archive with their names (without `.npy`), in the archive's order.
 ///
 /// # Errors
-/// A diagnostic with the names of file and member when the file cannot be read, is not a well-formed
-/// archive, or a member is compressed or not a supported `.npy` file.
+/// A diagnostic with the names of file and member when the file cannot be read, is not a
+/// well-formed archive, or a member is compressed or not a supported `.npy` file.
 pub fn read(path: impl AsRef<Path>) -> base::Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
@@ -109,8 +109,9 @@ fn slice(bytes: &[u8], start: u64, length: u64) -> Result<&[u8], String> {
 }
 
 impl Member {
-    /// Takes the 64-bit size and offset from the extra field, for those that do not fit 32 bits. They
-    /// stand in the order size, compressed size, offset, each only if its 32-bit field is full.
+    /// Takes the 64-bit size and offset from the extra field, for those that do not fit 32 bits.
+    /// They stand in the order size, compressed size, offset, each only if its 32-bit field is
+    /// full.
     fn widen(&mut self, extra: &[u8], stored_too: bool) -> Result<(), String> {
         let mut field = 0;
         while field + 4 <= extra.len() as u64 {

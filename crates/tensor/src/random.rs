@@ -1,9 +1,9 @@
 //! Reproducible random tensors.
 //!
 //! The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number
-//! generators", 2021), seeded by splitmix64; normal numbers come from Marsaglia's polar method (1964)
-//! with a logarithm of our own. Only integer operations and `+ - * / sqrt` are used, so a seed gives
-//! the same bits on every platform.
+//! generators", 2021), seeded by splitmix64; normal numbers come from Marsaglia's polar method
+//! (1964) with a logarithm of our own. Only integer operations and `+ - * / sqrt` are used, so a
+//! seed gives the same bits on every platform.
 
 use crate::dtype::{Class, DType};
 use crate::scalar::Scalar;
@@ -68,7 +68,8 @@ impl Generator {
 }
 
 /// The natural logarithm of a positive normal number, the same on every platform, within a few ULP.
-/// With m in [sqrt(1/2), sqrt(2)] and s = (m - 1) / (m + 1): ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...).
+/// With m in [sqrt(1/2), sqrt(2)] and s = (m - 1) / (m + 1): ln m = 2 (s + s^3 / 3 + s^5 / 5 +
+/// ...).
 fn log(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;

@@ -2,7 +2,8 @@
 //!
 //! Invariants: the bits above the type's width are zero; a boolean is 0 or 1; there are no string
 //! scalars. Equality, order and hash are those of type and bits, so -0.0 differs from 0.0 and a NaN
-//! equals itself. The text form (`1.5`, `-0.0`, `inf`, `nan`, `-3`, `true`) parses to the same bits.
+//! equals itself. The text form (`1.5`, `-0.0`, `inf`, `nan`, `-3`, `true`) parses to the same
+//! bits.
 //!
 //! Arithmetic gives one NaN only, positive and quiet; other NaNs come from bytes and print with
 //! their bits less the sign, `-nan(0x7fc00001)`, as `base`'s text kit has it.
@@ -62,7 +63,8 @@ impl Scalar {
     }
 
     /// The number as an element: floats round to nearest even (short floats that overflow: see
-    /// [`Overflow`], saturating up to 8 bits of width, infinite above); integers truncate and saturate at their bounds, NaN gives 0; a boolean is true for any but zero.
+    /// [`Overflow`], saturating up to 8 bits of width, infinite above); integers truncate and
+    /// saturate at their bounds, NaN gives 0; a boolean is true for any but zero.
     pub fn from_f64(dtype: DType, value: f64) -> Scalar {
         let overflow = if dtype.bits() <= 8 { Overflow::Saturate } else { Overflow::Special };
         Scalar::from_f64_with(dtype, value, overflow)
@@ -86,8 +88,8 @@ impl Scalar {
         }
     }
 
-    /// The integer as an element: integers wrap, floats round to nearest even in one step, a boolean
-    /// is true for any but zero.
+    /// The integer as an element: integers wrap, floats round to nearest even in one step, a
+    /// boolean is true for any but zero.
     pub fn from_i64(dtype: DType, value: i64) -> Scalar {
         Scalar::from_i128(dtype, i128::from(value))
     }

@@ -1,8 +1,8 @@
 //! The bytes behind a tensor, and the element types that can be read from them in place.
 //!
-//! Owned bytes start at a multiple of [`ALIGNMENT`] and are zero at first. Shared bytes (a slice of a
-//! mapped file) lie where they lie, so typed views of them may have to copy. Copies of a storage are
-//! cheap; writing to one that is shared makes it unique first.
+//! Owned bytes start at a multiple of [`ALIGNMENT`] and are zero at first. Shared bytes (a slice of
+//! a mapped file) lie where they lie, so typed views of them may have to copy. Copies of a storage
+//! are cheap; writing to one that is shared makes it unique first.
 //!
 //! With `mapped`, this is the only file of the crate with `unsafe` in it.
 

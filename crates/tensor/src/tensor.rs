@@ -1,7 +1,7 @@
 //! Host tensors: an element type, a shape, and dense row-major elements.
 //!
-//! Invariants: the storage holds exactly the elements of the shape; a shape with a zero is empty, an
-//! empty shape has one element; unused bits of the last byte of sub-byte elements mean nothing.
+//! Invariants: the storage holds exactly the elements of the shape; a shape with a zero is empty,
+//! an empty shape has one element; unused bits of the last byte of sub-byte elements mean nothing.
 //! Clones share their storage until one of them is written to.
 
 use std::borrow::Cow;
@@ -123,8 +123,8 @@ impl Tensor {
     /// A tensor over shared bytes, which are not copied.
     ///
     /// # Errors
-    /// A sentence when the shape overflows, the type is string, or the number of bytes is not that of
-    /// the shape.
+    /// A sentence when the shape overflows, the type is string, or the number of bytes is not that
+    /// of the shape.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Tensor, String> {
         if dtype == DType::String {
             return Err("a tensor of strings cannot be made of bytes".to_owned());

@@ -134,7 +134,7 @@ fn float_edges() {
     assert!(f32_value(Sqrt, &[-1.0]).is_nan());
     assert_eq!(f32_value(Log, &[0.0]), -inf);
     assert_eq!(f32_value(Atanh, &[1.0]), inf);
-    assert!(f32_value(Acosh, &[0.5]).is_nan());
+    assert!(f32_value(Acosh, &[0.5]).is_nan() && f32_value(Acosh, &[-1e12]).is_nan());
     assert_eq!(f32_value(Asinh, &[-inf]), -inf);
     assert_eq!(f32_value(Acosh, &[inf]), inf);
     let test = |function: ScalarFunction, value| {
@@ -181,7 +181,7 @@ fn erf_is_accurate() {
     for (x, expected) in ERF {
         for (x, expected) in [(x, expected), (-x, -expected)] {
             let error = (erf(x) - expected).abs() / (expected.next_up() - expected).abs();
-            assert!(error <= 2.0, "erf({x}) is {} ULP off", error);
+            assert!(error <= 1.0, "erf({x}) is {error} ULP off");
         }
     }
     assert!(erf(f64::NAN).is_nan());

@@ -90,6 +90,9 @@ pub(super) fn asinh(a: f64) -> f64 {
 
 /// ln(a + sqrt(a^2 - 1)), in terms of a - 1, which is exact near 1.
 pub(super) fn acosh(a: f64) -> f64 {
+    if a < 1.0 {
+        return f64::NAN;
+    }
     if a > 1e9 {
         return a.ln() + std::f64::consts::LN_2;
     }
