@@ -1,0 +1,31 @@
+//! What a target is, and what it must do: the target table and the traits that back ends implement.
+//!
+//! This crate does not know graphs.
+
+mod target;
+
+pub use target::{Isa, Target};
+
+use loops::Kernel;
+
+/// A back end that turns scheduled kernels into machine code for this process.
+pub trait KernelCompiler {
+    /// Compiles one scheduled kernel.
+    ///
+    /// # Errors
+    /// A diagnostic if the kernel needs something that the target lacks.
+    fn compile(&self, kernel: &Kernel, target: &Target) -> base::Result<MachineCode>;
+}
+
+/// The position-independent code of one kernel, with its constants behind the code.
+#[derive(Clone, Debug)]
+pub struct MachineCode {
+    /// Code, then constants. The entry point is at offset 0; needs 64-byte alignment.
+    pub bytes: Vec<u8>,
+    /// How many of the bytes are code.
+    pub code_bytes: usize,
+    /// Scratch memory that one worker needs, in bytes.
+    pub scratch_bytes: u64,
+    /// The kernel between selection and register allocation, as text, where it was asked for.
+    pub vcode: Option<String>,
+}

@@ -1,0 +1,255 @@
+//! The data of a kernel: symbols, buffers, statements and values.
+//!
+//! Everything here is plain data. A kernel means what running its statements one after the other
+//! means; loop kinds (`Parallel`, `Vector`, `Unroll`) say how it may be run, never what it computes.
+//! In particular the order of a reduction is the order in which the program as written performs
+//! its updates, so a rewrite that keeps the meaning keeps the bits.
+//!
+//! Relies on `sym` for index arithmetic and on `tensor` for element types and scalar functions.
+
+use base::{Arena, LocationId, define_id};
+use sym::{Expr, Range, SymbolId};
+use tensor::{DType, Reduction, Scalar, ScalarFunction};
+
+define_id!(pub BufferId, "b");
+
+/// A unit of work: buffers in, buffers out, one nest of statements after another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Unique within its module; an identifier of C.
+    pub name: String,
+    /// Loop variables, bound values and shape symbols. Names are unique within the kernel.
+    pub symbols: Arena<SymbolId, Symbol>,
+    /// Every buffer the kernel touches.
+    pub buffers: Arena<BufferId, Buffer>,
+    /// The buffers the caller passes, in the order of the kernel ABI.
+    pub parameters: Vec<BufferId>,
+    /// Run in order. A scheduled kernel holds at most one `Parallel` loop, and then as the body's
+    /// only statement: its extent is the kernel's parallel extent.
+    pub body: Vec<Stmt>,
+    /// The nodes of the user's model which this kernel computes.
+    pub origin: Vec<LocationId>,
+}
+
+/// A name in index expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Symbol {
+    /// Unique within the kernel.
+    pub name: String,
+    /// What binds it.
+    pub kind: SymbolKind,
+}
+
+/// What binds a symbol.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SymbolKind {
+    /// A dimension of the model, read from `Context::symbols[position]`.
+    Shape {
+        /// Index into the context's symbols.
+        position: u32,
+        /// The values it can take.
+        range: Range,
+    },
+    /// The variable of exactly one `For`, from 0 up to the loop's extent.
+    Loop,
+    /// Bound by exactly one `Let`. Only a value of type i64 with a range may stand in an index
+    /// expression; running the `Let` with a value outside the range is a fault.
+    Value {
+        /// Type of the value.
+        dtype: DType,
+        /// The checked range of a value used as an index.
+        range: Option<Range>,
+    },
+}
+
+/// A dense array of elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// Unique within the kernel.
+    pub name: String,
+    /// Type of an element.
+    pub dtype: DType,
+    /// Extent of each axis. Index expressions have one entry an axis.
+    pub shape: Vec<Expr>,
+    /// Elements from one index to the next along each axis; `None` is dense row-major. A parameter
+    /// with strides is a view into something larger.
+    pub strides: Option<Vec<Expr>>,
+    /// Where it lives.
+    pub scope: Scope,
+}
+
+/// Where a buffer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Memory that the caller passes.
+    Parameter(Access),
+    /// Memory of the worker that runs the kernel. Its contents belong to one iteration of the
+    /// parallel loop.
+    Scratch,
+    /// Registers: once `Unroll` loops are unrolled, every index but that of the last axis is
+    /// constant, and the last axis is indexed by a constant or covered by a `Vector` loop.
+    Register,
+}
+
+/// What a kernel does with a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only loaded from.
+    Read,
+    /// Only stored to; every element the kernel is responsible for.
+    Write,
+    /// Loaded from and stored to (donated buffers, in-place updates).
+    Update,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// `for variable < extent { body }`
+    For(Box<Loop>),
+    /// Binds a symbol to a value for the statements that follow in the same block.
+    Let {
+        /// A symbol of kind `Value`.
+        symbol: SymbolId,
+        /// Its value; the type is the symbol's.
+        value: Value,
+    },
+    /// `buffer[index] = value`
+    Store {
+        /// Destination.
+        buffer: BufferId,
+        /// One expression an axis.
+        index: Vec<Expr>,
+        /// Of the buffer's element type.
+        value: Value,
+    },
+    /// `buffer[index] = reduction(buffer[index], value)`. Where the reduction is `Sum` and `value`
+    /// is a floating-point product, product and sum are one fused multiply-add with one rounding.
+    Reduce {
+        /// Destination.
+        buffer: BufferId,
+        /// One expression an axis.
+        index: Vec<Expr>,
+        /// How to combine.
+        reduction: Reduction,
+        /// Of the buffer's element type.
+        value: Value,
+    },
+    /// Runs `then` if all conditions hold, else `otherwise`.
+    If {
+        /// A conjunction.
+        conditions: Vec<Condition>,
+        /// Run when all hold.
+        then: Vec<Stmt>,
+        /// Run when one does not.
+        otherwise: Vec<Stmt>,
+    },
+    /// Runs `setup`, then, while `condition` (bool) holds, `body` and `setup` again.
+    While {
+        /// Computes what the condition reads.
+        setup: Vec<Stmt>,
+        /// A bool.
+        condition: Value,
+        /// The loop's body.
+        body: Vec<Stmt>,
+    },
+}
+
+/// A counted loop: `variable` runs from 0 up to `extent`, exclusive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// A symbol of kind `Loop`, bound by this loop alone.
+    pub variable: SymbolId,
+    /// Number of iterations; in terms of symbols bound outside.
+    pub extent: Expr,
+    /// How it may be run.
+    pub kind: LoopKind,
+    /// What it runs.
+    pub body: Vec<Stmt>,
+}
+
+/// How a loop may be run. The meaning is that of `Serial` in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoopKind {
+    /// One iteration after another.
+    Serial,
+    /// Iterations are independent and shared among workers.
+    Parallel,
+    /// Each statement of the body may be run for many iterations at once. The extent is a constant,
+    /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into vectors
+    /// of its own width and masks the rest.
+    Vector,
+    /// Iterations are written out one after the other. The extent is a constant.
+    Unroll,
+}
+
+/// A comparison of index expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Left-hand side.
+    pub left: Expr,
+    /// The comparison.
+    pub comparison: Comparison,
+    /// Right-hand side.
+    pub right: Expr,
+}
+
+/// Comparisons of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+}
+
+/// A scalar expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A constant.
+    Constant(Scalar),
+    /// The value of a symbol of kind `Value`.
+    Symbol(SymbolId),
+    /// An index expression, as an i64.
+    Index(Expr),
+    /// `buffer[index]`
+    Load {
+        /// Source.
+        buffer: BufferId,
+        /// One expression an axis.
+        index: Vec<Expr>,
+    },
+    /// A row of the scalar function table applied to arguments.
+    Apply {
+        /// The function.
+        function: ScalarFunction,
+        /// Type of the result.
+        dtype: DType,
+        /// One value an operand.
+        arguments: Vec<Value>,
+    },
+    /// `value` where all conditions hold, `otherwise` elsewhere; the one not taken is not evaluated,
+    /// so a guarded load may be out of bounds where the conditions fail.
+    Guard {
+        /// A conjunction.
+        conditions: Vec<Condition>,
+        /// Taken when all hold.
+        value: Box<Value>,
+        /// Taken when one does not.
+        otherwise: Box<Value>,
+    },
+    /// The elements of `buffer[index, 0..n]`, n a power of two, combined by the fixed tree
+    /// `while n > 1 { n /= 2; for p < n { x[p] = reduction(x[p], x[p + n]) } }`, on a copy.
+    Fold {
+        /// How to combine.
+        reduction: Reduction,
+        /// Source; its last axis has a constant extent that is a power of two.
+        buffer: BufferId,
+        /// One expression an axis but the last.
+        index: Vec<Expr>,
+    },
+}
