@@ -5,7 +5,9 @@
 
 use base::{Arena, LocationId, Locations, define_id};
 use sym::{Expr, Range, SymbolId};
+use tensor::Tensor;
 
+use crate::infer::RegionType;
 use crate::op::{Op, TensorType};
 
 define_id!(pub ValueId, "v");
@@ -118,4 +120,126 @@ pub enum Assumption {
     Divisible(Expr, i64),
     /// The expression is not negative.
     NonNegative(Expr),
+}
+
+impl Function {
+    /// An empty function.
+    pub fn new(name: impl Into<String>) -> Function {
+        let mut regions = Arena::new();
+        let body = regions.push(Region::default());
+        Function {
+            name: name.into(),
+            symbols: Arena::new(),
+            values: Arena::new(),
+            nodes: Arena::new(),
+            regions,
+            body,
+            parameter_names: Vec::new(),
+            result_names: Vec::new(),
+            assumptions: Vec::new(),
+            locations: Locations::new(),
+        }
+    }
+
+    /// The values that the caller passes.
+    pub fn parameters(&self) -> &[ValueId] {
+        &self.regions[self.body].parameters
+    }
+
+    /// The values that the caller gets.
+    pub fn results(&self) -> &[ValueId] {
+        &self.regions[self.body].results
+    }
+
+    /// The symbol of this name.
+    pub fn symbol(&self, name: &str) -> Option<SymbolId> {
+        self.symbols.iter().find(|(_, symbol)| symbol.name == name).map(|(id, _)| id)
+    }
+
+    /// A value's type.
+    pub fn ty(&self, value: ValueId) -> &Type {
+        &self.values[value].ty
+    }
+
+    /// The node that defines a value, and which of its results it is; none for a parameter.
+    pub fn producer(&self, value: ValueId) -> Option<(NodeId, usize)> {
+        match self.values[value].definition {
+            Definition::Result(node, number) => Some((node, number as usize)),
+            Definition::Parameter(..) => None,
+        }
+    }
+
+    /// The primitive that defines a value; none for a parameter.
+    pub fn op(&self, value: ValueId) -> Option<&Op> {
+        self.producer(value).map(|(node, _)| &self.nodes[node].op)
+    }
+
+    /// The value of a literal; none if anything else defines it.
+    pub fn literal(&self, value: ValueId) -> Option<&Tensor> {
+        match self.op(value) {
+            Some(Op::Literal(tensor)) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The types of a region's parameters and results.
+    pub fn region_type(&self, region: RegionId) -> RegionType {
+        let types = |values: &[ValueId]| values.iter().map(|&id| self.ty(id).clone()).collect();
+        let region = &self.regions[region];
+        RegionType { parameters: types(&region.parameters), results: types(&region.results) }
+    }
+}
+
+impl Type {
+    /// The tensor type, if it is one.
+    pub fn as_tensor(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(ty) => Some(ty),
+            Type::Sequence(_) | Type::Optional(_) | Type::Token | Type::Opaque(_) => None,
+        }
+    }
+}
+
+impl From<TensorType> for Type {
+    fn from(ty: TensorType) -> Type {
+        Type::Tensor(ty)
+    }
+}
+
+impl Type {
+    /// The extents in it, which are over the function's symbols.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Type::Tensor(ty) => ty.shape.iter().collect(),
+            Type::Sequence(inner) | Type::Optional(inner) => inner.exprs(),
+            Type::Token | Type::Opaque(_) => Vec::new(),
+        }
+    }
+
+    /// As [`Self::exprs`], to change them.
+    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Type::Tensor(ty) => ty.shape.iter_mut().collect(),
+            Type::Sequence(inner) | Type::Optional(inner) => inner.exprs_mut(),
+            Type::Token | Type::Opaque(_) => Vec::new(),
+        }
+    }
+}
+
+impl Assumption {
+    /// The expressions in it.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Assumption::Equal(a, b) | Assumption::Broadcastable(a, b) => vec![a, b],
+            Assumption::Divisible(a, _) | Assumption::NonNegative(a) => vec![a],
+        }
+    }
+
+    /// As [`Self::exprs`], to change them.
+    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Assumption::Equal(a, b) | Assumption::Broadcastable(a, b) => vec![a, b],
+            Assumption::Divisible(a, _) | Assumption::NonNegative(a) => vec![a],
+        }
+    }
 }

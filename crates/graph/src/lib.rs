@@ -3,11 +3,19 @@
 //!
 //! This crate does not know loops, kernels' insides, or targets.
 
+mod builder;
 mod function;
+mod infer;
 mod op;
+mod rewrite;
+mod text;
 
+pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
 pub use function::{
     Assumption, Definition, Function, Node, NodeId, Region, RegionId, Symbol, Type, ValueData,
     ValueId,
 };
+pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};
+pub use rewrite::{Rewriter, Rule, User, rebuild};
+pub use text::{Names, shape_text, type_text};

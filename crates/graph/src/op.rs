@@ -6,7 +6,7 @@
 //!
 //! Broadcasting is explicit: operands of `Map` have equal shapes.
 
-use base::{ConstantId, KernelId};
+use base::{ConstantId, Id, KernelId};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
@@ -246,4 +246,150 @@ pub struct IterationSpace {
     /// For each operand, an index expression for each of its axes. Every index is within bounds for
     /// every point of the space (padding is a `Pad` in front).
     pub operands: Vec<Vec<Expr>>,
+}
+
+impl Op {
+    /// The word it has in text forms and messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Literal(_) => "literal",
+            Op::Weight { .. } => "weight",
+            Op::Iota { .. } => "iota",
+            Op::Dimension(_) => "dimension",
+            Op::Bind { .. } => "bind",
+            Op::Map { .. } => "map",
+            Op::Broadcast { .. } => "broadcast",
+            Op::Reshape { .. } => "reshape",
+            Op::Transpose { .. } => "transpose",
+            Op::Slice { .. } => "slice",
+            Op::Pad { .. } => "pad",
+            Op::Concat { .. } => "concat",
+            Op::Gather { .. } => "gather",
+            Op::Scatter { .. } => "scatter",
+            Op::Contract { .. } => "contract",
+            Op::Reduce { .. } => "reduce",
+            Op::ArgReduce { .. } => "arg_reduce",
+            Op::Cumulate { .. } => "cumulate",
+            Op::Sort { .. } => "sort",
+            Op::Bitcast { .. } => "bitcast",
+            Op::NonZero => "non_zero",
+            Op::RandomBits { .. } => "random_bits",
+            Op::If => "if",
+            Op::While => "while",
+            Op::Scan { .. } => "scan",
+            Op::Call { .. } => "call",
+            Op::Host { .. } => "host",
+        }
+    }
+
+    /// The number of operands, where the primitive fixes it.
+    pub fn operand_count(&self) -> Option<usize> {
+        match self {
+            Op::Literal(_) | Op::Weight { .. } | Op::Iota { .. } | Op::Dimension(_) => Some(0),
+            Op::Bind { .. }
+            | Op::Broadcast { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Slice { .. }
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::Bitcast { .. }
+            | Op::NonZero
+            | Op::RandomBits { .. }
+            | Op::If => Some(1),
+            Op::Pad { .. } | Op::Contract { .. } => Some(2),
+            Op::Map { function, .. } => Some(function.arity()),
+            Op::Gather { axes, .. } => Some(1 + axes.len()),
+            Op::Scatter { axes, .. } => Some(2 + axes.len()),
+            Op::Concat { .. } | Op::While | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => {
+                None
+            }
+        }
+    }
+
+    /// What each of its regions is called in text forms; none but for control flow.
+    pub fn region_labels(&self) -> &'static [&'static str] {
+        match self {
+            Op::If => &["then", "else"],
+            Op::While => &["condition", "body"],
+            Op::Scan { .. } => &["body"],
+            _ => &[],
+        }
+    }
+
+    /// The expressions over the function's symbols in it; not the index expressions of a space,
+    /// which are over its axes.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Op::Weight { result, .. } | Op::Iota { result, .. } => result.shape.iter().collect(),
+            Op::Dimension(expr) | Op::Scan { trip_count: expr, .. } => vec![expr],
+            Op::Broadcast { shape, .. } | Op::Reshape { shape } | Op::RandomBits { shape } => {
+                shape.iter().collect()
+            }
+            Op::Slice { starts, shape, .. } => starts.iter().chain(shape).collect(),
+            Op::Pad { low, high, .. } => low.iter().chain(high).collect(),
+            Op::Contract { space, .. } | Op::Reduce { space, .. } => space.extents.iter().collect(),
+            Op::Call { results, .. } | Op::Host { results, .. } => {
+                results.iter().flat_map(|ty| &ty.shape).collect()
+            }
+            Op::Literal(_)
+            | Op::Bind { .. }
+            | Op::Map { .. }
+            | Op::Transpose { .. }
+            | Op::Concat { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::Bitcast { .. }
+            | Op::NonZero
+            | Op::If
+            | Op::While => Vec::new(),
+        }
+    }
+
+    /// As [`Self::exprs`], to change them.
+    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Op::Weight { result, .. } | Op::Iota { result, .. } => {
+                result.shape.iter_mut().collect()
+            }
+            Op::Dimension(expr) | Op::Scan { trip_count: expr, .. } => vec![expr],
+            Op::Broadcast { shape, .. } | Op::Reshape { shape } | Op::RandomBits { shape } => {
+                shape.iter_mut().collect()
+            }
+            Op::Slice { starts, shape, .. } => starts.iter_mut().chain(shape).collect(),
+            Op::Pad { low, high, .. } => low.iter_mut().chain(high).collect(),
+            Op::Contract { space, .. } | Op::Reduce { space, .. } => {
+                space.extents.iter_mut().collect()
+            }
+            Op::Call { results, .. } | Op::Host { results, .. } => {
+                results.iter_mut().flat_map(|ty| &mut ty.shape).collect()
+            }
+            Op::Literal(_)
+            | Op::Bind { .. }
+            | Op::Map { .. }
+            | Op::Transpose { .. }
+            | Op::Concat { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::Bitcast { .. }
+            | Op::NonZero
+            | Op::If
+            | Op::While => Vec::new(),
+        }
+    }
+}
+
+impl IterationSpace {
+    /// Axis `k` of the space, as an index expression.
+    pub fn axis(k: usize) -> Expr {
+        Expr::symbol(SymbolId::new(k))
+    }
 }

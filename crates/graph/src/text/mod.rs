@@ -1,0 +1,52 @@
+//! The text form of functions. What prints also parses:
+//!
+//! ```text
+//! function @main {
+//!   symbol batch in 1..4096
+//!   assume divisible(batch, 4)
+//!   parameter %v0: f32[batch, 8] as "input"
+//!   %v1: f32[8, 4] = weight @c3
+//!   %v2 "scores": f32[batch, 4] = contract [a0: batch, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1] accumulate f32 loc("fc", "Gemm")
+//!   %v3: f32[4] = literal {0.0, 1.0, -inf, nan}
+//!   %v4: f32[batch, 4] = broadcast axes [1] %v3
+//!   %v5: f32[batch, 4] = map add %v2, %v4
+//!   return %v5 as "output"
+//! }
+//! ```
+//!
+//! Values are numbered in order of appearance, whatever their ids, and may be called anything when
+//! parsed. The type of a result stands before the primitive, so what follows from it (the target
+//! of a cast, the shape of a broadcast) is not said again. Axes of an iteration space have names of
+//! their own, `a0, a1, ..` for the result's and `r0, r1, ..` for the reduced ones.
+
+use std::fmt;
+
+use base::text::Separated;
+use sym::{Expr, SymbolId};
+
+use crate::function::Type;
+
+/// What symbols are called.
+pub type Names<'a> = &'a dyn Fn(SymbolId) -> String;
+
+/// `[2, n, 3]`
+pub fn shape_text(shape: &[Expr], names: Names<'_>) -> String {
+    let extents: Vec<_> = shape.iter().map(|extent| extent.display(names)).collect();
+    format!("[{}]", Separated(", ", &extents))
+}
+
+/// `f32[2, n, 3]`, `sequence<i64[]>`, `optional<..>`, `token`, `opaque "name"`.
+pub fn type_text<'a>(ty: &'a Type, names: Names<'a>) -> impl fmt::Display + 'a {
+    fmt::from_fn(move |f| match ty {
+        Type::Tensor(ty) => write!(f, "{}{}", ty.dtype, shape_text(&ty.shape, names)),
+        Type::Sequence(inner) => write!(f, "sequence<{}>", inner_text(inner, names)),
+        Type::Optional(inner) => write!(f, "optional<{}>", inner_text(inner, names)),
+        Type::Token => f.write_str("token"),
+        Type::Opaque(name) => write!(f, "opaque {}", base::text::Quoted(name)),
+    })
+}
+
+/// Ends the recursion of the type that `type_text` returns.
+fn inner_text(ty: &Type, names: Names<'_>) -> String {
+    type_text(ty, names).to_string()
+}
