@@ -12,8 +12,8 @@
 //! a div -b = -a div b;  a mod -b = -(-a mod b)
 //! ```
 //!
-//! A symbolic divisor divides exactly where polynomial division leaves nothing, a monomial takes its
-//! multiples out of the dividend, and a common constant factor cancels.
+//! A symbolic divisor divides exactly where polynomial division leaves nothing, a monomial takes
+//! its multiples out of the dividend, and a common constant factor cancels.
 //! Invariant: dividing the parts of a folded quotient or remainder again gives the same parts.
 
 use crate::expr::{Atom, Expr, Factors, Term};
@@ -95,9 +95,14 @@ impl Expr {
         let (quotient, mut rest) = self.split_multiples(divisor);
         let mut divisor = divisor.clone();
         let common = gcd(rest.content(), divisor.content());
+        if common == 1 {
+            return DivParts { quotient, rest: Some((rest, divisor)) };
+        }
         rest.shrink(common);
         divisor.shrink(common);
-        DivParts { quotient, rest: Some((rest, divisor)) }
+        let mut parts = rest.div_parts(&divisor);
+        parts.quotient += &quotient;
+        parts
     }
 
     /// The rules of the file's head, for `n > 1`.
@@ -163,9 +168,15 @@ impl Expr {
         let (_, mut rest) = self.split_multiples(divisor);
         let mut divisor = divisor.clone();
         let common = gcd(rest.content(), divisor.content());
+        if common == 1 {
+            return ModParts { scale: 1, offset: 0, rest: Some((rest, divisor)) };
+        }
         rest.shrink(common);
         divisor.shrink(common);
-        ModParts { scale: common, offset: 0, rest: Some((rest, divisor)) }
+        let parts = rest.mod_parts(&divisor);
+        let (scale, offset) =
+            (parts.scale.saturating_mul(common), parts.offset.saturating_mul(common));
+        ModParts { scale, offset, ..parts }
     }
 
     /// The rules of the file's head, for `n > 1`.

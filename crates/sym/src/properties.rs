@@ -233,7 +233,8 @@ proptest! {
         ),
     ) {
         let symbol = |index: usize| Expr::symbol(SymbolId::new(index));
-        let linear = |at: usize| symbol(0) * values[at] + &(symbol(1) * values[at + 1]) + values[at + 2];
+        let linear =
+            |at: usize| symbol(0) * values[at] + symbol(1) * values[at + 1] + values[at + 2];
         let (a, b) = (linear(0), linear(3));
         let any = |_| Range::new(values[6].min(values[7]), values[6].max(values[7]));
         for b in [b, Expr::constant(values[3])] {
