@@ -82,11 +82,38 @@ fn leaf() -> impl Strategy<Value = Tree> {
     ]
 }
 
+fn binary(operation: Operation, a: Tree, b: Tree) -> Tree {
+    Tree::Binary(operation, Box::new(a), Box::new(b))
+}
+
+/// What schedules make of loop indices: `x = a*s + b*t + c` divided by a small number, its
+/// remainder, and both put together again as `k*n*(x div n) + l*(x mod n)`, most often `l = k`.
+fn index() -> impl Strategy<Value = Tree> {
+    use Operation::*;
+    let small = || prop::sample::select(vec![1i64, 2, 3, 4, 8, 16, -1]);
+    let number = Tree::Constant;
+    let scaled = move |a, symbol| binary(Mul, Tree::Symbol(symbol), number(a));
+    ((small(), small(), -4..4i64), (0..5usize, 0..5usize), small(), (small(), small()), 0..6usize)
+        .prop_map(move |((a, b, c), (s, t), n, (k, l), shape)| {
+            let x = binary(Add, binary(Add, scaled(a, s), scaled(b, t)), number(c));
+            let divided = binary(Div, x.clone(), number(n));
+            let rest = binary(Mod, x, number(n));
+            match shape {
+                0 => divided,
+                1 => rest,
+                _ => {
+                    let l = if shape == 2 { l } else { k };
+                    let divided = binary(Mul, divided, number(k * n));
+                    binary(Add, divided, binary(Mul, rest, number(l)))
+                }
+            }
+        })
+}
+
 /// Products have a leaf on the right, so that coefficients stay far from the ends of `i64`.
 fn tree() -> impl Strategy<Value = Tree> {
     use Operation::*;
-    let binary = |operation, a, b| Tree::Binary(operation, Box::new(a), Box::new(b));
-    leaf().prop_recursive(5, 24, 2, move |inner| {
+    prop_oneof![2 => leaf(), 1 => index()].prop_recursive(4, 24, 2, move |inner| {
         let any_of = prop::sample::select(vec![Add, Add, Sub, Div, Ceil, Mod, Min, Max]);
         let by_leaf = prop::sample::select(vec![Mul, Mul, Div, Mod]);
         prop_oneof![

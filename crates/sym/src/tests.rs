@@ -114,6 +114,17 @@ fn simplifies_by_range() {
 }
 
 #[test]
+fn does_not_simplify_beyond_the_range() {
+    check_simplify("(4*k + j + 1) div 16", "(j + 4*k + 1) div 16");
+    check_simplify("(i + 1) div 16", "(i + 1) div 16");
+    check_simplify("min(i, 14)", "min(14, i)");
+    check_simplify("16*(k div 16) + 2*(k mod 16)", "16*((k) div 16) + 2*((k) mod 16)");
+    let divisor = Range::new(20, 30);
+    assert_eq!(Range::new(5, 19).modulo(divisor), Range::new(5, 19));
+    assert_eq!(Range::new(5, 20).modulo(divisor), Range::new(0, 20));
+}
+
+#[test]
 fn proves() {
     let less = |a, b| crate::proves_less_than(&parse(a), &parse(b), &ranges);
     let less_equal = |a, b| crate::proves_less_equal(&parse(a), &parse(b), &ranges);
