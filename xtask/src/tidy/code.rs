@@ -91,7 +91,7 @@ fn end_of_raw_string(chars: &[char], start: usize) -> Option<usize> {
 /// The end of a character literal, or `None` where the quote opens a lifetime.
 fn end_of_char(chars: &[char], start: usize) -> Option<usize> {
     if chars.get(start + 1) == Some(&'\\') {
-        let rest = &chars[start + 3..];
+        let rest = chars.get(start + 3..)?;
         return rest.iter().position(|&c| c == '\'').map(|offset| start + 4 + offset);
     }
     (chars.get(start + 2) == Some(&'\'')).then_some(start + 3)

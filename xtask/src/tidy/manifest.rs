@@ -106,18 +106,21 @@ pub(super) fn externals_state_a_reason(root_manifest: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut inside = false;
     let mut comment = String::new();
-    for (index, line) in root_manifest.lines().enumerate() {
-        let line = line.trim();
-        if line.starts_with('[') {
-            inside = line == "[workspace.dependencies]";
-        } else if let Some(words) = line.strip_prefix('#') {
+    for (index, line) in root_manifest.lines().map(str::trim).enumerate() {
+        if let Some(words) = line.strip_prefix('#') {
             comment.push_str(words);
             continue;
-        } else if inside && let Some((key, value)) = line.split_once('=') {
-            let name = key.trim();
+        }
+        let external = if line.starts_with('[') {
+            inside = line == "[workspace.dependencies]";
+            line.strip_prefix("[workspace.dependencies.").and_then(|rest| rest.strip_suffix(']'))
+        } else {
+            let entry = line.split_once('=').filter(|_| inside);
+            entry.filter(|(_, value)| !value.contains("path")).map(|(key, _)| key.trim())
+        };
+        if let Some(name) = external {
             let reason = comment.trim().strip_prefix(name).and_then(|rest| rest.strip_prefix(':'));
-            let stated = reason.is_some_and(|reason| !reason.trim().is_empty());
-            if !value.contains("path =") && !stated {
+            if reason.is_none_or(|reason| reason.trim().is_empty()) {
                 let wanted = format!("`{name}` needs a comment above it: `# {name}: reason`");
                 findings.push(Finding::new(index + 1, wanted));
             }
@@ -184,8 +187,9 @@ mod tests {
         let text = "[workspace.dependencies]\nown = { path = \"crates/own\" }\n\
                     # good: a reason\n# in two lines.\ngood = \"1\"\nbare = \"1\"\n\
                     # good: of another\nother = \"1\"\n\
+                    [workspace.dependencies.long]\nversion = \"1\"\n\
                     [profile.dev]\nopt-level = 1";
         let lines: Vec<usize> = externals_state_a_reason(text).iter().map(|f| f.line).collect();
-        assert_eq!(lines, [6, 8]);
+        assert_eq!(lines, [6, 8, 9]);
     }
 }
