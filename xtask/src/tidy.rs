@@ -65,10 +65,11 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// The folder above `xtask/`.
+/// The folder above `xtask/`, as cargo names it now: worktrees may share one target folder.
 fn repository_root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_path_buf()
+    let built_in = || PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built_in, PathBuf::from);
+    xtask.parent().map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
 
 fn check_repository(root: &Path) -> Result<Report, String> {
