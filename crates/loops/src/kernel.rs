@@ -96,9 +96,10 @@ pub enum Scope {
 pub enum Access {
     /// Only loaded from.
     Read,
-    /// Only stored to; every element the kernel is responsible for.
+    /// What it held before does not matter: the kernel stores to every element that it is responsible
+    /// for, and to an element before it loads or reduces into it.
     Write,
-    /// Loaded from and stored to (donated buffers, in-place updates).
+    /// Loaded from and stored to, the former contents included (donated buffers, in-place updates).
     Update,
 }
 

@@ -4,11 +4,32 @@
 //! scheduled (split, reordered, fused, vectorised, its buffers in registers and caches). Both are
 //! the same data, so the same evaluator, printer, parser and verifier serve every stage.
 //!
+//! - `kernel`: the data;
+//! - [`print`](print()) and [`parse`](parse()): the text form, described in `print.rs`;
+//! - [`verify`](verify()), [`verify_scheduled`]: what must hold;
+//! - [`build`]: writing kernels in code; [`visit`] and [`substitute`]: reading and rewriting them;
+//! - `domain`: what is known about symbols at a statement; `measure`: sizes and counts.
+//!
 //! This crate does not know what a graph is, nor any target.
 
+pub mod build;
+mod domain;
 mod kernel;
+mod measure;
+mod parse;
+mod print;
+pub mod substitute;
+mod verify;
+mod verify_scheduled;
+pub mod visit;
 
+pub use domain::{Domain, Ranges, walk_domains};
 pub use kernel::{
     Access, Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, Scope, Stmt, Symbol,
     SymbolKind, Value,
 };
+pub use measure::{ScratchLayout, bytes_touched, element_count, operations, scratch_layout};
+pub use parse::{is_name, parse, parse_kernel};
+pub use print::{print, print_expression, print_statement, print_value};
+pub use verify::verify;
+pub use verify_scheduled::verify_scheduled;

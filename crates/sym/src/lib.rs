@@ -31,4 +31,4 @@ mod properties;
 pub use expr::{Atom, Expr, SymbolId, Term};
 pub use prove::{proves_less_equal, proves_less_than};
 pub use range::Range;
-pub use text::parse_expr;
+pub use text::{parse_expr, parse_range};

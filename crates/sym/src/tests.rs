@@ -3,7 +3,7 @@
 use base::Id;
 use base::text::Parser;
 
-use crate::{Expr, Range, SymbolId, parse_expr};
+use crate::{Expr, Range, SymbolId, parse_expr, parse_range};
 
 pub(crate) const NAMES: [&str; 6] = ["i", "j", "k", "n", "m", "batch size"];
 
@@ -136,4 +136,18 @@ fn proves() {
     assert!(!less("16*(k div 16)", "k"));
     assert!(less_equal("n", "16*((n + 15) div 16)"));
     assert!(less_equal("n", "max(m, n)") && less("k mod n", "n"));
+}
+
+#[test]
+fn ranges_as_text() {
+    for (range, text) in [
+        (Range::new(1, 512), "1..=512"),
+        (Range::new(-3, -1), "-3..=-1"),
+        (Range::at_least(1), "1.."),
+        (Range::new(i64::MIN, 7), "..=7"),
+        (Range::ALL, ".."),
+    ] {
+        assert_eq!(range.to_string(), text);
+        assert_eq!(parse_range(&mut Parser::new(text)), Ok(range));
+    }
 }

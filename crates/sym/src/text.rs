@@ -15,6 +15,7 @@ use std::fmt;
 use base::text::{Parser, Quoted, TextError, Token, is_identifier};
 
 use crate::expr::{Atom, Expr, SymbolId, Term};
+use crate::range::Range;
 
 const WORDS: [&str; 4] = ["div", "mod", "min", "max"];
 
@@ -33,6 +34,25 @@ impl fmt::Debug for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         print_expr(f, self, &|f, symbol| write!(f, "{symbol}"))
     }
+}
+
+/// Prints `1..=512`; an end without bound stays empty: `1..`, `..=512`, `..`.
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min != i64::MIN {
+            write!(f, "{}", self.min)?;
+        }
+        f.write_str("..")?;
+        if self.max == i64::MAX { Ok(()) } else { write!(f, "={}", self.max) }
+    }
+}
+
+/// Reads a range as it prints.
+pub fn parse_range(parser: &mut Parser<'_>) -> Result<Range, TextError> {
+    let min = if parser.at("..") { i64::MIN } else { parser.integer()? };
+    parser.expect("..")?;
+    let max = if parser.eat("=") { parser.integer()? } else { i64::MAX };
+    Ok(Range { min, max })
 }
 
 type PrintName<'a> = &'a dyn Fn(&mut fmt::Formatter<'_>, SymbolId) -> fmt::Result;

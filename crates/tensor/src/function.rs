@@ -485,6 +485,44 @@ impl ScalarFunction {
         })
     }
 
+    /// Whether every target has it as an instruction or a few: arithmetic, comparisons, selection,
+    /// roundings, the square root, bit operations and conversions. The others must be expanded into
+    /// expressions over these before a back end sees them.
+    pub fn is_machine(self) -> bool {
+        use ScalarFunction::*;
+        matches!(
+            self,
+            Add | Sub
+                | Mul
+                | Div
+                | Min
+                | Max
+                | Neg
+                | Abs
+                | Sqrt
+                | FusedMultiplyAdd
+                | Floor
+                | Ceil
+                | Round
+                | Trunc
+                | Eq
+                | Ne
+                | Lt
+                | Le
+                | Gt
+                | Ge
+                | And
+                | Or
+                | Xor
+                | Not
+                | Shl
+                | Shr
+                | Select
+                | Cast
+                | Bitcast
+        )
+    }
+
     /// Which way a function of one operand goes, everywhere on its domain; `None` if it turns.
     pub fn monotone(self) -> Option<Monotone> {
         use ScalarFunction::*;

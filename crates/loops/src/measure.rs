@@ -1,0 +1,126 @@
+//! Sizes and counts: scratch memory, operations, bytes of parameters.
+
+use std::collections::BTreeMap;
+
+use sym::Expr;
+use tensor::{DType, ScalarFunction};
+
+use crate::domain::{Ranges, walk_domains};
+use crate::kernel::{BufferId, Kernel, Scope, Stmt, Value};
+use crate::visit::own_references;
+
+/// Scratch buffers begin at multiples of this many bytes.
+const ALIGNMENT: i64 = 64;
+
+/// Where the buffers of scope `Scratch` lie in a worker's scratch memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScratchLayout {
+    /// Bytes from the start of the scratch memory, a multiple of 64; in the order of the arena.
+    pub offsets: BTreeMap<BufferId, Expr>,
+    /// The size of it all, a multiple of 64.
+    pub bytes: Expr,
+}
+
+/// Lays out the scratch buffers one behind the other, each rounded up to 64 bytes.
+pub fn scratch_layout(kernel: &Kernel) -> ScratchLayout {
+    let mut layout = ScratchLayout { offsets: BTreeMap::new(), bytes: Expr::ZERO };
+    for (id, buffer) in kernel.buffers.iter().filter(|(_, b)| b.scope == Scope::Scratch) {
+        layout.offsets.insert(id, layout.bytes.clone());
+        let bytes = size(buffer.dtype, element_count(&buffer.shape));
+        layout.bytes += &(bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT);
+    }
+    layout
+}
+
+/// The number of elements of a shape.
+pub fn element_count(shape: &[Expr]) -> Expr {
+    shape.iter().product()
+}
+
+/// The bytes of so many elements.
+fn size(dtype: DType, count: Expr) -> Expr {
+    (count * i64::from(dtype.bits())).ceil_div(&8.into())
+}
+
+/// The number of arithmetic operations that running the kernel takes at most: each scalar function
+/// and each update of a reduction counts 1, a fused multiply-add 2, `select`, `cast` and `bitcast`
+/// nothing. A `While` counts as one turn, an `If` as the costlier branch.
+pub fn operations(kernel: &Kernel) -> Expr {
+    block_operations(kernel, &kernel.body, &Ranges::new(kernel))
+}
+
+fn block_operations(kernel: &Kernel, block: &[Stmt], ranges: &Ranges) -> Expr {
+    block.iter().map(|stmt| statement_operations(kernel, stmt, ranges)).sum()
+}
+
+fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
+    let of_value = |value| value_operations(kernel, value);
+    match stmt {
+        Stmt::For(inner) => {
+            // An extent in terms of variables outside counts as its largest value.
+            let most = ranges.bounds(&inner.extent).max;
+            let extent = if most == i64::MAX { inner.extent.clone() } else { most.max(0).into() };
+            let mut ranges = ranges.clone();
+            ranges.enter(inner);
+            extent * &block_operations(kernel, &inner.body, &ranges)
+        }
+        Stmt::Let { value, .. } | Stmt::Store { value, .. } => of_value(value),
+        Stmt::Reduce { value, .. } => of_value(value) + 1,
+        Stmt::If { then, otherwise, .. } => {
+            let count = |block| block_operations(kernel, block, ranges);
+            count(then).max(&count(otherwise))
+        }
+        Stmt::While { setup, condition, body } => {
+            block_operations(kernel, setup, ranges)
+                + &of_value(condition)
+                + &block_operations(kernel, body, ranges)
+        }
+    }
+}
+
+fn value_operations(kernel: &Kernel, value: &Value) -> Expr {
+    let own = match value {
+        Value::Apply { function, .. } => match function {
+            ScalarFunction::FusedMultiplyAdd => Expr::constant(2),
+            ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => Expr::ZERO,
+            _ => Expr::ONE,
+        },
+        Value::Guard { value, otherwise, .. } => {
+            return value_operations(kernel, value).max(&value_operations(kernel, otherwise));
+        }
+        Value::Fold { buffer, .. } => match kernel.buffers[*buffer].shape.last() {
+            Some(extent) => extent.clone() - 1,
+            None => Expr::ZERO,
+        },
+        Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => Expr::ZERO,
+    };
+    value.operands().into_iter().map(|operand| value_operations(kernel, operand)).sum::<Expr>()
+        + &own
+}
+
+/// For each parameter, the bytes that running the kernel touches at most: the size of the smallest
+/// box around all places where it is accessed; axes of symbolic extent count in full.
+pub fn bytes_touched(kernel: &Kernel) -> BTreeMap<BufferId, Expr> {
+    let mut boxes: BTreeMap<BufferId, Vec<sym::Range>> = BTreeMap::new();
+    walk_domains(kernel, &mut |stmt, domain| {
+        for reference in own_references(stmt) {
+            let buffer = &kernel.buffers[reference.buffer];
+            let mut axes: Vec<sym::Range> =
+                reference.index.iter().map(|index| domain.ranges.bounds(index)).collect();
+            axes.resize(buffer.shape.len(), sym::Range::ALL);
+            let known = boxes.entry(reference.buffer).or_insert_with(|| axes.clone());
+            known.iter_mut().zip(&axes).for_each(|(all, one)| *all = all.union(*one));
+        }
+    });
+    let touched = |id: &BufferId| -> Expr {
+        let (buffer, axes) = (&kernel.buffers[*id], boxes.get(id));
+        let Some(axes) = axes else { return Expr::ZERO };
+        let extent = |(extent, axis): (&Expr, &sym::Range)| {
+            let Some(constant) = extent.as_constant() else { return extent.clone() };
+            let inside = axis.intersect(sym::Range::extent(constant));
+            (inside.max - inside.min + 1).max(0).into()
+        };
+        size(buffer.dtype, buffer.shape.iter().zip(axes).map(extent).product())
+    };
+    kernel.parameters.iter().map(|id| (*id, touched(id))).collect()
+}

@@ -1,0 +1,443 @@
+//! What must hold of every kernel, naive or scheduled.
+//!
+//! - Names are valid and unique; parameters are the buffers of scope `Parameter`, each once.
+//! - Every symbol is bound once and used inside the block that binds it; index expressions use
+//!   shape symbols, loop variables and i64 values with a range.
+//! - Ranks and element types agree; functions and reductions accept the types they are given.
+//! - Read parameters are not written to; parameters alone have strides.
+//! - `Parallel` is the body's only statement; `Vector` and `Unroll` have constant extents; a
+//!   `Vector` body holds no loop but `Unroll`.
+//! - Every access to a buffer of constant shape provably lies within it, given the loops around it
+//!   and the conditions in force. Axes of symbolic extent are not checked here.
+//!
+//! What is broken is shown in the kernel's listing, below the statement at fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::codes::VERIFIER_FAILED;
+use base::text::Printer;
+use base::{Diagnostic, SecondaryMap};
+use sym::{Expr, SymbolId};
+use tensor::{DType, Reduction};
+
+use crate::domain::Ranges;
+use crate::kernel::{
+    Access, BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value,
+};
+use crate::parse::is_name;
+use crate::print::{Remarks, print_with_remarks};
+use crate::visit::walk;
+
+/// Checks everything the head of this file lists.
+///
+/// # Errors
+/// One diagnostic with the kernel's listing, in which each broken invariant stands below the
+/// statement that breaks it.
+pub fn verify(kernel: &Kernel) -> base::Result<()> {
+    let mut verifier = Verifier {
+        kernel,
+        remarks: Remarks::new(),
+        statement: None,
+        in_scope: SecondaryMap::new(),
+        bound: BTreeSet::new(),
+    };
+    verifier.head();
+    let ranges = Ranges::new(kernel);
+    let mut number = 0;
+    verifier.block(&kernel.body, &ranges, &mut number);
+    report(kernel, verifier.remarks)
+}
+
+/// `Ok` if there are no remarks, else the diagnostic that shows them in the listing.
+pub(crate) fn report(kernel: &Kernel, remarks: Remarks) -> base::Result<()> {
+    if remarks.is_empty() {
+        return Ok(());
+    }
+    let count: usize = remarks.values().map(Vec::len).sum();
+    let mut printer = Printer::new();
+    print_with_remarks(kernel, &mut printer, &remarks);
+    let message = format!("kernel `{}` breaks {count} rule(s) of the loop IR", kernel.name);
+    Err(Diagnostic::error(VERIFIER_FAILED, message)
+        .at(format!("kernel `{}`", kernel.name))
+        .because(printer.finish())
+        .into())
+}
+
+struct Verifier<'a> {
+    kernel: &'a Kernel,
+    remarks: Remarks,
+    /// Number of the statement looked at, counted as the printer counts; `None` in the head.
+    statement: Option<usize>,
+    in_scope: SecondaryMap<SymbolId, bool>,
+    /// Symbols bound so far.
+    bound: BTreeSet<SymbolId>,
+}
+
+impl Verifier<'_> {
+    fn wrong(&mut self, message: impl Into<String>) {
+        self.remarks.entry(self.statement).or_default().push(message.into());
+    }
+
+    fn head(&mut self) {
+        let kernel = self.kernel;
+        if !is_name(&kernel.name) {
+            self.wrong(format!("`{}` cannot be a kernel's name", kernel.name));
+        }
+        self.names("symbol", kernel.symbols.values().map(|symbol| &symbol.name));
+        self.names("buffer", kernel.buffers.values().map(|buffer| &buffer.name));
+        for (id, symbol) in kernel.symbols.iter() {
+            match &symbol.kind {
+                SymbolKind::Shape { .. } => self.in_scope[id] = true,
+                SymbolKind::Value { range: Some(_), dtype } if *dtype != DType::I64 => {
+                    self.wrong(format!("`{}` has a range, but is no i64", symbol.name));
+                }
+                SymbolKind::Value { .. } | SymbolKind::Loop => {}
+            }
+        }
+        let mut listed = BTreeSet::new();
+        for &id in &kernel.parameters {
+            let scope = kernel.buffers.get(id).map(|buffer| buffer.scope);
+            if !matches!(scope, Some(Scope::Parameter(_))) {
+                self.wrong(format!("the parameter {} is no such buffer", kernel.buffer_name(id)));
+            }
+            if !listed.insert(id) {
+                self.wrong(format!("the parameter {} is listed twice", kernel.buffer_name(id)));
+            }
+        }
+        for (id, _) in kernel.buffers.iter() {
+            self.buffer(id, listed.contains(&id));
+        }
+    }
+
+    fn names<'n>(&mut self, what: &str, names: impl Iterator<Item = &'n String>) {
+        let mut seen = BTreeSet::new();
+        for name in names {
+            if !is_name(name) {
+                self.wrong(format!("`{name}` cannot be the name of a {what}"));
+            }
+            if !seen.insert(name) {
+                self.wrong(format!("two {what}s are called `{name}`"));
+            }
+        }
+    }
+
+    fn buffer(&mut self, id: BufferId, listed: bool) {
+        let buffer = &self.kernel.buffers[id];
+        let name = self.kernel.buffer_name(id);
+        let is_parameter = matches!(buffer.scope, Scope::Parameter(_));
+        if is_parameter && !listed {
+            self.wrong(format!("{name} has the scope of a parameter, but is not listed as one"));
+        }
+        if buffer.dtype == DType::String {
+            self.wrong(format!("{name} holds strings"));
+        }
+        if let Some(strides) = &buffer.strides {
+            if !is_parameter {
+                self.wrong(format!("{name} has strides, but is no parameter"));
+            }
+            if strides.len() != buffer.shape.len() {
+                self.wrong(format!("{name} needs a stride for each axis"));
+            }
+        }
+        for expr in buffer.shape.iter().chain(buffer.strides.iter().flatten()) {
+            self.expression(expr);
+        }
+        if buffer.shape.iter().any(|extent| extent.as_constant().is_some_and(|e| e < 0)) {
+            self.wrong(format!("{name} has a negative extent"));
+        }
+    }
+
+    /// Checks a block; `number` is the number of its first statement and then of the one behind it.
+    fn block(&mut self, block: &[Stmt], ranges: &Ranges, number: &mut usize) {
+        let mut bound_here = Vec::new();
+        for stmt in block {
+            self.statement = Some(*number);
+            *number += 1;
+            self.statement(stmt, ranges, number);
+            if let Stmt::Let { symbol, .. } = stmt {
+                self.in_scope[*symbol] = true;
+                bound_here.push(*symbol);
+            }
+        }
+        bound_here.into_iter().for_each(|symbol| self.in_scope[symbol] = false);
+    }
+
+    fn statement(&mut self, stmt: &Stmt, ranges: &Ranges, number: &mut usize) {
+        match stmt {
+            Stmt::For(inner) => self.for_loop(inner, ranges, number),
+            Stmt::Let { symbol, value } => {
+                let dtype = self.value(value, ranges);
+                match self.kernel.symbols.get(*symbol).map(|symbol| &symbol.kind) {
+                    Some(SymbolKind::Value { dtype: declared, .. }) => {
+                        self.same_type(dtype, *declared, "the value");
+                    }
+                    _ => self.wrong("`let` binds something that is no value symbol"),
+                }
+                self.bind(*symbol);
+            }
+            Stmt::Store { buffer, index, value } => {
+                let dtype = self.value(value, ranges);
+                self.destination(*buffer, index, dtype, ranges, None);
+            }
+            Stmt::Reduce { buffer, index, reduction, value } => {
+                let dtype = self.value(value, ranges);
+                self.destination(*buffer, index, dtype, ranges, Some(*reduction));
+            }
+            Stmt::If { conditions, then, otherwise } => {
+                self.conditions(conditions);
+                let mut inside = ranges.clone();
+                inside.assume(conditions);
+                self.block(then, &inside, number);
+                let mut inside = ranges.clone();
+                if let [only] = &conditions[..] {
+                    inside.assume(&[only.negated()]);
+                }
+                self.block(otherwise, &inside, number);
+            }
+            Stmt::While { setup, condition, body } => {
+                self.while_loop(setup, condition, body, ranges, number)
+            }
+        }
+    }
+
+    fn while_loop(
+        &mut self,
+        setup: &[Stmt],
+        condition: &Value,
+        body: &[Stmt],
+        ranges: &Ranges,
+        number: &mut usize,
+    ) {
+        let own = self.statement;
+        self.block(setup, ranges, number);
+        self.statement = own;
+        let dtype = self.value(condition, ranges);
+        self.same_type(dtype, DType::Bool, "the condition");
+        self.block(body, ranges, number);
+    }
+
+    fn for_loop(&mut self, inner: &Loop, ranges: &Ranges, number: &mut usize) {
+        self.expression(&inner.extent);
+        let is_loop_symbol = self
+            .kernel
+            .symbols
+            .get(inner.variable)
+            .is_some_and(|symbol| symbol.kind == SymbolKind::Loop);
+        if !is_loop_symbol {
+            self.wrong("`for` binds something that is no loop variable");
+        }
+        self.bind(inner.variable);
+        self.loop_kind(inner);
+        let mut inside = ranges.clone();
+        inside.enter(inner);
+        self.in_scope[inner.variable] = true;
+        self.block(&inner.body, &inside, number);
+        self.in_scope[inner.variable] = false;
+    }
+
+    fn loop_kind(&mut self, inner: &Loop) {
+        match inner.kind {
+            LoopKind::Serial => {}
+            LoopKind::Parallel => {
+                let alone = matches!(&self.kernel.body[..], [Stmt::For(only)] if **only == *inner);
+                if !alone {
+                    self.wrong("a parallel loop is the only statement of the kernel's body");
+                }
+            }
+            LoopKind::Vector | LoopKind::Unroll => {
+                if inner.extent.as_constant().is_none() {
+                    self.wrong("the extent of such a loop is a constant");
+                }
+            }
+        }
+        if inner.kind == LoopKind::Vector {
+            let mut inner_loops = false;
+            walk(&inner.body, &mut |stmt| {
+                inner_loops |= match stmt {
+                    Stmt::For(inner) => inner.kind != LoopKind::Unroll,
+                    Stmt::While { .. } => true,
+                    _ => false,
+                };
+            });
+            if inner_loops {
+                self.wrong("a vector loop holds no loop but `unroll`");
+            }
+        }
+    }
+
+    fn bind(&mut self, symbol: SymbolId) {
+        if !self.bound.insert(symbol) {
+            self.wrong(format!("`{}` is bound twice", self.kernel.symbol_name(symbol)));
+        }
+    }
+
+    /// A store's or reduction's destination, and the type of what goes there.
+    fn destination(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        dtype: Option<DType>,
+        ranges: &Ranges,
+        reduction: Option<Reduction>,
+    ) {
+        let Some(data) = self.kernel.buffers.get(buffer) else {
+            return self.wrong(format!("there is no buffer {buffer}"));
+        };
+        if data.scope == Scope::Parameter(Access::Read) {
+            self.wrong(format!("{} is only read", self.kernel.buffer_name(buffer)));
+        }
+        self.same_type(dtype, data.dtype, "the value");
+        if let Some(reduction) = reduction.filter(|reduction| !reduction.accepts(data.dtype)) {
+            self.wrong(format!("`{reduction}` does not combine {}", data.dtype));
+        }
+        self.access(buffer, index, &data.shape, ranges);
+    }
+
+    fn same_type(&mut self, found: Option<DType>, wanted: DType, what: &str) {
+        if let Some(found) = found.filter(|found| *found != wanted) {
+            self.wrong(format!("{what} is of type {found}, not {wanted}"));
+        }
+    }
+
+    /// An access to the first `shape.len()` axes of a buffer.
+    fn access(&mut self, buffer: BufferId, index: &[Expr], shape: &[Expr], ranges: &Ranges) {
+        let kernel = self.kernel;
+        let name = kernel.buffer_name(buffer);
+        if index.len() != shape.len() {
+            let (given, wanted) = (index.len(), shape.len());
+            return self.wrong(format!("{name} takes {wanted} index(es) here, not {given}"));
+        }
+        for (axis, (expr, extent)) in index.iter().zip(shape).enumerate() {
+            if self.expression(expr)
+                && extent.as_constant().is_some()
+                && !ranges.prove_within(expr, extent)
+            {
+                let (bounds, expr) = (ranges.bounds(expr), kernel.expression(expr));
+                self.wrong(format!(
+                    "{name}: the index {expr} along axis {axis} may leave 0..{}; it is known to \
+                     lie in {bounds}",
+                    kernel.expression(extent)
+                ));
+            }
+        }
+    }
+
+    /// Whether all symbols of an index expression are in scope and may stand in one.
+    fn expression(&mut self, expr: &Expr) -> bool {
+        let mut good = true;
+        for symbol in expr.symbols() {
+            let usable = match self.kernel.symbols.get(symbol).map(|symbol| &symbol.kind) {
+                Some(SymbolKind::Loop | SymbolKind::Shape { .. }) => true,
+                Some(SymbolKind::Value { range, .. }) => range.is_some(),
+                None => false,
+            };
+            let name = self.kernel.symbol_name(symbol);
+            if !usable {
+                self.wrong(format!("`{name}` cannot stand in an index expression"));
+            } else if !self.in_scope[symbol] {
+                self.wrong(format!("`{name}` is used outside of the block that binds it"));
+            }
+            good &= usable && self.in_scope[symbol];
+        }
+        good
+    }
+
+    fn conditions(&mut self, conditions: &[Condition]) {
+        if conditions.is_empty() {
+            self.wrong("there is no condition");
+        }
+        for condition in conditions {
+            self.expression(&condition.left);
+            self.expression(&condition.right);
+        }
+    }
+
+    /// Checks a value and returns its type, where it has one.
+    fn value(&mut self, value: &Value, ranges: &Ranges) -> Option<DType> {
+        match value {
+            Value::Constant(_) => {}
+            Value::Symbol(symbol) => {
+                let name = self.kernel.symbol_name(*symbol);
+                if value.dtype(self.kernel).is_none() {
+                    self.wrong(format!("`{name}` is no value; as an i64 it is `index({name})`"));
+                } else if !self.in_scope[*symbol] {
+                    self.wrong(format!("`{name}` is used outside of the block that binds it"));
+                }
+            }
+            Value::Index(expr) => {
+                self.expression(expr);
+            }
+            Value::Load { buffer, index } => match self.kernel.buffers.get(*buffer) {
+                Some(data) => self.access(*buffer, index, &data.shape, ranges),
+                None => self.wrong(format!("there is no buffer {buffer}")),
+            },
+            Value::Fold { reduction, buffer, index } => {
+                self.fold(*reduction, *buffer, index, ranges);
+            }
+            Value::Apply { function, dtype, arguments } => {
+                let operands: Vec<Option<DType>> =
+                    arguments.iter().map(|argument| self.value(argument, ranges)).collect();
+                if let Some(operands) = operands.into_iter().collect::<Option<Vec<DType>>>()
+                    && let Err(message) = function.result_dtype(&operands, Some(*dtype))
+                {
+                    self.wrong(message);
+                }
+            }
+            Value::Guard { conditions, value, otherwise } => {
+                return self.guard(conditions, value, otherwise, ranges);
+            }
+        }
+        value.dtype(self.kernel)
+    }
+
+    fn guard(
+        &mut self,
+        conditions: &[Condition],
+        value: &Value,
+        otherwise: &Value,
+        ranges: &Ranges,
+    ) -> Option<DType> {
+        self.conditions(conditions);
+        let mut inside = ranges.clone();
+        inside.assume(conditions);
+        let dtype = self.value(value, &inside);
+        let mut inside = ranges.clone();
+        if let [only] = conditions {
+            inside.assume(&[only.negated()]);
+        }
+        let other = self.value(otherwise, &inside);
+        if let (Some(dtype), Some(other)) = (dtype, other)
+            && dtype != other
+        {
+            self.wrong(format!("a guard chooses between {dtype} and {other}"));
+        }
+        dtype
+    }
+
+    fn fold(&mut self, reduction: Reduction, buffer: BufferId, index: &[Expr], ranges: &Ranges) {
+        let Some(data) = self.kernel.buffers.get(buffer) else {
+            return self.wrong(format!("there is no buffer {buffer}"));
+        };
+        let name = self.kernel.buffer_name(buffer);
+        let Some((last, outer)) = data.shape.split_last() else {
+            return self.wrong(format!("{name} has no axis to fold"));
+        };
+        if !last.as_constant().is_some_and(|n| n > 0 && n & (n - 1) == 0) {
+            self.wrong(format!("the last axis of {name} is no constant power of two"));
+        }
+        if !reduction.accepts(data.dtype) {
+            self.wrong(format!("`{reduction}` does not combine {}", data.dtype));
+        }
+        self.access(buffer, index, outer, ranges);
+    }
+}
+
+/// The remarks of one check, by statement, for checks that walk the kernel themselves.
+pub(crate) fn number_statements(kernel: &Kernel) -> BTreeMap<*const Stmt, usize> {
+    let mut numbers = BTreeMap::new();
+    walk(&kernel.body, &mut |stmt| {
+        let next = numbers.len();
+        numbers.insert(std::ptr::from_ref(stmt), next);
+    });
+    numbers
+}

@@ -1,0 +1,108 @@
+//! What must hold, beyond `verify`, of a kernel that a back end is given.
+//!
+//! - Scalar functions are those of [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
+//! - Register buffers have constant shapes. Their indices are made of constants and variables of
+//!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
+//! - Within a `Vector` loop, extents are constants and conditions compare affine expressions.
+
+use crate::domain::{Domain, walk_domains};
+use crate::kernel::{Condition, Kernel, LoopKind, Scope, Stmt, Value};
+use crate::print::Remarks;
+use crate::verify::{number_statements, report, verify};
+use crate::visit::{Reference, own_references};
+use sym::Expr;
+
+/// Checks that a kernel is well formed and in the scheduled form.
+///
+/// # Errors
+/// One diagnostic with the kernel's listing, in which each broken rule stands below the statement
+/// that breaks it.
+pub fn verify_scheduled(kernel: &Kernel) -> base::Result<()> {
+    verify(kernel)?;
+    let mut remarks = Remarks::new();
+    for buffer in kernel.buffers.values().filter(|buffer| buffer.scope == Scope::Register) {
+        if buffer.shape.iter().any(|extent| extent.as_constant().is_none()) {
+            let message = format!("the register buffer %{} has no constant shape", buffer.name);
+            remarks.entry(None).or_default().push(message);
+        }
+    }
+    let numbers = number_statements(kernel);
+    walk_domains(kernel, &mut |stmt, domain| {
+        let mut wrong = Vec::new();
+        statement(kernel, stmt, domain, &mut wrong);
+        if !wrong.is_empty() {
+            let number = numbers.get(&std::ptr::from_ref(stmt)).copied();
+            remarks.entry(number).or_default().append(&mut wrong);
+        }
+    });
+    report(kernel, remarks)
+}
+
+fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<String>) {
+    if let Some(value) = stmt.value() {
+        value.walk(&mut |value| {
+            if let Value::Apply { function, .. } = value
+                && !function.is_machine()
+            {
+                wrong.push(format!("`{function}` is to be expanded before"));
+            }
+        });
+    }
+    for reference in own_references(stmt) {
+        if kernel.buffers[reference.buffer].scope == Scope::Register {
+            register(kernel, &reference, domain, wrong);
+        }
+    }
+    if domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector) {
+        let mut check = |conditions: &[Condition]| {
+            for condition in conditions {
+                if !is_affine(&condition.left) || !is_affine(&condition.right) {
+                    let text = kernel.condition(condition);
+                    wrong.push(format!("the condition {text} within a vector loop is not affine"));
+                }
+            }
+        };
+        if let Stmt::If { conditions, .. } = stmt {
+            check(conditions);
+        }
+        if let Some(value) = stmt.value() {
+            value.walk(&mut |value| {
+                if let Value::Guard { conditions, .. } = value {
+                    check(conditions);
+                }
+            });
+        }
+    }
+}
+
+fn is_affine(expr: &Expr) -> bool {
+    expr.terms().iter().all(|term| term.as_symbol().is_some())
+}
+
+/// The index of a register: constants and variables of `Unroll` loops, and along the last axis a
+/// `Vector` variable.
+fn register(
+    kernel: &Kernel,
+    reference: &Reference<'_>,
+    domain: &Domain<'_>,
+    wrong: &mut Vec<String>,
+) {
+    let rank = kernel.buffers[reference.buffer].shape.len();
+    for (axis, expr) in reference.index.iter().enumerate() {
+        for symbol in expr.symbols() {
+            let around = domain.loops.iter().find(|inner| inner.variable == symbol);
+            let fits = match around.map(|inner| inner.kind) {
+                Some(LoopKind::Unroll) => true,
+                Some(LoopKind::Vector) => {
+                    axis + 1 == rank && expr.linear_coefficient(symbol) == Some(1)
+                }
+                Some(LoopKind::Serial | LoopKind::Parallel) | None => false,
+            };
+            if !fits {
+                let (name, symbol) =
+                    (kernel.buffer_name(reference.buffer), kernel.symbol_name(symbol));
+                wrong.push(format!("the register buffer {name} is indexed by `{symbol}`"));
+            }
+        }
+    }
+}

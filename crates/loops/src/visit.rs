@@ -1,0 +1,330 @@
+//! Walks over statements, values and index expressions: what every reader and rewriter of kernels
+//! is built from.
+//!
+//! A walk over a block visits statements outermost first and in program order. Walks over values
+//! that only read visit a value before its operands; those that may write visit the operands first,
+//! so what a rewrite puts in is not visited again.
+
+use std::collections::BTreeSet;
+
+use sym::{Expr, SymbolId};
+use tensor::Reduction;
+
+use crate::kernel::{BufferId, Condition, Stmt, Value};
+
+/// What a statement or value does with elements of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// `Value::Load`.
+    Load,
+    /// `Value::Fold`: loads every element of the last axis.
+    Fold(Reduction),
+    /// `Stmt::Store`.
+    Store,
+    /// `Stmt::Reduce`: loads, combines, stores.
+    Reduce(Reduction),
+}
+
+impl Effect {
+    /// Whether elements are read.
+    pub fn reads(self) -> bool {
+        self != Effect::Store
+    }
+
+    /// Whether elements are written.
+    pub fn writes(self) -> bool {
+        matches!(self, Effect::Store | Effect::Reduce(_))
+    }
+}
+
+/// One place where a kernel touches a buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reference<'a> {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// One expression an axis; for a fold, one an axis but the last.
+    pub index: &'a [Expr],
+    /// What happens there.
+    pub effect: Effect,
+}
+
+impl Stmt {
+    /// The blocks directly inside the statement.
+    pub fn blocks(&self) -> impl Iterator<Item = &Vec<Stmt>> {
+        let (first, second) = match self {
+            Stmt::For(inner) => (Some(&inner.body), None),
+            Stmt::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Stmt::While { setup, body, .. } => (Some(setup), Some(body)),
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The blocks directly inside the statement.
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Stmt>> {
+        let (first, second) = match self {
+            Stmt::For(inner) => (Some(&mut inner.body), None),
+            Stmt::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Stmt::While { setup, body, .. } => (Some(setup), Some(body)),
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The value that the statement itself evaluates, if any.
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Stmt::Let { value, .. } | Stmt::Store { value, .. } | Stmt::Reduce { value, .. } => {
+                Some(value)
+            }
+            Stmt::While { condition, .. } => Some(condition),
+            Stmt::For(_) | Stmt::If { .. } => None,
+        }
+    }
+
+    /// The value that the statement itself evaluates, if any.
+    pub fn value_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Stmt::Let { value, .. } | Stmt::Store { value, .. } | Stmt::Reduce { value, .. } => {
+                Some(value)
+            }
+            Stmt::While { condition, .. } => Some(condition),
+            Stmt::For(_) | Stmt::If { .. } => None,
+        }
+    }
+
+    /// The index expressions of the statement itself: extent, index or conditions; not those in its
+    /// value nor in its blocks.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Stmt::For(inner) => vec![&inner.extent],
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => index.iter().collect(),
+            Stmt::If { conditions, .. } => sides(conditions),
+            Stmt::Let { .. } | Stmt::While { .. } => Vec::new(),
+        }
+    }
+
+    /// As [`Stmt::expressions`].
+    pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Stmt::For(inner) => vec![&mut inner.extent],
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => index.iter_mut().collect(),
+            Stmt::If { conditions, .. } => sides_mut(conditions),
+            Stmt::Let { .. } | Stmt::While { .. } => Vec::new(),
+        }
+    }
+
+    /// The symbol that the statement binds: a loop's variable or a `Let`'s symbol.
+    pub fn binds(&self) -> Option<SymbolId> {
+        match self {
+            Stmt::For(inner) => Some(inner.variable),
+            Stmt::Let { symbol, .. } => Some(*symbol),
+            _ => None,
+        }
+    }
+}
+
+impl Value {
+    /// The operands.
+    pub fn operands(&self) -> Vec<&Value> {
+        match self {
+            Value::Apply { arguments, .. } => arguments.iter().collect(),
+            Value::Guard { value, otherwise, .. } => vec![value, otherwise],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The operands.
+    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Value::Apply { arguments, .. } => arguments.iter_mut().collect(),
+            Value::Guard { value, otherwise, .. } => vec![value, otherwise],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The index expressions of the value itself, not those of its operands.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Value::Index(expr) => vec![expr],
+            Value::Load { index, .. } | Value::Fold { index, .. } => index.iter().collect(),
+            Value::Guard { conditions, .. } => sides(conditions),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => Vec::new(),
+        }
+    }
+
+    /// As [`Value::expressions`].
+    pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Value::Index(expr) => vec![expr],
+            Value::Load { index, .. } | Value::Fold { index, .. } => index.iter_mut().collect(),
+            Value::Guard { conditions, .. } => sides_mut(conditions),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => Vec::new(),
+        }
+    }
+
+    /// Visits the value, then its operands, recursively.
+    pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Value)) {
+        visit(self);
+        for operand in self.operands() {
+            operand.walk(visit);
+        }
+    }
+
+    /// Visits the operands, recursively, then the value.
+    pub fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Value)) {
+        for operand in self.operands_mut() {
+            operand.walk_mut(visit);
+        }
+        visit(self);
+    }
+}
+
+fn sides(conditions: &[Condition]) -> Vec<&Expr> {
+    conditions.iter().flat_map(|condition| [&condition.left, &condition.right]).collect()
+}
+
+fn sides_mut(conditions: &mut [Condition]) -> Vec<&mut Expr> {
+    conditions
+        .iter_mut()
+        .flat_map(|condition| [&mut condition.left, &mut condition.right])
+        .collect()
+}
+
+/// Visits every statement of a block and of the blocks inside it.
+pub fn walk<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Stmt)) {
+    for stmt in block {
+        visit(stmt);
+        for inner in stmt.blocks() {
+            walk(inner, visit);
+        }
+    }
+}
+
+/// Visits every statement of a block; the blocks inside a statement come before the statement, so
+/// that what the visitor puts in is not visited again.
+pub fn walk_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Stmt)) {
+    for stmt in block {
+        for inner in stmt.blocks_mut() {
+            walk_mut(inner, visit);
+        }
+        visit(stmt);
+    }
+}
+
+/// Visits every value of a block, operands included.
+pub fn walk_values<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Value)) {
+    walk(block, &mut |stmt| {
+        if let Some(value) = stmt.value() {
+            value.walk(visit);
+        }
+    });
+}
+
+/// Visits every value of a block, operands first.
+pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Value)) {
+    walk_mut(block, &mut |stmt| {
+        if let Some(value) = stmt.value_mut() {
+            value.walk_mut(visit);
+        }
+    });
+}
+
+/// Visits every index expression of a block: extents, indices, conditions, `Value::Index`.
+pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr)) {
+    walk(block, &mut |stmt| {
+        stmt.expressions().into_iter().for_each(&mut *visit);
+        if let Some(value) = stmt.value() {
+            value.walk(&mut |value| value.expressions().into_iter().for_each(&mut *visit));
+        }
+    });
+}
+
+/// Visits every index expression of a block.
+pub fn walk_expressions_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Expr)) {
+    walk_mut(block, &mut |stmt| {
+        stmt.expressions_mut().into_iter().for_each(&mut *visit);
+        if let Some(value) = stmt.value_mut() {
+            value.walk_mut(&mut |value| value.expressions_mut().into_iter().for_each(&mut *visit));
+        }
+    });
+}
+
+/// Every place where a block touches a buffer, in program order; a statement's loads come before
+/// its own store.
+pub fn references(block: &[Stmt]) -> Vec<Reference<'_>> {
+    let mut found = Vec::new();
+    walk(block, &mut |stmt| found.extend(own_references(stmt)));
+    found
+}
+
+/// The places where a statement itself touches a buffer, not those in its blocks.
+pub fn own_references(stmt: &Stmt) -> Vec<Reference<'_>> {
+    let mut found = stmt.value().map(value_references).unwrap_or_default();
+    match stmt {
+        Stmt::Store { buffer, index, .. } => {
+            found.push(Reference { buffer: *buffer, index, effect: Effect::Store });
+        }
+        Stmt::Reduce { buffer, index, reduction, .. } => {
+            let effect = Effect::Reduce(*reduction);
+            found.push(Reference { buffer: *buffer, index, effect });
+        }
+        _ => {}
+    }
+    found
+}
+
+/// Every place where a value touches a buffer.
+pub fn value_references(value: &Value) -> Vec<Reference<'_>> {
+    let mut found = Vec::new();
+    value.walk(&mut |value| match value {
+        Value::Load { buffer, index } => {
+            found.push(Reference { buffer: *buffer, index, effect: Effect::Load });
+        }
+        Value::Fold { reduction, buffer, index } => {
+            found.push(Reference { buffer: *buffer, index, effect: Effect::Fold(*reduction) });
+        }
+        _ => {}
+    });
+    found
+}
+
+/// The buffers a block reads, and those it writes.
+pub fn touched(block: &[Stmt]) -> (BTreeSet<BufferId>, BTreeSet<BufferId>) {
+    let references = references(block);
+    let of = |wanted: fn(Effect) -> bool| {
+        references.iter().filter(|r| wanted(r.effect)).map(|r| r.buffer).collect()
+    };
+    (of(Effect::reads), of(Effect::writes))
+}
+
+/// The symbols that loops and lets of the block bind.
+pub fn bound_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
+    let mut bound = BTreeSet::new();
+    walk(block, &mut |stmt| bound.extend(stmt.binds()));
+    bound
+}
+
+/// The symbols that the block uses but does not bind.
+pub fn free_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
+    let mut used = BTreeSet::new();
+    walk_expressions(block, &mut |expr| used.extend(expr.symbols()));
+    walk_values(block, &mut |value| {
+        if let Value::Symbol(symbol) = value {
+            used.insert(*symbol);
+        }
+    });
+    used.difference(&bound_symbols(block)).copied().collect()
+}
+
+/// The symbols that a value uses.
+pub fn value_symbols(value: &Value) -> BTreeSet<SymbolId> {
+    let mut used = BTreeSet::new();
+    value.walk(&mut |value| {
+        value.expressions().iter().for_each(|expr| used.extend(expr.symbols()));
+        if let Value::Symbol(symbol) = value {
+            used.insert(*symbol);
+        }
+    });
+    used
+}
