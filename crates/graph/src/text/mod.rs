@@ -6,7 +6,8 @@
 //!   assume divisible(batch, 4)
 //!   parameter %v0: f32[batch, 8] as "input"
 //!   %v1: f32[8, 4] = weight @c3
-//!   %v2 "scores": f32[batch, 4] = contract [a0: batch, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1] accumulate f32 loc("fc", "Gemm")
+//!   %v2 "scores": f32[batch, 4] = contract [a0: batch, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1]
+//!     accumulate f32 loc("fc", "Gemm")
 //!   %v3: f32[4] = literal {0.0, 1.0, -inf, nan}
 //!   %v4: f32[batch, 4] = broadcast axes [1] %v3
 //!   %v5: f32[batch, 4] = map add %v2, %v4
@@ -14,10 +15,13 @@
 //! }
 //! ```
 //!
-//! Values are numbered in order of appearance, whatever their ids, and may be called anything when
+//! A range includes both its ends; an end that is left out is infinite. Values are numbered in order of appearance, whatever their ids, and may be called anything when
 //! parsed. The type of a result stands before the primitive, so what follows from it (the target
 //! of a cast, the shape of a broadcast) is not said again. Axes of an iteration space have names of
 //! their own, `a0, a1, ..` for the result's and `r0, r1, ..` for the reduced ones.
+
+mod parse;
+mod print;
 
 use std::fmt;
 
@@ -25,6 +29,8 @@ use base::text::Separated;
 use sym::{Expr, SymbolId};
 
 use crate::function::Type;
+pub use parse::{parse, parse_function, parse_literal};
+pub use print::{Notes, literal_text};
 
 /// What symbols are called.
 pub type Names<'a> = &'a dyn Fn(SymbolId) -> String;

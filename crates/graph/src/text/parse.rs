@@ -1,0 +1,579 @@
+//! Text to functions.
+//!
+//! The parser checks names only; whether types and regions are right is the verifier's business, so
+//! that tests can write functions that are wrong.
+
+use std::collections::BTreeMap;
+
+use base::text::{Parser, Position, TextError, Token};
+use base::{ConstantId, Id, KernelId, Locations};
+use sym::{Expr, Range, SymbolId, parse_expr};
+use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
+
+use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId};
+use crate::op::{IterationSpace, Op, TensorType};
+
+type Parsed<T> = Result<T, TextError>;
+
+/// Reads the text of one function, and nothing behind it.
+///
+/// # Errors
+/// The first place that does not parse.
+pub fn parse(text: &str) -> Result<Function, TextError> {
+    let mut parser = Parser::new(text);
+    let function = parse_function(&mut parser)?;
+    parser.expect_end()?;
+    Ok(function)
+}
+
+/// Reads one function out of a longer text.
+///
+/// # Errors
+/// The first place that does not parse.
+pub fn parse_function(parser: &mut Parser<'_>) -> Result<Function, TextError> {
+    parser.expect_keyword("function")?;
+    let name = marked_name(parser, '@')?;
+    let mut reader = Reader { parser, function: Function::new(name), values: BTreeMap::new() };
+    reader.parser.expect("{")?;
+    reader.head()?;
+    let body = reader.function.body;
+    reader.nodes(body)?;
+    reader.results()?;
+    reader.parser.expect("}")?;
+    Ok(reader.function)
+}
+
+/// Reads `@name` or `@"any name"`.
+pub(crate) fn marked_name(parser: &mut Parser<'_>, mark: char) -> Parsed<String> {
+    if parser.eat(&mark.to_string()) {
+        parser.string()
+    } else {
+        parser.prefixed(mark).map(str::to_owned)
+    }
+}
+
+/// Reads elements as `{1.0, 2.0}`.
+///
+/// # Errors
+/// Where an element is not of the type, or their number is not that of the shape.
+pub fn parse_literal(
+    parser: &mut Parser<'_>,
+    dtype: DType,
+    shape: &[usize],
+) -> Result<Tensor, TextError> {
+    let start = parser.position();
+    let elements =
+        parser.list("{", ",", "}", |parser| Ok((parser.position(), element(parser)?)))?;
+    let expected = tensor::tensor::element_count(shape);
+    if expected != Some(elements.len()) {
+        let message = format!("{} elements for the shape {shape:?}", elements.len());
+        return Err(parser.error_at(start, message));
+    }
+    if dtype == DType::String {
+        let strings = elements.into_iter().map(|(_, text)| text).collect();
+        return Ok(Tensor::from_strings(shape, strings));
+    }
+    let scalar = |(position, text): &(Position, String)| {
+        Scalar::parse(dtype, text).map_err(|reason| parser.error_at(*position, reason))
+    };
+    let scalars = elements.iter().map(scalar).collect::<Parsed<Vec<Scalar>>>()?;
+    Ok(Tensor::from_scalars(dtype, shape, &scalars))
+}
+
+/// One element of a literal, as text: `1.5`, `-inf`, `nan(0x7fc00001)`, `true`, or a string's value.
+fn element(parser: &mut Parser<'_>) -> Parsed<String> {
+    let sign = if parser.eat("-") { "-" } else { "" };
+    let text = match parser.peek().clone() {
+        Token::String(text) => text.into_owned(),
+        Token::Integer(value) => value.to_string(),
+        Token::Float(text) | Token::Identifier(text) => text.to_owned(),
+        _ => return Err(parser.unexpected("an element")),
+    };
+    parser.next();
+    if text == "nan" && parser.eat("(") {
+        let bits = parser.unsigned()?;
+        parser.expect(")")?;
+        return Ok(format!("{sign}nan({bits:#x})"));
+    }
+    Ok(format!("{sign}{text}"))
+}
+
+fn usizes(parser: &mut Parser<'_>) -> Parsed<Vec<usize>> {
+    parser.list("[", ",", "]", number)
+}
+
+fn number(parser: &mut Parser<'_>) -> Parsed<usize> {
+    Ok(parser.unsigned()? as usize)
+}
+
+fn labelled(parser: &mut Parser<'_>, label: &str) -> Parsed<usize> {
+    parser.expect_keyword(label)?;
+    number(parser)
+}
+
+fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
+    let position = parser.position();
+    let name = parser.identifier()?;
+    DType::parse(name)
+        .ok_or_else(|| parser.error_at(position, format!("there is no element type `{name}`")))
+}
+
+fn reduction(parser: &mut Parser<'_>) -> Parsed<Reduction> {
+    let position = parser.position();
+    let name = parser.identifier()?;
+    Reduction::from_name(name)
+        .ok_or_else(|| parser.error_at(position, format!("there is no reduction `{name}`")))
+}
+
+/// Reads the first word or the second; true for the first.
+fn either(parser: &mut Parser<'_>, first: &str, second: &str) -> Parsed<bool> {
+    let found = parser.keyword(first);
+    if !found && !parser.keyword(second) {
+        return Err(parser.unexpected(&format!("`{first}` or `{second}`")));
+    }
+    Ok(found)
+}
+
+/// Reads `1..4096`, both included; a missing end is no end.
+fn range(parser: &mut Parser<'_>) -> Parsed<Range> {
+    let min = if parser.at("..") { i64::MIN } else { parser.integer()? };
+    parser.expect("..")?;
+    let bounded = parser.at("-") || matches!(parser.peek(), Token::Integer(_));
+    let max = if bounded { parser.integer()? } else { i64::MAX };
+    Ok(Range::new(min, max))
+}
+
+struct Reader<'a, 'b> {
+    parser: &'a mut Parser<'b>,
+    function: Function,
+    values: BTreeMap<String, ValueId>,
+}
+
+/// The name, user's name and type of a value about to be defined.
+struct Head {
+    position: Position,
+    name: String,
+    user_name: Option<String>,
+    ty: Type,
+}
+
+impl Reader<'_, '_> {
+    fn head(&mut self) -> Parsed<()> {
+        loop {
+            if self.parser.keyword("symbol") {
+                let name = self.symbol_name()?;
+                self.parser.expect_keyword("in")?;
+                let range = range(self.parser)?;
+                self.function.symbols.push(Symbol { name, range });
+            } else if self.parser.keyword("assume") {
+                let assumption = self.assumption()?;
+                self.function.assumptions.push(assumption);
+            } else if self.parser.keyword("parameter") {
+                let head = self.definition()?;
+                let body = self.function.body;
+                self.define_parameter(body, head)?;
+                self.parser.expect_keyword("as")?;
+                self.function.parameter_names.push(self.parser.string()?);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn symbol_name(&mut self) -> Parsed<String> {
+        match self.parser.peek() {
+            Token::String(_) => self.parser.string(),
+            _ => self.parser.identifier().map(str::to_owned),
+        }
+    }
+
+    fn assumption(&mut self) -> Parsed<Assumption> {
+        let kind = self.parser.identifier()?;
+        self.parser.expect("(")?;
+        let first = self.expr()?;
+        let assumption = match kind {
+            "non_negative" => Assumption::NonNegative(first),
+            "divisible" => {
+                self.parser.expect(",")?;
+                Assumption::Divisible(first, self.parser.integer()?)
+            }
+            "equal" | "broadcastable" => {
+                self.parser.expect(",")?;
+                let second = self.expr()?;
+                let equal = kind == "equal";
+                let make = if equal { Assumption::Equal } else { Assumption::Broadcastable };
+                make(first, second)
+            }
+            _ => return Err(self.parser.error(format!("there is no assumption `{kind}`"))),
+        };
+        self.parser.expect(")")?;
+        Ok(assumption)
+    }
+
+    fn results(&mut self) -> Parsed<()> {
+        self.parser.expect_keyword("return")?;
+        let mut results = Vec::new();
+        while !self.parser.at("}") {
+            if !results.is_empty() {
+                self.parser.expect(",")?;
+            }
+            results.push(self.value()?);
+            self.parser.expect_keyword("as")?;
+            self.function.result_names.push(self.parser.string()?);
+        }
+        let body = self.function.body;
+        self.function.regions[body].results = results;
+        Ok(())
+    }
+
+    // --- expressions, types, values ---
+
+    fn expr(&mut self) -> Parsed<Expr> {
+        let function = &self.function;
+        parse_expr(self.parser, &mut |name| function.symbol(name))
+    }
+
+    fn exprs(&mut self) -> Parsed<Vec<Expr>> {
+        let function = &self.function;
+        let expr = |parser: &mut Parser<'_>| parse_expr(parser, &mut |name| function.symbol(name));
+        self.parser.list("[", ",", "]", expr)
+    }
+
+    fn labelled_exprs(&mut self, label: &str) -> Parsed<Vec<Expr>> {
+        self.parser.expect_keyword(label)?;
+        self.exprs()
+    }
+
+    fn ty(&mut self) -> Parsed<Type> {
+        if self.parser.keyword("token") {
+            return Ok(Type::Token);
+        }
+        if self.parser.keyword("opaque") {
+            return Ok(Type::Opaque(self.parser.string()?));
+        }
+        for (word, wrap) in [
+            ("sequence", Type::Sequence as fn(Box<Type>) -> Type),
+            ("optional", Type::Optional as fn(Box<Type>) -> Type),
+        ] {
+            if self.parser.keyword(word) {
+                self.parser.expect("<")?;
+                let inner = self.ty()?;
+                self.parser.expect(">")?;
+                return Ok(wrap(Box::new(inner)));
+            }
+        }
+        let dtype = dtype(self.parser)?;
+        Ok(Type::Tensor(TensorType { dtype, shape: self.exprs()? }))
+    }
+
+    fn value(&mut self) -> Parsed<ValueId> {
+        let position = self.parser.position();
+        let name = self.parser.prefixed('%')?;
+        let unknown = || self.parser.error_at(position, format!("%{name} is not defined here"));
+        self.values.get(name).copied().ok_or_else(unknown)
+    }
+
+    /// Values separated by commas, possibly none; the definition that starts the next line is not
+    /// one of them.
+    fn value_list(&mut self) -> Parsed<Vec<ValueId>> {
+        let mut values = Vec::new();
+        let defines = matches!(self.parser.peek_at(1), Token::Punctuation(":") | Token::String(_));
+        if matches!(self.parser.peek(), Token::Prefixed('%', _)) && !defines {
+            values.push(self.value()?);
+            while self.parser.eat(",") {
+                values.push(self.value()?);
+            }
+        }
+        Ok(values)
+    }
+
+    /// `%v3 "name": f32[2]`
+    fn definition(&mut self) -> Parsed<Head> {
+        let position = self.parser.position();
+        let name = self.parser.prefixed('%')?.to_owned();
+        let named = matches!(self.parser.peek(), Token::String(_));
+        let user_name = if named { Some(self.parser.string()?) } else { None };
+        self.parser.expect(":")?;
+        Ok(Head { position, name, user_name, ty: self.ty()? })
+    }
+
+    fn define_parameter(&mut self, region: RegionId, head: Head) -> Parsed<()> {
+        let value = self.function.add_parameter(region, head.ty.clone());
+        self.define(head, value)
+    }
+
+    fn define(&mut self, head: Head, value: ValueId) -> Parsed<()> {
+        self.function.values[value].name = head.user_name;
+        let message = format!("%{} is defined twice", head.name);
+        match self.values.insert(head.name, value) {
+            None => Ok(()),
+            Some(_) => Err(self.parser.error_at(head.position, message)),
+        }
+    }
+
+    // --- nodes ---
+
+    fn nodes(&mut self, region: RegionId) -> Parsed<()> {
+        while !self.parser.at_keyword("return") && !self.parser.at_keyword("yield") {
+            self.node(region)?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, region: RegionId) -> Parsed<()> {
+        let mut heads = Vec::new();
+        if matches!(self.parser.peek(), Token::Prefixed('%', _)) {
+            heads.push(self.definition()?);
+            while self.parser.eat(",") {
+                heads.push(self.definition()?);
+            }
+            self.parser.expect("=")?;
+        }
+        let types: Vec<Type> = heads.iter().map(|head| head.ty.clone()).collect();
+        let (op, operands) = self.op(&types)?;
+        let regions = op
+            .region_labels()
+            .iter()
+            .map(|label| self.region(label))
+            .collect::<Parsed<Vec<RegionId>>>()?;
+        let location = if self.parser.at_keyword("loc") {
+            self.function.locations.parse(self.parser)?
+        } else {
+            Locations::UNKNOWN
+        };
+        let node = Node { op, operands, results: Vec::new(), regions, location };
+        let node = self.function.add_node(region, node, types);
+        for (head, value) in heads.into_iter().zip(self.function.nodes[node].results.clone()) {
+            self.define(head, value)?;
+        }
+        Ok(())
+    }
+
+    fn region(&mut self, label: &str) -> Parsed<RegionId> {
+        self.parser.expect_keyword(label)?;
+        let region = self.function.regions.push(Default::default());
+        if self.parser.eat("(") {
+            while !self.parser.eat(")") {
+                let head = self.definition()?;
+                self.define_parameter(region, head)?;
+                if !self.parser.at(")") {
+                    self.parser.expect(",")?;
+                }
+            }
+        }
+        self.parser.expect("{")?;
+        self.nodes(region)?;
+        self.parser.expect_keyword("yield")?;
+        self.function.regions[region].results = self.value_list()?;
+        self.parser.expect("}")?;
+        Ok(region)
+    }
+
+    /// The only result's tensor type.
+    fn result(&self, types: &[Type]) -> Parsed<TensorType> {
+        match types {
+            [Type::Tensor(ty)] => Ok(ty.clone()),
+            _ => Err(self.parser.error("this primitive has one result, a tensor")),
+        }
+    }
+
+    fn results_of(&self, types: &[Type]) -> Parsed<Vec<TensorType>> {
+        let tensor = |ty: &Type| {
+            ty.as_tensor().cloned().ok_or_else(|| self.parser.error("the results are tensors"))
+        };
+        types.iter().map(tensor).collect()
+    }
+
+    /// A primitive and its operands, given the types of its results.
+    fn op(&mut self, types: &[Type]) -> Parsed<(Op, Vec<ValueId>)> {
+        let position = self.parser.position();
+        let name = self.parser.identifier()?;
+        match name {
+            "contract" => {
+                let (space, operands) = self.space()?;
+                self.parser.expect_keyword("accumulate")?;
+                let accumulator = dtype(self.parser)?;
+                let dtype = self.result(types)?.dtype;
+                return Ok((Op::Contract { space, accumulator, dtype }, operands));
+            }
+            "reduce" => {
+                let reduction = reduction(self.parser)?;
+                let (space, operands) = self.space()?;
+                let accumulator = self.result(types)?.dtype;
+                return Ok((Op::Reduce { space, reduction, accumulator }, operands));
+            }
+            _ => {}
+        }
+        let op = match self.source(name, types)? {
+            Some(op) => Some(op),
+            None => match self.movement(name, types)? {
+                Some(op) => Some(op),
+                None => self.other(name, types)?,
+            },
+        };
+        let unknown = || self.parser.error_at(position, format!("there is no primitive `{name}`"));
+        let op = op.ok_or_else(unknown)?;
+        Ok((op, self.value_list()?))
+    }
+
+    fn source(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
+        Ok(Some(match name {
+            "literal" => {
+                let TensorType { dtype, shape } = self.result(types)?;
+                let constant = |extent: &Expr| extent.as_constant()?.try_into().ok();
+                let Some(shape) = shape.iter().map(constant).collect::<Option<Vec<usize>>>() else {
+                    return Err(self.parser.error("a literal's shape is constant"));
+                };
+                Op::Literal(parse_literal(self.parser, dtype, &shape)?)
+            }
+            "weight" => {
+                let position = self.parser.position();
+                let name = self.parser.prefixed('@')?;
+                let bad =
+                    || self.parser.error_at(position, "a constant is written @c and a number");
+                let constant = ConstantId::parse(name).ok_or_else(bad)?;
+                Op::Weight { constant, result: self.result(types)? }
+            }
+            "iota" => {
+                let axis = labelled(self.parser, "axis")?;
+                Op::Iota { result: self.result(types)?, axis }
+            }
+            "dimension" => Op::Dimension(self.expr()?),
+            "bind" => {
+                let position = self.parser.position();
+                let name = self.symbol_name()?;
+                let unknown = || self.parser.error_at(position, format!("no symbol `{name}`"));
+                let symbol = self.function.symbol(&name).ok_or_else(unknown)?;
+                self.parser.expect_keyword("in")?;
+                Op::Bind { symbol, range: range(self.parser)? }
+            }
+            "random_bits" => Op::RandomBits { shape: self.result(types)?.shape },
+            _ => return Ok(None),
+        }))
+    }
+
+    fn movement(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
+        Ok(Some(match name {
+            "broadcast" => {
+                self.parser.expect_keyword("axes")?;
+                let axes = usizes(self.parser)?;
+                Op::Broadcast { shape: self.result(types)?.shape, axes }
+            }
+            "reshape" => Op::Reshape { shape: self.result(types)?.shape },
+            "transpose" => Op::Transpose { permutation: usizes(self.parser)? },
+            "slice" => {
+                let starts = self.labelled_exprs("starts")?;
+                self.parser.expect_keyword("steps")?;
+                let steps = self.parser.list("[", ",", "]", Parser::integer)?;
+                Op::Slice { starts, steps, shape: self.result(types)?.shape }
+            }
+            "pad" => {
+                let (low, high) = (self.labelled_exprs("low")?, self.labelled_exprs("high")?);
+                self.parser.expect_keyword("interior")?;
+                let interior = self.parser.list("[", ",", "]", Parser::integer)?;
+                Op::Pad { low, high, interior }
+            }
+            "concat" => Op::Concat { axis: labelled(self.parser, "axis")? },
+            "gather" => {
+                let (axes, batch, position) = self.indexed()?;
+                Op::Gather { axes, batch, position }
+            }
+            "scatter" => {
+                let replace = self.parser.keyword("replace");
+                let reduction = if replace { None } else { Some(reduction(self.parser)?) };
+                let (axes, batch, position) = self.indexed()?;
+                Op::Scatter { axes, batch, position, reduction }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn indexed(&mut self) -> Parsed<(Vec<usize>, usize, usize)> {
+        self.parser.expect_keyword("axes")?;
+        let axes = usizes(self.parser)?;
+        let batch = labelled(self.parser, "batch")?;
+        Ok((axes, batch, labelled(self.parser, "position")?))
+    }
+
+    fn other(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
+        Ok(Some(match name {
+            "map" => {
+                let position = self.parser.position();
+                let name = self.parser.identifier()?;
+                let unknown =
+                    || self.parser.error_at(position, format!("no scalar function `{name}`"));
+                let function = ScalarFunction::from_name(name).ok_or_else(unknown)?;
+                Op::Map { function, dtype: self.result(types)?.dtype }
+            }
+            "arg_reduce" => {
+                let last = either(self.parser, "last", "first")?;
+                let greatest = either(self.parser, "greatest", "least")?;
+                Op::ArgReduce { axis: labelled(self.parser, "axis")?, greatest, last }
+            }
+            "cumulate" => {
+                let reduction = reduction(self.parser)?;
+                let exclusive = self.parser.keyword("exclusive");
+                let reverse = self.parser.keyword("reverse");
+                let axis = labelled(self.parser, "axis")?;
+                Op::Cumulate { axis, reduction, exclusive, reverse }
+            }
+            "sort" => {
+                let descending = either(self.parser, "descending", "ascending")?;
+                Op::Sort { axis: labelled(self.parser, "axis")?, descending }
+            }
+            "bitcast" => Op::Bitcast { dtype: self.result(types)?.dtype },
+            "non_zero" => Op::NonZero,
+            "if" => Op::If,
+            "while" => Op::While,
+            "scan" => {
+                self.parser.expect_keyword("trips")?;
+                let trip_count = self.expr()?;
+                let carried = labelled(self.parser, "carried")?;
+                Op::Scan { trip_count, carried, reverse: self.parser.keyword("reverse") }
+            }
+            "call" => {
+                let position = self.parser.position();
+                let name = self.parser.prefixed('@')?;
+                let bad = || self.parser.error_at(position, "a kernel is written @k and a number");
+                let kernel = KernelId::parse(name).ok_or_else(bad)?;
+                Op::Call { kernel, results: self.results_of(types)? }
+            }
+            "host" => {
+                let name = self.parser.string()?;
+                Op::Host { name, results: self.results_of(types)? }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `[a0: n, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1]`
+    fn space(&mut self) -> Parsed<(IterationSpace, Vec<ValueId>)> {
+        let mut axes: Vec<String> = Vec::new();
+        let mut extents = Vec::new();
+        let mut parallel = None;
+        self.parser.expect("[")?;
+        while !self.parser.eat("]") {
+            if parallel.is_none() && self.parser.eat("|") {
+                parallel = Some(extents.len());
+            }
+            axes.push(self.parser.identifier()?.to_owned());
+            self.parser.expect(":")?;
+            extents.push(self.expr()?);
+            if !self.parser.at("|") && !self.parser.at("]") {
+                self.parser.expect(",")?;
+            }
+        }
+        let axis = |name: &str| axes.iter().position(|axis| axis == name).map(SymbolId::new);
+        let (mut operands, mut values) = (Vec::new(), Vec::new());
+        loop {
+            values.push(self.value()?);
+            let index = |parser: &mut Parser<'_>| parse_expr(parser, &mut |name| axis(name));
+            operands.push(self.parser.list("[", ",", "]", index)?);
+            if !self.parser.eat(",") {
+                break;
+            }
+        }
+        let parallel = parallel.unwrap_or(extents.len());
+        Ok((IterationSpace { extents, parallel, operands }, values))
+    }
+}

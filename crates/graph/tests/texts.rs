@@ -1,0 +1,78 @@
+//! Text tests of the graph: the text form, the verifier with type inference, compaction.
+
+use filetest::Command;
+use tilewright_graph::{self as graph, Function, parse, verify};
+
+const COMMANDS: &[(&str, Command)] = &[
+    ("print", print),
+    ("verify", |text, _| verdict(&read(text)?)),
+    ("compact", compact),
+    ("rebuild", rebuild),
+    ("count", count),
+];
+
+#[test]
+fn texts() {
+    filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
+}
+
+fn read(text: &str) -> Result<Function, String> {
+    parse(text).map_err(|error| error.to_string())
+}
+
+/// Prints canonically, and checks that this text prints as itself.
+fn print(text: &str, _: &[&str]) -> Result<String, String> {
+    let printed = read(text)?.to_string();
+    let again = read(&printed)?.to_string();
+    if printed == again { Ok(printed) } else { Err(format!("{printed}\nprints as\n{again}")) }
+}
+
+fn verdict(function: &Function) -> Result<String, String> {
+    verify(function).map(|()| "well-formed".to_owned()).map_err(|found| found.to_string())
+}
+
+fn compact(text: &str, _: &[&str]) -> Result<String, String> {
+    let mut function = read(text)?;
+    function.compact();
+    verdict(&function)?;
+    Ok(function.to_string())
+}
+
+/// Reconstruction that replaces `neg` of `neg`, and reads maps of literals as they are.
+fn rebuild(text: &str, _: &[&str]) -> Result<String, String> {
+    use tensor::ScalarFunction::Neg;
+    use tilewright_graph::Op;
+    let is_neg = |op: Option<&Op>| matches!(op, Some(Op::Map { function: Neg, .. }));
+    let function = graph::rebuild(&read(text)?, |rewriter, node| {
+        let operands = rewriter.operands(node);
+        if !is_neg(Some(&rewriter.source.nodes[node].op)) {
+            return Ok(None);
+        }
+        let function = rewriter.builder.function();
+        match function.producer(operands[0]) {
+            Some((inner, _)) if is_neg(function.op(operands[0])) => {
+                Ok(Some(function.nodes[inner].operands.clone()))
+            }
+            _ => Ok(None),
+        }
+    })?;
+    verdict(&function)?;
+    Ok(function.to_string())
+}
+
+/// Operations and bytes of every node.
+fn count(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = read(text)?;
+    let names = |symbol| function.symbol_name(symbol);
+    let lines = function.nodes_in_order().into_iter().map(|node| {
+        let operations = graph::operations(&function, node);
+        let bytes = graph::node_bytes(&function, node);
+        let name = function.nodes[node].op.name();
+        format!(
+            "{name}: {} operations, {} bytes\n",
+            operations.display(&names),
+            bytes.display(&names)
+        )
+    });
+    Ok(lines.collect())
+}
