@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use base::text::{Parser, Position, TextError, Token};
 use base::{ConstantId, Id, KernelId, Locations};
-use sym::{Expr, Range, SymbolId, parse_expr};
+use sym::{Expr, SymbolId, parse_expr, parse_range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId};
@@ -134,15 +134,6 @@ fn either(parser: &mut Parser<'_>, first: &str, second: &str) -> Parsed<bool> {
     Ok(found)
 }
 
-/// Reads `1..4096`, both included; a missing end is no end.
-fn range(parser: &mut Parser<'_>) -> Parsed<Range> {
-    let min = if parser.at("..") { i64::MIN } else { parser.integer()? };
-    parser.expect("..")?;
-    let bounded = parser.at("-") || matches!(parser.peek(), Token::Integer(_));
-    let max = if bounded { parser.integer()? } else { i64::MAX };
-    Ok(Range::new(min, max))
-}
-
 struct Reader<'a, 'b> {
     parser: &'a mut Parser<'b>,
     function: Function,
@@ -163,7 +154,7 @@ impl Reader<'_, '_> {
             if self.parser.keyword("symbol") {
                 let name = self.symbol_name()?;
                 self.parser.expect_keyword("in")?;
-                let range = range(self.parser)?;
+                let range = parse_range(self.parser)?;
                 self.function.symbols.push(Symbol { name, range });
             } else if self.parser.keyword("assume") {
                 let assumption = self.assumption()?;
@@ -445,7 +436,7 @@ impl Reader<'_, '_> {
                 let unknown = || self.parser.error_at(position, format!("no symbol `{name}`"));
                 let symbol = self.function.symbol(&name).ok_or_else(unknown)?;
                 self.parser.expect_keyword("in")?;
-                Op::Bind { symbol, range: range(self.parser)? }
+                Op::Bind { symbol, range: parse_range(self.parser)? }
             }
             "random_bits" => Op::RandomBits { shape: self.result(types)?.shape },
             _ => return Ok(None),

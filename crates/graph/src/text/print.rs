@@ -5,7 +5,7 @@ use std::fmt;
 
 use base::text::{Printer, Quoted, Separated, is_identifier};
 use base::{Id, Locations, SecondaryMap};
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, SymbolId};
 use tensor::Tensor;
 
 use super::{Names, type_text};
@@ -52,17 +52,11 @@ impl Function {
         count: &mut u32,
         numbers: &mut SecondaryMap<ValueId, Option<u32>>,
     ) {
-        let mut number = |values: &[ValueId], numbers: &mut SecondaryMap<_, Option<u32>>| {
-            for &value in values {
-                numbers[value] = numbers[value].or(Some(*count));
-                *count += 1;
-            }
-        };
         let region = &self.regions[region];
-        number(&region.parameters, numbers);
+        number(&region.parameters, count, numbers);
         for &node in &region.nodes {
             let node = &self.nodes[node];
-            number(&node.results, numbers);
+            number(&node.results, count, numbers);
             node.regions.iter().for_each(|&inner| self.number_region(inner, count, numbers));
         }
     }
@@ -76,16 +70,17 @@ impl Function {
     }
 }
 
+fn number(values: &[ValueId], count: &mut u32, numbers: &mut SecondaryMap<ValueId, Option<u32>>) {
+    for &value in values {
+        numbers[value] = numbers[value].or(Some(*count));
+        *count += 1;
+    }
+}
+
 /// `@main`; a name that is no identifier in quotes.
 pub(crate) fn marked_name(mark: char, name: &str) -> String {
     let plain = !name.is_empty() && is_identifier(&format!("_{name}"));
     if plain { format!("{mark}{name}") } else { format!("{mark}{}", Quoted(name)) }
-}
-
-/// `1..4096`, both included; an end that is not there is left out.
-fn range_text(range: Range) -> String {
-    let end = |value: i64, none: i64| if value == none { String::new() } else { value.to_string() };
-    format!("{}..{}", end(range.min, i64::MIN), end(range.max, i64::MAX))
 }
 
 struct Listing<'a> {
@@ -133,7 +128,7 @@ impl Listing<'_> {
         let function = self.function;
         for (id, symbol) in function.symbols.iter() {
             let name = self.expr(&Expr::symbol(id));
-            printer.line(format_args!("symbol {name} in {}", range_text(symbol.range)));
+            printer.line(format_args!("symbol {name} in {}", symbol.range));
         }
         for assumption in &function.assumptions {
             let text = match assumption {
@@ -203,7 +198,7 @@ impl Listing<'_> {
             Op::Iota { axis, .. } => format!("axis {axis}"),
             Op::Dimension(expr) => self.expr(expr),
             Op::Bind { symbol, range } => {
-                format!("{} in {} {values}", self.expr(&Expr::symbol(*symbol)), range_text(*range))
+                format!("{} in {range} {values}", self.expr(&Expr::symbol(*symbol)))
             }
             Op::Map { function, .. } => format!("{function} {values}"),
             Op::Broadcast { axes, .. } => format!("axes {axes:?} {values}"),
