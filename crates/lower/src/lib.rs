@@ -2,4 +2,8 @@
 //!
 //! `docs/lowering.md` is the design. This crate does not know machine code.
 
+pub mod formats;
 pub mod naive;
+mod remark;
+
+pub use remark::Remark;

@@ -1,0 +1,137 @@
+//! A contraction while its formats are chosen: changes of the iteration space together with the
+//! nodes that make up for them.
+//!
+//! Invariant: with its operands and the nodes that `finish` puts behind it, it always computes what
+//! the original did, each sum in the same order.
+
+use base::Id;
+use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+/// An operand: its value in the new function, and whether it depends on constants alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub(super) value: ValueId,
+    pub(super) constant: bool,
+}
+
+/// A contraction under change.
+pub(super) struct Contraction {
+    pub(super) space: IterationSpace,
+    pub(super) operands: [Operand; 2],
+    accumulator: DType,
+    dtype: DType,
+    /// What leads from the result as it is now back to the original, the last one first.
+    restore: Vec<Restore>,
+}
+
+/// A movement behind the contraction.
+enum Restore {
+    Transpose(Vec<usize>),
+    Reshape(Vec<Expr>),
+}
+
+impl Contraction {
+    pub(super) fn new(
+        space: &IterationSpace,
+        operands: [(ValueId, bool); 2],
+        accumulator: DType,
+        dtype: DType,
+    ) -> Contraction {
+        let operands = operands.map(|(value, constant)| Operand { value, constant });
+        Contraction { space: space.clone(), operands, accumulator, dtype, restore: Vec::new() }
+    }
+
+    /// Adds the contraction and what makes up for the changes, and returns the original's value.
+    pub(super) fn finish(self, builder: &mut FunctionBuilder) -> Built {
+        let [lhs, rhs] = self.operands.map(|operand| operand.value);
+        let mut value = builder.contract(self.space, lhs, rhs, self.accumulator, self.dtype)?;
+        for step in self.restore.iter().rev() {
+            value = match step {
+                Restore::Transpose(permutation) => builder.transpose(value, permutation)?,
+                Restore::Reshape(shape) => builder.reshape(value, shape)?,
+            };
+        }
+        Ok(value)
+    }
+
+    /// Bytes of an element of the sums.
+    pub(super) fn accumulator_bytes(&self) -> u32 {
+        (self.accumulator.bits() as u32).div_ceil(8)
+    }
+
+    /// The axes of the result.
+    pub(super) fn parallel(&self) -> std::ops::Range<usize> {
+        0..self.space.parallel
+    }
+
+    /// Whether an operand's place depends on an axis.
+    pub(super) fn reads(&self, operand: usize, axis: usize) -> bool {
+        let symbol = SymbolId::new(axis);
+        self.space.operands[operand].iter().any(|index| index.contains(symbol))
+    }
+
+    /// Puts the result's axes in another order: new axis `k` is old axis `order[k]`.
+    pub(super) fn permute_result(&mut self, order: &[usize]) {
+        if order.iter().copied().eq(0..order.len()) {
+            return;
+        }
+        let mut position = vec![0; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            position[old] = new;
+        }
+        let extents: Vec<Expr> = order.iter().map(|&old| self.space.extents[old].clone()).collect();
+        self.space.extents.splice(0..order.len(), extents);
+        self.rename(&|axis| *position.get(axis).unwrap_or(&axis));
+        self.restore.push(Restore::Transpose(position));
+    }
+
+    /// Puts an operand's axes in another order: new axis `k` is old axis `order[k]`.
+    pub(super) fn permute_operand(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        operand: usize,
+        order: &[usize],
+    ) -> Built<()> {
+        let value = &mut self.operands[operand].value;
+        *value = builder.transpose(*value, order)?;
+        let index = &mut self.space.operands[operand];
+        *index = order.iter().map(|&old| index[old].clone()).collect();
+        Ok(())
+    }
+
+    /// Makes one axis of axes `first` and `first + 1`, which no operand tells apart but as adjacent
+    /// axes of its own, those at `places`.
+    pub(super) fn merge_axes(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        first: usize,
+        places: [Option<usize>; 2],
+    ) -> Built<()> {
+        if first < self.space.parallel {
+            self.restore.push(Restore::Reshape(self.space.extents[self.parallel()].to_vec()));
+            self.space.parallel -= 1;
+        }
+        let inner = self.space.extents.remove(first + 1);
+        self.space.extents[first] = &self.space.extents[first] * &inner;
+        for (operand, place) in places.into_iter().enumerate() {
+            let Some(place) = place else { continue };
+            let value = self.operands[operand].value;
+            let mut shape = builder.shape(value)?;
+            shape[place] = &shape[place] * &shape[place + 1];
+            shape.remove(place + 1);
+            self.operands[operand].value = builder.reshape(value, &shape)?;
+            self.space.operands[operand].remove(place + 1);
+        }
+        self.rename(&|axis| if axis > first { axis - 1 } else { axis });
+        Ok(())
+    }
+
+    fn rename(&mut self, new: &dyn Fn(usize) -> usize) {
+        for index in self.space.operands.iter_mut().flatten() {
+            *index =
+                index.substitute(&mut |symbol| Some(IterationSpace::axis(new(symbol.index()))));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Format choice, graph to graph: how the operands of contractions lie in memory.
+//!
+//! Every contraction is rewritten so that one axis, the vector axis, is contiguous in its result and
+//! in the operand that carries it. What that takes is written as ordinary `Transpose`, `Reshape` and
+//! `Pad` nodes around the contraction: those before a weight fold into `setup`, those between
+//! contractions are moved and cancelled by `graph-opt`.
+//!
+//! Invariants: each reduced axis stays where it is in the order of its sum, so the function computes
+//! the same bits; weights are read by type only; choices depend on structure and the target row,
+//! never on what an operator was called. Relies on `graph::rebuild`.
+
+mod channels_last;
+mod contraction;
+mod merge;
+mod panels;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use backend::Target;
+use base::{Diagnostic, Diagnostics, codes};
+use graph::{Built, Function, NodeId, Op, Rewriter, ValueId, rebuild};
+
+use crate::remark::Remark;
+use contraction::Contraction;
+
+/// Chooses the formats of all contractions of a function for a target; what was done to each, and
+/// why not more, goes to the remarks.
+///
+/// # Errors
+/// An internal error if a rewritten node is ill-typed.
+pub fn choose(
+    function: Function,
+    target: &Target,
+    remarks: &mut Vec<Remark>,
+) -> base::Result<Function> {
+    let constants = constants(&function);
+    let windows = channels_last::has_windows(&function);
+    let result = rebuild(&function, |rewriter, node| {
+        let chooser = Chooser { target, constants: &constants, windows, remarks };
+        chooser.node(rewriter, node)
+    });
+    result.map_err(|reason| {
+        let message = format!("format choice made an ill-typed node: {reason}");
+        Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, message))
+    })
+}
+
+/// What the choice for one node reads and reports to.
+struct Chooser<'a> {
+    target: &'a Target,
+    constants: &'a BTreeSet<ValueId>,
+    /// Whether a contraction of the function reads windows, so that channels last pays.
+    windows: bool,
+    remarks: &'a mut Vec<Remark>,
+}
+
+impl Chooser<'_> {
+    fn node(self, rewriter: &mut Rewriter<'_>, id: NodeId) -> Built<Option<Vec<ValueId>>> {
+        let source = rewriter.source;
+        let node = &source.nodes[id];
+        let Op::Contract { space, accumulator, dtype } = &node.op else { return Ok(None) };
+        if space.extents.iter().any(|extent| extent.is_zero()) {
+            return Ok(None);
+        }
+        let operand = |number: usize| {
+            let old = node.operands[number];
+            (rewriter.get(old), self.constants.contains(&old))
+        };
+        let operands = [operand(0), operand(1)];
+        let mut contraction = Contraction::new(space, operands, *accumulator, *dtype);
+        let builder = &mut rewriter.builder;
+        let mut messages = Vec::new();
+        if self.windows {
+            channels_last::apply(&mut contraction, builder, &mut messages)?;
+        }
+        merge::apply(&mut contraction, builder, &mut messages)?;
+        panels::apply(&mut contraction, builder, self.target, &mut messages)?;
+        let location = node.location;
+        self.remarks.extend(messages.into_iter().map(|message| Remark { location, message }));
+        Ok(Some(vec![contraction.finish(builder)?]))
+    }
+}
+
+/// The values that depend on constants alone and are tensors of a known number of elements.
+fn constants(function: &Function) -> BTreeSet<ValueId> {
+    let mut constants = BTreeSet::new();
+    for id in function.nodes_in_order() {
+        let node = &function.nodes[id];
+        let pure = match &node.op {
+            Op::Call { .. } | Op::Host { .. } | Op::Bind { .. } | Op::Dimension(_) => false,
+            Op::If | Op::While | Op::Scan { .. } => false,
+            _ => node.op.exprs().iter().all(|expr| expr.as_constant().is_some()),
+        };
+        if pure && node.operands.iter().all(|operand| constants.contains(operand)) {
+            constants.extend(&node.results);
+        }
+    }
+    constants
+}

@@ -1,0 +1,201 @@
+//! Packed panels: the operand that carries the vector axis is stored in panels of `P` elements of
+//! that axis, so that a tile of the product walks one contiguous stream.
+//!
+//! before: `rhs[k, n]`
+//! after:  `packed[n div P, k, n mod P]`, padded with zeros to a multiple of `P`
+//!
+//! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
+//! depthwise filter) it becomes the last axis of constant operands. Weights are always packed.
+//! What is computed at run time is packed where its vector axis is not contiguous, or where the product
+//! reads it often enough to repay the copy.
+
+use backend::Target;
+use base::Id;
+use graph::{Built, FunctionBuilder, IterationSpace};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use super::contraction::Contraction;
+
+/// A run-time operand that is contiguous already is packed if it is read at least so often.
+const REPAYING_READS: i64 = 32;
+
+/// Chooses the format of the operand that carries the vector axis.
+pub(super) fn apply(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    target: &Target,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let longer = |axis: &usize| !contraction.space.extents[*axis].is_one();
+    let Some(vector) = contraction.parallel().rev().find(longer) else { return Ok(()) };
+    match [0, 1].map(|operand| contraction.reads(operand, vector)) {
+        [true, true] => {
+            for operand in [0, 1] {
+                if contraction.operands[operand].constant {
+                    vector_last(contraction, builder, operand, vector, messages)?;
+                }
+            }
+            Ok(())
+        }
+        [true, false] => carrier(contraction, builder, 0, vector, target, messages),
+        [false, true] => carrier(contraction, builder, 1, vector, target, messages),
+        [false, false] => Ok(()),
+    }
+}
+
+/// Packs the operand that alone carries the vector axis, if it is to be packed.
+fn carrier(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    target: &Target,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    if !is_plain(contraction, operand) {
+        messages.push(format!("operand {operand} is not packed: its axes move together"));
+        return Ok(());
+    }
+    let extents = &contraction.space.extents;
+    let reads: Expr = contraction
+        .parallel()
+        .filter(|&axis| !contraction.reads(operand, axis))
+        .map(|axis| &extents[axis])
+        .product();
+    let reads = reads.as_constant();
+    let extent = extents[vector].as_constant();
+    let panel = panel_width(target, contraction.accumulator_bytes(), extent, reads);
+    let one_panel = extent.is_some_and(|extent| extent <= panel);
+    let contiguous = is_last(contraction, builder, operand, vector)?;
+    let runtime = !contraction.operands[operand].constant;
+    if runtime && contiguous && (one_panel || reads.is_some_and(|reads| reads < REPAYING_READS)) {
+        messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
+        return Ok(());
+    }
+    if one_panel {
+        return vector_last(contraction, builder, operand, vector, messages);
+    }
+    messages.push(format!("operand {operand} packed in panels of {panel}"));
+    pack(contraction, builder, operand, vector, panel)
+}
+
+/// Whether each index of an operand is an axis of its own, or a constant.
+fn is_plain(contraction: &Contraction, operand: usize) -> bool {
+    let index = &contraction.space.operands[operand];
+    let mut seen = Vec::new();
+    index.iter().all(|index| match index.as_symbol() {
+        Some(symbol) if seen.contains(&symbol) => false,
+        Some(symbol) => {
+            seen.push(symbol);
+            true
+        }
+        None => index.as_constant().is_some(),
+    })
+}
+
+/// Whether an operand's place moves by one element with the axis: its index is the axis, and none
+/// but axes of extent 1 follow.
+fn is_last(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+    axis: usize,
+) -> Built<bool> {
+    let shape = builder.shape(contraction.operands[operand].value)?;
+    let last = (0..shape.len()).rev().find(|&axis| !shape[axis].is_one());
+    let index = &contraction.space.operands[operand];
+    Ok(last.is_some_and(|last| index[last] == IterationSpace::axis(axis)))
+}
+
+/// The order of an operand's axes that suits a tile: constants and axes of the result first, then the
+/// reduced axes in the order of the sum, the vector axis last.
+fn suited_order(contraction: &Contraction, operand: usize, vector: usize) -> Vec<usize> {
+    let space = &contraction.space;
+    let index = &space.operands[operand];
+    let class = |axis: usize| {
+        let symbols = index[axis].symbols();
+        let first = symbols.first().map_or(0, |symbol| symbol.index());
+        match symbols.as_slice() {
+            [] => (0, 0),
+            symbols if symbols.contains(&SymbolId::new(vector)) => (3, 0),
+            _ if first >= space.parallel => (2, first),
+            _ => (1, first),
+        }
+    };
+    let mut order: Vec<usize> = (0..index.len()).collect();
+    order.sort_by_key(|&axis| class(axis));
+    order
+}
+
+/// Makes the vector axis the operand's last.
+fn vector_last(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let order = suited_order(contraction, operand, vector);
+    if !order.is_sorted() {
+        messages.push(format!("operand {operand} stored with the vector axis last"));
+    }
+    contraction.permute_operand(builder, operand, &order)
+}
+
+/// Stores an operand in panels along the vector axis.
+fn pack(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    panel: i64,
+) -> Built<()> {
+    let order = suited_order(contraction, operand, vector);
+    contraction.permute_operand(builder, operand, &order)?;
+    let axis_symbol = IterationSpace::axis(vector);
+    let width = Expr::constant(panel);
+    let value = contraction.operands[operand].value;
+    let mut shape = builder.shape(value)?;
+    let last = shape.len() - 1;
+    let panels = (&shape[last] + (panel - 1)).floor_div(&width);
+    let mut high = vec![Expr::ZERO; shape.len()];
+    high[last] = &panels * panel - &shape[last];
+    let dtype: DType = builder.dtype(value)?;
+    let zero = builder.scalar(dtype, 0.0);
+    let padded =
+        builder.pad(value, zero, &vec![Expr::ZERO; shape.len()], &high, &vec![0; last + 1])?;
+    shape.splice(last.., [panels, width.clone()]);
+    let split = builder.reshape(padded, &shape)?;
+    // The axes of the result stay in front of the panels, the reduced ones go between panel and lane.
+    let index = &mut contraction.space.operands[operand];
+    let parallel = contraction.space.parallel;
+    let is_reduced = |index: &Expr| index.as_symbol().is_some_and(|s| s.index() >= parallel);
+    let front = index[..last].iter().take_while(|index| !is_reduced(index)).count();
+    let order: Vec<usize> = (0..front).chain([last]).chain(front..last).chain([last + 1]).collect();
+    contraction.operands[operand].value = builder.transpose(split, &order)?;
+    index.insert(front, axis_symbol.floor_div(&width));
+    index[last + 1] = axis_symbol.modulo(&width);
+    Ok(())
+}
+
+/// Elements of a panel: a number of vectors that a register tile covers, chosen so that the last
+/// panel wastes little. `reads` is the number of rows that meet each panel.
+fn panel_width(target: &Target, bytes: u32, extent: Option<i64>, reads: Option<i64>) -> i64 {
+    let lanes = i64::from((target.vector_bytes / bytes).max(1));
+    // In order of preference: how well the widest tile of so many vectors hides loads and latency.
+    let mut widths: Vec<i64> = match target.vector_registers {
+        32.. => vec![2, 3, 4, 1],
+        _ => vec![2, 1, 3],
+    };
+    if reads.is_some_and(|reads| reads <= 4) {
+        // A single row needs several vectors at once to hide the latency of its sums.
+        widths = vec![4, 2, 1];
+    }
+    let Some(extent) = extent else { return lanes * widths[0] };
+    let padded = |width: &i64| (extent + width * lanes - 1) / (width * lanes) * (width * lanes);
+    let least = widths.iter().map(padded).min().unwrap_or(extent);
+    // A few percent of padding are cheaper than a narrower tile.
+    let good = widths.iter().find(|width| padded(width) * 16 <= least * 17);
+    lanes * good.copied().unwrap_or(widths[0])
+}
