@@ -14,9 +14,6 @@ mod contraction;
 mod merge;
 mod panels;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeSet;
 
 use backend::Target;
