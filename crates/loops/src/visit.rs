@@ -317,6 +317,13 @@ pub fn free_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
     used.difference(&bound_symbols(block)).copied().collect()
 }
 
+/// The symbols that a statement uses itself, in its expressions and its value, not in its blocks.
+pub fn statement_symbols(stmt: &Stmt) -> BTreeSet<SymbolId> {
+    let mut used = stmt.value().map(value_symbols).unwrap_or_default();
+    stmt.expressions().iter().for_each(|expr| used.extend(expr.symbols()));
+    used
+}
+
 /// The symbols that a value uses.
 pub fn value_symbols(value: &Value) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();

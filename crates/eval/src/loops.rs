@@ -1,0 +1,138 @@
+//! The meaning of kernels.
+//!
+//! A kernel is first resolved (`resolve`): names become positions, each value knows its type; then
+//! its statements are run one after the other (`run`) over memory that checks every access
+//! (`memory`). What a well-formed and honest kernel never does is a [`Fault`]:
+//!
+//! - an index outside of a buffer, or a `Let` outside of its range;
+//! - a load of an element that nothing stored to, in scratch or register memory (which starts anew in
+//!   each iteration of a parallel loop) or in a `Write` parameter;
+//! - iterations of a `Parallel` loop that are not independent, or a `Vector` loop in which running
+//!   each statement for all iterations at once would differ from running them in turn. This is
+//!   checked on the elements really accessed, exactly, not by comparing results.
+
+mod memory;
+mod resolve;
+mod run;
+
+use std::fmt;
+
+use base::Diagnostic;
+use base::codes::{INDEX_OUT_OF_RANGE, INTERNAL_ERROR};
+use loops::Kernel;
+use tensor::Tensor;
+
+use crate::Precision;
+
+/// How a kernel is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The types in which floats are computed.
+    pub precision: Precision,
+    /// The order of a parallel loop's iterations.
+    pub order: Order,
+    /// Whether `Parallel` and `Vector` loops are checked to be such. It costs time and, for each
+    /// element written in such loops, some tens of bytes.
+    pub check_loops: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { precision: Precision::Declared, order: Order::Forward, check_loops: true }
+    }
+}
+
+impl From<Precision> for Options {
+    fn from(precision: Precision) -> Options {
+        Options { precision, ..Options::default() }
+    }
+}
+
+/// The order in which the iterations of a parallel loop are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// From the first to the last.
+    Forward,
+    /// From the last to the first.
+    Reverse,
+    /// In an order fixed by this seed.
+    Shuffled(u64),
+}
+
+/// Something that a well-formed and honest kernel, given what it asks for, never does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it is.
+    pub kind: FaultKind,
+    /// What happened.
+    pub message: String,
+    /// The statement and the values of the symbols in it, unless the kernel was not run at all.
+    pub place: Option<String>,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The caller gave the wrong buffers or symbols.
+    Arguments,
+    /// The kernel breaks a rule of `loops::verify`, or cannot be run in f64.
+    Malformed,
+    /// An index outside of its axis.
+    OutOfBounds,
+    /// The value of a `Let` outside of its range: bad data, not a bad kernel.
+    OutOfRange,
+    /// A load of an element without a value.
+    Uninitialised,
+    /// A parallel or vector loop that is none.
+    Dependence,
+}
+
+impl Fault {
+    fn new(kind: FaultKind, message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { kind, message: message.into(), place: None })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(place) => write!(f, "\n  in {place}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<Fault> for Diagnostic {
+    fn from(fault: Fault) -> Diagnostic {
+        let code = match fault.kind {
+            FaultKind::OutOfRange => INDEX_OUT_OF_RANGE,
+            _ => INTERNAL_ERROR,
+        };
+        let diagnostic = Diagnostic::error(code, fault.message);
+        match fault.place {
+            Some(place) => diagnostic.at(place),
+            None => diagnostic,
+        }
+    }
+}
+
+/// Runs a kernel once: all iterations of its parallel loop, if it has one.
+///
+/// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64 for
+/// floats in [`Precision::F64`]) and with as many elements as its shape says, or, where it has
+/// strides, at least as many as these reach; of the tensor's own shape only the number of elements
+/// counts. `symbols` are the values of shape symbols by position.
+///
+/// # Errors
+/// The first fault; then the contents of the buffers are not to be used.
+pub fn evaluate_kernel(
+    kernel: &Kernel,
+    buffers: &mut [Tensor],
+    symbols: &[i64],
+    options: impl Into<Options>,
+) -> Result<(), Fault> {
+    run::run(kernel, buffers, symbols, options.into()).map_err(|fault| *fault)
+}

@@ -1,0 +1,233 @@
+//! Memory that checks every access.
+//!
+//! Elements are numbers of up to 64 bits in packed bytes, as tensors have them. Beside them lie, where
+//! asked for: when each was stored to, and who accessed it in the parallel or vector loop that runs.
+
+use tensor::DType;
+
+use super::{Fault, FaultKind};
+
+pub(super) type Checked<T> = Result<T, Box<Fault>>;
+
+/// The bytes of a buffer.
+pub(super) enum Bytes<'a> {
+    /// A parameter that is only read.
+    Read(&'a [u8]),
+    /// A parameter that is written.
+    Write(&'a mut [u8]),
+    /// Scratch or register memory.
+    Own(Vec<u8>),
+}
+
+/// A buffer.
+pub(super) struct Memory<'a> {
+    pub(super) name: String,
+    pub(super) dtype: DType,
+    pub(super) extents: Vec<i64>,
+    pub(super) strides: Vec<i64>,
+    pub(super) bytes: Bytes<'a>,
+    /// How many elements the bytes hold.
+    pub(super) elements: usize,
+    /// For each element the era in which it was last stored to; `None` if all have values.
+    pub(super) stored: Option<Vec<u32>>,
+    /// Values stored in earlier eras are gone.
+    pub(super) era: u32,
+    /// Accesses in the parallel loop, and in the innermost vector loop.
+    pub(super) parallel: Option<Accesses>,
+    pub(super) vector: Option<Accesses>,
+}
+
+impl Memory<'_> {
+    /// The element at an index, as its number in memory.
+    pub(super) fn element(&self, index: &[i64]) -> Checked<usize> {
+        let mut element = 0;
+        for (axis, ((&at, &extent), &stride)) in
+            index.iter().zip(&self.extents).zip(&self.strides).enumerate()
+        {
+            if at < 0 || at >= extent {
+                let name = &self.name;
+                let message =
+                    format!("%{name}: the index {at} along axis {axis} is outside of 0..{extent}");
+                return Err(Fault::new(FaultKind::OutOfBounds, message));
+            }
+            element += at * stride;
+        }
+        match usize::try_from(element) {
+            Ok(element) if element < self.elements => Ok(element),
+            _ => {
+                let message = format!("%{}: the strides lead out of the memory given", self.name);
+                Err(Fault::new(FaultKind::OutOfBounds, message))
+            }
+        }
+    }
+
+    /// The bits of an element that has a value.
+    pub(super) fn load(&mut self, element: usize, place: &Place) -> Checked<u64> {
+        if let Some(stored) = &self.stored
+            && stored[element] != self.era
+        {
+            let message = format!("%{}: element {element} has no value yet", self.name);
+            return Err(Fault::new(FaultKind::Uninitialised, message));
+        }
+        self.note(element, place, false)?;
+        Ok(read(self.view(), self.dtype, element))
+    }
+
+    /// Stores the bits of an element.
+    pub(super) fn store(&mut self, element: usize, bits: u64, place: &Place) -> Checked<()> {
+        if let Some(stored) = &mut self.stored {
+            stored[element] = self.era;
+        }
+        self.note(element, place, true)?;
+        let dtype = self.dtype;
+        match &mut self.bytes {
+            Bytes::Write(bytes) => write(bytes, dtype, element, bits),
+            Bytes::Own(bytes) => write(bytes, dtype, element, bits),
+            Bytes::Read(_) => {
+                let message = format!("%{} is only read", self.name);
+                return Err(Fault::new(FaultKind::Malformed, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn view(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Read(bytes) => bytes,
+            Bytes::Write(bytes) => bytes,
+            Bytes::Own(bytes) => bytes,
+        }
+    }
+
+    /// Remembers an access and checks it against those of other iterations.
+    fn note(&mut self, element: usize, place: &Place, writes: bool) -> Checked<()> {
+        if let Some(accesses) = &mut self.parallel
+            && let Some(iteration) = place.parallel
+            && !accesses.note_independent(element, iteration, writes)
+        {
+            return Err(self.dependence(element, "the parallel loop"));
+        }
+        if let Some(accesses) = &mut self.vector
+            && let Some(iteration) = place.vector
+            && !accesses.note(element, iteration, place.position, writes)
+        {
+            return Err(self.dependence(element, "the vector loop"));
+        }
+        Ok(())
+    }
+
+    fn dependence(&self, element: usize, which: &str) -> Box<Fault> {
+        let name = &self.name;
+        let message =
+            format!("%{name}: iterations of {which} depend on each other by element {element}");
+        Fault::new(FaultKind::Dependence, message)
+    }
+}
+
+/// Where the program is in its parallel and vector loops.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// The iteration of the parallel loop.
+    pub(super) parallel: Option<u32>,
+    /// Which run of a vector loop this is, counted over all of them, and its iteration.
+    pub(super) vector: Option<(u32, u32)>,
+    /// The statement's place in the order of the program, unrolled loops written out.
+    pub(super) position: u32,
+}
+
+/// Who accessed each element of a buffer in a loop.
+///
+/// Iterations of a parallel loop come in any order and do not depend on each other. Those of a
+/// vector loop come from the first to the last, and may depend on each other through statements that
+/// stay in that order when each statement is run for all iterations before the next one: a later
+/// iteration's access must stand behind an earlier iteration's in the program, or, where it is a
+/// store and the other a load, not before it.
+pub(super) struct Accesses {
+    cells: Vec<Cell>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    /// The run of the loop and the iteration of the last access; runs count from 1.
+    last: (u32, u32),
+    /// The greatest positions, plus 1, of loads and stores by iterations before the last.
+    before: [u32; 2],
+    /// The same by the last iteration.
+    here: [u32; 2],
+}
+
+impl Accesses {
+    pub(super) fn new(elements: usize) -> Accesses {
+        Accesses { cells: vec![Cell::default(); elements] }
+    }
+
+    /// Notes an access in a vector loop; whether it is in order.
+    fn note(&mut self, element: usize, iteration: (u32, u32), position: u32, writes: bool) -> bool {
+        let [loads, stores] = self.advance(element, iteration, position, writes);
+        stores <= position && (!writes || loads <= position + 1)
+    }
+
+    /// Notes an access in a parallel loop; whether no other iteration minds.
+    fn note_independent(&mut self, element: usize, iteration: u32, writes: bool) -> bool {
+        let [loads, stores] = self.advance(element, (0, iteration), 0, writes);
+        stores == 0 && (!writes || loads == 0)
+    }
+
+    /// Notes an access and returns what earlier iterations did.
+    fn advance(
+        &mut self,
+        element: usize,
+        iteration: (u32, u32),
+        position: u32,
+        writes: bool,
+    ) -> [u32; 2] {
+        let cell = &mut self.cells[element];
+        let iteration = (iteration.0 + 1, iteration.1);
+        if cell.last.0 != iteration.0 {
+            *cell = Cell { last: iteration, ..Cell::default() };
+        } else if cell.last != iteration {
+            let before = [0, 1].map(|kind| cell.before[kind].max(cell.here[kind]));
+            *cell = Cell { last: iteration, before, here: [0, 0] };
+        }
+        let here = &mut cell.here[usize::from(writes)];
+        *here = (*here).max(position + 1);
+        cell.before
+    }
+}
+
+fn read(bytes: &[u8], dtype: DType, element: usize) -> u64 {
+    match dtype.bits() {
+        64 => u64::from_le_bytes(chunk(bytes, element)),
+        32 => u32::from_le_bytes(chunk(bytes, element)).into(),
+        16 => u16::from_le_bytes(chunk(bytes, element)).into(),
+        8 if dtype == DType::Bool => u64::from(bytes[element] != 0),
+        8 => bytes[element].into(),
+        bits => {
+            let per_byte = (8 / bits) as usize;
+            let byte = bytes[element / per_byte] >> ((element % per_byte) as u32 * bits);
+            u64::from(byte) & ((1 << bits) - 1)
+        }
+    }
+}
+
+fn chunk<const N: usize>(bytes: &[u8], element: usize) -> [u8; N] {
+    let mut chunk = [0; N];
+    chunk.copy_from_slice(&bytes[element * N..][..N]);
+    chunk
+}
+
+fn write(bytes: &mut [u8], dtype: DType, element: usize, value: u64) {
+    match dtype.bits() {
+        64 => bytes[element * 8..][..8].copy_from_slice(&value.to_le_bytes()),
+        32 => bytes[element * 4..][..4].copy_from_slice(&(value as u32).to_le_bytes()),
+        16 => bytes[element * 2..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
+        8 => bytes[element] = value as u8,
+        bits => {
+            let per_byte = (8 / bits) as usize;
+            let shift = (element % per_byte) as u32 * bits;
+            let mask = ((1u8 << bits) - 1) << shift;
+            let byte = &mut bytes[element / per_byte];
+            *byte = *byte & !mask | (value as u8) << shift & mask;
+        }
+    }
+}
