@@ -1,31 +1,10 @@
-//! The meaning of the graph and loop IRs: evaluators that are obvious first and quick second.
+//! The meaning of graphs and of kernels: slow, obvious evaluators.
 //!
-//! Every pass, schedule and back end is compared with these. They run in the declared types, or with
-//! every float as f64 ([`Precision`]), which gives the reference that errors are measured against.
+//! Every pass and every back end is compared with what these compute. They know no target, run on
+//! one thread and add in the order that the IRs define.
 
+mod fault;
 pub mod loops;
 
-use tensor::DType;
-
-pub use crate::loops::{Fault, FaultKind, Options, Order, evaluate_kernel};
-
-/// The types in which floats are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Every value in its declared type, rounded as the IR says.
-    #[default]
-    Declared,
-    /// Every float value and tensor in f64, whatever its declared float type; casts between float
-    /// types do nothing. Other types are as declared.
-    F64,
-}
-
-impl Precision {
-    /// The type in which values declared as `dtype` are computed and stored.
-    pub fn dtype(self, dtype: DType) -> DType {
-        match self {
-            Precision::F64 if dtype.is_float() => DType::F64,
-            Precision::F64 | Precision::Declared => dtype,
-        }
-    }
-}
+pub use crate::loops::{Options, Order, evaluate_kernel};
+pub use fault::{Fault, Precision};

@@ -15,14 +15,10 @@ mod memory;
 mod resolve;
 mod run;
 
-use std::fmt;
-
-use base::Diagnostic;
-use base::codes::{INDEX_OUT_OF_RANGE, INTERNAL_ERROR};
 use loops::Kernel;
 use tensor::Tensor;
 
-use crate::Precision;
+use crate::{Fault, Precision};
 
 /// How a kernel is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,66 +55,6 @@ pub enum Order {
     Shuffled(u64),
 }
 
-/// Something that a well-formed and honest kernel, given what it asks for, never does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What it is.
-    pub kind: FaultKind,
-    /// What happened.
-    pub message: String,
-    /// The statement and the values of the symbols in it, unless the kernel was not run at all.
-    pub place: Option<String>,
-}
-
-/// Kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The caller gave the wrong buffers or symbols.
-    Arguments,
-    /// The kernel breaks a rule of `loops::verify`, or cannot be run in f64.
-    Malformed,
-    /// An index outside of its axis.
-    OutOfBounds,
-    /// The value of a `Let` outside of its range: bad data, not a bad kernel.
-    OutOfRange,
-    /// A load of an element without a value.
-    Uninitialised,
-    /// A parallel or vector loop that is none.
-    Dependence,
-}
-
-impl Fault {
-    fn new(kind: FaultKind, message: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault { kind, message: message.into(), place: None })
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        match &self.place {
-            Some(place) => write!(f, "\n  in {place}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl From<Fault> for Diagnostic {
-    fn from(fault: Fault) -> Diagnostic {
-        let code = match fault.kind {
-            FaultKind::OutOfRange => INDEX_OUT_OF_RANGE,
-            _ => INTERNAL_ERROR,
-        };
-        let diagnostic = Diagnostic::error(code, fault.message);
-        match fault.place {
-            Some(place) => diagnostic.at(place),
-            None => diagnostic,
-        }
-    }
-}
-
 /// Runs a kernel once: all iterations of its parallel loop, if it has one.
 ///
 /// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64 for
@@ -127,7 +63,10 @@ impl From<Fault> for Diagnostic {
 /// counts. `symbols` are the values of shape symbols by position.
 ///
 /// # Errors
-/// The first fault; then the contents of the buffers are not to be used.
+/// The first fault, `INDEX_OUT_OF_RANGE` where the data is at fault (a `Let` outside of its range),
+/// `VERIFIER_FAILED` where the kernel breaks a rule of `loops::verify` or cannot be run in f64,
+/// `INTERNAL_ERROR` where it is not honest, others where the arguments do not fit. After a fault
+/// the contents of the buffers are not to be used.
 pub fn evaluate_kernel(
     kernel: &Kernel,
     buffers: &mut [Tensor],

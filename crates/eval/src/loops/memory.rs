@@ -3,11 +3,18 @@
 //! Elements are numbers of up to 64 bits in packed bytes, as tensors have them. Beside them lie, where
 //! asked for: when each was stored to, and who accessed it in the parallel or vector loop that runs.
 
+use base::codes;
 use tensor::DType;
 
-use super::{Fault, FaultKind};
+use crate::Fault;
 
+/// Faults stand behind a box, since every value on the way returns one of these.
 pub(super) type Checked<T> = Result<T, Box<Fault>>;
+
+/// A fault whose place is not known yet.
+pub(super) fn fault(code: &'static str, message: impl Into<String>) -> Box<Fault> {
+    Box::new(Fault::new(code, message))
+}
 
 /// The bytes of a buffer.
 pub(super) enum Bytes<'a> {
@@ -48,7 +55,7 @@ impl Memory<'_> {
                 let name = &self.name;
                 let message =
                     format!("%{name}: the index {at} along axis {axis} is outside of 0..{extent}");
-                return Err(Fault::new(FaultKind::OutOfBounds, message));
+                return Err(fault(codes::INTERNAL_ERROR, message));
             }
             element += at * stride;
         }
@@ -56,7 +63,7 @@ impl Memory<'_> {
             Ok(element) if element < self.elements => Ok(element),
             _ => {
                 let message = format!("%{}: the strides lead out of the memory given", self.name);
-                Err(Fault::new(FaultKind::OutOfBounds, message))
+                Err(fault(codes::INTERNAL_ERROR, message))
             }
         }
     }
@@ -67,7 +74,7 @@ impl Memory<'_> {
             && stored[element] != self.era
         {
             let message = format!("%{}: element {element} has no value yet", self.name);
-            return Err(Fault::new(FaultKind::Uninitialised, message));
+            return Err(fault(codes::INTERNAL_ERROR, message));
         }
         self.note(element, place, false)?;
         Ok(read(self.view(), self.dtype, element))
@@ -85,7 +92,7 @@ impl Memory<'_> {
             Bytes::Own(bytes) => write(bytes, dtype, element, bits),
             Bytes::Read(_) => {
                 let message = format!("%{} is only read", self.name);
-                return Err(Fault::new(FaultKind::Malformed, message));
+                return Err(fault(codes::VERIFIER_FAILED, message));
             }
         }
         Ok(())
@@ -120,7 +127,7 @@ impl Memory<'_> {
         let name = &self.name;
         let message =
             format!("%{name}: iterations of {which} depend on each other by element {element}");
-        Fault::new(FaultKind::Dependence, message)
+        fault(codes::INTERNAL_ERROR, message)
     }
 }
 

@@ -4,13 +4,12 @@
 //! Relies on the kernel having passed `loops::verify`; where it has not, some of what is broken is
 //! refused here, the rest when it is run, and nothing panics.
 
-use base::Id;
+use base::{Id, codes};
 use loops::{Condition, Kernel, LoopKind, Stmt, SymbolKind, Value};
 use sym::{Expr, Range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
-use super::memory::Checked;
-use super::{Fault, FaultKind};
+use super::memory::{Checked, fault};
 use crate::Precision;
 
 /// An index expression.
@@ -88,7 +87,7 @@ pub(super) struct Resolver<'k> {
 }
 
 fn malformed<T>(message: impl Into<String>) -> Checked<T> {
-    Err(Fault::new(FaultKind::Malformed, message))
+    Err(fault(codes::VERIFIER_FAILED, message))
 }
 
 impl<'k> Resolver<'k> {

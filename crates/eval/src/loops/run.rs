@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use base::Id;
+use base::{Id, codes};
 use loops::visit::{touched, walk};
 use loops::{
     Access, Buffer, BufferId, Comparison, Kernel, LoopKind, Scope, Stmt, SymbolKind,
@@ -13,11 +13,11 @@ use loops::{
 use sym::Expr;
 use tensor::{DType, ScalarFunction, Tensor};
 
-use super::memory::{Accesses, Bytes, Checked, Memory, Place};
+use super::memory::{Accesses, Bytes, Checked, Memory, Place, fault};
 use super::resolve::{
     Action, Block, Element, Integer, Node, Resolver, Statement, Test, Update, scalar,
 };
-use super::{Fault, FaultKind, Options, Order};
+use super::{Options, Order};
 
 /// As [`super::evaluate_kernel`].
 pub(super) fn run(
@@ -47,11 +47,11 @@ fn shape_symbols(kernel: &Kernel, given: &[i64]) -> Checked<Vec<u64>> {
         let SymbolKind::Shape { position, range } = &symbol.kind else { continue };
         let Some(&value) = given.get(*position as usize) else {
             let message = format!("no value was given for the symbol `{}`", symbol.name);
-            return Err(Fault::new(FaultKind::Arguments, message));
+            return Err(fault(codes::UNBOUND_DIMENSION, message));
         };
         if !range.contains(value) {
             let message = format!("the symbol `{}` is {value}, outside of {range}", symbol.name);
-            return Err(Fault::new(FaultKind::Arguments, message));
+            return Err(fault(codes::WRONG_SHAPE, message));
         }
         values[id.index()] = value as u64;
     }
@@ -80,7 +80,7 @@ impl<'k, 'm> Machine<'k, 'm> {
         let (given, wanted) = (buffers.len(), self.kernel.parameters.len());
         if given != wanted {
             let message = format!("the kernel takes {wanted} buffer(s), not {given}");
-            return Err(Fault::new(FaultKind::Arguments, message));
+            return Err(fault(codes::WRONG_SHAPE, message));
         }
         let mut tensors: Vec<Option<&mut Tensor>> = Vec::new();
         tensors.resize_with(self.kernel.buffers.len(), || None);
@@ -89,7 +89,7 @@ impl<'k, 'm> Machine<'k, 'm> {
                 Some(slot) => *slot = Some(tensor),
                 None => {
                     let message = format!("the parameter {id} is no buffer of the kernel");
-                    return Err(Fault::new(FaultKind::Malformed, message));
+                    return Err(fault(codes::VERIFIER_FAILED, message));
                 }
             }
         }
@@ -131,7 +131,7 @@ impl<'k, 'm> Machine<'k, 'm> {
             .and_then(|count| dtype.size_of_elements(count).map(|size| (count, size)));
         let Some((count, size)) = size.filter(|_| dtype != DType::String) else {
             let message = format!("%{name} cannot be held in memory");
-            return Err(Fault::new(FaultKind::Malformed, message));
+            return Err(fault(codes::VERIFIER_FAILED, message));
         };
         let strides = match &buffer.strides {
             Some(strides) => sizes(strides)?,
@@ -143,7 +143,7 @@ impl<'k, 'm> Machine<'k, 'm> {
                 let fits = buffer.strides.is_some() || tensor.len() == count;
                 if tensor.dtype() != dtype || !fits {
                     let message = format!("%{name} holds {count} of {dtype}, but got {tensor:?}");
-                    return Err(Fault::new(FaultKind::Arguments, message));
+                    return Err(fault(codes::WRONG_SHAPE, message));
                 }
                 match access {
                     Access::Read => Bytes::Read(tensor.bytes()),
@@ -153,7 +153,7 @@ impl<'k, 'm> Machine<'k, 'm> {
             (Scope::Scratch | Scope::Register, None) => Bytes::Own(vec![0; size]),
             _ => {
                 let message = format!("%{name} must be a parameter and have the scope of one");
-                return Err(Fault::new(FaultKind::Malformed, message));
+                return Err(fault(codes::VERIFIER_FAILED, message));
             }
         };
         let has_values = matches!(buffer.scope, Scope::Parameter(Access::Read | Access::Update));
@@ -175,12 +175,8 @@ impl<'k, 'm> Machine<'k, 'm> {
     fn block(&mut self, block: &Block<'k>, start: u32) -> Checked<()> {
         for statement in &block.statements {
             let position = start.saturating_add(statement.position);
-            self.statement(statement, position).map_err(|mut fault| {
-                if fault.place.is_none() {
-                    fault.place = Some(self.describe(statement.source));
-                }
-                fault
-            })?;
+            self.statement(statement, position)
+                .map_err(|fault| Box::new(fault.at(|| self.describe(statement.source))))?;
         }
         Ok(())
     }
@@ -202,7 +198,7 @@ impl<'k, 'm> Machine<'k, 'm> {
                 let bits = self.value(value)?;
                 if let Some(range) = range.filter(|range| !range.contains(bits as i64)) {
                     let message = format!("the value {} is outside of {range}", bits as i64);
-                    return Err(Fault::new(FaultKind::OutOfRange, message));
+                    return Err(fault(codes::INDEX_OUT_OF_RANGE, message));
                 }
                 self.symbols[*symbol] = bits;
                 Ok(())
@@ -399,7 +395,7 @@ impl<'k, 'm> Machine<'k, 'm> {
                     self.symbols.get(symbol.index()).map(|bits| *bits as i64)
                 };
                 expr.evaluate(&value).ok_or_else(|| {
-                    Fault::new(FaultKind::Malformed, "an index expression has no value")
+                    fault(codes::VERIFIER_FAILED, "an index expression has no value")
                 })
             }
         }

@@ -1,0 +1,68 @@
+//! What both evaluators share: why they stop, and in what precision they compute.
+
+use std::fmt;
+
+use base::Diagnostic;
+use tensor::DType;
+
+/// Why an evaluation stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// A code of [`base::codes`].
+    pub code: &'static str,
+    /// What happened, one line.
+    pub message: String,
+    /// Where, in the user's words; empty if it is nowhere in particular.
+    pub place: String,
+}
+
+impl Fault {
+    /// A fault that happened nowhere in particular yet.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { code, message: message.into(), place: String::new() }
+    }
+
+    /// Says where, unless something inner has said so already.
+    pub fn at(mut self, place: impl FnOnce() -> String) -> Fault {
+        if self.place.is_empty() {
+            self.place = place();
+        }
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.place.is_empty() { Ok(()) } else { write!(f, " at {}", self.place) }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<Fault> for Diagnostic {
+    fn from(fault: Fault) -> Diagnostic {
+        let diagnostic = Diagnostic::error(fault.code, fault.message);
+        if fault.place.is_empty() { diagnostic } else { diagnostic.at(fault.place) }
+    }
+}
+
+/// In what precision floats are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Each in its declared type.
+    #[default]
+    Declared,
+    /// All in f64; tensors of float type are f64 tensors whatever is declared.
+    F64,
+}
+
+impl Precision {
+    /// The type in which what is declared as `dtype` is computed and stored.
+    pub fn dtype(self, dtype: DType) -> DType {
+        match self {
+            Precision::F64 if dtype.is_float() => DType::F64,
+            Precision::F64 | Precision::Declared => dtype,
+        }
+    }
+}
