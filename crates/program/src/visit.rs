@@ -1,0 +1,47 @@
+//! Reading programs: walking over steps, asking which symbols steps set.
+
+use std::collections::BTreeSet;
+
+use sym::SymbolId;
+
+use crate::program::{Program, Step};
+
+/// Visits every step, outermost first, in the order of the text.
+pub fn walk<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a Step)) {
+    for step in steps {
+        visit(step);
+        for block in step.blocks() {
+            walk(block, visit);
+        }
+    }
+}
+
+impl Step {
+    /// The step lists inside, in the order of the text.
+    pub fn blocks(&self) -> impl Iterator<Item = &[Step]> {
+        let (first, second): (&[Step], &[Step]) = match self {
+            Step::Branch { then, otherwise, .. } => (then, otherwise),
+            Step::While { setup, body, .. } => (setup, body),
+            Step::Repeat { body, .. } => (body, &[]),
+            Step::Run(_)
+            | Step::Barrier
+            | Step::Bind { .. }
+            | Step::Copy { .. }
+            | Step::Host { .. } => (&[], &[]),
+        };
+        [first, second].into_iter()
+    }
+}
+
+impl Program {
+    /// The symbols that steps set. The others are known before the program runs.
+    pub fn set_symbols(&self) -> BTreeSet<SymbolId> {
+        let mut set = BTreeSet::new();
+        walk(&self.steps, &mut |step| {
+            if let Step::Bind { symbol, .. } | Step::Repeat { symbol, .. } = step {
+                set.insert(*symbol);
+            }
+        });
+        set
+    }
+}
