@@ -4,7 +4,6 @@
 //! one thread and add in the order that the IRs define.
 
 mod fault;
-pub mod graph;
 pub mod loops;
 
 pub use crate::loops::{Options, Order, evaluate_kernel};

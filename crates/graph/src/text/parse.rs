@@ -19,7 +19,7 @@ type Parsed<T> = Result<T, TextError>;
 ///
 /// # Errors
 /// The first place that does not parse.
-pub fn parse(text: &str) -> base::Result<Function> {
+pub fn parse(text: &str) -> Result<Function, TextError> {
     let mut parser = Parser::new(text);
     let function = parse_function(&mut parser)?;
     parser.expect_end()?;
@@ -80,7 +80,7 @@ pub fn parse_literal(
     Ok(Tensor::from_scalars(dtype, shape, &scalars))
 }
 
-/// One element of a literal, as text: `1.5`, `-inf`, `nan(0x7fc00001)`, `true`; a string's value.
+/// One element of a literal, as text: `1.5`, `-inf`, `nan(0x7fc00001)`, `true`, or a string's value.
 fn element(parser: &mut Parser<'_>) -> Parsed<String> {
     let sign = if parser.eat("-") { "-" } else { "" };
     let text = match parser.peek().clone() {

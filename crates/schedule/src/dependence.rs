@@ -1,0 +1,383 @@
+//! Which instances of two accesses may touch the same element.
+//!
+//! Two instances conflict when every axis's index is equal. For each axis the difference of the two
+//! linear forms is tested: its range must contain zero (Banerjee's inequalities under direction
+//! constraints) and the common divisor of its coefficients must divide its constant. An axis that
+//! fails either proves independence; everything else "may depend", so the answer errs only that
+//! way. Source: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, chapter 3.
+//!
+//! Guards are not looked at, which is safe. A split with a shifted tail runs some iterations twice
+//! with the same result; its minima ([`State::shifted`](crate::schedule::State)) are ignored
+//! between two stores, because which of two equal values is stored last does not matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loops::visit::Effect;
+use loops::{BufferId, Condition, Kernel, Stmt, Value};
+use sym::{Expr, SymbolId};
+
+use crate::linear::{Linear, Space, Unknown};
+use crate::nest::{Descent, SymbolRanges};
+
+/// One place in a block that touches a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) buffer: BufferId,
+    pub(crate) effect: Effect,
+    pub(crate) index: Vec<Expr>,
+    /// The loops around it within the block, outermost first.
+    pub(crate) loops: Vec<SymbolId>,
+    /// The way to its statement within the block, and the statement's position there.
+    pub(crate) way: Vec<Descent>,
+    pub(crate) position: usize,
+    /// What holds there: the conditions of `If`s, each with the length of the way at which it
+    /// begins to hold, and of guards within the statement.
+    pub(crate) conditions: Vec<(usize, Condition)>,
+    /// Whether it stands where it may run never, or for reasons that are not known here.
+    pub(crate) uncertain: bool,
+}
+
+/// All accesses of a block, in program order; a statement's loads come before its store.
+pub(crate) fn accesses(block: &[Stmt]) -> Vec<Access> {
+    let mut collector = Collector::default();
+    collector.block(block);
+    collector.found
+}
+
+#[derive(Default)]
+struct Collector {
+    found: Vec<Access>,
+    loops: Vec<SymbolId>,
+    way: Vec<Descent>,
+    /// The conditions that hold, each with the length of the way at which it begins to.
+    conditions: Vec<(usize, Condition)>,
+    uncertain: bool,
+}
+
+impl Collector {
+    fn block(&mut self, block: &[Stmt]) {
+        for (position, stmt) in block.iter().enumerate() {
+            self.statement(position, stmt);
+        }
+    }
+
+    fn inside(&mut self, stmt: usize, block: usize, body: &[Stmt]) {
+        self.way.push(Descent { stmt, block });
+        self.block(body);
+        self.way.pop();
+    }
+
+    fn add(&mut self, position: usize, buffer: BufferId, effect: Effect, index: &[Expr]) {
+        self.found.push(Access {
+            buffer,
+            effect,
+            index: index.to_vec(),
+            loops: self.loops.clone(),
+            way: self.way.clone(),
+            position,
+            conditions: self.conditions.clone(),
+            uncertain: self.uncertain,
+        });
+    }
+
+    fn value(&mut self, position: usize, value: &Value) {
+        match value {
+            Value::Load { buffer, index } => self.add(position, *buffer, Effect::Load, index),
+            Value::Fold { reduction, buffer, index } => {
+                self.add(position, *buffer, Effect::Fold(*reduction), index);
+            }
+            Value::Guard { conditions, value, otherwise } => {
+                let count = self.conditions.len();
+                let level = self.way.len() + 1;
+                self.conditions.extend(conditions.iter().map(|c| (level, c.clone())));
+                self.value(position, value);
+                self.conditions.truncate(count);
+                self.value(position, otherwise);
+            }
+            Value::Apply { arguments, .. } => {
+                arguments.iter().for_each(|argument| self.value(position, argument));
+            }
+            Value::Constant(_) | Value::Symbol(_) | Value::Index(_) => {}
+        }
+    }
+
+    fn statement(&mut self, position: usize, stmt: &Stmt) {
+        if let Some(value) = stmt.value() {
+            self.value(position, value);
+        }
+        match stmt {
+            Stmt::Store { buffer, index, .. } => self.add(position, *buffer, Effect::Store, index),
+            Stmt::Reduce { buffer, index, reduction, .. } => {
+                self.add(position, *buffer, Effect::Reduce(*reduction), index);
+            }
+            Stmt::For(inner) => {
+                self.loops.push(inner.variable);
+                self.inside(position, 0, &inner.body);
+                self.loops.pop();
+            }
+            Stmt::If { conditions, then, otherwise } => {
+                let depth = self.way.len() + 1;
+                let count = self.conditions.len();
+                self.conditions.extend(conditions.iter().map(|c| (depth, c.clone())));
+                self.inside(position, 0, then);
+                self.conditions.truncate(count);
+                let before = std::mem::replace(&mut self.uncertain, true);
+                self.inside(position, 1, otherwise);
+                self.uncertain = before;
+            }
+            Stmt::While { setup, body, .. } => {
+                let before = std::mem::replace(&mut self.uncertain, true);
+                self.inside(position, 0, setup);
+                self.inside(position, 1, body);
+                self.uncertain = before;
+            }
+            Stmt::Let { .. } => {}
+        }
+    }
+}
+
+/// How the values of an unknown in two instances relate, first to second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Equal,
+    Less,
+    Greater,
+    Any,
+}
+
+/// Directions of the loops that two accesses share; other symbols bound outside are equal.
+pub(crate) type Directions = BTreeMap<Unknown, Direction>;
+
+/// Dependence tests between the accesses of one block.
+pub(crate) struct Tester<'a> {
+    kernel: &'a Kernel,
+    space: Space<'a>,
+    pub(crate) accesses: Vec<Access>,
+    forms: Vec<Vec<Linear>>,
+    /// The forms with shifted tails ignored, for pairs of stores.
+    unshifted: Vec<Vec<Linear>>,
+    /// Symbols bound within the block; all others have one value throughout.
+    bound: BTreeSet<SymbolId>,
+}
+
+impl<'a> Tester<'a> {
+    /// Tests for a block's accesses. `shifted` are the minima of shifted tails.
+    pub(crate) fn new(
+        kernel: &'a Kernel,
+        ranges: &'a SymbolRanges,
+        block: &[Stmt],
+        shifted: &[Expr],
+    ) -> Tester<'a> {
+        let accesses = accesses(block);
+        let mut space = Space::new(ranges, accesses.iter().flat_map(|access| &access.index));
+        let form = |space: &mut Space, access: &Access| {
+            access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
+        };
+        let forms: Vec<_> = accesses.iter().map(|access| form(&mut space, access)).collect();
+        let unshifted = match shifted {
+            [] => forms.clone(),
+            _ => accesses
+                .iter()
+                .map(|a| a.index.iter().map(|e| space.linear(&unshift(e, shifted))).collect())
+                .collect(),
+        };
+        let bound = loops::visit::bound_symbols(block);
+        Tester { kernel, space, accesses, forms, unshifted, bound }
+    }
+
+    /// The digits of a loop variable, the most significant first.
+    pub(crate) fn digits(&self, variable: SymbolId) -> Vec<Unknown> {
+        (0..self.space.digits(variable)).rev().map(|d| Unknown::Digit(variable, d)).collect()
+    }
+
+    /// The pairs of accesses whose order matters: of one buffer, at least one writing, and not two
+    /// reductions that may be done in any order. `exact` reductions count as unordered only if
+    /// `free_reductions` is set. Each unordered pair comes once, an access with itself too.
+    pub(crate) fn ordered_pairs(&self, free_reductions: bool) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::new();
+        for (first, a) in self.accesses.iter().enumerate() {
+            for (second, b) in self.accesses.iter().enumerate().skip(first) {
+                let touches = a.buffer == b.buffer && (a.effect.writes() || b.effect.writes());
+                if touches && !(free_reductions && self.commute(a, b)) {
+                    pairs.push((first, second));
+                }
+            }
+        }
+        pairs
+    }
+
+    fn commute(&self, a: &Access, b: &Access) -> bool {
+        match (a.effect, b.effect) {
+            (Effect::Reduce(first), Effect::Reduce(second)) => {
+                let dtype = self.kernel.buffers[a.buffer].dtype;
+                first == second && first.as_function().is_associative(dtype)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an instance of the first access and one of the second, under these directions of
+    /// their common loops, may touch the same element. Loops without a direction are independent.
+    pub(crate) fn may_conflict(&self, first: usize, second: usize, given: &Directions) -> bool {
+        let stores = self.accesses[first].effect == Effect::Store
+            && self.accesses[second].effect == Effect::Store;
+        let forms = if stores { &self.unshifted } else { &self.forms };
+        let feasible = |unknown: &Unknown, direction: &Direction| {
+            *direction == Direction::Equal
+                || *direction == Direction::Any
+                || self.space.range(*unknown).max >= 1
+        };
+        given.iter().all(|(unknown, direction)| feasible(unknown, direction))
+            && forms[first].iter().zip(&forms[second]).all(|(a, b)| self.may_be_equal(a, b, given))
+    }
+
+    /// The test of one axis.
+    fn may_be_equal(&self, a: &Linear, b: &Linear, given: &Directions) -> bool {
+        let mut sum = Interval::constant(a.constant - b.constant);
+        let mut divisor = 0;
+        let unknowns: BTreeSet<Unknown> = a.terms.keys().chain(b.terms.keys()).copied().collect();
+        for unknown in unknowns {
+            let coefficient = |form: &Linear| form.terms.get(&unknown).copied().unwrap_or(0);
+            let (p, q) = (coefficient(a), coefficient(b));
+            let range = self.space.range(unknown);
+            let values = Interval::of(range);
+            let direction = self.direction(unknown, given);
+            let difference = match direction {
+                Direction::Equal => values.times(p - q),
+                Direction::Any => values.times(p).plus(values.times(-q)),
+                Direction::Less => values.ordered(p, q),
+                Direction::Greater => values.ordered(-q, -p),
+            };
+            sum = sum.plus(difference);
+            let step = match direction {
+                Direction::Equal => (p - q).abs(),
+                _ => gcd(p.abs(), q.abs()),
+            };
+            divisor = gcd(divisor, step);
+        }
+        let constant = a.constant - b.constant;
+        let divides = if divisor == 0 { constant == 0 } else { constant % divisor == 0 };
+        divides && sum.low <= 0 && sum.high >= 0
+    }
+
+    fn direction(&self, unknown: Unknown, given: &Directions) -> Direction {
+        if let Some(direction) = given.get(&unknown) {
+            return *direction;
+        }
+        let symbols = self.space.symbols(unknown);
+        let same = |symbol: &SymbolId| {
+            !self.bound.contains(symbol)
+                || (self.kernel.symbols[*symbol].kind == loops::SymbolKind::Loop
+                    && self.digits(*symbol).iter().all(|d| given.get(d) == Some(&Direction::Equal)))
+        };
+        if symbols.iter().all(same) { Direction::Equal } else { Direction::Any }
+    }
+
+    /// Whether an earlier iteration's `first` and a later iteration's `second` of the loop may
+    /// touch the same element; loops in `equal` have one value.
+    pub(crate) fn may_conflict_across(
+        &self,
+        first: usize,
+        second: usize,
+        variable: SymbolId,
+        equal: &[SymbolId],
+    ) -> bool {
+        let mut given = Directions::new();
+        for digit in equal.iter().flat_map(|symbol| self.digits(*symbol)) {
+            given.insert(digit, Direction::Equal);
+        }
+        for digit in self.digits(variable) {
+            given.insert(digit, Direction::Less);
+            if self.may_conflict(first, second, &given) {
+                return true;
+            }
+            given.insert(digit, Direction::Equal);
+        }
+        false
+    }
+}
+
+/// `min(c * v, last)` of shifted tails becomes `c * v`.
+fn unshift(expr: &Expr, shifted: &[Expr]) -> Expr {
+    let mut result = Expr::constant(expr.constant_part());
+    for term in expr.terms() {
+        let [sym::Atom::Min(a, b)] = term.factors() else {
+            result += &single_term(term);
+            continue;
+        };
+        let whole = Expr::min(a, b);
+        let moving = if a.as_constant().is_some() { b } else { a };
+        result += &match shifted.contains(&whole) {
+            true => &**moving * term.coefficient(),
+            false => &whole * term.coefficient(),
+        };
+    }
+    result
+}
+
+/// A term as an expression.
+pub(crate) fn single_term(term: &sym::Term) -> Expr {
+    crate::linear::product(term) * term.coefficient()
+}
+
+/// Beyond every sum of products of numbers of 64 bits that occurs here.
+const INFINITY: i128 = 1 << 110;
+
+/// A range of differences; ends at or beyond [`INFINITY`] are unbounded.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    low: i128,
+    high: i128,
+}
+
+impl Interval {
+    fn constant(value: i128) -> Interval {
+        Interval { low: value, high: value }
+    }
+
+    fn of(range: sym::Range) -> Interval {
+        let low = if range.min == i64::MIN { -INFINITY } else { i128::from(range.min) };
+        let high = if range.max == i64::MAX { INFINITY } else { i128::from(range.max) };
+        Interval { low, high }
+    }
+
+    fn plus(self, other: Interval) -> Interval {
+        let clamp = |value: i128| value.clamp(-INFINITY, INFINITY);
+        Interval { low: clamp(self.low + other.low), high: clamp(self.high + other.high) }
+    }
+
+    fn times(self, factor: i128) -> Interval {
+        let product = |end: i128| match factor {
+            0 => 0,
+            _ => end.saturating_mul(factor).clamp(-INFINITY, INFINITY),
+        };
+        let (a, b) = (product(self.low), product(self.high));
+        Interval { low: a.min(b), high: a.max(b) }
+    }
+
+    /// The range of `p * x - q * y` for `x < y`, both in the interval: with `y = x + d` that is
+    /// `(p - q) * x - q * d`, linear on a triangle and so extreme at one of its corners.
+    fn ordered(self, p: i128, q: i128) -> Interval {
+        if self.high >= INFINITY || self.low <= -INFINITY {
+            if p == q {
+                // -q * d with d >= 1.
+                let near = -q;
+                let far = if q > 0 { -INFINITY } else { INFINITY };
+                return match q {
+                    0 => Interval::constant(0),
+                    _ => Interval { low: near.min(far), high: near.max(far) },
+                };
+            }
+            return Interval { low: -INFINITY, high: INFINITY };
+        }
+        let corners = [(self.low, self.low + 1), (self.low, self.high), (self.high - 1, self.high)];
+        let values = corners.map(|(x, y)| p * x - q * y);
+        let low = values.into_iter().fold(values[0], i128::min);
+        let high = values.into_iter().fold(values[0], i128::max);
+        Interval { low, high }
+    }
+}
+
+fn gcd(a: i128, b: i128) -> i128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

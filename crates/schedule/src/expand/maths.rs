@@ -1,0 +1,153 @@
+//! Writing arithmetic: what the expansions are built from.
+//!
+//! An expansion is written once for `f32` and `f64`; [`Format`] says where they differ.
+
+use loops::{Kernel, Stmt, Value};
+use tensor::{DType, Scalar, ScalarFunction};
+
+/// A floating-point format and the integers of its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    F32,
+    F64,
+}
+
+impl Format {
+    /// The format of a type that expansions work in.
+    pub(super) fn of(dtype: DType) -> Option<Format> {
+        match dtype {
+            DType::F32 => Some(Format::F32),
+            DType::F64 => Some(Format::F64),
+            _ => None,
+        }
+    }
+}
+
+/// A number or a table that differs between the formats.
+#[derive(Clone, Copy)]
+pub(super) struct Of<T> {
+    pub(super) f32: T,
+    pub(super) f64: T,
+}
+
+/// Writes arithmetic in one type, binding what is used more than once by `Let`s.
+pub(super) struct Maths<'a> {
+    pub(super) kernel: &'a mut Kernel,
+    pub(super) lets: &'a mut Vec<Stmt>,
+    /// The format of floats; none for integer arithmetic.
+    pub(super) format: Option<Format>,
+}
+
+/// Methods of one, two or three operands that apply the function of a name.
+macro_rules! operations {
+    ($($name:ident $function:ident ($($operand:ident),*);)*) => {$(
+        pub(super) fn $name(&self, $($operand: &Value),*) -> Value {
+            self.kernel.apply(ScalarFunction::$function, vec![$($operand.clone()),*])
+        }
+    )*};
+}
+
+impl Maths<'_> {
+    operations! {
+        add Add (a, b);
+        sub Sub (a, b);
+        mul Mul (a, b);
+        div Div (a, b);
+        neg Neg (a);
+        abs Abs (a);
+        sqrt Sqrt (a);
+        trunc Trunc (a);
+        fma FusedMultiplyAdd (a, b, c);
+        eq Eq (a, b);
+        ne Ne (a, b);
+        lt Lt (a, b);
+        le Le (a, b);
+        gt Gt (a, b);
+        ge Ge (a, b);
+        and And (a, b);
+        or Or (a, b);
+        xor Xor (a, b);
+        not Not (a);
+        shl Shl (a, b);
+        shr Shr (a, b);
+        select Select (condition, a, b);
+    }
+
+    /// The format; expansions of float functions have one.
+    pub(super) fn format(&self) -> Format {
+        self.format.unwrap_or(Format::F32)
+    }
+
+    /// The one of two that the format asks for.
+    pub(super) fn pick<T>(&self, of: Of<T>) -> T {
+        match self.format() {
+            Format::F32 => of.f32,
+            Format::F64 => of.f64,
+        }
+    }
+
+    /// The float type.
+    pub(super) fn float(&self) -> DType {
+        self.pick(Of { f32: DType::F32, f64: DType::F64 })
+    }
+
+    /// The integer type of the same width.
+    pub(super) fn integer(&self) -> DType {
+        self.pick(Of { f32: DType::I32, f64: DType::I64 })
+    }
+
+    /// Binds a value to a symbol, so that it is computed once.
+    pub(super) fn bind(&mut self, value: Value) -> Value {
+        if matches!(value, Value::Symbol(_) | Value::Constant(_)) {
+            return value;
+        }
+        let dtype = value.dtype(self.kernel).unwrap_or(DType::F32);
+        let symbol = self.kernel.add_value("t", dtype, None);
+        self.lets.push(Stmt::Let { symbol, value });
+        Value::Symbol(symbol)
+    }
+
+    /// A float constant, rounded to the format.
+    pub(super) fn number(&self, value: f64) -> Value {
+        Value::Constant(match self.format() {
+            Format::F32 => Scalar::f32(value as f32),
+            Format::F64 => Scalar::f64(value),
+        })
+    }
+
+    /// An integer constant of the format's width.
+    pub(super) fn whole(&self, value: i64) -> Value {
+        Value::Constant(Scalar::from_i64(self.integer(), value))
+    }
+
+    /// The bits of a float as an integer.
+    pub(super) fn bits(&self, a: &Value) -> Value {
+        let (function, dtype) = (ScalarFunction::Bitcast, self.integer());
+        Value::Apply { function, dtype, arguments: vec![a.clone()] }
+    }
+
+    /// The float with these bits.
+    pub(super) fn with_bits(&self, a: &Value) -> Value {
+        let (function, dtype) = (ScalarFunction::Bitcast, self.float());
+        Value::Apply { function, dtype, arguments: vec![a.clone()] }
+    }
+
+    /// Where the sign bit stands: the lowest integer.
+    pub(super) fn sign_mask(&self) -> Value {
+        Value::Constant(Scalar::lowest(self.integer()))
+    }
+
+    /// `|size|` with the sign of `sign`; `size` is not negative.
+    pub(super) fn with_sign(&self, size: &Value, sign: &Value) -> Value {
+        let sign = self.and(&self.bits(sign), &self.sign_mask());
+        self.with_bits(&self.or(&self.bits(size), &sign))
+    }
+
+    /// The polynomial with these coefficients, the constant one first, by Horner's rule. `x` is
+    /// bound already.
+    pub(super) fn polynomial(&self, x: &Value, coefficients: &[f64]) -> Value {
+        let mut high_first = coefficients.iter().rev().map(|c| self.number(*c));
+        let first = high_first.next().unwrap_or_else(|| self.number(0.0));
+        high_first.fold(first, |sum, c| self.fma(&sum, x, &c))
+    }
+}

@@ -1,0 +1,174 @@
+//! Mathematical functions as arithmetic, the same for every target.
+//!
+//! ```text
+//! %c[i] = tan(%a[i])
+//! ```
+//!
+//! `expand_functions`
+//!
+//! ```text
+//! let x: f32 = %a[i]
+//! let ...
+//! %c[i] = ... / ...
+//! ```
+//!
+//! What is needed more than once is bound by a `Let` in front of the statement, so that everything
+//! stays free of branches and fit for vectors. An operand that stands under a guard is bound under
+//! the same guard. `f16` and `bf16` go by way of `f32`. Each family's file derives its expansions
+//! and states their errors, in units in the last place (ULP) against the exact value.
+//!
+//! Invariant: an expansion uses machine functions only ([`ScalarFunction::is_machine`]) and the
+//! arithmetic of one float type and the integers of its width, with every fused multiply-add
+//! explicit, so that every target gives the same bits.
+
+mod maths;
+mod simple;
+
+use loops::{Condition, Kernel, Stmt, Value};
+use tensor::{DType, Reduction, Scalar, ScalarFunction};
+
+use crate::error::{Outcome, Refusal};
+use maths::{Format, Maths};
+
+/// Expands every function that is not one of the machine's.
+pub(crate) fn apply(kernel: &mut Kernel) -> Outcome {
+    let mut body = std::mem::take(&mut kernel.body);
+    let result = expand_block(kernel, &mut body);
+    kernel.body = body;
+    result
+}
+
+fn expand_block(kernel: &mut Kernel, block: &mut Vec<Stmt>) -> Outcome {
+    for mut stmt in std::mem::take(block) {
+        for inner in stmt.blocks_mut() {
+            expand_block(kernel, inner)?;
+        }
+        let mut expander = Expander { kernel, lets: Vec::new(), around: Vec::new() };
+        match &mut stmt {
+            Stmt::While { setup, condition, .. } => {
+                expander.value(condition)?;
+                setup.append(&mut expander.lets);
+            }
+            Stmt::Reduce { reduction, value, .. } => {
+                let product = is_product(value);
+                expander.value(value)?;
+                // A product that was none before must not be fused with the sum.
+                if *reduction == Reduction::Sum && !product && is_product(value) {
+                    expander.bind(value);
+                }
+            }
+            stmt => {
+                if let Some(value) = stmt.value_mut() {
+                    expander.value(value)?;
+                }
+            }
+        }
+        block.append(&mut expander.lets);
+        block.push(stmt);
+    }
+    Ok(())
+}
+
+fn is_product(value: &Value) -> bool {
+    matches!(value, Value::Apply { function: ScalarFunction::Mul, .. })
+}
+
+/// Guards around a value: the conditions, and whether it stands where they hold or where not.
+type Around = (Vec<Condition>, bool);
+
+/// Expands the values of one statement.
+struct Expander<'a> {
+    kernel: &'a mut Kernel,
+    /// What is to stand in front of the statement.
+    lets: Vec<Stmt>,
+    /// The guards around the present value, outermost first.
+    around: Vec<Around>,
+}
+
+impl Expander<'_> {
+    fn value(&mut self, value: &mut Value) -> Outcome {
+        match value {
+            Value::Guard { conditions, value, otherwise } => {
+                self.around.push((conditions.clone(), true));
+                self.value(value)?;
+                self.around.pop();
+                self.around.push((conditions.clone(), false));
+                self.value(otherwise)?;
+                self.around.pop();
+                Ok(())
+            }
+            Value::Apply { function, dtype, arguments } => {
+                arguments.iter_mut().try_for_each(|argument| self.value(argument))?;
+                if function.is_machine() {
+                    return Ok(());
+                }
+                let (function, dtype) = (*function, *dtype);
+                let arguments = std::mem::take(arguments);
+                *value = self.expansion(function, dtype, arguments)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Binds a value by a `Let` that may stand in front of the guards around it.
+    fn bind(&mut self, value: &mut Value) {
+        if matches!(value, Value::Constant(_) | Value::Symbol(_)) {
+            return;
+        }
+        let dtype = value.dtype(self.kernel).unwrap_or(DType::F32);
+        let mut guarded = std::mem::replace(value, Value::Constant(Scalar::zero(dtype)));
+        for (conditions, holds) in self.around.iter().rev() {
+            let zero = Value::Constant(Scalar::zero(dtype));
+            let (then, otherwise) = if *holds { (guarded, zero) } else { (zero, guarded) };
+            let (value, otherwise) = (Box::new(then), Box::new(otherwise));
+            guarded = Value::Guard { conditions: conditions.clone(), value, otherwise };
+        }
+        let symbol = self.kernel.add_value("x", dtype, None);
+        self.lets.push(Stmt::Let { symbol, value: guarded });
+        *value = Value::Symbol(symbol);
+    }
+
+    /// The function's value as machine functions of the arguments, which are expanded already.
+    fn expansion(
+        &mut self,
+        function: ScalarFunction,
+        dtype: DType,
+        mut arguments: Vec<Value>,
+    ) -> Outcome<Value> {
+        let operand = arguments[0].dtype(self.kernel).unwrap_or(dtype);
+        let short = matches!(operand, DType::F16 | DType::BF16);
+        for argument in &mut arguments {
+            if short {
+                let wide = std::mem::replace(argument, Value::Constant(Scalar::f32(0.0)));
+                *argument = loops::build::cast(DType::F32, wide);
+            }
+            self.bind(argument);
+        }
+        let working = if short { DType::F32 } else { operand };
+        let format = Format::of(working);
+        let mut maths = Maths { kernel: self.kernel, lets: &mut self.lets, format };
+        let result = match (working.is_float(), format) {
+            (true, Some(_)) => expand_float(&mut maths, function, &arguments),
+            (true, None) => None,
+            (false, _) => simple::integer(&mut maths, function, working, &arguments),
+        };
+        let Some(result) = result else {
+            let message = format!("`{function}` of {operand} has no expansion");
+            return Err(Refusal::in_kernel(message));
+        };
+        Ok(if short && dtype == operand { loops::build::cast(dtype, result) } else { result })
+    }
+}
+
+/// A function of floats.
+fn expand_float(maths: &mut Maths, function: ScalarFunction, x: &[Value]) -> Option<Value> {
+    use ScalarFunction as F;
+    Some(match function {
+        F::Reciprocal => simple::reciprocal(maths, &x[0]),
+        F::Sign => simple::sign(maths, &x[0]),
+        F::IsNan => simple::is_nan(maths, &x[0]),
+        F::IsInf => simple::is_inf(maths, &x[0]),
+        _ => return None,
+    })
+}

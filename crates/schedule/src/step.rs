@@ -1,0 +1,368 @@
+//! The primitive steps, as data, and their text form: one step a line.
+//!
+//! Loops and buffers are named by their names, which are unique within a kernel, so that a trace
+//! means the same for every kernel of the same structure. What each step does, before → after, and
+//! when it is legal stands in the file of `steps/` that has its name.
+//!
+//! Invariant: what prints parses back to the same steps. Relies on `base::text`.
+
+use std::fmt;
+
+use base::text::{Parser, TextError};
+use loops::Scope;
+
+/// What happens to the iterations of a split loop beyond its extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tail {
+    /// There are none: the factor divides the extent.
+    Exact,
+    /// A condition around the body skips them.
+    Guard,
+    /// The last outer iteration starts early, so that some iterations run twice.
+    Shift,
+}
+
+/// The worker's own memory that a buffer may be moved to: scratch or registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LocalScope {
+    /// `Scope::Scratch`.
+    Scratch,
+    /// `Scope::Register`.
+    Register,
+}
+
+impl From<LocalScope> for Scope {
+    fn from(scope: LocalScope) -> Scope {
+        match scope {
+            LocalScope::Scratch => Scope::Scratch,
+            LocalScope::Register => Scope::Register,
+        }
+    }
+}
+
+/// One primitive step. `target` names the loop that the step is about; new names come from the
+/// caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// One loop becomes two: `outer` counts blocks of `factor` iterations of `inner`.
+    Split {
+        /// The loop.
+        target: String,
+        /// Iterations of the inner loop.
+        factor: i64,
+        /// Name of the outer loop.
+        outer: String,
+        /// Name of the inner loop.
+        inner: String,
+        /// What happens where the factor does not divide the extent.
+        tail: Tail,
+    },
+    /// The named loops of a perfect nest change places.
+    Reorder {
+        /// The new order, outermost first.
+        order: Vec<String>,
+    },
+    /// Two loops, one directly inside the other, become one.
+    Fuse {
+        /// The outer loop.
+        outer: String,
+        /// The inner loop.
+        inner: String,
+        /// Name of the new loop.
+        into: String,
+    },
+    /// Two adjacent axes of a buffer become one.
+    Flatten {
+        /// The buffer.
+        buffer: String,
+        /// The first of the two axes.
+        axis: usize,
+    },
+    /// A loop is to be written out.
+    Unroll {
+        /// The loop.
+        target: String,
+    },
+    /// A loop is to be run in vectors.
+    Vectorise {
+        /// The loop.
+        target: String,
+    },
+    /// The outermost loop is to be shared among workers.
+    Parallelise {
+        /// The loop.
+        target: String,
+    },
+    /// The statements that compute a buffer move into a loop that uses it, which then computes only
+    /// what one of its iterations needs.
+    ComputeAt {
+        /// The buffer.
+        buffer: String,
+        /// The loop.
+        target: String,
+    },
+    /// A loop becomes two, each with a part of its body.
+    Fission {
+        /// The loop.
+        target: String,
+        /// How many statements of the body stay.
+        at: usize,
+        /// Name of the second loop.
+        into: String,
+    },
+    /// Two loops side by side become one.
+    Merge {
+        /// The first loop, whose name stays.
+        first: String,
+        /// The loop that follows it.
+        second: String,
+    },
+    /// A buffer moves to scratch memory or to registers.
+    SetScope {
+        /// The buffer.
+        buffer: String,
+        /// Where to.
+        scope: LocalScope,
+    },
+    /// What a loop's body reads of a buffer is copied first, and read from the copy.
+    StageRead {
+        /// The buffer.
+        buffer: String,
+        /// The loop.
+        target: String,
+        /// Name of the copy.
+        into: String,
+        /// Where the copy lives.
+        scope: LocalScope,
+        /// The axes of the buffer in the order of the copy's axes; empty keeps them.
+        order: Vec<usize>,
+    },
+    /// What a loop's body writes of a buffer is written to a copy, and copied back last.
+    StageWrite {
+        /// The buffer.
+        buffer: String,
+        /// The loop.
+        target: String,
+        /// Name of the copy.
+        into: String,
+        /// Where the copy lives.
+        scope: LocalScope,
+    },
+    /// A buffer's readers compute its value themselves.
+    Inline {
+        /// The buffer.
+        buffer: String,
+    },
+    /// Index expressions are put in their simplest form, conditions that always hold and loops of
+    /// one iteration go.
+    Simplify,
+    /// Mathematical functions become arithmetic.
+    ExpandFunctions,
+}
+
+fn local_scope_name(scope: LocalScope) -> &'static str {
+    match scope {
+        LocalScope::Scratch => "scratch",
+        LocalScope::Register => "register",
+    }
+}
+
+fn tail_name(tail: Tail) -> &'static str {
+    match tail {
+        Tail::Exact => "exact",
+        Tail::Guard => "guard",
+        Tail::Shift => "shift",
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Split { target, factor, outer, inner, tail } => {
+                let tail = tail_name(*tail);
+                write!(f, "split {target} by {factor} into {outer}, {inner} tail {tail}")
+            }
+            Step::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
+            Step::Fuse { outer, inner, into } => write!(f, "fuse {outer}, {inner} into {into}"),
+            Step::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
+            Step::Unroll { target } => write!(f, "unroll {target}"),
+            Step::Vectorise { target } => write!(f, "vectorise {target}"),
+            Step::Parallelise { target } => write!(f, "parallelise {target}"),
+            Step::ComputeAt { buffer, target } => write!(f, "compute_at {buffer} at {target}"),
+            Step::Fission { target, at, into } => write!(f, "fission {target} at {at} into {into}"),
+            Step::Merge { first, second } => write!(f, "merge {first}, {second}"),
+            Step::SetScope { buffer, scope } => {
+                write!(f, "set_scope {buffer} {}", local_scope_name(*scope))
+            }
+            Step::StageRead { buffer, target, into, scope, order } => {
+                let scope = local_scope_name(*scope);
+                write!(f, "stage_read {buffer} at {target} into {into} {scope}")?;
+                let axes: Vec<String> = order.iter().map(usize::to_string).collect();
+                if axes.is_empty() { Ok(()) } else { write!(f, " order [{}]", axes.join(", ")) }
+            }
+            Step::StageWrite { buffer, target, into, scope } => {
+                let scope = local_scope_name(*scope);
+                write!(f, "stage_write {buffer} at {target} into {into} {scope}")
+            }
+            Step::Inline { buffer } => write!(f, "inline {buffer}"),
+            Step::Simplify => f.write_str("simplify"),
+            Step::ExpandFunctions => f.write_str("expand_functions"),
+        }
+    }
+}
+
+/// Prints a trace, one step a line.
+pub fn print_trace(trace: &[Step]) -> String {
+    trace.iter().map(|step| format!("{step}\n")).collect()
+}
+
+/// Parses what [`print_trace`] prints.
+///
+/// # Errors
+/// At the first place where the text is no trace.
+pub fn parse_trace(text: &str) -> Result<Vec<Step>, TextError> {
+    let mut parser = Parser::new(text);
+    let mut trace = Vec::new();
+    while !parser.at_end() {
+        trace.push(parse_step(&mut parser)?);
+    }
+    Ok(trace)
+}
+
+type Parsed<T> = Result<T, TextError>;
+
+fn name(parser: &mut Parser) -> Parsed<String> {
+    parser.identifier().map(str::to_owned)
+}
+
+/// Reads `word NAME`.
+fn after(parser: &mut Parser, word: &str) -> Parsed<String> {
+    parser.expect_keyword(word)?;
+    name(parser)
+}
+
+fn number(parser: &mut Parser) -> Parsed<usize> {
+    let value = parser.unsigned()?;
+    usize::try_from(value).map_err(|_| parser.error("this number is too large"))
+}
+
+/// Reads `FIRST, SECOND`.
+fn pair(parser: &mut Parser) -> Parsed<(String, String)> {
+    let first = name(parser)?;
+    parser.expect(",")?;
+    Ok((first, name(parser)?))
+}
+
+fn tail(parser: &mut Parser) -> Parsed<Tail> {
+    let all = [Tail::Exact, Tail::Guard, Tail::Shift];
+    let found = all.into_iter().find(|tail| parser.keyword(tail_name(*tail)));
+    found.ok_or_else(|| parser.unexpected("`exact`, `guard` or `shift`"))
+}
+
+fn local_scope(parser: &mut Parser) -> Parsed<LocalScope> {
+    let all = [LocalScope::Scratch, LocalScope::Register];
+    let found = all.into_iter().find(|scope| parser.keyword(local_scope_name(*scope)));
+    found.ok_or_else(|| parser.unexpected("`scratch` or `register`"))
+}
+
+/// Parses one step.
+///
+/// # Errors
+/// At the first place where the text is no step.
+pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
+    let position = parser.position();
+    Ok(match parser.identifier()? {
+        "split" => {
+            let target = name(parser)?;
+            parser.expect_keyword("by")?;
+            let factor = parser.integer()?;
+            parser.expect_keyword("into")?;
+            let (outer, inner) = pair(parser)?;
+            parser.expect_keyword("tail")?;
+            Step::Split { target, factor, outer, inner, tail: tail(parser)? }
+        }
+        "reorder" => Step::Reorder { order: parser.list("[", ",", "]", name)? },
+        "fuse" => {
+            let (outer, inner) = pair(parser)?;
+            Step::Fuse { outer, inner, into: after(parser, "into")? }
+        }
+        "flatten" => {
+            let buffer = name(parser)?;
+            parser.expect_keyword("axis")?;
+            Step::Flatten { buffer, axis: number(parser)? }
+        }
+        "unroll" => Step::Unroll { target: name(parser)? },
+        "vectorise" => Step::Vectorise { target: name(parser)? },
+        "parallelise" => Step::Parallelise { target: name(parser)? },
+        "compute_at" => Step::ComputeAt { buffer: name(parser)?, target: after(parser, "at")? },
+        "fission" => {
+            let target = name(parser)?;
+            parser.expect_keyword("at")?;
+            let at = number(parser)?;
+            Step::Fission { target, at, into: after(parser, "into")? }
+        }
+        "merge" => {
+            let (first, second) = pair(parser)?;
+            Step::Merge { first, second }
+        }
+        "set_scope" => Step::SetScope { buffer: name(parser)?, scope: local_scope(parser)? },
+        "stage_read" => {
+            let buffer = name(parser)?;
+            let target = after(parser, "at")?;
+            let into = after(parser, "into")?;
+            let scope = local_scope(parser)?;
+            let order = match parser.keyword("order") {
+                true => parser.list("[", ",", "]", number)?,
+                false => Vec::new(),
+            };
+            Step::StageRead { buffer, target, into, scope, order }
+        }
+        "stage_write" => {
+            let buffer = name(parser)?;
+            let target = after(parser, "at")?;
+            let into = after(parser, "into")?;
+            Step::StageWrite { buffer, target, into, scope: local_scope(parser)? }
+        }
+        "inline" => Step::Inline { buffer: name(parser)? },
+        "simplify" => Step::Simplify,
+        "expand_functions" => Step::ExpandFunctions,
+        _ => return Err(parser.error_at(position, "expected a step")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &str = "\
+split i by 8 into io, ii tail guard
+split j by 16 into jo, ji tail exact
+split k by 4 into ko, ki tail shift
+reorder [io, jo, k, ii, ji]
+fuse io, jo into f
+flatten a axis 0
+unroll ii
+vectorise ji
+parallelise f
+compute_at acc at jo
+fission i at 1 into rest
+merge i, rest
+set_scope acc register
+stage_read b at jo into panel scratch order [1, 0]
+stage_read b at jo into panel scratch
+stage_write c at jo into tile register
+inline t
+simplify
+expand_functions
+";
+
+    #[test]
+    fn traces_print_and_parse() {
+        let trace = parse_trace(ALL).unwrap();
+        assert_eq!(print_trace(&trace), ALL);
+        assert_eq!(parse_trace(&print_trace(&trace)), Ok(trace));
+        for bad in ["split i", "spit i", "reorder i", "set_scope a parameter"] {
+            assert!(parse_trace(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Parallelise: the outermost loop is to be shared among workers.
+//!
+//! ```text
+//! for i < 16 { body(i) }
+//! ```
+//!
+//! `parallelise i`
+//!
+//! ```text
+//! for i < 16 parallel { body(i) }
+//! ```
+//!
+//! Legal: the loop is the kernel's only statement and still serial, and no two iterations touch the
+//! same element, one writing. Local buffers must be private to an iteration: each stores what it
+//! reads before it reads it, since every worker has buffers of its own.
+
+use loops::{Kernel, Loop, LoopKind, Scope};
+use sym::Expr;
+
+use crate::dependence::Tester;
+use crate::error::{Outcome, Refusal};
+use crate::nest::{SymbolRanges, check_serial, find_loop, loop_at, loop_at_mut};
+use crate::private::is_private;
+use crate::schedule::State;
+
+pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
+    let kernel = &state.kernel;
+    let site = find_loop(kernel, target)?;
+    let found = loop_at(kernel, &site);
+    check_serial(kernel, found)?;
+    if !site.block.is_empty() || kernel.body.len() != 1 {
+        return Err(Refusal::at_loop(target, "only the kernel's one outermost loop can be shared"));
+    }
+    let ranges = SymbolRanges::of(kernel);
+    for (id, buffer) in kernel.buffers.iter() {
+        let local = !matches!(buffer.scope, Scope::Parameter(_));
+        if local && !is_private(kernel, &ranges, &found.body, id) {
+            let message =
+                format!("an iteration of `{target}` may read what another left in this buffer");
+            return Err(Refusal::at_buffer(&buffer.name, message));
+        }
+    }
+    check_independent(kernel, &ranges, found, &state.shifted, true)?;
+    loop_at_mut(&mut state.kernel, &site).kind = LoopKind::Parallel;
+    Ok(())
+}
+
+/// Fails if two iterations of the loop may touch the same element, one writing. With
+/// `spare_private`, buffers private to an iteration do not count.
+pub(crate) fn check_independent(
+    kernel: &Kernel,
+    ranges: &SymbolRanges,
+    found: &Loop,
+    shifted: &[Expr],
+    spare_private: bool,
+) -> Outcome {
+    // The loop's variable must count as bound within the block that is tested.
+    let nest = [loops::Stmt::For(Box::new(found.clone()))];
+    let tester = Tester::new(kernel, ranges, &nest, shifted);
+    for (first, second) in tester.ordered_pairs(false) {
+        let buffer = tester.accesses[first].buffer;
+        let conflict = tester.may_conflict_across(first, second, found.variable, &[])
+            || tester.may_conflict_across(second, first, found.variable, &[]);
+        if conflict && !(spare_private && is_private(kernel, ranges, &found.body, buffer)) {
+            let (name, buffer) =
+                (&kernel.symbols[found.variable].name, &kernel.buffers[buffer].name);
+            let message = format!("two iterations of `{name}` may touch one element of `{buffer}`");
+            return Err(Refusal::at_loop(name, message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Reorder: loops of a perfect nest change places.
+//!
+//! ```text
+//! for i < 8 { for j < 4 { if i + j < 9 { body(i, j) } } }
+//! ```
+//!
+//! `reorder [j, i]`
+//!
+//! ```text
+//! for j < 4 { for i < 8 { if i + j < 9 { body(i, j) } } }
+//! ```
+//!
+//! The band reaches from the outermost to the innermost named loop; nothing may stand in it but
+//! loops and conditions. The named loops take the places of the named loops, other loops of the
+//! band keep theirs. Each condition then stands as far out as the symbols it needs allow.
+//!
+//! Legal: no extent uses a variable that is now bound further in, and instances that touch an
+//! element, at least one writing, keep their order: no dependence that the old order carries runs
+//! backwards in the new one. Reductions commute where they are associative to the bit (minima,
+//! maxima, bits, integers), so only floating-point sums and products hold their loops in order.
+//! Buffers private to the band's body depend on nothing across iterations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loops::{Condition, Kernel, Loop, LoopKind, Stmt};
+use sym::{Expr, SymbolId};
+
+use crate::dependence::{Direction, Directions, Tester};
+use crate::error::{Outcome, Refusal};
+use crate::linear::Unknown;
+use crate::nest::{SymbolRanges, block_mut, condition_symbols, find_loop, guarded, loop_at};
+use crate::private::is_private;
+use crate::schedule::State;
+
+/// A loop without its body.
+#[derive(Clone)]
+struct Header {
+    variable: SymbolId,
+    extent: Expr,
+    kind: LoopKind,
+}
+
+/// A perfect nest taken apart.
+struct Band {
+    headers: Vec<Header>,
+    conditions: Vec<Condition>,
+    body: Vec<Stmt>,
+}
+
+pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
+    let kernel = &state.kernel;
+    let distinct: BTreeSet<&String> = order.iter().collect();
+    if order.is_empty() || distinct.len() < order.len() {
+        return Err(Refusal::in_kernel("a new order names each loop once"));
+    }
+    let sites = order.iter().map(|name| find_loop(kernel, name)).collect::<Outcome<Vec<_>>>()?;
+    let outermost = sites.iter().min_by_key(|site| site.block.len()).expect("at least one loop");
+    let band = take_apart(kernel, loop_at(kernel, outermost), order)?;
+    let headers = permuted(kernel, &band, order);
+    check_extents(kernel, &band, &headers)?;
+    check_kinds(kernel, &headers, &band.body)?;
+    check_order(state, &band, &headers)?;
+    let stmts = put_together(headers, band);
+    block_mut(&mut state.kernel, &outermost.block).splice(outermost.index..=outermost.index, stmts);
+    Ok(())
+}
+
+/// The band that starts at a loop and ends at the last of the named ones.
+fn take_apart(kernel: &Kernel, first: &Loop, order: &[String]) -> Outcome<Band> {
+    let mut missing: BTreeSet<&str> = order.iter().map(String::as_str).collect();
+    let header = |found: &Loop| Header {
+        variable: found.variable,
+        extent: found.extent.clone(),
+        kind: found.kind,
+    };
+    let mut band = Band { headers: vec![header(first)], conditions: Vec::new(), body: Vec::new() };
+    missing.remove(kernel.symbols[first.variable].name.as_str());
+    let mut body = &first.body;
+    while let Some(next) = missing.first() {
+        match &body[..] {
+            [Stmt::For(inner)] => {
+                missing.remove(kernel.symbols[inner.variable].name.as_str());
+                band.headers.push(header(inner));
+                body = &inner.body;
+            }
+            [Stmt::If { conditions, then, otherwise }] if otherwise.is_empty() => {
+                band.conditions.extend(conditions.iter().cloned());
+                body = then;
+            }
+            _ => {
+                let outer = &kernel.symbols[first.variable].name;
+                let message = format!("`{outer}` and `{next}` are not loops of one perfect nest");
+                return Err(Refusal::at_loop(next, message));
+            }
+        }
+    }
+    band.body = body.clone();
+    Ok(band)
+}
+
+/// The band's loops in the new order.
+fn permuted(kernel: &Kernel, band: &Band, order: &[String]) -> Vec<Header> {
+    let name = |header: &Header| &kernel.symbols[header.variable].name;
+    let mut named =
+        order.iter().filter_map(|wanted| band.headers.iter().find(|header| name(header) == wanted));
+    let pick = |header: &Header| match order.contains(name(header)) {
+        true => named.next().unwrap_or(header).clone(),
+        false => header.clone(),
+    };
+    band.headers.iter().map(pick).collect()
+}
+
+/// No extent may use a variable bound further in.
+fn check_extents(kernel: &Kernel, band: &Band, headers: &[Header]) -> Outcome {
+    let mut unbound: BTreeSet<SymbolId> = band.headers.iter().map(|h| h.variable).collect();
+    for header in headers {
+        if let Some(used) = header.extent.symbols().iter().find(|s| unbound.contains(s)) {
+            let (name, used) = (&kernel.symbols[header.variable].name, &kernel.symbols[*used].name);
+            return Err(Refusal::at_loop(name, format!("its extent depends on `{used}`")));
+        }
+        unbound.remove(&header.variable);
+    }
+    Ok(())
+}
+
+/// Vector loops stay innermost but for unrolled ones, the parallel loop outermost.
+fn check_kinds(kernel: &Kernel, headers: &[Header], body: &[Stmt]) -> Outcome {
+    let mut plain_inside = false;
+    loops::visit::walk(body, &mut |stmt| {
+        plain_inside |= matches!(stmt, Stmt::For(inner) if inner.kind != LoopKind::Unroll);
+    });
+    for (position, header) in headers.iter().enumerate().rev() {
+        let name = &kernel.symbols[header.variable].name;
+        if header.kind == LoopKind::Vector && plain_inside {
+            return Err(Refusal::at_loop(name, "a vector loop holds no loops but unrolled ones"));
+        }
+        if header.kind == LoopKind::Parallel && position > 0 {
+            return Err(Refusal::at_loop(name, "the parallel loop is the outermost"));
+        }
+        plain_inside |= header.kind != LoopKind::Unroll;
+    }
+    Ok(())
+}
+
+/// Every dependence must keep its direction.
+fn check_order(state: &State, band: &Band, headers: &[Header]) -> Outcome {
+    let kernel = &state.kernel;
+    let ranges = SymbolRanges::of(kernel);
+    // The test needs the band's variables bound within the block it looks at.
+    let nest = put_together(
+        band.headers.clone(),
+        Band { headers: Vec::new(), conditions: band.conditions.clone(), body: band.body.clone() },
+    );
+    let tester = Tester::new(kernel, &ranges, &nest, &state.shifted);
+    let digits = |headers: &[Header]| -> Vec<Unknown> {
+        headers.iter().flat_map(|header| tester.digits(header.variable)).collect()
+    };
+    let (old, new) = (digits(&band.headers), digits(headers));
+    let mut private = BTreeMap::new();
+    for (first, second) in tester.ordered_pairs(true) {
+        let buffer = tester.accesses[first].buffer;
+        let is_private = *private
+            .entry(buffer)
+            .or_insert_with(|| is_private(kernel, &ranges, &band.body, buffer));
+        if is_private {
+            continue;
+        }
+        for (a, b) in [(first, second), (second, first)] {
+            if let Some(unknown) = reversed(&tester, a, b, &old, &new) {
+                let Unknown::Digit(variable, _) = unknown else { continue };
+                let (name, buffer) = (&kernel.symbols[variable].name, &kernel.buffers[buffer].name);
+                let message =
+                    format!("elements of `{buffer}` would be touched in another order of `{name}`");
+                return Err(Refusal::at_loop(name, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The loop, if any, whose order two dependent instances rely on and lose: they part first at
+/// `old[p]`, upwards, in the old order, and first at `new[q]`, downwards, in the new one.
+fn reversed(
+    tester: &Tester,
+    first: usize,
+    second: usize,
+    old: &[Unknown],
+    new: &[Unknown],
+) -> Option<Unknown> {
+    for (p, upwards) in old.iter().enumerate() {
+        for (q, downwards) in new.iter().enumerate() {
+            if old[..p].contains(downwards) || new[..q].contains(upwards) || upwards == downwards {
+                continue;
+            }
+            let mut given = Directions::new();
+            given.extend(old.iter().map(|unknown| (*unknown, Direction::Any)));
+            let equal = old[..p].iter().chain(&new[..q]);
+            given.extend(equal.map(|unknown| (*unknown, Direction::Equal)));
+            given.insert(*upwards, Direction::Less);
+            given.insert(*downwards, Direction::Greater);
+            if tester.may_conflict(first, second, &given) {
+                return Some(*upwards);
+            }
+        }
+    }
+    None
+}
+
+/// The nest of these loops, each condition as far out as it may stand.
+fn put_together(headers: Vec<Header>, band: Band) -> Vec<Stmt> {
+    let Band { mut conditions, mut body, .. } = band;
+    for header in headers.into_iter().rev() {
+        let needs = |c: &Condition| condition_symbols(c).contains(&header.variable);
+        let (here, further): (Vec<_>, Vec<_>) = conditions.into_iter().partition(needs);
+        conditions = further;
+        let Header { variable, extent, kind } = header;
+        body =
+            vec![Stmt::For(Box::new(Loop { variable, extent, kind, body: guarded(here, body) }))];
+    }
+    guarded(conditions, body)
+}

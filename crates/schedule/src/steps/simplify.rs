@@ -1,0 +1,190 @@
+//! Simplify: index expressions in simplest form, no superfluous conditions and loops.
+//!
+//! ```text
+//! for i < 8 { if i < 9 { for k < 1 { %c[(4 * i + k) div 4] = 0.0 } } }
+//! ```
+//!
+//! `simplify`
+//!
+//! ```text
+//! for i < 8 { %c[i] = 0.0 }
+//! ```
+//!
+//! Always legal: each rewrite follows from the ranges of the symbols. Index expressions and
+//! conditions are simplified after every step anyway; only loops of one iteration wait for this
+//! one, since later steps may name them. Loops that never run go too, and so do symbols and local
+//! buffers that nothing uses.
+
+use std::collections::BTreeMap;
+
+use base::{Arena, SecondaryMap};
+use loops::visit::{references, walk, walk_expressions, walk_mut};
+use loops::visit::{walk_values, walk_values_mut};
+use loops::{BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value, substitute};
+use sym::{Expr, SymbolId};
+
+use crate::error::Outcome;
+use crate::schedule::State;
+
+pub(crate) fn apply(state: &mut State) -> Outcome {
+    expressions(&mut state.kernel);
+    let mut replacements = BTreeMap::new();
+    walk(&state.kernel.body, &mut |stmt| {
+        if let Stmt::For(inner) = stmt
+            && inner.extent.is_one()
+            && inner.kind != LoopKind::Parallel
+        {
+            replacements.insert(inner.variable, Expr::ZERO);
+        }
+    });
+    state.substitute(&[], &replacements);
+    dissolve(&mut state.kernel.body);
+    compact(&mut state.kernel);
+    Ok(())
+}
+
+/// Simplifies every expression by what is known where it stands, and drops conditions that hold.
+pub(crate) fn expressions(kernel: &mut Kernel) {
+    let known = Ranges::new(kernel);
+    tidy_block(&mut kernel.body, &known);
+}
+
+fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
+    for mut stmt in std::mem::take(block) {
+        stmt.expressions_mut().into_iter().for_each(|expr| tidy_expression(expr, known));
+        if let Some(value) = stmt.value_mut() {
+            tidy_value(value, known);
+        }
+        match &mut stmt {
+            Stmt::For(inner) => {
+                let mut inside = known.clone();
+                inside.enter(inner);
+                tidy_block(&mut inner.body, &inside);
+            }
+            Stmt::If { conditions, then, otherwise } => {
+                conditions.retain(|condition| !known.prove(condition));
+                let mut inside = known.clone();
+                inside.assume(conditions);
+                tidy_block(then, &inside);
+                tidy_block(otherwise, known);
+                if conditions.is_empty() {
+                    block.append(then);
+                    continue;
+                }
+            }
+            Stmt::While { setup, body, .. } => {
+                tidy_block(setup, known);
+                tidy_block(body, known);
+            }
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+        }
+        block.push(stmt);
+    }
+}
+
+fn tidy_expression(expr: &mut Expr, known: &Ranges) {
+    if expr.as_constant().is_none() {
+        *expr = known.simplify(expr);
+    }
+}
+
+fn tidy_value(value: &mut Value, known: &Ranges) {
+    value.expressions_mut().into_iter().for_each(|expr| tidy_expression(expr, known));
+    let Value::Guard { conditions, value: inner, otherwise } = value else {
+        value.operands_mut().into_iter().for_each(|operand| tidy_value(operand, known));
+        return;
+    };
+    conditions.retain(|condition| !known.prove(condition));
+    let mut inside = known.clone();
+    inside.assume(conditions);
+    tidy_value(inner, &inside);
+    tidy_value(otherwise, known);
+    if conditions.is_empty() {
+        let inner = std::mem::replace(&mut **inner, Value::Index(Expr::ZERO));
+        *value = inner;
+    }
+}
+
+/// Puts the bodies of loops of one iteration in their place and drops loops of none.
+fn dissolve(block: &mut Vec<Stmt>) {
+    replace_statements(block, &mut |stmt| match stmt {
+        Stmt::For(inner) if inner.extent.is_zero() => Vec::new(),
+        Stmt::For(inner) if inner.extent.is_one() && inner.kind != LoopKind::Parallel => inner.body,
+        stmt => vec![stmt],
+    });
+}
+
+/// Replaces every statement, innermost first.
+fn replace_statements(block: &mut Vec<Stmt>, replace: &mut impl FnMut(Stmt) -> Vec<Stmt>) {
+    for mut stmt in std::mem::take(block) {
+        stmt.blocks_mut().for_each(|inner| replace_statements(inner, replace));
+        block.extend(replace(stmt));
+    }
+}
+
+/// Drops local buffers and symbols that nothing uses, numbering the others anew.
+pub(crate) fn compact(kernel: &mut Kernel) {
+    let mut touched: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+    for reference in references(&kernel.body) {
+        touched[reference.buffer] = true;
+    }
+    let mut used: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
+    mark_symbols(kernel, &mut used);
+    if kernel.buffers.ids().all(|id| touched[id]) && kernel.symbols.ids().all(|id| used[id]) {
+        return;
+    }
+    let mut buffer_names: BTreeMap<BufferId, BufferId> = BTreeMap::new();
+    let mut buffers = Arena::new();
+    for (id, buffer) in kernel.buffers.iter() {
+        if touched[id] || matches!(buffer.scope, Scope::Parameter(_)) {
+            buffer_names.insert(id, buffers.push(buffer.clone()));
+        }
+    }
+    let mut symbol_names: BTreeMap<SymbolId, SymbolId> = BTreeMap::new();
+    let mut symbols = Arena::new();
+    for (id, symbol) in kernel.symbols.iter() {
+        if used[id] || matches!(symbol.kind, SymbolKind::Shape { .. }) {
+            symbol_names.insert(id, symbols.push(symbol.clone()));
+        }
+    }
+    kernel.parameters.iter_mut().for_each(|id| *id = buffer_names[id]);
+    rename_buffers(&mut kernel.body, &buffer_names);
+    substitute::rename(&mut kernel.body, &symbol_names);
+    let exprs = symbol_names.iter().map(|(old, new)| (*old, Expr::symbol(*new))).collect();
+    for buffer in buffers.iter_mut().map(|(_, buffer)| buffer) {
+        let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
+        all.for_each(|expr| substitute::substitute_expression(expr, &exprs));
+    }
+    (kernel.buffers, kernel.symbols) = (buffers, symbols);
+}
+
+fn mark_symbols(kernel: &Kernel, used: &mut SecondaryMap<SymbolId, bool>) {
+    let mut mark = |expr: &Expr| expr.symbols().into_iter().for_each(|symbol| used[symbol] = true);
+    for buffer in kernel.buffers.values() {
+        buffer.shape.iter().chain(buffer.strides.iter().flatten()).for_each(&mut mark);
+    }
+    walk_expressions(&kernel.body, &mut mark);
+    walk(&kernel.body, &mut |stmt| {
+        if let Some(symbol) = stmt.binds() {
+            used[symbol] = true;
+        }
+    });
+    walk_values(&kernel.body, &mut |value| {
+        if let Value::Symbol(symbol) = value {
+            used[*symbol] = true;
+        }
+    });
+}
+
+fn rename_buffers(body: &mut [Stmt], names: &BTreeMap<BufferId, BufferId>) {
+    walk_values_mut(body, &mut |value| {
+        if let Value::Load { buffer, .. } | Value::Fold { buffer, .. } = value {
+            *buffer = names[buffer];
+        }
+    });
+    walk_mut(body, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
+            *buffer = names[buffer];
+        }
+    });
+}

@@ -1,0 +1,53 @@
+//! Vectorise: a loop is to be run in vectors.
+//!
+//! ```text
+//! for i < 16 { %c[i] = %a[i] + %b[i] }
+//! ```
+//!
+//! `vectorise i`
+//!
+//! ```text
+//! for i < 16 vector { %c[i] = %a[i] + %b[i] }
+//! ```
+//!
+//! Legal: the extent is a constant, the loop is still serial, stands in no vector loop and holds no
+//! loops but unrolled ones, and no two iterations touch the same element, one writing: not even a
+//! local buffer's, and not even to reduce into it, since each statement runs for many iterations at
+//! once.
+
+use loops::visit::walk;
+use loops::{LoopKind, Stmt};
+
+use crate::error::{Outcome, Refusal};
+use crate::nest::{SymbolRanges, block, check_serial, find_loop, loop_at, loop_at_mut};
+use crate::schedule::State;
+use crate::steps::parallelise::check_independent;
+
+pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
+    let kernel = &state.kernel;
+    let site = find_loop(kernel, target)?;
+    let found = loop_at(kernel, &site);
+    check_serial(kernel, found)?;
+    let refuse = |message: &str| Err(Refusal::at_loop(target, message));
+    if found.extent.as_constant().is_none() {
+        return refuse("only a loop of constant extent can be run in vectors");
+    }
+    let mut fits = true;
+    walk(&found.body, &mut |stmt| match stmt {
+        Stmt::For(inner) => fits &= inner.kind == LoopKind::Unroll,
+        Stmt::While { .. } => fits = false,
+        _ => {}
+    });
+    if !fits {
+        return refuse("a vector loop holds no loops but unrolled ones");
+    }
+    for length in 0..site.block.len() {
+        let around = &block(kernel, &site.block[..length])[site.block[length].stmt];
+        if matches!(around, Stmt::For(outer) if outer.kind == LoopKind::Vector) {
+            return refuse("it stands in a vector loop");
+        }
+    }
+    check_independent(kernel, &SymbolRanges::of(kernel), found, &state.shifted, false)?;
+    loop_at_mut(&mut state.kernel, &site).kind = LoopKind::Vector;
+    Ok(())
+}
