@@ -178,7 +178,9 @@ pub enum LoopKind {
     Parallel,
     /// Each statement of the body may be run for many iterations at once. The extent is a constant,
     /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into vectors
-    /// of its own width and masks the rest.
+    /// of its own width and masks the rest. So iterations depend on each other only through accesses
+    /// that keep their order when every statement is run for all iterations before the next one, its
+    /// loads before its stores; no two of them store to one element by one statement.
     Vector,
     /// Iterations are written out one after the other. The extent is a constant.
     Unroll,

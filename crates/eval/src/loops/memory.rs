@@ -30,8 +30,8 @@ pub(super) enum Bytes<'a> {
 pub(super) struct Memory<'a> {
     pub(super) name: String,
     pub(super) dtype: DType,
-    pub(super) extents: Vec<i64>,
-    pub(super) strides: Vec<i64>,
+    /// Extent and stride of each axis.
+    pub(super) axes: Vec<(i64, i64)>,
     pub(super) bytes: Bytes<'a>,
     /// How many elements the bytes hold.
     pub(super) elements: usize,
@@ -45,21 +45,23 @@ pub(super) struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// The element at an index, as its number in memory.
-    pub(super) fn element(&self, index: &[i64]) -> Checked<usize> {
-        let mut element = 0;
-        for (axis, ((&at, &extent), &stride)) in
-            index.iter().zip(&self.extents).zip(&self.strides).enumerate()
-        {
-            if at < 0 || at >= extent {
-                let name = &self.name;
-                let message =
-                    format!("%{name}: the index {at} along axis {axis} is outside of 0..{extent}");
-                return Err(fault(codes::INTERNAL_ERROR, message));
-            }
-            element += at * stride;
+    /// One axis's part in an element's number.
+    #[inline]
+    pub(super) fn step(&self, axis: usize, at: i64) -> Checked<i64> {
+        let (extent, stride) = self.axes[axis];
+        if at < 0 || at >= extent {
+            let name = &self.name;
+            let message =
+                format!("%{name}: the index {at} along axis {axis} is outside of 0..{extent}");
+            return Err(fault(codes::INTERNAL_ERROR, message));
         }
-        match usize::try_from(element) {
+        Ok(at * stride)
+    }
+
+    /// The element of this number, if the memory holds it.
+    #[inline]
+    pub(super) fn element(&self, number: i64) -> Checked<usize> {
+        match usize::try_from(number) {
             Ok(element) if element < self.elements => Ok(element),
             _ => {
                 let message = format!("%{}: the strides lead out of the memory given", self.name);
@@ -76,7 +78,9 @@ impl Memory<'_> {
             let message = format!("%{}: element {element} has no value yet", self.name);
             return Err(fault(codes::INTERNAL_ERROR, message));
         }
-        self.note(element, place, false)?;
+        if self.parallel.is_some() || self.vector.is_some() {
+            self.note(element, place, false)?;
+        }
         Ok(read(self.view(), self.dtype, element))
     }
 
@@ -85,7 +89,9 @@ impl Memory<'_> {
         if let Some(stored) = &mut self.stored {
             stored[element] = self.era;
         }
-        self.note(element, place, true)?;
+        if self.parallel.is_some() || self.vector.is_some() {
+            self.note(element, place, true)?;
+        }
         let dtype = self.dtype;
         match &mut self.bytes {
             Bytes::Write(bytes) => write(bytes, dtype, element, bits),
@@ -202,7 +208,11 @@ impl Accesses {
     }
 }
 
+#[inline]
 fn read(bytes: &[u8], dtype: DType, element: usize) -> u64 {
+    if dtype == DType::F32 {
+        return u32::from_le_bytes(chunk(bytes, element)).into();
+    }
     match dtype.bits() {
         64 => u64::from_le_bytes(chunk(bytes, element)),
         32 => u32::from_le_bytes(chunk(bytes, element)).into(),

@@ -20,7 +20,7 @@ pub(super) enum Integer {
     General(Expr),
 }
 
-/// An element of a buffer.
+/// An element of a buffer: an index along each axis, or along all but the last.
 pub(super) struct Element {
     pub(super) memory: usize,
     pub(super) index: Vec<Integer>,

@@ -160,8 +160,7 @@ impl<'k, 'm> Machine<'k, 'm> {
         Ok(Memory {
             name: name.clone(),
             dtype,
-            extents,
-            strides,
+            axes: extents.into_iter().zip(strides).collect(),
             bytes,
             elements,
             stored: (!has_values).then(|| vec![0; elements]),
@@ -274,30 +273,41 @@ impl<'k, 'm> Machine<'k, 'm> {
     }
 
     fn update(&mut self, element: &Element, dtype: DType, update: &Update) -> Checked<()> {
-        let bits = match update {
-            Update::Store(value) => self.value(value)?,
+        let (number, bits) = match update {
+            Update::Store(value) => (self.element(element)?, self.value(value)?),
             Update::Reduce(reduction, value) => {
                 let value = self.value(value)?;
-                let old = self.load(element)?;
-                self.apply(reduction.as_function(), dtype, &[(dtype, old), (dtype, value)])
+                let (number, old) = self.old(element)?;
+                let operands = [(dtype, old), (dtype, value)];
+                (number, self.apply(reduction.as_function(), dtype, &operands))
             }
             Update::Fused(factors) => {
                 let (a, b) = (self.value(&factors[0])?, self.value(&factors[1])?);
-                let old = self.load(element)?;
-                match dtype {
-                    DType::F32 => bits_of_f32(single(a).mul_add(single(b), single(old))),
-                    DType::F64 => bits_of_f64(
-                        f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(old)),
-                    ),
-                    _ => {
-                        let operands = [(dtype, a), (dtype, b), (dtype, old)];
-                        self.apply(ScalarFunction::FusedMultiplyAdd, dtype, &operands)
-                    }
-                }
+                let (number, old) = self.old(element)?;
+                (number, self.fused(dtype, a, b, old))
             }
         };
-        let number = self.element(element)?;
         self.memory[element.memory].store(number, bits, &self.place)
+    }
+
+    /// An element that is to be updated, and its present value.
+    fn old(&mut self, element: &Element) -> Checked<(usize, u64)> {
+        let number = self.element(element)?;
+        Ok((number, self.memory[element.memory].load(number, &self.place)?))
+    }
+
+    /// `a * b + c`, rounded once.
+    fn fused(&self, dtype: DType, a: u64, b: u64, c: u64) -> u64 {
+        match dtype {
+            DType::F32 => bits_of_f32(single(a).mul_add(single(b), single(c))),
+            DType::F64 => {
+                bits_of_f64(f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)))
+            }
+            _ => {
+                let operands = [(dtype, a), (dtype, b), (dtype, c)];
+                self.apply(ScalarFunction::FusedMultiplyAdd, dtype, &operands)
+            }
+        }
     }
 
     fn value(&mut self, node: &Node) -> Checked<u64> {
@@ -342,16 +352,13 @@ impl<'k, 'm> Machine<'k, 'm> {
 
     /// The elements of a buffer's last axis.
     fn row(&mut self, element: &Element, extent: i64) -> Checked<Vec<u64>> {
-        let mut index = self.index(&element.index)?;
-        let last = index.len();
-        index.push(0);
-        let mut values = Vec::with_capacity(extent as usize);
-        for position in 0..extent {
-            index[last] = position;
-            let number = self.memory[element.memory].element(&index)?;
-            values.push(self.memory[element.memory].load(number, &self.place)?);
-        }
-        Ok(values)
+        let first = self.number(element)?;
+        let memory = &mut self.memory[element.memory];
+        let load = |at| {
+            let number = memory.element(first + memory.step(element.index.len(), at)?)?;
+            memory.load(number, &self.place)
+        };
+        (0..extent).map(load).collect()
     }
 
     fn apply(&self, function: ScalarFunction, dtype: DType, operands: &[(DType, u64)]) -> u64 {
@@ -368,23 +375,22 @@ impl<'k, 'm> Machine<'k, 'm> {
     }
 
     fn element(&self, element: &Element) -> Checked<usize> {
+        let number = self.number(element)?;
+        self.memory[element.memory].element(number)
+    }
+
+    /// The number of the first element at an index.
+    #[inline]
+    fn number(&self, element: &Element) -> Checked<i64> {
         let memory = &self.memory[element.memory];
-        // Most buffers have few axes, so that no index needs an allocation.
-        let mut few = [0; 6];
-        let rank = element.index.len();
-        if rank > few.len() {
-            return memory.element(&self.index(&element.index)?);
+        let mut number = 0;
+        for (axis, integer) in element.index.iter().enumerate() {
+            number += memory.step(axis, self.integer(integer)?)?;
         }
-        for (value, integer) in few.iter_mut().zip(&element.index) {
-            *value = self.integer(integer)?;
-        }
-        memory.element(&few[..rank])
+        Ok(number)
     }
 
-    fn index(&self, index: &[Integer]) -> Checked<Vec<i64>> {
-        index.iter().map(|integer| self.integer(integer)).collect()
-    }
-
+    #[inline]
     fn integer(&self, integer: &Integer) -> Checked<i64> {
         match integer {
             Integer::Affine(constant, terms) => Ok(terms.iter().fold(*constant, |sum, term| {
