@@ -116,6 +116,11 @@ impl Locations {
         })
     }
 
+    /// All ids, the unknown one first; parts of a fused location come before it.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = LocationId> + use<> {
+        self.arena.ids()
+    }
+
     /// How many locations there are.
     pub fn len(&self) -> usize {
         self.arena.len()

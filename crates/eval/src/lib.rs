@@ -4,6 +4,7 @@
 //! one thread and add in the order that the IRs define.
 
 mod fault;
+pub mod graph;
 pub mod loops;
 
 pub use crate::loops::{Options, Order, evaluate_kernel};

@@ -1,8 +1,8 @@
 //! Types: what a primitive's results are, as a function of the primitive and its operands' types.
 //!
 //! Symbolic extents are compared as canonical expressions, so `n + n` equals `2 * n`, while two
-//! different symbols are different extents. The only exception is `Reshape`, where a difference that
-//! depends on symbols is left to the run: only element counts known to differ are refused.
+//! different symbols are different extents. The only exception is `Reshape`, where a difference
+//! that depends on symbols is left to the run: only element counts known to differ are refused.
 //!
 //! Errors are sentences about operands and axes by number; callers add the node.
 
@@ -534,7 +534,8 @@ fn expect_same_extent(
     expect(first == second, || {
         let (first, second) = (first.display(names), second.display(names));
         format!(
-            "axis {axis} has extent {first} in operand {first_index} and {second} in operand {index}"
+            "axis {axis} has extent {first} in operand {first_index} \
+             and {second} in operand {index}"
         )
     })
 }

@@ -1,6 +1,13 @@
 //! The graph IR: typed SSA over whole tensors, at most 40 primitives, symbolic shapes, regions for
 //! control flow.
 //!
+//! - `function`, `op`: the data;
+//! - [`infer`](infer()): types as a function of primitive and operand types;
+//! - [`FunctionBuilder`]: making functions; [`rebuild`], [`Function::compact`]: changing them;
+//! - [`print`](print()) and [`parse`](parse()): the text form, described in `text/mod.rs`;
+//! - [`verify`](verify()): what must hold;
+//! - [`operations`], [`node_bytes`]: how much a node computes and touches.
+//!
 //! This crate does not know loops, kernels' insides, or targets.
 
 mod builder;
@@ -22,6 +29,7 @@ pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};
 pub use rewrite::{Rewriter, Rule, User, rebuild};
 pub use text::{
-    Names, Notes, literal_text, parse, parse_function, parse_literal, shape_text, type_text,
+    Names, assumption_text, literal_text, parse, parse_function, parse_literal, print, shape_text,
+    type_text,
 };
 pub use verify::verify;

@@ -71,7 +71,8 @@ pub enum Op {
         /// A permutation of the axes.
         permutation: Vec<usize>,
     },
-    /// `result[i] = operand[starts + i * steps]`; steps may be negative, not zero. One entry an axis.
+    /// `result[i] = operand[starts + i * steps]`; steps may be negative, not zero. One entry an
+    /// axis.
     Slice {
         /// First index along each axis.
         starts: Vec<Expr>,
@@ -181,7 +182,9 @@ pub enum Op {
     /// Row-major indices of the true elements of a bool tensor: results are i64 `[n, rank]` at its
     /// upper bound (rows beyond the count are zero) and the count, an i64 of rank 0.
     NonZero,
-    /// 64 random bits an element from an explicit u64 key (rank 0) and a counter (row-major index).
+    /// 64 random bits an element from an explicit u64 key (rank 0) and a counter `i`, the row-major
+    /// index: splitmix64's mixing of `key + (i + 1) * 0x9e3779b97f4a7c15` (Steele, Lea and Flood,
+    /// "Fast splittable pseudorandom number generators", 2014).
     RandomBits {
         /// Shape of the result (u64).
         shape: Vec<Expr>,

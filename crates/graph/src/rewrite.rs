@@ -1,8 +1,8 @@
 //! Changing functions: forward reconstruction, uses, removal of what is dead.
 //!
-//! Invariants kept by everything here: nodes stay in an order in which they can be run, symbols keep
-//! their ids, and reconstruction infers types anew, so a node whose operands became more precise
-//! becomes more precise itself.
+//! Invariants kept by everything here: nodes stay in an order in which they can be run, symbols
+//! keep their ids, and reconstruction infers types anew, so a node whose operands became more
+//! precise becomes more precise itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 

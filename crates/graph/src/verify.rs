@@ -2,7 +2,8 @@
 //!
 //! - Every value is defined once, by the region or node that its definition names, and used only
 //!   after that, in the same region or one around it that is open there.
-//! - Every node and region stands in one place; nodes have the regions that their primitive asks for.
+//! - Every node and region stands in one place; nodes have the regions that their primitive asks
+//!   for.
 //! - Result types are those that `infer` gives.
 //! - Symbols have one definition: an axis of a parameter's type, or a `Bind`, which comes before
 //!   every use. Names of symbols, parameters and results are distinct.

@@ -1,7 +1,7 @@
 //! Text tests of the graph: the text form, the verifier with type inference, compaction.
 
 use filetest::Command;
-use tilewright_graph::{self as graph, Function, parse, verify};
+use graph::{Function, parse, verify};
 
 const COMMANDS: &[(&str, Command)] = &[
     ("print", print),
@@ -40,8 +40,8 @@ fn compact(text: &str, _: &[&str]) -> Result<String, String> {
 
 /// Reconstruction that replaces `neg` of `neg`, and reads maps of literals as they are.
 fn rebuild(text: &str, _: &[&str]) -> Result<String, String> {
+    use graph::Op;
     use tensor::ScalarFunction::Neg;
-    use tilewright_graph::Op;
     let is_neg = |op: Option<&Op>| matches!(op, Some(Op::Map { function: Neg, .. }));
     let function = graph::rebuild(&read(text)?, |rewriter, node| {
         let operands = rewriter.operands(node);

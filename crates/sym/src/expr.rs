@@ -202,6 +202,12 @@ impl From<usize> for Expr {
     }
 }
 
+impl From<Term> for Expr {
+    fn from(term: Term) -> Expr {
+        Expr { constant: 0, terms: vec![term] }
+    }
+}
+
 impl From<SymbolId> for Expr {
     fn from(symbol: SymbolId) -> Expr {
         Expr::symbol(symbol)

@@ -28,9 +28,10 @@ use std::fmt;
 use base::text::Separated;
 use sym::{Expr, SymbolId};
 
-use crate::function::Type;
+use crate::function::{Assumption, Type};
 pub use parse::{parse, parse_function, parse_literal};
-pub use print::{Notes, literal_text};
+pub(crate) use print::Notes;
+pub use print::{literal_text, print};
 
 /// What symbols are called.
 pub type Names<'a> = &'a dyn Fn(SymbolId) -> String;
@@ -55,4 +56,16 @@ pub fn type_text<'a>(ty: &'a Type, names: Names<'a>) -> impl fmt::Display + 'a {
 /// Ends the recursion of the type that `type_text` returns.
 fn inner_text(ty: &Type, names: Names<'_>) -> String {
     type_text(ty, names).to_string()
+}
+
+/// `equal(a, b)`, `broadcastable(a, b)`, `divisible(a, 4)`, `non_negative(a)`.
+pub fn assumption_text(assumption: &Assumption, names: Names<'_>) -> String {
+    match assumption {
+        Assumption::Equal(a, b) => format!("equal({}, {})", a.display(names), b.display(names)),
+        Assumption::Broadcastable(a, b) => {
+            format!("broadcastable({}, {})", a.display(names), b.display(names))
+        }
+        Assumption::Divisible(a, by) => format!("divisible({}, {by})", a.display(names)),
+        Assumption::NonNegative(a) => format!("non_negative({})", a.display(names)),
+    }
 }

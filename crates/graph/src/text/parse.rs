@@ -19,21 +19,26 @@ type Parsed<T> = Result<T, TextError>;
 ///
 /// # Errors
 /// The first place that does not parse.
-pub fn parse(text: &str) -> Result<Function, TextError> {
+pub fn parse(text: &str) -> base::Result<Function> {
     let mut parser = Parser::new(text);
-    let function = parse_function(&mut parser)?;
+    let function = parse_function(&mut parser, Locations::new())?;
     parser.expect_end()?;
     Ok(function)
 }
 
-/// Reads one function out of a longer text.
+/// Reads one function out of a longer text. Its locations are added to those given, so that ids
+/// that are known elsewhere keep their meaning.
 ///
 /// # Errors
 /// The first place that does not parse.
-pub fn parse_function(parser: &mut Parser<'_>) -> Result<Function, TextError> {
+pub fn parse_function(
+    parser: &mut Parser<'_>,
+    locations: Locations,
+) -> Result<Function, TextError> {
     parser.expect_keyword("function")?;
-    let name = marked_name(parser, '@')?;
-    let mut reader = Reader { parser, function: Function::new(name), values: BTreeMap::new() };
+    let mut function = Function::new(marked_name(parser, '@')?);
+    function.locations = locations;
+    let mut reader = Reader { parser, function, values: BTreeMap::new() };
     reader.parser.expect("{")?;
     reader.head()?;
     let body = reader.function.body;
@@ -80,7 +85,7 @@ pub fn parse_literal(
     Ok(Tensor::from_scalars(dtype, shape, &scalars))
 }
 
-/// One element of a literal, as text: `1.5`, `-inf`, `nan(0x7fc00001)`, `true`, or a string's value.
+/// One element of a literal, as text: `1.5`, `-inf`, `nan(0x7fc00001)`, `true`; a string's value.
 fn element(parser: &mut Parser<'_>) -> Parsed<String> {
     let sign = if parser.eat("-") { "-" } else { "" };
     let text = match parser.peek().clone() {

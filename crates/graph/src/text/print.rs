@@ -8,24 +8,29 @@ use base::{Id, Locations, SecondaryMap};
 use sym::{Expr, SymbolId};
 use tensor::Tensor;
 
-use super::{Names, type_text};
-use crate::function::{Assumption, Function, NodeId, RegionId, ValueId};
+use super::{Names, assumption_text, type_text};
+use crate::function::{Function, NodeId, RegionId, ValueId};
 use crate::op::{IterationSpace, Op};
 
 /// Sentences about nodes, printed as comments under them.
-pub type Notes = BTreeMap<NodeId, Vec<String>>;
+pub(crate) type Notes = BTreeMap<NodeId, Vec<String>>;
 
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut printer = Printer::new();
-        self.print(&mut printer, &Notes::new());
+        print(self, &mut printer);
         f.write_str(&printer.finish())
     }
 }
 
+/// Prints the function.
+pub fn print(function: &Function, printer: &mut Printer) {
+    function.print(printer, &Notes::new());
+}
+
 impl Function {
     /// Prints the function, and each note under its node.
-    pub fn print(&self, printer: &mut Printer, notes: &Notes) {
+    pub(crate) fn print(&self, printer: &mut Printer, notes: &Notes) {
         let mut listing = Listing { function: self, numbers: self.numbers(), notes };
         printer.block(format_args!("function {}", marked_name('@', &self.name)), |printer| {
             listing.head(printer);
@@ -131,14 +136,7 @@ impl Listing<'_> {
             printer.line(format_args!("symbol {name} in {}", symbol.range));
         }
         for assumption in &function.assumptions {
-            let text = match assumption {
-                Assumption::Equal(a, b) => format!("equal({}, {})", self.expr(a), self.expr(b)),
-                Assumption::Broadcastable(a, b) => {
-                    format!("broadcastable({}, {})", self.expr(a), self.expr(b))
-                }
-                Assumption::Divisible(a, by) => format!("divisible({}, {by})", self.expr(a)),
-                Assumption::NonNegative(a) => format!("non_negative({})", self.expr(a)),
-            };
+            let text = assumption_text(assumption, &|symbol| self.symbol(symbol));
             printer.line(format_args!("assume {text}"));
         }
         for (&value, name) in function.parameters().iter().zip(&function.parameter_names) {

@@ -1,0 +1,160 @@
+//! The meaning of graph functions.
+//!
+//! Values are host tensors, computed node by node and dropped after their last use. Each node's
+//! results are checked against their declared types with the symbols' values put in, so an
+//! ill-behaved function stops where it goes wrong.
+//!
+//! Sums are formed in the order of the iteration space, one after the other from the identity; the
+//! products of a contraction in f32 and f64 are added by fused multiply-add.
+//!
+//! Relies on the verifier: a function that does not verify may panic here.
+
+mod axes;
+mod movement;
+mod run;
+mod space;
+
+use base::{ConstantId, SecondaryMap, codes};
+use graph::{Assumption, Function, Type, ValueId};
+use sym::{Expr, SymbolId};
+use tensor::Tensor;
+
+use crate::{Fault, Precision};
+use run::Run;
+
+/// The value of each symbol bound so far.
+pub type SymbolValues = SecondaryMap<SymbolId, Option<i64>>;
+
+/// Computes a function's results. Constants are asked for as they are met.
+///
+/// # Errors
+/// A fault when the inputs do not fit the parameters or each other, when the function meets a
+/// run-time fault, or when it does what only a program can (calls a kernel, or the host).
+pub fn evaluate(
+    function: &Function,
+    constants: &dyn Fn(ConstantId) -> Tensor,
+    inputs: &[Tensor],
+    precision: Precision,
+) -> Result<Vec<Tensor>, Fault> {
+    evaluate_observed(function, constants, inputs, precision, &mut |_, _| {})
+}
+
+/// As [`evaluate`]; `observe` sees every value as soon as it is there, parameters included, and in
+/// loops anew in each iteration.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_observed(
+    function: &Function,
+    constants: &dyn Fn(ConstantId) -> Tensor,
+    inputs: &[Tensor],
+    precision: Precision,
+    observe: &mut dyn FnMut(ValueId, &Tensor),
+) -> Result<Vec<Tensor>, Fault> {
+    let symbols = bind_symbols(function, inputs)?;
+    let mut run = Run::new(function, constants, precision, symbols, observe);
+    let inputs = inputs.iter().map(|input| run.as_computed(input.clone())).collect();
+    run.region(function.body, inputs)
+}
+
+/// The symbols' values that follow from the inputs' shapes.
+///
+/// # Errors
+/// A fault when number, types or shapes of the inputs do not fit the parameters, when two inputs
+/// contradict each other, or when an assumption does not hold.
+pub fn bind_symbols(function: &Function, inputs: &[Tensor]) -> Result<SymbolValues, Fault> {
+    let (parameters, names) = (function.parameters(), &function.parameter_names);
+    if inputs.len() != parameters.len() {
+        let message = format!("{} inputs for {} parameters", inputs.len(), parameters.len());
+        return Err(Fault::new(codes::MISSING_INPUT, message));
+    }
+    let mut symbols = SymbolValues::new();
+    for ((&value, name), input) in parameters.iter().zip(names).zip(inputs) {
+        bind_input(function, function.ty(value), input, &mut symbols)
+            .map_err(|fault| fault.at(|| format!("input \"{name}\"")))?;
+    }
+    for ((&value, name), input) in parameters.iter().zip(names).zip(inputs) {
+        let Type::Tensor(ty) = function.ty(value) else { continue };
+        for (axis, (extent, &found)) in ty.shape.iter().zip(input.shape()).enumerate() {
+            let expected = value_of(function, &symbols, extent)?;
+            if expected != found as i64 {
+                let message = format!("axis {axis} has extent {found}, not {expected}");
+                let fault = Fault::new(codes::WRONG_SHAPE, message);
+                return Err(fault.at(|| format!("input \"{name}\"")));
+            }
+        }
+    }
+    for assumption in &function.assumptions {
+        check_assumption(function, &symbols, assumption)?;
+    }
+    Ok(symbols)
+}
+
+/// Checks type and rank of an input, and binds the symbols that alone are an extent.
+fn bind_input(
+    function: &Function,
+    ty: &Type,
+    input: &Tensor,
+    symbols: &mut SymbolValues,
+) -> Result<(), Fault> {
+    let Type::Tensor(ty) = ty else {
+        return Err(Fault::new(codes::UNSUPPORTED_TYPE, "a parameter that is not a tensor"));
+    };
+    if ty.dtype != input.dtype() {
+        let message = format!("elements of type {}, not {}", input.dtype(), ty.dtype);
+        return Err(Fault::new(codes::WRONG_DTYPE, message));
+    }
+    if ty.shape.len() != input.shape().len() {
+        let message = format!("rank {}, not {}", input.shape().len(), ty.shape.len());
+        return Err(Fault::new(codes::WRONG_SHAPE, message));
+    }
+    for (extent, &found) in ty.shape.iter().zip(input.shape()) {
+        let Some(symbol) = extent.as_symbol() else { continue };
+        let found = found as i64;
+        let known = *symbols[symbol].get_or_insert(found);
+        let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
+        if known != found {
+            let message = format!("`{name}` is {found} here, but {known} elsewhere");
+            return Err(Fault::new(codes::WRONG_SHAPE, message));
+        }
+        if !range.contains(found) {
+            let message = format!("`{name}` is {found}, which is not in {range}");
+            return Err(Fault::new(codes::WRONG_SHAPE, message));
+        }
+    }
+    Ok(())
+}
+
+fn check_assumption(
+    function: &Function,
+    symbols: &SymbolValues,
+    assumption: &Assumption,
+) -> Result<(), Fault> {
+    let value = |expr: &Expr| value_of(function, symbols, expr);
+    let holds = match assumption {
+        Assumption::Equal(a, b) => value(a)? == value(b)?,
+        Assumption::Broadcastable(a, b) => {
+            let (a, b) = (value(a)?, value(b)?);
+            a == b || a == 1 || b == 1
+        }
+        Assumption::Divisible(a, by) => *by != 0 && value(a)? % by == 0,
+        Assumption::NonNegative(a) => value(a)? >= 0,
+    };
+    if holds {
+        return Ok(());
+    }
+    let text = graph::assumption_text(assumption, &|symbol| function.symbol_name(symbol));
+    Err(Fault::new(codes::WRONG_SHAPE, format!("the inputs' shapes break the assumption {text}")))
+}
+
+/// The value of an expression over a function's symbols.
+fn value_of(function: &Function, symbols: &SymbolValues, expr: &Expr) -> Result<i64, Fault> {
+    if let Some(value) = expr.as_constant() {
+        return Ok(value);
+    }
+    expr.evaluate(&|symbol| symbols[symbol]).ok_or_else(|| {
+        let names = |symbol| function.symbol_name(symbol);
+        let message = format!("{} has no value", expr.display(&names));
+        Fault::new(codes::UNBOUND_DIMENSION, message)
+    })
+}

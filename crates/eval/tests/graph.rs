@@ -1,0 +1,47 @@
+//! Text tests of the graph evaluator: a function, then the tensors it is given, to its results.
+//!
+//! `constant f32[2] {1.0, 2.0}` is the next constant of the module, `input ...` the next input.
+
+use base::Id;
+use base::text::Parser;
+use eval::Precision;
+use filetest::Command;
+use tensor::{DType, Tensor};
+
+const COMMANDS: &[(&str, Command)] = &[("evaluate", evaluate)];
+
+#[test]
+fn texts() {
+    filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph"), COMMANDS);
+}
+
+fn evaluate(text: &str, arguments: &[&str]) -> Result<String, String> {
+    let precision = if arguments == ["f64"] { Precision::F64 } else { Precision::Declared };
+    let mut parser = Parser::new(text);
+    let function = graph::parse_function(&mut parser, base::Locations::new());
+    let function = function.map_err(|error| error.to_string())?;
+    graph::verify(&function).map_err(|error| error.to_string())?;
+    let (mut constants, mut inputs) = (Vec::new(), Vec::new());
+    while !parser.at_end() {
+        let list = if parser.keyword("constant") { &mut constants } else { &mut inputs };
+        parser.keyword("input");
+        list.push(tensor(&mut parser).map_err(|error| error.to_string())?);
+    }
+    let constant = |id: base::ConstantId| constants[id.index()].clone();
+    let results = eval::graph::evaluate(&function, &constant, &inputs, precision)
+        .map_err(|fault| fault.to_string())?;
+    let mut lines = String::new();
+    for (name, result) in function.result_names.iter().zip(results) {
+        let (dtype, shape) = (result.dtype(), result.shape());
+        lines += &format!("{name}: {dtype}{shape:?} {}\n", graph::literal_text(&result));
+    }
+    Ok(lines)
+}
+
+/// Reads `f32[2] {1.0, 2.0}`.
+fn tensor(parser: &mut Parser<'_>) -> Result<Tensor, base::text::TextError> {
+    let name = parser.identifier()?;
+    let dtype = DType::parse(name).ok_or_else(|| parser.error("an element type"))?;
+    let shape = parser.list("[", ",", "]", |parser| Ok(parser.unsigned()? as usize))?;
+    graph::parse_literal(parser, dtype, &shape)
+}

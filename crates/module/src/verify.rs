@@ -1,0 +1,172 @@
+//! The verifier of modules: each part by its own crate's verifier, then what the parts say of each
+//! other.
+//!
+//! - Names of functions are distinct, so are those of kernels and of programs.
+//! - A `Weight` has the type of its constant.
+//! - A `Call` passes its operands, then its results, to the kernel's parameters; types agree as far
+//!   as extents are constant.
+//! - A `run` gives a kernel as many arguments as it has parameters, each read and written no less
+//!   than the kernel does. Slots of weights have the weight's size.
+
+use std::collections::BTreeSet;
+
+use base::{ConstantId, Diagnostic, Diagnostics, KernelId, codes};
+use graph::{Function, Node, Op, TensorType};
+use loops::{Access, Buffer, Scope};
+use program::{Place, Program, Run, Step};
+use sym::Expr;
+
+use crate::Module;
+
+/// Checks a module.
+///
+/// # Errors
+/// What the verifiers of its parts find, and one diagnostic for each disagreement between parts.
+pub fn verify(module: &Module) -> base::Result<()> {
+    let mut found = Diagnostics::new();
+    let results = (module.functions.values().map(graph::verify))
+        .chain(module.kernels.values().map(loops::verify))
+        .chain(module.programs.values().map(program::verify));
+    for diagnostics in results.filter_map(Result::err) {
+        found.append(diagnostics);
+    }
+    check_names("functions", module.functions.values().map(|part| &part.name), &mut found);
+    check_names("kernels", module.kernels.values().map(|part| &part.name), &mut found);
+    check_names("programs", module.programs.values().map(|part| &part.name), &mut found);
+    for function in module.functions.values() {
+        check_function(module, function, &mut found);
+    }
+    for program in module.programs.values() {
+        check_program(module, program, &mut found);
+    }
+    found.or_ok(())
+}
+
+fn report(found: &mut Diagnostics, place: &str, message: String) {
+    found.push(Diagnostic::error(codes::VERIFIER_FAILED, message).at(place));
+}
+
+fn check_names<'a>(what: &str, names: impl Iterator<Item = &'a String>, found: &mut Diagnostics) {
+    let mut seen = BTreeSet::new();
+    for name in names.filter(|name| !seen.insert(*name)) {
+        report(found, what, format!("two {what} are called `{name}`"));
+    }
+}
+
+fn check_function(module: &Module, function: &Function, found: &mut Diagnostics) {
+    for id in function.nodes_in_order() {
+        let node = &function.nodes[id];
+        let problem = match &node.op {
+            Op::Weight { constant, result } => weight_problem(module, *constant, result),
+            Op::Call { kernel, results } => call_problem(module, function, node, *kernel, results),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            let place = function.locations.describe(node.location);
+            report(found, &format!("function `{}`, {place}", function.name), problem);
+        }
+    }
+}
+
+fn weight_problem(module: &Module, id: ConstantId, result: &TensorType) -> Option<String> {
+    let Some(constant) = module.constants.get(id) else {
+        return Some(format!("there is no constant {id}"));
+    };
+    let tensor = &constant.tensor;
+    let extents = tensor.shape().iter().map(|&extent| Expr::from(extent));
+    let same = tensor.dtype() == result.dtype && extents.eq(result.shape.iter().cloned());
+    (!same).then(|| {
+        let (dtype, shape) = (tensor.dtype(), tensor.shape());
+        format!("constant {id} has type {dtype}{shape:?}, which is not the weight's")
+    })
+}
+
+fn call_problem(
+    module: &Module,
+    function: &Function,
+    node: &Node,
+    id: KernelId,
+    results: &[TensorType],
+) -> Option<String> {
+    let Some(kernel) = module.kernels.get(id) else {
+        return Some(format!("there is no kernel {id}"));
+    };
+    let operands = node.operands.iter().filter_map(|&value| function.ty(value).as_tensor());
+    let passed: Vec<&TensorType> = operands.chain(results).collect();
+    let (parameters, given) = (kernel.parameters.len(), passed.len());
+    if parameters != given {
+        let name = &kernel.name;
+        return Some(format!(
+            "kernel `{name}` has {parameters} parameters, but {given} are passed"
+        ));
+    }
+    for (number, (ty, &buffer)) in passed.into_iter().zip(&kernel.parameters).enumerate() {
+        let buffer = &kernel.buffers[buffer];
+        let is_result = number >= node.operands.len();
+        let fits = same_type(ty, buffer) && (is_result || reads_only(buffer));
+        if !fits {
+            let what = if is_result { "result" } else { "operand" };
+            return Some(format!(
+                "parameter `{}` of kernel `{}` does not fit the {what} that is \
+                passed to it",
+                buffer.name, kernel.name
+            ));
+        }
+    }
+    None
+}
+
+fn same_type(ty: &TensorType, buffer: &Buffer) -> bool {
+    let extents = ty.shape.iter().zip(&buffer.shape);
+    let mut constants = extents.filter_map(|(a, b)| a.as_constant().zip(b.as_constant()));
+    ty.dtype == buffer.dtype
+        && ty.shape.len() == buffer.shape.len()
+        && constants.all(|(a, b)| a == b)
+}
+
+fn reads_only(buffer: &Buffer) -> bool {
+    buffer.scope == Scope::Parameter(Access::Read)
+}
+
+fn check_program(module: &Module, program: &Program, found: &mut Diagnostics) {
+    let place = format!("program `{}`", program.name);
+    for slot in program.slots.values() {
+        let Place::Weight(id) = slot.place else { continue };
+        let bytes = module.constants.get(id).map(|constant| constant.tensor.bytes().len() as i64);
+        if bytes.is_none() || slot.bytes.as_constant() != bytes {
+            report(found, &place, format!("slot `{}` does not fit constant {id}", slot.name));
+        }
+    }
+    program::walk(&program.steps, &mut |step| {
+        if let Step::Run(run) = step
+            && let Some(problem) = run_problem(module, run)
+        {
+            report(found, &place, problem);
+        }
+    });
+}
+
+fn run_problem(module: &Module, run: &Run) -> Option<String> {
+    let Some(kernel) = module.kernels.get(run.kernel) else {
+        return Some(format!("there is no kernel {}", run.kernel));
+    };
+    let (parameters, given) = (kernel.parameters.len(), run.arguments.len());
+    if parameters != given {
+        let name = &kernel.name;
+        return Some(format!("kernel `{name}` has {parameters} parameters, but {given} are given"));
+    }
+    for (argument, &buffer) in run.arguments.iter().zip(&kernel.parameters) {
+        let buffer = &kernel.buffers[buffer];
+        let (reads, writes) = match buffer.scope {
+            Scope::Parameter(Access::Read) => (true, false),
+            Scope::Parameter(Access::Write) => (false, true),
+            Scope::Parameter(Access::Update) => (true, true),
+            Scope::Scratch | Scope::Register => (false, false),
+        };
+        if reads && !argument.reads || writes && !argument.writes {
+            let (name, kernel) = (&buffer.name, &kernel.name);
+            return Some(format!("the argument for `{name}` of kernel `{kernel}` hides an access"));
+        }
+    }
+    None
+}
