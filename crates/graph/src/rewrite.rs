@@ -232,6 +232,24 @@ impl Function {
         parents
     }
 
+    /// The values that depend on constants alone and whose types name no symbol: what can be computed
+    /// before inputs are known.
+    pub fn constant_values(&self) -> BTreeSet<ValueId> {
+        let mut constants = BTreeSet::new();
+        for &id in &self.regions[self.body].nodes {
+            let node = &self.nodes[id];
+            let pure = match &node.op {
+                Op::Call { .. } | Op::Host { .. } | Op::Bind { .. } | Op::Dimension(_) => false,
+                Op::If | Op::While | Op::Scan { .. } => false,
+                _ => node.op.exprs().iter().all(|expr| expr.as_constant().is_some()),
+            };
+            if pure && node.operands.iter().all(|operand| constants.contains(operand)) {
+                constants.extend(&node.results);
+            }
+        }
+        constants
+    }
+
     /// Puts expressions in the place of symbols, in types, primitives and assumptions. The symbols
     /// stay in the table; a `Bind` of a replaced symbol must not be there.
     pub fn substitute(&mut self, values: &BTreeMap<SymbolId, Expr>) {

@@ -33,7 +33,7 @@ pub fn choose(
     target: &Target,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
-    let constants = constants(&function);
+    let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
     let result = rebuild(&function, |rewriter, node| {
         let chooser = Chooser { target, constants: &constants, windows, remarks };
@@ -79,21 +79,4 @@ impl Chooser<'_> {
         self.remarks.extend(messages.into_iter().map(|message| Remark { location, message }));
         Ok(Some(vec![contraction.finish(builder)?]))
     }
-}
-
-/// The values that depend on constants alone and are tensors of a known number of elements.
-fn constants(function: &Function) -> BTreeSet<ValueId> {
-    let mut constants = BTreeSet::new();
-    for id in function.nodes_in_order() {
-        let node = &function.nodes[id];
-        let pure = match &node.op {
-            Op::Call { .. } | Op::Host { .. } | Op::Bind { .. } | Op::Dimension(_) => false,
-            Op::If | Op::While | Op::Scan { .. } => false,
-            _ => node.op.exprs().iter().all(|expr| expr.as_constant().is_some()),
-        };
-        if pure && node.operands.iter().all(|operand| constants.contains(operand)) {
-            constants.extend(&node.results);
-        }
-    }
-    constants
 }
