@@ -71,6 +71,7 @@ impl Memory<'_> {
     }
 
     /// The bits of an element that has a value.
+    #[inline]
     pub(super) fn load(&mut self, element: usize, place: &Place) -> Checked<u64> {
         if let Some(stored) = &self.stored
             && stored[element] != self.era
@@ -208,6 +209,7 @@ impl Accesses {
     }
 }
 
+/// The type of most elements comes first.
 #[inline]
 fn read(bytes: &[u8], dtype: DType, element: usize) -> u64 {
     if dtype == DType::F32 {
@@ -233,7 +235,11 @@ fn chunk<const N: usize>(bytes: &[u8], element: usize) -> [u8; N] {
     chunk
 }
 
+#[inline]
 fn write(bytes: &mut [u8], dtype: DType, element: usize, value: u64) {
+    if dtype == DType::F32 {
+        return bytes[element * 4..][..4].copy_from_slice(&(value as u32).to_le_bytes());
+    }
     match dtype.bits() {
         64 => bytes[element * 8..][..8].copy_from_slice(&value.to_le_bytes()),
         32 => bytes[element * 4..][..4].copy_from_slice(&(value as u32).to_le_bytes()),

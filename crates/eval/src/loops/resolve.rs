@@ -4,8 +4,10 @@
 //! Relies on the kernel having passed `loops::verify`; where it has not, some of what is broken is
 //! refused here, the rest when it is run, and nothing panics.
 
+use std::cell::RefCell;
+
 use base::{Id, codes};
-use loops::{Condition, Kernel, LoopKind, Stmt, SymbolKind, Value};
+use loops::{Condition, Kernel, Loop, LoopKind, Stmt, SymbolKind, Value, visit};
 use sym::{Expr, Range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
@@ -13,6 +15,7 @@ use super::memory::{Checked, fault};
 use crate::Precision;
 
 /// An index expression.
+#[derive(Clone)]
 pub(super) enum Integer {
     /// `constant + sum of coefficient * symbol`
     Affine(i64, Vec<(i64, usize)>),
@@ -21,9 +24,20 @@ pub(super) enum Integer {
 }
 
 /// An element of a buffer: an index along each axis, or along all but the last.
+#[derive(Clone)]
 pub(super) struct Element {
     pub(super) memory: usize,
     pub(super) index: Vec<Integer>,
+    /// Its own number among the elements of the kernel.
+    pub(super) cursor: usize,
+}
+
+/// An element whose index along each axis grows by a constant from one iteration of an innermost
+/// loop to the next, so that it lies within the buffer in all of them if in the first and the last.
+pub(super) struct Walk {
+    pub(super) element: Element,
+    /// For each axis, by how much the index grows.
+    pub(super) steps: Vec<i64>,
 }
 
 /// A comparison.
@@ -68,11 +82,34 @@ pub(super) struct Statement<'k> {
 
 /// What a statement does.
 pub(super) enum Action<'k> {
-    For { variable: usize, extent: Integer, kind: LoopKind, body: Block<'k> },
-    Let { symbol: usize, range: Option<Range>, value: Node },
-    Update { element: Element, dtype: DType, update: Update },
-    If { conditions: Vec<Test>, then: Block<'k>, otherwise: Block<'k> },
-    While { setup: Block<'k>, condition: Node, body: Block<'k> },
+    For {
+        variable: usize,
+        extent: Integer,
+        kind: LoopKind,
+        body: Block<'k>,
+        /// Of an innermost loop.
+        walks: Vec<Walk>,
+    },
+    Let {
+        symbol: usize,
+        range: Option<Range>,
+        value: Node,
+    },
+    Update {
+        element: Element,
+        dtype: DType,
+        update: Update,
+    },
+    If {
+        conditions: Vec<Test>,
+        then: Block<'k>,
+        otherwise: Block<'k>,
+    },
+    While {
+        setup: Block<'k>,
+        condition: Node,
+        body: Block<'k>,
+    },
 }
 
 /// Statements, and how many places in the order of the program they take.
@@ -84,6 +121,8 @@ pub(super) struct Block<'k> {
 pub(super) struct Resolver<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) precision: Precision,
+    /// Every element resolved so far.
+    pub(super) elements: RefCell<Vec<Element>>,
 }
 
 fn malformed<T>(message: impl Into<String>) -> Checked<T> {
@@ -116,12 +155,17 @@ impl<'k> Resolver<'k> {
 
     fn action(&self, stmt: &'k Stmt) -> Checked<Action<'k>> {
         Ok(match stmt {
-            Stmt::For(inner) => Action::For {
-                variable: inner.variable.index(),
-                extent: self.integer(&inner.extent),
-                kind: inner.kind,
-                body: self.block(&inner.body)?,
-            },
+            Stmt::For(inner) => {
+                let before = self.elements.borrow().len();
+                let body = self.block(&inner.body)?;
+                Action::For {
+                    variable: inner.variable.index(),
+                    extent: self.integer(&inner.extent),
+                    kind: inner.kind,
+                    body,
+                    walks: self.walks(inner, before),
+                }
+            }
             Stmt::Let { symbol, value } => {
                 let Some(SymbolKind::Value { dtype, range }) =
                     self.kernel.symbols.get(*symbol).map(|symbol| &symbol.kind)
@@ -152,6 +196,29 @@ impl<'k> Resolver<'k> {
                 body: self.block(body)?,
             },
         })
+    }
+
+    /// The walks of a loop if it is an innermost one; its elements begin at number `first`.
+    fn walks(&self, inner: &Loop, first: usize) -> Vec<Walk> {
+        let (mut innermost, mut bound) = (true, vec![]);
+        visit::walk(&inner.body, &mut |stmt| match stmt {
+            Stmt::For(_) | Stmt::While { .. } => innermost = false,
+            Stmt::Let { symbol, .. } => bound.push(symbol.index()),
+            _ => {}
+        });
+        let step = |integer: &Integer| {
+            let Integer::Affine(_, terms) = integer else { return None };
+            let known = terms.iter().all(|(_, symbol)| !bound.contains(symbol));
+            let own = terms.iter().find(|(_, symbol)| *symbol == inner.variable.index());
+            known.then_some(own.map_or(0, |(coefficient, _)| *coefficient))
+        };
+        let walk = |element: &Element| {
+            let steps: Option<Vec<i64>> = element.index.iter().map(step).collect();
+            Some(Walk { element: element.clone(), steps: steps? })
+        };
+        let elements = self.elements.borrow();
+        let own = if innermost { &elements[first..] } else { &[] };
+        own.iter().filter_map(walk).collect()
     }
 
     fn reduction(&self, declared: DType, reduction: Reduction, value: &Value) -> Checked<Update> {
@@ -273,7 +340,10 @@ impl<'k> Resolver<'k> {
             return malformed(format!("%{} has another number of axes", data.name));
         }
         let index = index.iter().map(|expr| self.integer(expr)).collect();
-        Ok((Element { memory: buffer.index(), index }, data.dtype))
+        let mut elements = self.elements.borrow_mut();
+        let element = Element { memory: buffer.index(), index, cursor: elements.len() };
+        elements.push(element.clone());
+        Ok((element, data.dtype))
     }
 
     fn element(&self, buffer: loops::BufferId, index: &[Expr]) -> Checked<(Element, DType)> {

@@ -2,6 +2,7 @@
 //!
 //! A value is the bits of an element; which type they are of is known from its node.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use base::{Id, codes};
@@ -15,7 +16,7 @@ use tensor::{DType, ScalarFunction, Tensor};
 
 use super::memory::{Accesses, Bytes, Checked, Memory, Place, fault};
 use super::resolve::{
-    Action, Block, Element, Integer, Node, Resolver, Statement, Test, Update, scalar,
+    Action, Block, Element, Integer, Node, Resolver, Statement, Test, Update, Walk, scalar,
 };
 use super::{Options, Order};
 
@@ -26,7 +27,8 @@ pub(super) fn run(
     symbols: &[i64],
     options: Options,
 ) -> Checked<()> {
-    let resolver = Resolver { kernel, precision: options.precision };
+    let elements = RefCell::new(Vec::new());
+    let resolver = Resolver { kernel, precision: options.precision, elements };
     let body = resolver.block(&kernel.body)?;
     let mut machine = Machine {
         kernel,
@@ -35,6 +37,7 @@ pub(super) fn run(
         memory: Vec::new(),
         place: Place::default(),
         vector_runs: 0,
+        cursors: vec![None; resolver.elements.borrow().len()],
     };
     machine.memory = machine.allocate(&resolver, buffers, options)?;
     machine.block(&body, 0)
@@ -68,6 +71,18 @@ struct Machine<'k, 'm> {
     place: Place,
     /// Vector loops run so far.
     vector_runs: u32,
+    /// For each element of the kernel, where the innermost loop that runs takes it.
+    cursors: Vec<Option<Cursor>>,
+}
+
+/// An element that an innermost loop walks through a buffer, all of it within the buffer.
+#[derive(Clone, Copy)]
+struct Cursor {
+    /// The element's number in the first iteration, and by how much it grows.
+    first: i64,
+    step: i64,
+    /// The loop's variable.
+    variable: usize,
 }
 
 impl<'k, 'm> Machine<'k, 'm> {
@@ -184,14 +199,17 @@ impl<'k, 'm> Machine<'k, 'm> {
         let inside = position.saturating_add(1);
         self.place.position = position;
         match &statement.action {
-            Action::For { variable, extent, kind, body } => {
+            Action::For { variable, extent, kind, body, walks } => {
                 let extent = self.integer(extent)?;
+                self.set_cursors(*variable, extent, walks);
                 match kind {
                     LoopKind::Serial => self.turns(*variable, extent, body, inside, 0),
                     LoopKind::Unroll => self.turns(*variable, extent, body, inside, body.places),
                     LoopKind::Parallel => self.parallel(*variable, extent, body, inside),
                     LoopKind::Vector => self.vector(*variable, extent, body, inside),
-                }
+                }?;
+                walks.iter().for_each(|walk| self.cursors[walk.element.cursor] = None);
+                Ok(())
             }
             Action::Let { symbol, range, value } => {
                 let bits = self.value(value)?;
@@ -214,6 +232,22 @@ impl<'k, 'm> Machine<'k, 'm> {
                 }
                 self.block(body, inside.saturating_add(setup.places))?;
             },
+        }
+    }
+
+    /// Sets the cursors of those walks of a loop that stay within their buffers. The others find each
+    /// element by its index, and fault where it lies outside, if they get there.
+    fn set_cursors(&mut self, variable: usize, extent: i64, walks: &[Walk]) {
+        for Walk { element, steps } in walks {
+            self.symbols[variable] = 0;
+            let Ok(first) = self.number(element) else { continue };
+            self.symbols[variable] = extent.wrapping_sub(1) as u64;
+            if extent < 1 || self.number(element).is_err() {
+                continue;
+            }
+            let axes = self.memory[element.memory].axes.iter();
+            let step = axes.zip(steps).map(|((_, stride), step)| stride * step).sum();
+            self.cursors[element.cursor] = Some(Cursor { first, step, variable });
         }
     }
 
@@ -382,6 +416,13 @@ impl<'k, 'm> Machine<'k, 'm> {
     /// The number of the first element at an index.
     #[inline]
     fn number(&self, element: &Element) -> Checked<i64> {
+        if let Some(Cursor { first, step, variable }) = self.cursors[element.cursor] {
+            return Ok(first + step * self.symbols[variable] as i64);
+        }
+        self.number_by_index(element)
+    }
+
+    fn number_by_index(&self, element: &Element) -> Checked<i64> {
         let memory = &self.memory[element.memory];
         let mut number = 0;
         for (axis, integer) in element.index.iter().enumerate() {
