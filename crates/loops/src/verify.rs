@@ -7,6 +7,8 @@
 //! - Read parameters are not written to; parameters alone have strides.
 //! - `Parallel` is the body's only statement; `Vector` and `Unroll` have constant extents; a
 //!   `Vector` body holds no loop but `Unroll`.
+//! - The iterations of such a loop do not all store to one element (what else they may not do to
+//!   each other, the evaluator checks).
 //! - Every access to a buffer of constant shape provably lies within it, given the loops around it
 //!   and the conditions in force. Axes of symbolic extent are not checked here.
 //!
@@ -250,6 +252,14 @@ impl Verifier<'_> {
                 }
             }
         }
+        let many = inner.extent.as_constant() != Some(1);
+        if many && matches!(inner.kind, LoopKind::Parallel | LoopKind::Vector) {
+            let mut moving = BTreeSet::from([inner.variable]);
+            if let Some(buffer) = self.shared_store(inner, &inner.body, &mut moving) {
+                let name = self.kernel.buffer_name(buffer);
+                self.wrong(format!("all iterations of this loop store to one element of {name}"));
+            }
+        }
         if inner.kind == LoopKind::Vector {
             let mut inner_loops = false;
             walk(&inner.body, &mut |stmt| {
@@ -263,6 +273,48 @@ impl Verifier<'_> {
                 self.wrong("a vector loop holds no loop but `unroll`");
             }
         }
+    }
+
+    /// A buffer of which every iteration of a loop stores to the same element. `moving` are the symbols
+    /// that may differ from iteration to iteration.
+    fn shared_store(
+        &self,
+        inner: &Loop,
+        block: &[Stmt],
+        moving: &mut BTreeSet<SymbolId>,
+    ) -> Option<BufferId> {
+        let moves = |moving: &BTreeSet<SymbolId>, expr: &Expr| {
+            expr.symbols().iter().any(|symbol| moving.contains(symbol))
+        };
+        for stmt in block {
+            match stmt {
+                Stmt::Store { buffer, index, .. } | Stmt::Reduce { buffer, index, .. } => {
+                    let scope = self.kernel.buffers.get(*buffer)?.scope;
+                    // Scratch memory and registers belong to one parallel iteration.
+                    let shared =
+                        inner.kind == LoopKind::Vector || matches!(scope, Scope::Parameter(_));
+                    if shared && !index.iter().any(|expr| moves(moving, expr)) {
+                        return Some(*buffer);
+                    }
+                }
+                Stmt::Let { symbol, .. } => {
+                    moving.insert(*symbol);
+                }
+                // Only some iterations get there.
+                Stmt::If { conditions, .. }
+                    if conditions
+                        .iter()
+                        .any(|each| moves(moving, &each.left) || moves(moving, &each.right)) => {}
+                Stmt::For(_) | Stmt::If { .. } | Stmt::While { .. } => {
+                    for block in stmt.blocks() {
+                        if let Some(found) = self.shared_store(inner, block, moving) {
+                            return Some(found);
+                        }
+                    }
+                }
+            }
+        }
+        None
     }
 
     fn bind(&mut self, symbol: SymbolId) {

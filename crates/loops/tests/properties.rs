@@ -193,7 +193,7 @@ impl Maker {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn kernels_round_trip(seed in any::<u64>()) {
