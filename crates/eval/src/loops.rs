@@ -5,8 +5,8 @@
 //! (`memory`). What a well-formed and honest kernel never does is a [`Fault`]:
 //!
 //! - an index outside of a buffer, or a `Let` outside of its range;
-//! - a load of an element that nothing stored to, in scratch or register memory (which starts anew in
-//!   each iteration of a parallel loop) or in a `Write` parameter;
+//! - a load of an element that nothing stored to, in scratch or register memory (which starts anew
+//!   in each iteration of a parallel loop) or in a `Write` parameter;
 //! - iterations of a `Parallel` loop that are not independent, or a `Vector` loop in which running
 //!   each statement for all iterations at once would differ from running them in turn. This is
 //!   checked on the elements really accessed, exactly, not by comparing results.
@@ -57,8 +57,8 @@ pub enum Order {
 
 /// Runs a kernel once: all iterations of its parallel loop, if it has one.
 ///
-/// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64 for
-/// floats in [`Precision::F64`]) and with as many elements as its shape says, or, where it has
+/// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64
+/// for floats in [`Precision::F64`]) and with as many elements as its shape says, or, where it has
 /// strides, at least as many as these reach; of the tensor's own shape only the number of elements
 /// counts. `symbols` are the values of shape symbols by position.
 ///

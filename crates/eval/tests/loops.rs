@@ -1,7 +1,7 @@
-//! The text tests of the kernel evaluator: `// run: run [NAME=v,v,...]... [SYMBOL...]` parses a kernel,
-//! fills its parameters (those named with the values given, the others with 0, 1, 2, ...), runs it and
-//! prints what it wrote, or the fault. `f64`, `reverse` and `shuffled` among the words are options;
-//! other words are the values of shape symbols.
+//! The text tests of the kernel evaluator: `// run: run [NAME=v,v,...]... [SYMBOL...]` parses a
+//! kernel, fills its parameters (those named with the values given, the others with 0, 1, 2, ...),
+//! runs it and prints what it wrote, or the fault. `f64`, `reverse` and `shuffled` among the words
+//! are options; other words are the values of shape symbols.
 
 use eval::{Options, Order, Precision, evaluate_kernel};
 use loops::{Access, Kernel, Scope};

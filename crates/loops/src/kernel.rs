@@ -1,9 +1,9 @@
 //! The data of a kernel: symbols, buffers, statements and values.
 //!
 //! Everything here is plain data. A kernel means what running its statements one after the other
-//! means; loop kinds (`Parallel`, `Vector`, `Unroll`) say how it may be run, never what it computes.
-//! In particular the order of a reduction is the order in which the program as written performs
-//! its updates, so a rewrite that keeps the meaning keeps the bits.
+//! means; loop kinds (`Parallel`, `Vector`, `Unroll`) say how it may be run, never what it
+//! computes. In particular the order of a reduction is the order in which the program as written
+//! performs its updates, so a rewrite that keeps the meaning keeps the bits.
 //!
 //! Relies on `sym` for index arithmetic and on `tensor` for element types and scalar functions.
 
@@ -96,8 +96,8 @@ pub enum Scope {
 pub enum Access {
     /// Only loaded from.
     Read,
-    /// What it held before does not matter: the kernel stores to every element that it is responsible
-    /// for, and to an element before it loads or reduces into it.
+    /// What it held before does not matter: the kernel stores to every element that it is
+    /// responsible for, and to an element before it loads or reduces into it.
     Write,
     /// Loaded from and stored to, the former contents included (donated buffers, in-place updates).
     Update,
@@ -177,10 +177,10 @@ pub enum LoopKind {
     /// Iterations are independent and shared among workers.
     Parallel,
     /// Each statement of the body may be run for many iterations at once. The extent is a constant,
-    /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into vectors
-    /// of its own width and masks the rest. So iterations depend on each other only through accesses
-    /// that keep their order when every statement is run for all iterations before the next one, its
-    /// loads before its stores; no two of them store to one element by one statement.
+    /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into
+    /// vectors of its own width and masks the rest. So iterations depend on each other only through
+    /// accesses that keep their order when every statement is run for all iterations before the
+    /// next one, its loads before its stores; no two of them store to one element by one statement.
     Vector,
     /// Iterations are written out one after the other. The extent is a constant.
     Unroll,
@@ -235,8 +235,8 @@ pub enum Value {
         /// One value an operand.
         arguments: Vec<Value>,
     },
-    /// `value` where all conditions hold, `otherwise` elsewhere; the one not taken is not evaluated,
-    /// so a guarded load may be out of bounds where the conditions fail.
+    /// `value` where all conditions hold, `otherwise` elsewhere; the one not taken is not
+    /// evaluated, so a guarded load may be out of bounds where the conditions fail.
     Guard {
         /// A conjunction.
         conditions: Vec<Condition>,

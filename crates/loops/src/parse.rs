@@ -23,7 +23,8 @@ type Parsed<T> = Result<T, TextError>;
 const RESERVED: [&str; 11] =
     ["div", "mod", "min", "max", "true", "false", "inf", "nan", "index", "guard", "fold"];
 
-/// Whether a symbol or buffer can be called so: an identifier of C that is no word of the text form.
+/// Whether a symbol or buffer can be called so: an identifier of C that is no word of the text
+/// form.
 pub fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')

@@ -16,9 +16,9 @@
 //!
 //! Symbols print by name, buffers as `%name`. Buffers that are not parameters stand first in the
 //! body, in the order of the arena. A constant is f32, i64 or bool as it stands; any other type is
-//! written behind it: `1.5f16`, `-3i32`, `inf f64`. `+ - * /` are the four functions of those names;
-//! every other function is applied by name, with its result type in `<>` where operands do not
-//! fix it.
+//! written behind it: `1.5f16`, `-3i32`, `inf f64`. `+ - * /` are the four functions of those
+//! names; every other function is applied by name, with its result type in `<>` where operands do
+//! not fix it.
 //!
 //! Printing never fails: what a broken kernel names but does not have prints as its bare id.
 

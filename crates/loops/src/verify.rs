@@ -275,8 +275,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// A buffer of which every iteration of a loop stores to the same element. `moving` are the symbols
-    /// that may differ from iteration to iteration.
+    /// A buffer of which every iteration of a loop stores to the same element. `moving` are the
+    /// symbols that may differ from iteration to iteration.
     fn shared_store(
         &self,
         inner: &Loop,

@@ -1,6 +1,7 @@
 //! What must hold, beyond `verify`, of a kernel that a back end is given.
 //!
-//! - Scalar functions are those of [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
+//! - Scalar functions are those of
+//!   [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
 //!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
 //! - Within a `Vector` loop, extents are constants and conditions compare affine expressions.

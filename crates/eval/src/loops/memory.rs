@@ -1,7 +1,8 @@
 //! Memory that checks every access.
 //!
-//! Elements are numbers of up to 64 bits in packed bytes, as tensors have them. Beside them lie, where
-//! asked for: when each was stored to, and who accessed it in the parallel or vector loop that runs.
+//! Elements are numbers of up to 64 bits in packed bytes, as tensors have them. Beside them lie,
+//! where asked for: when each was stored to, and who accessed it in the parallel or vector loop
+//! that runs.
 
 use base::codes;
 use tensor::DType;
@@ -152,10 +153,10 @@ pub(super) struct Place {
 /// Who accessed each element of a buffer in a loop.
 ///
 /// Iterations of a parallel loop come in any order and do not depend on each other. Those of a
-/// vector loop come from the first to the last, and may depend on each other through statements that
-/// stay in that order when each statement is run for all iterations before the next one: a later
-/// iteration's access must stand behind an earlier iteration's in the program, or, where it is a
-/// store and the other a load, not before it.
+/// vector loop come from the first to the last, and may depend on each other through statements
+/// that stay in that order when each statement is run for all iterations before the next one: a
+/// later iteration's access must stand behind an earlier iteration's in the program, or, where it
+/// is a store and the other a load, not before it.
 pub(super) struct Accesses {
     cells: Vec<Cell>,
 }

@@ -235,8 +235,8 @@ impl<'k, 'm> Machine<'k, 'm> {
         }
     }
 
-    /// Sets the cursors of those walks of a loop that stay within their buffers. The others find each
-    /// element by its index, and fault where it lies outside, if they get there.
+    /// Sets the cursors of those walks of a loop that stay within their buffers. The others find
+    /// each element by its index, and fault where it lies outside, if they get there.
     fn set_cursors(&mut self, variable: usize, extent: i64, walks: &[Walk]) {
         for Walk { element, steps } in walks {
             self.symbols[variable] = 0;
