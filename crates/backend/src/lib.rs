@@ -2,6 +2,7 @@
 //!
 //! This crate does not know graphs.
 
+mod machine;
 mod target;
 
 pub use target::{Isa, Target};

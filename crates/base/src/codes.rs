@@ -95,6 +95,11 @@ codes! {
     DIVISION_BY_ZERO = "TW0502", "division by zero",
         "An integer was divided by zero.";
 
+    SYMBOL_OUT_OF_RANGE = "TW0503", "size out of range",
+        "A size that is computed while running is outside of the range it was compiled for.";
+    OUT_OF_MEMORY = "TW0504", "out of memory",
+        "The system did not give the memory that a run needs.";
+
     // TW06xx: checks.
     VERIFY_MISMATCH = "TW0601", "result differs from the reference",
         "A kernel's output differs from the evaluator's by more than the tolerance.";

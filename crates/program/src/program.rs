@@ -63,8 +63,8 @@ pub enum Place {
 pub enum Step {
     /// Runs a kernel for every index below its parallel extent.
     Run(Run),
-    /// Later steps see the effects of earlier ones. Between two barriers, runs are independent. (The
-    /// runtime may join workers at the end of each run; then a barrier costs nothing.)
+    /// Later steps see the effects of earlier ones. Between two barriers, runs are independent.
+    /// (The runtime may join workers at the end of each run; then a barrier costs nothing.)
     Barrier,
     /// Sets a symbol to the i64 at an address; outside the range it is a fault.
     Bind {

@@ -1,0 +1,184 @@
+//! Kernels in executable memory.
+//!
+//! Invariants: no page is ever writable and executable at once; every kernel begins at a multiple
+//! of 64 bytes, so that its constants are aligned, too; what lies between kernels traps.
+
+use std::collections::BTreeMap;
+
+use base::KernelId;
+
+use crate::abi::KernelFn;
+
+/// One kernel to load.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCode<'a> {
+    /// For diagnostics and profilers.
+    pub name: &'a str,
+    /// Position-independent code, its entry at offset 0, and constants behind it.
+    pub bytes: &'a [u8],
+    /// Scratch memory that one worker needs, in bytes.
+    pub scratch_bytes: u64,
+}
+
+/// Kernels that can be called.
+#[derive(Debug)]
+pub struct Code {
+    kernels: BTreeMap<KernelId, Loaded>,
+    mapping: Mapping,
+}
+
+/// Where a kernel is.
+#[derive(Debug)]
+struct Loaded {
+    name: String,
+    offset: usize,
+    bytes: usize,
+    scratch_bytes: u64,
+}
+
+impl Code {
+    /// Loads kernels. Nothing is run by that.
+    ///
+    /// # Errors
+    /// A diagnostic if this platform has no just-in-time compiler, or if the system does not give
+    /// executable memory.
+    pub fn load<'a>(
+        kernels: impl IntoIterator<Item = (KernelId, KernelCode<'a>)>,
+    ) -> base::Result<Code> {
+        let mut image = Vec::new();
+        let mut loaded = BTreeMap::new();
+        for (id, kernel) in kernels {
+            let offset = image.len().next_multiple_of(crate::memory::ALIGNMENT);
+            image.resize(offset, TRAP);
+            image.extend_from_slice(kernel.bytes);
+            let (name, bytes) = (kernel.name.to_owned(), kernel.bytes.len());
+            let scratch_bytes = kernel.scratch_bytes;
+            loaded.insert(id, Loaded { name, offset, bytes, scratch_bytes });
+        }
+        Ok(Code { kernels: loaded, mapping: Mapping::executable(&image)? })
+    }
+
+    /// The bytes of all kernels, constants behind them included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.kernels.values().map(|kernel| kernel.bytes).sum()
+    }
+
+    /// The kernel's name, if it is loaded.
+    #[must_use]
+    pub fn name(&self, kernel: KernelId) -> Option<&str> {
+        self.kernels.get(&kernel).map(|loaded| &loaded.name[..])
+    }
+
+    /// The lines of a perf map: address, size and name of each kernel. `perf` reads them in the
+    /// file
+    /// `/tmp/perf-PID.map`.
+    #[must_use]
+    pub fn perf_map(&self) -> String {
+        let base = self.mapping.address();
+        let line = |kernel: &Loaded| {
+            let Loaded { name, offset, bytes, .. } = kernel;
+            format!("{:x} {bytes:x} {name}\n", base + offset)
+        };
+        self.kernels.values().map(line).collect()
+    }
+
+    /// The kernel's entry point, if it is loaded. It can be called as long as `self` lives.
+    pub(crate) fn entry(&self, kernel: KernelId) -> Option<KernelFn> {
+        let loaded = self.kernels.get(&kernel).filter(|loaded| loaded.bytes > 0)?;
+        let address = (self.mapping.address() + loaded.offset) as *const ();
+        // SAFETY: the address is not null, and a function pointer may be made of any other. Whoever
+        // calls it answers for what is there.
+        Some(unsafe { std::mem::transmute::<*const (), KernelFn>(address) })
+    }
+
+    /// Scratch memory that a worker needs for the kernel.
+    pub(crate) fn scratch_bytes(&self, kernel: KernelId) -> u64 {
+        self.kernels.get(&kernel).map_or(0, |loaded| loaded.scratch_bytes)
+    }
+}
+
+/// `int3`.
+const TRAP: u8 = 0xcc;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod mapping {
+    use base::Diagnostic;
+    use base::codes::NO_JIT_ON_THIS_PLATFORM;
+
+    /// Pages that can be read and executed.
+    #[derive(Debug)]
+    pub(super) struct Mapping {
+        address: usize,
+        bytes: usize,
+    }
+
+    impl Mapping {
+        pub(super) fn executable(image: &[u8]) -> base::Result<Mapping> {
+            // An empty mapping is refused by the system.
+            let bytes = image.len().max(1);
+            let (access, kind) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a new anonymous mapping touches no memory in use.
+            let pointer = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+            if pointer == libc::MAP_FAILED {
+                return Err(refused());
+            }
+            let mapping = Mapping { address: pointer as usize, bytes };
+            // SAFETY: the mapping is writable and has at least the image's size; it is new, so they
+            // do not overlap.
+            unsafe {
+                pointer.cast::<u8>().copy_from_nonoverlapping(image.as_ptr(), image.len());
+            }
+            // SAFETY: the range is the mapping, to which there are no references.
+            let changed =
+                unsafe { libc::mprotect(pointer, bytes, libc::PROT_READ | libc::PROT_EXEC) };
+            if changed == 0 { Ok(mapping) } else { Err(refused()) }
+        }
+
+        pub(super) fn address(&self) -> usize {
+            self.address
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: mapped with this size, and not given back before. Executables hold the code
+            // that they call, so no kernel runs now.
+            unsafe { libc::munmap(self.address as *mut libc::c_void, self.bytes) };
+        }
+    }
+
+    fn refused() -> base::Diagnostics {
+        let reason = std::io::Error::last_os_error();
+        Diagnostic::error(NO_JIT_ON_THIS_PLATFORM, "the system gives no executable memory")
+            .because(reason.to_string())
+            .remedy("allow the process executable memory, or use `compile --emit c`")
+            .into()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod mapping {
+    use base::Diagnostic;
+    use base::codes::NO_JIT_ON_THIS_PLATFORM;
+
+    /// There are none here.
+    #[derive(Debug)]
+    pub(super) struct Mapping(std::convert::Infallible);
+
+    impl Mapping {
+        pub(super) fn executable(_: &[u8]) -> base::Result<Mapping> {
+            Err(Diagnostic::error(NO_JIT_ON_THIS_PLATFORM, "models cannot be run in process here")
+                .because("machine code is made for Linux on x86-64 only")
+                .remedy("use `compile --emit c`")
+                .into())
+        }
+
+        pub(super) fn address(&self) -> usize {
+            match self.0 {}
+        }
+    }
+}
+
+use mapping::Mapping;

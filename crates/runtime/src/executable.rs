@@ -1,0 +1,134 @@
+//! A program ready to run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use base::ConstantId;
+use program::Program;
+use sym::SymbolId;
+
+use crate::code::Code;
+use crate::resolve::{Owner, Plan, resolve};
+
+/// What a host function works on: for each argument, a pointer and how many bytes there are.
+#[derive(Debug)]
+pub struct HostArguments<'a> {
+    /// Where each argument begins.
+    pub pointers: &'a [*mut u8],
+    /// Bytes from there to the end of its slot.
+    pub bytes: &'a [usize],
+}
+
+/// A function that steps `host` call. It may read all arguments and write those that are
+/// outputs by its own definition.
+pub type HostFunction = fn(HostArguments<'_>) -> base::Result<()>;
+
+/// A program, its kernels in executable memory, its expressions evaluated.
+///
+/// Any number of threads may run it at the same time, each with a [`State`](crate::State).
+pub struct Executable {
+    pub(crate) code: Arc<Code>,
+    pub(crate) plan: Plan,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    weights: Vec<ConstantId>,
+}
+
+impl Executable {
+    /// Makes a program runnable. `values` are those of the symbols that no step sets.
+    ///
+    /// # Errors
+    /// A diagnostic if a symbol has no value or one outside of its range, if a host function is
+    /// unknown, or if the program is not what its verifier accepts.
+    ///
+    /// # Safety
+    /// The kernels in `code` that the program runs must follow the ABI of [`crate::abi`], and, run
+    /// for any part of their extent, touch no memory but their scratch memory, of the size said
+    /// there and in the program, and their arguments, `bytes` from the address on; they must write
+    /// only arguments with `writes`. Parts of the extent must be independent. Host functions must
+    /// write only where the program may: not to inputs and weights, nor beyond the bytes given.
+    pub unsafe fn new(
+        program: &Program,
+        code: Arc<Code>,
+        hosts: &BTreeMap<String, HostFunction>,
+        values: &BTreeMap<SymbolId, i64>,
+    ) -> base::Result<Executable> {
+        let plan = resolve(program, &code, hosts, values)?;
+        let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        for (owner, port) in &plan.ports {
+            let (list, number) = match owner {
+                Owner::Input(number) => (&mut inputs, *number as usize),
+                Owner::Output(number) => (&mut outputs, *number as usize),
+                Owner::Weight(constant) => {
+                    weights.push(*constant);
+                    continue;
+                }
+                Owner::Arena | Owner::Constants => continue,
+            };
+            // Owners come sorted; an input that no slot names has no bytes.
+            list.resize(number, 0);
+            list.push(port.bytes);
+        }
+        Ok(Executable { code, plan, inputs, outputs, weights })
+    }
+
+    /// The least size of each input, in bytes. An input that nothing reads has 0.
+    #[must_use]
+    pub fn input_bytes(&self) -> &[usize] {
+        &self.inputs
+    }
+
+    /// The least size of each output, in bytes.
+    #[must_use]
+    pub fn output_bytes(&self) -> &[usize] {
+        &self.outputs
+    }
+
+    /// The weights that it reads where they are, sorted.
+    #[must_use]
+    pub fn weights(&self) -> &[ConstantId] {
+        &self.weights
+    }
+
+    /// The least size of the block of constants, in bytes.
+    #[must_use]
+    pub fn constant_bytes(&self) -> usize {
+        self.plan.port_bytes(Owner::Constants)
+    }
+
+    /// Whether it fills the block of constants, as `setup` does, or only reads it.
+    #[must_use]
+    pub fn fills_constants(&self) -> bool {
+        self.plan.fills_constants
+    }
+
+    /// The size of the arena that each state has, in bytes.
+    #[must_use]
+    pub fn arena_bytes(&self) -> usize {
+        self.plan.port_bytes(Owner::Arena)
+    }
+
+    /// Scratch memory for each thread of a state, in bytes.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> usize {
+        self.plan.scratch_bytes
+    }
+
+    /// The kernels.
+    #[must_use]
+    pub fn code(&self) -> &Arc<Code> {
+        &self.code
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable")
+            .field("instructions", &self.plan.instructions.len())
+            .field("inputs", &self.inputs)
+            .field("outputs", &self.outputs)
+            .field("arena_bytes", &self.arena_bytes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! The runtime: runs a program whose kernels are machine code.
+//!
+//! - [`abi`]: how kernels are called;
+//! - [`Code`]: kernels in executable memory;
+//! - [`Block`]: aligned memory for arenas and constants;
+//! - [`pool`]: the worker threads, one pool a process;
+//! - [`Executable`]: a program ready to run; [`State`]: what one caller needs to run it;
+//!   [`Call`]: one run; [`Profile`]: where its time went;
+//! - [`cpu`]: what this machine can do.
+//!
+//! From the second run on a state allocates nothing and makes no system call, unless workers have
+//! to be woken. The same program gives the same bits for any number of threads, because a kernel's
+//! result does not depend on how its parallel extent is cut. Nothing here reads a clock; a
+//! [`Profile`] brings its own.
+//!
+//! This crate does not know graphs, kernels' insides or element types: memory is bytes.
+
+pub mod abi;
+mod code;
+pub mod cpu;
+mod executable;
+mod memory;
+pub mod pool;
+mod profile;
+mod resolve;
+mod run;
+mod state;
+
+pub use code::{Code, KernelCode};
+pub use executable::{Executable, HostArguments, HostFunction};
+pub use memory::Block;
+pub use profile::{Profile, ProfileRow};
+pub use state::{Call, State};

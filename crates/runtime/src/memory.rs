@@ -1,0 +1,171 @@
+//! Blocks of zeroed memory: arenas, constants, scratch.
+//!
+//! Every block begins at a multiple of 64 bytes. Large blocks come straight from the system, begin
+//! at a multiple of the size of a huge page and ask for huge pages, which spares kernels that
+//! walk over megabytes most misses of the TLB.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use base::Diagnostic;
+use base::codes::OUT_OF_MEMORY;
+
+/// Blocks begin at multiples of this many bytes.
+pub(crate) const ALIGNMENT: usize = 64;
+
+/// The size of a huge page; smaller blocks come from the allocator.
+const HUGE: usize = 2 << 20;
+
+/// Memory that is zero at first.
+#[derive(Debug)]
+pub struct Block {
+    pointer: NonNull<u8>,
+    bytes: usize,
+    /// What to give back.
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Origin {
+    /// There is nothing to give back.
+    Nothing,
+    Allocator(Layout),
+    #[cfg(target_os = "linux")]
+    System {
+        mapping: *mut libc::c_void,
+        bytes: usize,
+    },
+}
+
+// SAFETY: a block owns its memory and gives access to it by the rules of references.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// So many bytes, all zero.
+    ///
+    /// # Errors
+    /// A diagnostic if the system does not have them.
+    pub fn zeroed(bytes: usize) -> base::Result<Block> {
+        let block = match bytes {
+            0 => Some(Block {
+                pointer: NonNull::<Aligned>::dangling().cast(),
+                bytes,
+                origin: Origin::Nothing,
+            }),
+            #[cfg(target_os = "linux")]
+            HUGE.. => Block::of_system(bytes),
+            _ => Block::of_allocator(bytes),
+        };
+        block.ok_or_else(|| {
+            Diagnostic::error(OUT_OF_MEMORY, format!("no memory of {bytes} bytes to be had"))
+                .because("the system refused to give that much")
+                .remedy("use a smaller batch or fewer callers at a time")
+                .into()
+        })
+    }
+
+    fn of_allocator(bytes: usize) -> Option<Block> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+        // SAFETY: the size is not zero.
+        let pointer = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Block { pointer, bytes, origin: Origin::Allocator(layout) })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_system(bytes: usize) -> Option<Block> {
+        let mapped = bytes.checked_next_multiple_of(HUGE)?.checked_add(HUGE)?;
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new anonymous mapping touches no memory in use.
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), mapped, access, kind, -1, 0) };
+        if mapping == libc::MAP_FAILED {
+            return None;
+        }
+        let skipped = mapping.cast::<u8>().align_offset(HUGE);
+        // SAFETY: less than `HUGE` bytes are skipped, and the mapping is that much longer.
+        let pointer = NonNull::new(unsafe { mapping.cast::<u8>().add(skipped) })?;
+        // SAFETY: the range lies in the mapping. It is advice; where it is refused, pages are
+        // small.
+        unsafe { libc::madvise(pointer.as_ptr().cast(), mapped - HUGE, libc::MADV_HUGEPAGE) };
+        Some(Block { pointer, bytes, origin: Origin::System { mapping, bytes: mapped } })
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Where it begins. Valid as long as the block lives; the bytes may be written through it by
+    /// whoever has the block to himself.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is initialised, owned, and shared like the block.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) }
+    }
+
+    /// Its bytes, to change them.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is initialised, owned, and borrowed exclusively like the block.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.bytes) }
+    }
+}
+
+/// Has the alignment of blocks.
+#[repr(align(64))]
+struct Aligned;
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        match self.origin {
+            Origin::Nothing => {}
+            // SAFETY: allocated with this layout, and not given back before.
+            Origin::Allocator(layout) => unsafe { dealloc(self.pointer.as_ptr(), layout) },
+            #[cfg(target_os = "linux")]
+            // SAFETY: mapped with this size, and not given back before.
+            Origin::System { mapping, bytes } => unsafe {
+                libc::munmap(mapping, bytes);
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_aligned_and_zero() {
+        for bytes in [0, 1, 63, 64, 5000, HUGE - 1, HUGE, 3 * HUGE + 7] {
+            let mut block = Block::zeroed(bytes).expect("memory");
+            assert_eq!((block.len(), block.is_empty()), (bytes, bytes == 0));
+            assert_eq!(block.as_ptr().align_offset(ALIGNMENT), 0);
+            assert!(block.bytes().iter().all(|byte| *byte == 0));
+            block.bytes_mut().fill(7);
+            assert!(block.bytes().iter().all(|byte| *byte == 7));
+        }
+    }
+
+    #[test]
+    fn too_much_is_a_diagnostic() {
+        for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
+            let text = Block::zeroed(bytes).expect_err("too much").to_string();
+            assert!(text.starts_with("error[TW0504]: no memory of"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! From a program to flat instructions with numbers in the place of expressions.
+//!
+//! Whatever does not depend on symbols that steps set is evaluated here, once: sizes, places,
+//! extents. Addresses become entries of one table of pointers; most of its entries change only when
+//! a slot's memory does, and each slot lists its own. Everything that is constant is checked here
+//! to lie in its slot; the rest is checked when it is run.
+
+use std::collections::BTreeMap;
+
+use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_OPERATOR, WRONG_SHAPE};
+use base::{Arena, ConstantId, Diagnostic, Id, KernelId};
+use program::{Address, Place, Program, Run, SlotId, Step, print_expression};
+use sym::{Expr, Range, SymbolId};
+
+use crate::abi::KernelFn;
+use crate::code::Code;
+use crate::executable::HostFunction;
+
+/// A number that is known, or follows from symbols that steps set.
+#[derive(Clone, Debug)]
+pub(crate) enum Amount {
+    Known(i64),
+    Computed(Expr),
+}
+
+/// An entry of the pointer table that is computed before each use.
+#[derive(Clone, Debug)]
+pub(crate) struct Computed {
+    pub(crate) entry: usize,
+    pub(crate) slot: SlotId,
+    pub(crate) offset: Amount,
+    pub(crate) bytes: Amount,
+}
+
+/// One kernel run.
+#[derive(Debug)]
+pub(crate) struct RunStep {
+    pub(crate) kernel: KernelId,
+    pub(crate) entry_point: KernelFn,
+    /// The first of its pointers in the table.
+    pub(crate) first: usize,
+    pub(crate) extent: Amount,
+    pub(crate) grain: Amount,
+    pub(crate) computed: Vec<Computed>,
+}
+
+/// What to do next. Targets are positions in the list of instructions.
+#[derive(Debug)]
+pub(crate) enum Instruction {
+    Run(RunStep),
+    Copy {
+        source: Pointer,
+        destination: Pointer,
+        bytes: Amount,
+    },
+    Bind {
+        symbol: SymbolId,
+        source: Pointer,
+        range: Range,
+    },
+    Jump {
+        target: usize,
+    },
+    JumpUnless {
+        condition: Pointer,
+        target: usize,
+    },
+    /// Sets the symbol to 0 and the limit to the count; leaves if that is 0.
+    Begin {
+        symbol: SymbolId,
+        limit: usize,
+        count: Amount,
+        end: usize,
+    },
+    /// Counts on, back to the body below the limit.
+    Next {
+        symbol: SymbolId,
+        limit: usize,
+        body: usize,
+    },
+    Host {
+        function: HostFunction,
+        first: usize,
+        count: usize,
+        computed: Vec<Computed>,
+    },
+}
+
+/// An entry of the pointer table, and how to compute it where it is not constant.
+#[derive(Debug)]
+pub(crate) struct Pointer {
+    pub(crate) entry: usize,
+    pub(crate) computed: Option<Computed>,
+}
+
+/// Who provides the memory of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Arena,
+    Constants,
+    Input(u32),
+    Output(u32),
+    Weight(ConstantId),
+}
+
+/// A piece of memory that steps address.
+#[derive(Debug)]
+pub(crate) struct ResolvedSlot {
+    pub(crate) bytes: usize,
+    /// From the start of the owner's memory.
+    pub(crate) offset: usize,
+    /// Constant entries of the pointer table, with the offset of each in the slot.
+    pub(crate) entries: Vec<(usize, usize)>,
+}
+
+/// Memory that must be provided for a run, and the slots in it.
+#[derive(Debug, Default)]
+pub(crate) struct Port {
+    pub(crate) bytes: usize,
+    pub(crate) slots: Vec<SlotId>,
+}
+
+/// A program with numbers in the place of expressions.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) instructions: Vec<Instruction>,
+    /// For each instruction the number of its step, counted as `program::walk` counts.
+    pub(crate) steps: Vec<usize>,
+    pub(crate) slots: Arena<SlotId, ResolvedSlot>,
+    /// Sorted by their owners.
+    pub(crate) ports: Vec<(Owner, Port)>,
+    /// Entries of the pointer table.
+    pub(crate) entries: usize,
+    /// For the arguments of host functions, the bytes from the pointer to the end of its slot.
+    pub(crate) rooms: Vec<(usize, usize)>,
+    /// Where symbols begin.
+    pub(crate) symbols: Vec<i64>,
+    /// Nested and other `Repeat`s.
+    pub(crate) limits: usize,
+    /// For each worker.
+    pub(crate) scratch_bytes: usize,
+    /// Whether the program writes to the constants.
+    pub(crate) fills_constants: bool,
+    /// Whether there is work for more than one thread.
+    pub(crate) is_parallel: bool,
+}
+
+impl Plan {
+    /// The position of the owner's port, if it has one.
+    pub(crate) fn port(&self, owner: Owner) -> Option<usize> {
+        self.ports.binary_search_by_key(&owner, |(known, _)| *known).ok()
+    }
+
+    /// The bytes that the owner must provide.
+    pub(crate) fn port_bytes(&self, owner: Owner) -> usize {
+        self.port(owner).map_or(0, |port| self.ports[port].1.bytes)
+    }
+}
+
+/// Evaluates what can be and checks it.
+pub(crate) fn resolve(
+    program: &Program,
+    code: &Code,
+    hosts: &BTreeMap<String, HostFunction>,
+    values: &BTreeMap<SymbolId, i64>,
+) -> base::Result<Plan> {
+    let symbols = initial_symbols(program, values)?;
+    let set = program.set_symbols();
+    let known: Vec<Option<i64>> =
+        program.symbols.ids().map(|id| (!set.contains(&id)).then(|| symbols[id.index()])).collect();
+    let plan = Plan {
+        instructions: Vec::new(),
+        steps: Vec::new(),
+        slots: Arena::new(),
+        ports: Vec::new(),
+        entries: 0,
+        rooms: Vec::new(),
+        symbols,
+        limits: 0,
+        scratch_bytes: 0,
+        fills_constants: false,
+        is_parallel: false,
+    };
+    let mut resolver = Resolver { program, code, hosts, known, plan, steps: 0 };
+    resolver.slots()?;
+    resolver.block(&program.steps)?;
+    Ok(resolver.plan)
+}
+
+/// The values that symbols have before the first step; those that steps set begin at 0.
+fn initial_symbols(program: &Program, values: &BTreeMap<SymbolId, i64>) -> base::Result<Vec<i64>> {
+    let set = program.set_symbols();
+    let mut symbols = vec![0; program.symbols.len()];
+    for (id, symbol) in program.symbols.iter().filter(|(id, _)| !set.contains(id)) {
+        let name = &symbol.name;
+        let value = *values.get(&id).ok_or_else(|| {
+            Diagnostic::error(UNBOUND_DIMENSION, format!("the dimension `{name}` has no value"))
+                .remedy(format!("give it one with `--dim {name}=N`"))
+        })?;
+        if !symbol.range.contains(value) {
+            return Err(Diagnostic::error(
+                WRONG_SHAPE,
+                format!("the dimension `{name}` is {value}"),
+            )
+            .because(format!("the model was compiled for {}", symbol.range))
+            .into());
+        }
+        symbols[id.index()] = value;
+    }
+    Ok(symbols)
+}
+
+struct Resolver<'a> {
+    program: &'a Program,
+    code: &'a Code,
+    hosts: &'a BTreeMap<String, HostFunction>,
+    /// Values of the symbols that no step sets.
+    known: Vec<Option<i64>>,
+    plan: Plan,
+    /// Steps looked at so far.
+    steps: usize,
+}
+
+impl Resolver<'_> {
+    /// A broken invariant of the program, which its verifier would have shown in the listing.
+    fn broken(&self, message: impl Into<String>) -> base::Diagnostics {
+        Diagnostic::error(INTERNAL_ERROR, message)
+            .at(format!("program `{}`", self.program.name))
+            .into()
+    }
+
+    fn amount(&self, expr: &Expr) -> Amount {
+        let value = |symbol: SymbolId| self.known.get(symbol.index()).copied().flatten();
+        match expr.evaluate(&value) {
+            Some(value) => Amount::Known(value),
+            None => Amount::Computed(expr.clone()),
+        }
+    }
+
+    /// A number of bytes that must be known.
+    fn bytes(&self, expr: &Expr) -> base::Result<usize> {
+        match self.amount(expr) {
+            Amount::Known(value) => usize::try_from(value).ok(),
+            Amount::Computed(_) => None,
+        }
+        .ok_or_else(|| {
+            let text = print_expression(self.program, expr);
+            self.broken(format!("the size or offset {text} is negative or not known"))
+        })
+    }
+
+    fn slots(&mut self) -> base::Result<()> {
+        let mut ports: BTreeMap<Owner, Port> = BTreeMap::new();
+        // The arena is there even if nothing lies in it, and may be larger than what does.
+        let arena = Port { bytes: self.bytes(&self.program.arena_bytes)?, slots: Vec::new() };
+        ports.insert(Owner::Arena, arena);
+        for (id, slot) in self.program.slots.iter() {
+            let bytes = self.bytes(&slot.bytes)?;
+            let (owner, offset) = match &slot.place {
+                Place::Input(number) => (Owner::Input(*number), 0),
+                Place::Output(number) => (Owner::Output(*number), 0),
+                Place::Weight(constant) => (Owner::Weight(*constant), 0),
+                Place::Constants(offset) => (Owner::Constants, self.bytes(offset)?),
+                Place::Arena(offset) => (Owner::Arena, self.bytes(offset)?),
+            };
+            let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
+            let end = end.ok_or_else(|| self.broken("a slot is beyond all memory"))?;
+            let port = ports.entry(owner).or_default();
+            if owner == Owner::Arena && end > port.bytes {
+                return Err(self.broken(format!("the slot %{} leaves the arena", slot.name)));
+            }
+            port.bytes = port.bytes.max(end);
+            port.slots.push(id);
+            self.plan.slots.push(ResolvedSlot { bytes, offset, entries: Vec::new() });
+        }
+        self.plan.ports = ports.into_iter().collect();
+        Ok(())
+    }
+
+    /// A new entry of the table for this address; the memory behind it is checked to lie in the
+    /// slot.
+    fn pointer(&mut self, address: &Address, bytes: &Expr) -> base::Result<Pointer> {
+        let entry = self.plan.entries;
+        self.plan.entries += 1;
+        let (offset, bytes) = (self.amount(&address.offset), self.amount(bytes));
+        if !self.plan.slots.contains(address.slot) {
+            return Err(self.broken(format!("there is no slot {}", address.slot)));
+        }
+        let (Amount::Known(start), Amount::Known(length)) = (&offset, &bytes) else {
+            let computed = Computed { entry, slot: address.slot, offset, bytes };
+            return Ok(Pointer { entry, computed: Some(computed) });
+        };
+        let slot = &mut self.plan.slots[address.slot];
+        match offset_inside(*start, *length, slot.bytes) {
+            Some(start) => slot.entries.push((entry, start)),
+            None => {
+                let name = &self.program.slots[address.slot].name;
+                return Err(self.broken(format!(
+                    "{length} bytes at %{name}[{start}] are not inside of the slot"
+                )));
+            }
+        }
+        Ok(Pointer { entry, computed: None })
+    }
+
+    /// The same for memory that is written.
+    fn written(&mut self, address: &Address, bytes: &Expr) -> base::Result<Pointer> {
+        let pointer = self.pointer(address, bytes)?;
+        let slot = &self.program.slots[address.slot];
+        match slot.place {
+            Place::Input(_) | Place::Weight(_) => {
+                return Err(self.broken(format!("%{} is written, but not ours", slot.name)));
+            }
+            Place::Constants(_) => self.plan.fills_constants = true,
+            Place::Output(_) | Place::Arena(_) => {}
+        }
+        Ok(pointer)
+    }
+
+    fn emit(&mut self, step: usize, instruction: Instruction) -> usize {
+        self.plan.instructions.push(instruction);
+        self.plan.steps.push(step);
+        self.plan.instructions.len() - 1
+    }
+
+    fn next(&self) -> usize {
+        self.plan.instructions.len()
+    }
+
+    fn block(&mut self, steps: &[Step]) -> base::Result<()> {
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: &Step) -> base::Result<()> {
+        let number = self.steps;
+        self.steps += 1;
+        match step {
+            Step::Run(run) => self.run(number, run)?,
+            // Workers are joined at the end of every run.
+            Step::Barrier => {}
+            Step::Bind { symbol, source } => {
+                let source = self.pointer(source, &Expr::constant(8))?;
+                let range = self.program.symbols[*symbol].range;
+                self.emit(number, Instruction::Bind { symbol: *symbol, source, range });
+            }
+            Step::Copy { source, destination, bytes } => {
+                let source = self.pointer(source, bytes)?;
+                let destination = self.written(destination, bytes)?;
+                let bytes = self.amount(bytes);
+                self.emit(number, Instruction::Copy { source, destination, bytes });
+            }
+            Step::Branch { condition, then, otherwise } => {
+                let leave = self.jump_unless(number, condition)?;
+                self.block(then)?;
+                if otherwise.is_empty() {
+                    self.aim(leave);
+                } else {
+                    let end = self.emit(number, Instruction::Jump { target: 0 });
+                    self.aim(leave);
+                    self.block(otherwise)?;
+                    self.aim(end);
+                }
+            }
+            Step::While { setup, condition, body } => {
+                let start = self.next();
+                self.block(setup)?;
+                let leave = self.jump_unless(number, condition)?;
+                self.block(body)?;
+                self.emit(number, Instruction::Jump { target: start });
+                self.aim(leave);
+            }
+            Step::Repeat { symbol, count, body } => {
+                let (symbol, limit) = (*symbol, self.plan.limits);
+                self.plan.limits += 1;
+                let count = self.amount(count);
+                let begin = Instruction::Begin { symbol, limit, count, end: 0 };
+                let begin = self.emit(number, begin);
+                self.block(body)?;
+                self.emit(number, Instruction::Next { symbol, limit, body: begin + 1 });
+                self.aim(begin);
+            }
+            Step::Host { name, arguments } => self.host(number, name, arguments)?,
+        }
+        Ok(())
+    }
+
+    fn jump_unless(&mut self, number: usize, condition: &Address) -> base::Result<usize> {
+        let condition = self.pointer(condition, &Expr::ONE)?;
+        Ok(self.emit(number, Instruction::JumpUnless { condition, target: 0 }))
+    }
+
+    /// Makes the jump lead to the instruction that comes next.
+    fn aim(&mut self, jump: usize) {
+        let next = self.next();
+        match &mut self.plan.instructions[jump] {
+            Instruction::Jump { target }
+            | Instruction::JumpUnless { target, .. }
+            | Instruction::Begin { end: target, .. } => *target = next,
+            other => unreachable!("{other:?} is no jump"),
+        }
+    }
+
+    fn run(&mut self, number: usize, run: &Run) -> base::Result<()> {
+        let entry_point = self.code.entry(run.kernel);
+        let entry_point =
+            entry_point.ok_or_else(|| self.broken(format!("no code for {}", run.kernel)))?;
+        let first = self.plan.entries;
+        let mut computed = Vec::new();
+        for argument in &run.arguments {
+            let pointer = if argument.writes {
+                self.written(&argument.address, &argument.bytes)?
+            } else {
+                self.pointer(&argument.address, &argument.bytes)?
+            };
+            computed.extend(pointer.computed);
+        }
+        let own = usize::try_from(self.code.scratch_bytes(run.kernel));
+        let own = own.map_err(|_| self.broken("scratch memory beyond all memory"))?;
+        let scratch = self.bytes(&run.scratch_bytes)?.max(own);
+        self.plan.scratch_bytes = self.plan.scratch_bytes.max(scratch);
+        let (extent, grain) = (self.amount(&run.extent), self.amount(&run.grain));
+        self.plan.is_parallel |= match (&extent, &grain) {
+            (Amount::Known(extent), Amount::Known(grain)) => *extent / 2 >= *grain,
+            _ => true,
+        };
+        let kernel = run.kernel;
+        let run = RunStep { kernel, entry_point, first, extent, grain, computed };
+        self.emit(number, Instruction::Run(run));
+        Ok(())
+    }
+
+    fn host(&mut self, number: usize, name: &str, arguments: &[Address]) -> base::Result<()> {
+        let function = *self.hosts.get(name).ok_or_else(|| {
+            let message = format!("the host function `{name}` does not exist");
+            Diagnostic::error(UNSUPPORTED_OPERATOR, message)
+        })?;
+        let first = self.plan.entries;
+        let mut computed = Vec::new();
+        for address in arguments {
+            let rest = match self.program.slots.get(address.slot) {
+                Some(slot) => &slot.bytes - &address.offset,
+                None => Expr::ZERO,
+            };
+            // Host functions do not say what they write, so only what is ours is given to them to
+            // write, and inputs are checked by the function's own contract.
+            let pointer = self.pointer(address, &rest)?;
+            if let Place::Constants(_) = self.program.slots[address.slot].place {
+                self.plan.fills_constants = true;
+            }
+            match (pointer.computed, self.amount(&rest)) {
+                (None, Amount::Known(room)) => {
+                    self.plan.rooms.push((pointer.entry, usize::try_from(room).unwrap_or(0)));
+                }
+                (entry, _) => computed.extend(entry),
+            }
+        }
+        let count = arguments.len();
+        self.emit(number, Instruction::Host { function, first, count, computed });
+        Ok(())
+    }
+}
+
+/// The offset, if so many bytes from there on lie in a slot of this size.
+pub(crate) fn offset_inside(offset: i64, bytes: i64, slot: usize) -> Option<usize> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(usize::try_from(bytes).ok()?)?;
+    (end <= slot).then_some(start)
+}

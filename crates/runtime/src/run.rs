@@ -1,0 +1,215 @@
+//! Runs the instructions of an executable on a state.
+//!
+//! Relies on `resolve` for checked constant addresses and on `state` for live pointers; checks here
+//! what depends on symbols that steps set.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::codes::{INTERNAL_ERROR, SYMBOL_OUT_OF_RANGE};
+use base::{Diagnostic, Id};
+use sym::SymbolId;
+
+use crate::abi::{Context, fault_diagnostic};
+use crate::executable::{Executable, HostArguments};
+use crate::pool::{self, Session};
+use crate::profile::Profile;
+use crate::resolve::{Amount, Computed, Instruction, Pointer, RunStep, offset_inside};
+use crate::state::State;
+
+/// Runs the whole program. Everything that it addresses has been given to the state.
+pub(crate) fn run(state: &mut State, mut profile: Option<&mut Profile<'_>>) -> base::Result<()> {
+    let executable = state.executable.clone();
+    let session = if state.threads > 1 { pool::session(state.threads) } else { None };
+    state.symbols.copy_from_slice(&executable.plan.symbols);
+    let mut machine = Machine { executable: &executable, state, session };
+    if let Some(profile) = profile.as_deref_mut() {
+        profile.start();
+    }
+    let mut next = 0;
+    while let Some(instruction) = executable.plan.instructions.get(next) {
+        let number = next;
+        next = machine.instruction(instruction, number)?;
+        if let Some(profile) = profile.as_deref_mut() {
+            profile.end_of(number);
+        }
+    }
+    Ok(())
+}
+
+struct Machine<'a> {
+    executable: &'a Executable,
+    state: &'a mut State,
+    /// The pool, if it was free.
+    session: Option<Session>,
+}
+
+/// Larger than any fault.
+const NO_FAULT: u64 = u64::MAX;
+
+/// Pointers that the threads of a parallel step share.
+struct Arguments {
+    buffers: *const *mut u8,
+    symbols: *mut i64,
+    scratch: *mut u8,
+    scratch_stride: usize,
+}
+
+// SAFETY: kernels may be run on any thread, for different parts of their extent at the same time.
+unsafe impl Sync for Arguments {}
+
+impl Arguments {
+    fn context(&self, thread: usize) -> Context {
+        let scratch = self.scratch.wrapping_add(thread * self.scratch_stride);
+        Context { buffers: self.buffers, symbols: self.symbols, scratch }
+    }
+}
+
+impl Machine<'_> {
+    /// Runs one instruction; the number of the one that comes next.
+    fn instruction(&mut self, instruction: &Instruction, number: usize) -> base::Result<usize> {
+        match instruction {
+            Instruction::Run(run) => self.kernel(run)?,
+            Instruction::Copy { source, destination, bytes } => {
+                let (from, to) = (self.pointer(source)?, self.pointer(destination)?);
+                let bytes = self.amount(bytes)? as usize;
+                // SAFETY: both ranges have been checked to lie in their slots. `copy` allows that
+                // slots overlap.
+                unsafe { std::ptr::copy(from, to, bytes) };
+            }
+            Instruction::Bind { symbol, source, range } => {
+                let source = self.pointer(source)?;
+                // SAFETY: the eight bytes have been checked to lie in the slot.
+                let value = unsafe { source.cast::<i64>().read_unaligned() };
+                if !range.contains(value) {
+                    let message = format!("a size computed while running is {value}");
+                    return Err(Diagnostic::error(SYMBOL_OUT_OF_RANGE, message)
+                        .because(format!("the program was compiled for {range}"))
+                        .remedy("check the inputs that sizes are computed from")
+                        .into());
+                }
+                self.state.symbols[symbol.index()] = value;
+            }
+            Instruction::Jump { target } => return Ok(*target),
+            Instruction::JumpUnless { condition, target } => {
+                let condition = self.pointer(condition)?;
+                // SAFETY: the byte has been checked to lie in the slot.
+                if unsafe { condition.read() } == 0 {
+                    return Ok(*target);
+                }
+            }
+            Instruction::Begin { symbol, limit, count, end } => {
+                let count = self.amount(count)?;
+                self.state.symbols[symbol.index()] = 0;
+                self.state.limits[*limit] = count;
+                if count <= 0 {
+                    return Ok(*end);
+                }
+            }
+            Instruction::Next { symbol, limit, body } => {
+                let value = &mut self.state.symbols[symbol.index()];
+                *value += 1;
+                if *value < self.state.limits[*limit] {
+                    return Ok(*body);
+                }
+            }
+            Instruction::Host { function, first, count, computed } => {
+                computed.iter().try_for_each(|one| self.compute(one).map(|_| ()))?;
+                let range = *first..first + count;
+                let (pointers, bytes) =
+                    (&self.state.table[range.clone()], &self.state.rooms[range]);
+                function(HostArguments { pointers, bytes })?;
+            }
+        }
+        Ok(number + 1)
+    }
+
+    fn kernel(&mut self, run: &RunStep) -> base::Result<()> {
+        run.computed.iter().try_for_each(|one| self.compute(one).map(|_| ()))?;
+        let extent = self.amount(&run.extent)?;
+        if extent <= 0 {
+            return Ok(());
+        }
+        let arguments = Arguments {
+            buffers: self.state.table[run.first..].as_ptr(),
+            symbols: self.state.symbols.as_mut_ptr(),
+            scratch: self.state.scratch.as_ptr(),
+            scratch_stride: self.state.scratch_stride,
+        };
+        let entry = run.entry_point;
+        let code = match &mut self.session {
+            None => {
+                let context = arguments.context(0);
+                // SAFETY: by the contract of `Executable::new` the kernel touches only its
+                // arguments, which have been checked to lie in live slots, and its scratch memory.
+                unsafe { entry(&context, 0, extent) }
+            }
+            Some(session) => {
+                let grain = match &run.grain {
+                    Amount::Known(grain) => *grain,
+                    Amount::Computed(_) => 1,
+                };
+                // The fault of the first part that has one, as one thread alone would find it.
+                let fault = AtomicU64::new(NO_FAULT);
+                session.parallel(extent, grain, &|thread, first, last| {
+                    let context = arguments.context(thread);
+                    // SAFETY: as above; threads have different scratch memory.
+                    let code = unsafe { entry(&context, first, last) };
+                    if code != 0 {
+                        let part = u64::from(u32::try_from(first).unwrap_or(u32::MAX));
+                        let code = u64::from(code.cast_unsigned());
+                        fault.fetch_min(part << 32 | code, Ordering::Relaxed);
+                    }
+                });
+                match fault.into_inner() {
+                    NO_FAULT => 0,
+                    found => (found as u32).cast_signed(),
+                }
+            }
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let name = self.executable.code.name(run.kernel).unwrap_or("");
+        Err(fault_diagnostic(name, code).into())
+    }
+
+    fn value(&self, symbol: SymbolId) -> Option<i64> {
+        self.state.symbols.get(symbol.index()).copied()
+    }
+
+    fn amount(&self, amount: &Amount) -> base::Result<i64> {
+        match amount {
+            Amount::Known(value) => Ok(*value),
+            Amount::Computed(expr) => {
+                let value = expr.evaluate(&|symbol| self.value(symbol));
+                value.ok_or_else(|| {
+                    let message = format!("the size {expr:?} cannot be computed");
+                    Diagnostic::error(INTERNAL_ERROR, message).into()
+                })
+            }
+        }
+    }
+
+    /// The pointer of a table entry, computed if need be.
+    fn pointer(&mut self, pointer: &Pointer) -> base::Result<*mut u8> {
+        match &pointer.computed {
+            None => Ok(self.state.table[pointer.entry]),
+            Some(computed) => self.compute(computed),
+        }
+    }
+
+    /// Computes a table entry and checks that the memory lies in its slot.
+    fn compute(&mut self, computed: &Computed) -> base::Result<*mut u8> {
+        let (offset, bytes) = (self.amount(&computed.offset)?, self.amount(&computed.bytes)?);
+        let slot = self.executable.plan.slots[computed.slot].bytes;
+        let start = offset_inside(offset, bytes, slot).ok_or_else(|| {
+            let message = format!("{bytes} bytes at {offset} leave a slot of {slot} bytes");
+            Diagnostic::error(INTERNAL_ERROR, message)
+                .because("a size computed while running is larger than was planned")
+        })?;
+        let pointer = self.state.slots[computed.slot.index()].wrapping_add(start);
+        self.state.table[computed.entry] = pointer;
+        self.state.rooms[computed.entry] = bytes as usize;
+        Ok(pointer)
+    }
+}
