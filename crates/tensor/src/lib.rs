@@ -19,6 +19,7 @@ compile_error!("tensor bytes are little-endian; a big-endian host is not support
 pub mod compare;
 pub mod dtype;
 pub mod function;
+pub mod fused;
 pub mod mapped;
 pub mod minifloat;
 pub mod npy;
@@ -32,6 +33,7 @@ pub mod tensor;
 pub use compare::{Comparison, compare};
 pub use dtype::{Class, DType};
 pub use function::{Monotone, ScalarFunction};
+pub use fused::MultiplyAdd;
 pub use mapped::map_file;
 pub use reduction::Reduction;
 pub use scalar::Scalar;

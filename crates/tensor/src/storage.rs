@@ -4,7 +4,7 @@
 //! a mapped file) lie where they lie, so typed views of them may have to copy. Copies of a storage
 //! are cheap; writing to one that is shared makes it unique first.
 //!
-//! With `mapped`, this is the only file of the crate with `unsafe` in it.
+//! With `mapped` and `fused`, this is the only file of the crate with `unsafe` in it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::borrow::Cow;

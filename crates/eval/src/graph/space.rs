@@ -2,13 +2,13 @@
 //!
 //! The place that an operand is read at is a sum of terms over the axes. It is cut into a part that
 //! depends on the result's axes alone, computed once a result element; a part that depends on the
-//! reduced axes alone, computed once and kept; and a rest that depends on both, which is there only
-//! where quotients or remainders mix the axes.
+//! reduced axes alone, computed once a block of results; and a rest that depends on both, which is
+//! there only where quotients or remainders mix the axes.
 
 use base::{Id, codes};
 use graph::IterationSpace;
 use sym::{Expr, SymbolId, Term};
-use tensor::{DType, Element, Reduction, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, MultiplyAdd, Reduction, Scalar, ScalarFunction, Tensor};
 
 use super::movement::{each_index, strides};
 use crate::Fault;
@@ -49,83 +49,72 @@ impl Sum {
     }
 }
 
-/// Where an operand is read, as an offset into its elements.
-struct Read {
+/// The number of result elements computed at a time.
+const BLOCK: usize = 256;
+
+/// An offset that is outside of every operand, whatever is added.
+const OUTSIDE: i64 = i64::MIN / 2;
+
+/// An operand: its elements, and where they are read.
+struct Side<T> {
+    elements: Vec<T>,
     parallel: Sum,
-    /// The part of the reduced axes, for each point of theirs in order.
-    reduced: Vec<i64>,
-    /// The part of both.
+    reduced: Sum,
     mixed: Sum,
-    /// The number of elements.
-    len: usize,
 }
 
-impl Read {
-    fn new(
-        space: &IterationSpace,
-        extents: &[usize],
-        index: &[Expr],
-        operand: &Tensor,
-    ) -> Result<Read, Fault> {
-        let sum = || Sum { linear: vec![0; extents.len()], ..Sum::default() };
-        let (mut parallel, mut reduced, mut mixed) = (sum(), sum(), sum());
-        for (expr, stride) in index.iter().zip(strides(operand.shape())) {
-            parallel.constant += expr.constant_part() * stride as i64;
+/// Where the reads for one result element start.
+struct Start {
+    offset: i64,
+    /// The element's index, if the mixed part needs it.
+    index: Vec<usize>,
+}
+
+impl<T: Copy> Side<T> {
+    fn new(space: &IterationSpace, number: usize, shape: &[usize], elements: Vec<T>) -> Side<T> {
+        let sum = || Sum { linear: vec![0; space.extents.len()], ..Sum::default() };
+        let mut side = Side { elements, parallel: sum(), reduced: sum(), mixed: sum() };
+        for (expr, stride) in space.operands[number].iter().zip(strides(shape)) {
+            let stride = stride as i64;
+            side.parallel.constant += expr.constant_part() * stride;
             for term in expr.terms() {
                 let is_parallel = |axis: &SymbolId| axis.index() < space.parallel;
                 let axes = Expr::from(term.clone()).symbols();
                 let part = match (axes.iter().any(is_parallel), axes.iter().all(is_parallel)) {
-                    (_, true) => &mut parallel,
-                    (false, _) => &mut reduced,
-                    (true, false) => &mut mixed,
+                    (_, true) => &mut side.parallel,
+                    (false, _) => &mut side.reduced,
+                    (true, false) => &mut side.mixed,
                 };
-                part.add(stride as i64, term);
+                part.add(stride, term);
             }
         }
-        let mut table = Some(Vec::new());
-        let mut point = vec![0; space.parallel];
-        each_index(&extents[space.parallel..], |index| {
-            point.truncate(space.parallel);
-            point.extend_from_slice(index);
-            let value = reduced.at(&point);
-            table = table.take().zip(value).map(|(mut table, value)| {
-                table.push(value);
-                table
-            });
-        });
-        let reduced = table.ok_or_else(no_value)?;
-        Ok(Read { parallel, reduced, mixed, len: operand.len() })
+        side
     }
 
-    /// Fills in the offset of each reduced point for one result element.
-    fn offsets(
-        &self,
-        point: &mut Vec<usize>,
-        reduced: &[usize],
-        into: &mut Vec<usize>,
-    ) -> Option<()> {
-        let start = self.parallel.at(point)?;
-        into.clear();
-        if self.mixed.is_constant() {
-            into.extend(self.reduced.iter().map(|&offset| (start + offset) as usize));
-        } else {
-            let parallel = point.len();
-            let mut failed = false;
-            let mut next = self.reduced.iter();
-            each_index(reduced, |index| {
-                point.truncate(parallel);
-                point.extend_from_slice(index);
-                let offset = next.next().zip(self.mixed.at(point));
-                failed |= offset.is_none();
-                into.extend(offset.map(|(&offset, mixed)| (start + offset + mixed) as usize));
-            });
-            point.truncate(parallel);
-            if failed {
-                return None;
+    fn start(&self, index: &[usize]) -> Start {
+        let needed = if self.mixed.is_constant() { &[] } else { index };
+        let offset = self.parallel.at(index).unwrap_or(OUTSIDE);
+        Start { offset, index: needed.to_vec() }
+    }
+
+    /// Reads one element for each start at a point whose reduced axes are set; whether all are
+    /// inside.
+    fn read(&self, starts: &[Start], point: &mut [usize], into: &mut [T]) -> bool {
+        let shift = self.reduced.at(point).unwrap_or(OUTSIDE);
+        let mut inside = true;
+        for (start, into) in starts.iter().zip(into) {
+            let mut offset = start.offset.saturating_add(shift);
+            if !start.index.is_empty() {
+                point[..start.index.len()].copy_from_slice(&start.index);
+                offset = offset.saturating_add(self.mixed.at(point).unwrap_or(OUTSIDE));
+            }
+            // A negative offset becomes a huge one.
+            match self.elements.get(offset as usize) {
+                Some(element) => *into = *element,
+                None => inside = false,
             }
         }
-        // A negative offset has become a huge one.
-        into.iter().all(|&offset| offset < self.len).then_some(())
+        inside
     }
 }
 
@@ -133,39 +122,43 @@ fn no_value() -> Fault {
     Fault::new(codes::INDEX_OUT_OF_RANGE, "an index expression leaves its axis")
 }
 
-/// Runs over the result's elements in order: `combine` gets the element's number and the offsets of
-/// each operand's elements.
-fn each_result<const N: usize>(
+/// The result elements, each from the identity through all points of the reduced axes in order;
+/// `combine` adds an element of each operand to each of a block of results.
+fn accumulate<T: Copy, const N: usize>(
     space: &IterationSpace,
     extents: &[usize],
-    operands: [&Tensor; N],
-    mut combine: impl FnMut(usize, &[Vec<usize>; N]),
-) -> Result<(), Fault> {
-    let mut reads = Vec::new();
-    for (index, operand) in space.operands.iter().zip(operands) {
-        reads.push(Read::new(space, extents, index, operand)?);
-    }
+    sides: &[Side<T>; N],
+    identity: T,
+    combine: impl Fn(&mut [T], &[Vec<T>; N]),
+) -> Result<Vec<T>, Fault> {
     let (parallel, reduced) = extents.split_at(space.parallel);
-    let empty = reduced.contains(&0);
-    let mut offsets: [Vec<usize>; N] = std::array::from_fn(|_| Vec::new());
-    let mut point = Vec::new();
-    let mut number = 0;
-    let mut fault = None;
-    each_index(parallel, |index| {
-        point.clear();
-        point.extend_from_slice(index);
-        for (read, offsets) in reads.iter().zip(&mut offsets) {
-            let inside = empty || read.offsets(&mut point, reduced, offsets).is_some();
-            if !inside {
-                fault = Some(no_value());
+    let mut starts: [Vec<Start>; N] = std::array::from_fn(|_| Vec::new());
+    let mut elements: [Vec<T>; N] = std::array::from_fn(|_| vec![identity; BLOCK]);
+    let mut point = vec![0; extents.len()];
+    let mut inside = true;
+    let mut results = Vec::new();
+    let mut finish_block = |starts: &mut [Vec<Start>; N]| {
+        let first = results.len();
+        results.resize(first + starts[0].len(), identity);
+        each_index(reduced, |index| {
+            point[space.parallel..].copy_from_slice(index);
+            for ((side, starts), elements) in sides.iter().zip(&*starts).zip(&mut elements) {
+                inside &= side.read(starts, &mut point, elements);
             }
+            combine(&mut results[first..], &elements);
+        });
+        starts.iter_mut().for_each(Vec::clear);
+    };
+    each_index(parallel, |index| {
+        for (side, starts) in sides.iter().zip(&mut starts) {
+            starts.push(side.start(index));
         }
-        if fault.is_none() {
-            combine(number, &offsets);
+        if starts[0].len() == BLOCK {
+            finish_block(&mut starts);
         }
-        number += 1;
     });
-    fault.map_or(Ok(()), Err)
+    finish_block(&mut starts);
+    if inside { Ok(results) } else { Err(no_value()) }
 }
 
 pub(super) fn contract(
@@ -177,44 +170,42 @@ pub(super) fn contract(
 ) -> Result<Tensor, Fault> {
     let operands = operands.map(|operand| operand.cast(accumulator));
     let result = match accumulator {
-        DType::F32 => contract_as(space, extents, &operands, f32::mul_add)?,
-        DType::F64 => contract_as(space, extents, &operands, f64::mul_add)?,
+        DType::F32 => contract_as::<f32>(space, extents, &operands)?,
+        DType::F64 => contract_as::<f64>(space, extents, &operands)?,
         _ => {
-            let multiply_add =
-                |a, b, sum| ScalarFunction::FusedMultiplyAdd.evaluate(accumulator, &[a, b, sum]);
-            let mut result = Tensor::zeros(accumulator, &extents[..space.parallel]);
-            each_result(space, extents, [&operands[0], &operands[1]], |number, [left, right]| {
-                let mut sum = Scalar::zero(accumulator);
-                for (&left, &right) in left.iter().zip(right) {
-                    let (a, b) = (operands[0].get_scalar(left), operands[1].get_scalar(right));
-                    sum = multiply_add(a, b, sum);
+            let multiply_add = |sums: &mut [Scalar], [a, b]: &[Vec<Scalar>; 2]| {
+                for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+                    let arguments = [*a, *b, *sum];
+                    *sum = ScalarFunction::FusedMultiplyAdd.evaluate(accumulator, &arguments);
                 }
-                result.set_scalar(number, sum);
-            })?;
-            result
+            };
+            let side = |number: usize| scalar_side(space, number, &operands[number]);
+            let zero = Scalar::zero(accumulator);
+            let sums = accumulate(space, extents, &[side(0), side(1)], zero, multiply_add)?;
+            Tensor::from_scalars(accumulator, &extents[..space.parallel], &sums)
         }
     };
     Ok(result.cast(dtype))
 }
 
-/// A contraction in a type of the machine.
-fn contract_as<T: Element + Default>(
+/// A contraction in a float type of the machine.
+fn contract_as<T: MultiplyAdd>(
     space: &IterationSpace,
     extents: &[usize],
     operands: &[Tensor; 2],
-    multiply_add: impl Fn(T, T, T) -> T,
 ) -> Result<Tensor, Fault> {
-    let elements = |operand: &Tensor| operand.as_slice::<T>().unwrap_or_default().into_owned();
-    let (lhs, rhs) = (elements(&operands[0]), elements(&operands[1]));
-    let mut result = Vec::new();
-    each_result(space, extents, [&operands[0], &operands[1]], |_, [left, right]| {
-        let mut sum = T::default();
-        for (&left, &right) in left.iter().zip(right) {
-            sum = multiply_add(lhs[left], rhs[right], sum);
-        }
-        result.push(sum);
-    })?;
-    Ok(Tensor::from_vec(&extents[..space.parallel], result))
+    let side = |number: usize| {
+        let operand: &Tensor = &operands[number];
+        let elements = operand.as_slice::<T>().unwrap_or_default().into_owned();
+        Side::new(space, number, operand.shape(), elements)
+    };
+    let multiply_add = |sums: &mut [T], [a, b]: &[Vec<T>; 2]| T::multiply_add(sums, a, b);
+    let sums = accumulate(space, extents, &[side(0), side(1)], T::default(), multiply_add)?;
+    Ok(Tensor::from_vec(&extents[..space.parallel], sums))
+}
+
+fn scalar_side(space: &IterationSpace, number: usize, operand: &Tensor) -> Side<Scalar> {
+    Side::new(space, number, operand.shape(), operand.scalars().collect())
 }
 
 pub(super) fn reduce(
@@ -225,12 +216,13 @@ pub(super) fn reduce(
     accumulator: DType,
 ) -> Result<Tensor, Fault> {
     let operand = operand.cast(accumulator);
-    let mut result = Tensor::zeros(accumulator, &extents[..space.parallel]);
-    each_result(space, extents, [&operand], |number, [offsets]| {
-        let elements = offsets.iter().map(|&offset| operand.get_scalar(offset));
-        let identity = reduction.identity(accumulator);
-        result
-            .set_scalar(number, elements.fold(identity, |sum, next| reduction.combine(sum, next)));
-    })?;
-    Ok(result)
+    let combine = |sums: &mut [Scalar], [elements]: &[Vec<Scalar>; 1]| {
+        for (sum, element) in sums.iter_mut().zip(elements) {
+            *sum = reduction.combine(*sum, *element);
+        }
+    };
+    let identity = reduction.identity(accumulator);
+    let sides = [scalar_side(space, 0, &operand)];
+    let results = accumulate(space, extents, &sides, identity, combine)?;
+    Ok(Tensor::from_scalars(accumulator, &extents[..space.parallel], &results))
 }
