@@ -174,7 +174,8 @@ pub struct Loop {
 pub enum LoopKind {
     /// One iteration after another.
     Serial,
-    /// Iterations are independent and shared among workers.
+    /// Iterations are shared among workers. They are independent: no two touch an element, one
+    /// writing, unless all of them that do only store, and store equal bits.
     Parallel,
     /// Each statement of the body may be run for many iterations at once. The extent is a constant,
     /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into

@@ -154,6 +154,21 @@ pub(crate) fn check_serial(kernel: &Kernel, found: &Loop) -> Outcome {
     Err(Refusal::at_loop(name, message))
 }
 
+/// Fails if the loop runs in vectors, alone or as part of a loop around it: then nothing may be put
+/// into it.
+pub(crate) fn check_not_vector(kernel: &Kernel, site: &Site) -> Outcome {
+    let is_vector = |stmt: &Stmt| matches!(stmt, Stmt::For(l) if l.kind == LoopKind::Vector);
+    let way = site.body();
+    for (depth, descent) in way.iter().enumerate() {
+        if is_vector(&block(kernel, &way[..depth])[descent.stmt]) {
+            let name = &kernel.symbols[loop_at(kernel, site).variable].name;
+            let message = "a vector loop holds no loops but unrolled ones";
+            return Err(Refusal::at_loop(name, message));
+        }
+    }
+    Ok(())
+}
+
 /// The range of every symbol, as far as what binds it says, wherever it is in scope. Conditions are
 /// not looked at; for those see [`SymbolRanges::within`].
 #[derive(Clone, Debug)]

@@ -81,7 +81,7 @@ impl Memory<'_> {
             return Err(fault(codes::INTERNAL_ERROR, message));
         }
         if self.parallel.is_some() || self.vector.is_some() {
-            self.note(element, place, false)?;
+            self.note(element, place, Access::Load)?;
         }
         Ok(read(self.view(), self.dtype, element))
     }
@@ -91,10 +91,11 @@ impl Memory<'_> {
         if let Some(stored) = &mut self.stored {
             stored[element] = self.era;
         }
-        if self.parallel.is_some() || self.vector.is_some() {
-            self.note(element, place, true)?;
-        }
         let dtype = self.dtype;
+        if self.parallel.is_some() || self.vector.is_some() {
+            let same = read(self.view(), dtype, element) == bits;
+            self.note(element, place, Access::Store { same })?;
+        }
         match &mut self.bytes {
             Bytes::Write(bytes) => write(bytes, dtype, element, bits),
             Bytes::Own(bytes) => write(bytes, dtype, element, bits),
@@ -115,16 +116,16 @@ impl Memory<'_> {
     }
 
     /// Remembers an access and checks it against those of other iterations.
-    fn note(&mut self, element: usize, place: &Place, writes: bool) -> Checked<()> {
+    fn note(&mut self, element: usize, place: &Place, access: Access) -> Checked<()> {
         if let Some(accesses) = &mut self.parallel
             && let Some(iteration) = place.parallel
-            && !accesses.note_independent(element, iteration, writes)
+            && !accesses.note_independent(element, iteration, access)
         {
             return Err(self.dependence(element, "the parallel loop"));
         }
         if let Some(accesses) = &mut self.vector
             && let Some(iteration) = place.vector
-            && !accesses.note(element, iteration, place.position, writes)
+            && !accesses.note(element, iteration, place.position, access.writes())
         {
             return Err(self.dependence(element, "the vector loop"));
         }
@@ -136,6 +137,22 @@ impl Memory<'_> {
         let message =
             format!("%{name}: iterations of {which} depend on each other by element {element}");
         fault(codes::INTERNAL_ERROR, message)
+    }
+}
+
+/// What is done to an element.
+#[derive(Clone, Copy)]
+enum Access {
+    Load,
+    /// `same` where it holds the bits already that are stored.
+    Store {
+        same: bool,
+    },
+}
+
+impl Access {
+    fn writes(self) -> bool {
+        matches!(self, Access::Store { .. })
     }
 }
 
@@ -152,11 +169,12 @@ pub(super) struct Place {
 
 /// Who accessed each element of a buffer in a loop.
 ///
-/// Iterations of a parallel loop come in any order and do not depend on each other. Those of a
-/// vector loop come from the first to the last, and may depend on each other through statements
-/// that stay in that order when each statement is run for all iterations before the next one: a
-/// later iteration's access must stand behind an earlier iteration's in the program, or, where it
-/// is a store and the other a load, not before it.
+/// Iterations of a parallel loop come in any order and do not depend on each other, but may store
+/// the same bits to an element that none of them loads. Those of a vector loop come from the first
+/// to the last, and may depend on each other through statements that stay in that order when each
+/// statement is run for all iterations before the next one: a later iteration's access must stand
+/// behind an earlier iteration's in the program, or, where it is a store and the other a load, not
+/// before it.
 pub(super) struct Accesses {
     cells: Vec<Cell>,
 }
@@ -183,9 +201,12 @@ impl Accesses {
     }
 
     /// Notes an access in a parallel loop; whether no other iteration minds.
-    fn note_independent(&mut self, element: usize, iteration: u32, writes: bool) -> bool {
-        let [loads, stores] = self.advance(element, (0, iteration), 0, writes);
-        stores == 0 && (!writes || loads == 0)
+    fn note_independent(&mut self, element: usize, iteration: u32, access: Access) -> bool {
+        let [loads, stores] = self.advance(element, (0, iteration), 0, access.writes());
+        match access {
+            Access::Load => stores == 0,
+            Access::Store { same } => loads == 0 && (stores == 0 || same),
+        }
     }
 
     /// Notes an access and returns what earlier iterations did.

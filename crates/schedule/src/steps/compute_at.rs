@@ -24,8 +24,9 @@
 //! Legal: the producers are statements of one block and write nothing else; the loop is inside a
 //! later statement of that block, and all other reads are in the loop. Along each axis of which
 //! only a part is kept, every access of the producers is `v + c` for one loop `v` of theirs, the
-//! same everywhere, so that each index is computed on its own. And nothing that the producers read
-//! is written between the old place and the new.
+//! same everywhere, so that each index is computed on its own. Where the block is itself repeated,
+//! each run of it computes what it reads of the buffer before it reads it. And nothing that the
+//! producers read is written between the old place and the new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,11 @@ use loops::{BufferId, Condition, Kernel, LoopKind, Scope, Stmt, substitute};
 use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, Refusal};
-use crate::nest::{Site, SymbolRanges, block, block_mut, find_buffer, find_loop, guarded, loop_at};
+use crate::nest::{
+    Site, SymbolRanges, block, block_mut, check_not_vector, find_buffer, find_loop, guarded,
+    loop_at,
+};
+use crate::private::stores_before_reading;
 use crate::region::{Part, region};
 use crate::schedule::State;
 
@@ -62,12 +67,16 @@ pub(crate) fn apply(state: &mut State, buffer: &str, target: &str) -> Outcome {
     let plan = plan(kernel, buffer, target)?;
     check_movable(kernel, &plan, buffer)?;
     let ranges = SymbolRanges::of(kernel);
+    let home = block(kernel, &plan.target.block[..plan.depth]);
+    if plan.depth > 0 && !stores_before_reading(kernel, &ranges, home, plan.buffer) {
+        let message = "an iteration of a loop around may read what another one computed";
+        return Err(Refusal::at_buffer(buffer, message));
+    }
     let body = &loop_at(kernel, &plan.target).body;
     let reads = references(body);
     let reads: Vec<&[Expr]> =
         reads.iter().filter(|r| r.buffer == plan.buffer).map(|r| r.index).collect();
     let parts = region(&ranges, &kernel.buffers[plan.buffer].shape, &reads, &bound_symbols(body));
-    let home = block(kernel, &plan.target.block[..plan.depth]);
     let mut moved: Vec<Stmt> = plan.producers.iter().map(|index| home[*index].clone()).collect();
     let restrictions = restrictions(kernel, &plan, &moved, &parts, buffer)?;
     restrict(&mut moved, &restrictions, &parts, &ranges);
@@ -91,9 +100,7 @@ fn plan(kernel: &Kernel, name: &str, target: &str) -> Outcome<Plan> {
             "only what a local buffer holds can be computed again",
         ));
     }
-    if loop_at(kernel, &target_site).kind == LoopKind::Vector {
-        return Err(Refusal::at_loop(target, "a vector loop holds no loops but unrolled ones"));
-    }
+    check_not_vector(kernel, &target_site)?;
     // The innermost block on the way to the loop of which a statement writes the buffer.
     let writes_in = |depth: usize| -> Vec<usize> {
         let home = block(kernel, &target_site.block[..depth]);

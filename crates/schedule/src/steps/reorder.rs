@@ -31,6 +31,7 @@ use crate::linear::Unknown;
 use crate::nest::{SymbolRanges, block_mut, condition_symbols, find_loop, guarded, loop_at};
 use crate::private::is_private;
 use crate::schedule::State;
+use crate::steps::parallelise::check_independent;
 
 /// A loop without its body.
 #[derive(Clone)]
@@ -61,6 +62,7 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
     check_kinds(kernel, &headers, &band.body)?;
     check_order(state, &band, &headers)?;
     let stmts = put_together(headers, band);
+    check_vectors(kernel, &stmts)?;
     block_mut(&mut state.kernel, &outermost.block).splice(outermost.index..=outermost.index, stmts);
     Ok(())
 }
@@ -140,6 +142,21 @@ fn check_kinds(kernel: &Kernel, headers: &[Header], body: &[Stmt]) -> Outcome {
         plain_inside |= header.kind != LoopKind::Unroll;
     }
     Ok(())
+}
+
+/// Lanes of vector loops, which may hold other loops now, stay independent.
+fn check_vectors(kernel: &Kernel, stmts: &[Stmt]) -> Outcome {
+    let ranges = SymbolRanges::of(kernel);
+    let mut result = Ok(());
+    loops::visit::walk(stmts, &mut |stmt| {
+        if let Stmt::For(inner) = stmt
+            && inner.kind == LoopKind::Vector
+            && result.is_ok()
+        {
+            result = check_independent(kernel, &ranges, inner, &[], false);
+        }
+    });
+    result
 }
 
 /// Every dependence must keep its direction.

@@ -19,19 +19,22 @@
 //! Where the region may reach beyond the buffer, elements beyond are zero in the copy; nothing
 //! reads them, since nothing read them before.
 //!
-//! Legal: the body loads from the buffer, does not fold it, and does not write it. `order` is a
-//! permutation of the axes, or empty.
+//! Legal: the body loads from the buffer, does not fold it, and does not write it; all that is
+//! copied has values (the caller's, or stored before the loop). `order` is a permutation of the
+//! axes, or empty.
 
 use loops::build::{for_loop, guard, less, less_equal};
 use loops::visit::{Effect, bound_symbols, references};
-use loops::{Buffer, BufferId, Kernel, LoopKind, Ranges, Stmt, Value, substitute};
+use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, Value, substitute};
 use sym::{Expr, SymbolId};
 use tensor::Scalar;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{
-    Site, SymbolRanges, block_mut, check_new_buffer, find_buffer, find_loop, loop_at,
+    Site, SymbolRanges, block_mut, check_new_buffer, check_not_vector, find_buffer, find_loop,
+    loop_at,
 };
+use crate::private::stores_before_reading;
 use crate::region::{Part, region};
 use crate::schedule::State;
 use crate::step::LocalScope;
@@ -74,6 +77,10 @@ pub(crate) fn apply(
     }
     let store = Stmt::Store { buffer: copy, index: nest.here.clone(), value };
     let stmt = nest.around(store);
+    if !has_values(kernel, source, &site, &stmt) {
+        let message = format!("elements that the body of `{target}` leaves out may have no value");
+        return Err(Refusal::at_buffer(buffer, message));
+    }
     block_mut(kernel, &site.body()).insert(0, stmt);
     Ok(())
 }
@@ -86,9 +93,7 @@ fn check_body(
     target: &str,
 ) -> Outcome {
     let found = loop_at(kernel, site);
-    if found.kind == LoopKind::Vector {
-        return Err(Refusal::at_loop(target, "a vector loop holds no loops but unrolled ones"));
-    }
+    check_not_vector(kernel, site)?;
     let all = references(&found.body);
     let own: Vec<_> = all.iter().filter(|r| r.buffer == source).collect();
     let refuse =
@@ -183,6 +188,21 @@ impl Nest {
         };
         self.loops.iter().rev().fold(stmt, wrap)
     }
+}
+
+/// Whether the nest that fills a copy, first in the loop, reads only elements that have a value:
+/// the caller's, or stored before the loop.
+pub(crate) fn has_values(kernel: &Kernel, original: BufferId, site: &Site, nest: &Stmt) -> bool {
+    if let Scope::Parameter(Access::Read | Access::Update) = kernel.buffers[original].scope {
+        return true;
+    }
+    let mut shortened = kernel.clone();
+    for (depth, descent) in site.block.iter().enumerate() {
+        block_mut(&mut shortened, &site.block[..depth]).truncate(descent.stmt + 1);
+    }
+    block_mut(&mut shortened, &site.block).truncate(site.index + 1);
+    *block_mut(&mut shortened, &site.body()) = vec![nest.clone()];
+    stores_before_reading(&shortened, &SymbolRanges::of(&shortened), &shortened.body, original)
 }
 
 /// What must hold for an index to lie in the buffer, as far as it is not known to.

@@ -21,8 +21,9 @@
 //! Where the body may leave an element of the region unwritten, or read one before it writes it,
 //! the region is copied to the copy first. Elements beyond the buffer are not copied.
 //!
-//! Legal: the body writes the buffer and does not fold it, and a parallel loop around keeps its
-//! iterations independent. Nothing else touches the buffer between the copying in and back.
+//! Legal: what is copied first has values (the caller's, or stored before the loop); the body
+//! writes the buffer and does not fold it, and a parallel loop around keeps its iterations
+//! independent. Nothing else touches the buffer between the copying in and back.
 
 use loops::build::{guard, if_then};
 use loops::visit::{Effect, references};
@@ -31,14 +32,15 @@ use tensor::Scalar;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{
-    Site, SymbolRanges, block_mut, check_new_buffer, find_buffer, find_loop, loop_at,
+    Site, SymbolRanges, block_mut, check_new_buffer, check_not_vector, find_buffer, find_loop,
+    loop_at,
 };
 use crate::private::stores_before_reading;
 use crate::region::Part;
 use crate::schedule::State;
 use crate::step::LocalScope;
 use crate::steps::parallelise::check_independent;
-use crate::steps::stage_read::{Nest, add_copy, guards, staged_region};
+use crate::steps::stage_read::{Nest, add_copy, guards, has_values, staged_region};
 
 pub(crate) fn apply(
     state: &mut State,
@@ -58,6 +60,10 @@ pub(crate) fn apply(
     let back = Nest::new(kernel, &parts, original, &order, into);
     let fresh = holds_all(kernel, original, &site, &back);
     let copy_in = (!fresh).then(|| copy_in(kernel, original, copy, &parts, &order, into));
+    if copy_in.as_ref().is_some_and(|nest| !has_values(kernel, original, &site, nest)) {
+        let message = format!("elements that the body of `{target}` leaves out may have no value");
+        return Err(Refusal::at_buffer(buffer, message));
+    }
     let ranges = back.ranges(kernel);
     let inside = guards(&ranges, &back.there, &kernel.buffers[original]);
     let value = Value::Load { buffer: copy, index: back.here.clone() };
@@ -125,9 +131,7 @@ fn check_body(
     target: &str,
 ) -> Outcome {
     let found = loop_at(kernel, site);
-    if found.kind == LoopKind::Vector {
-        return Err(Refusal::at_loop(target, "a vector loop holds no loops but unrolled ones"));
-    }
+    check_not_vector(kernel, site)?;
     let all = references(&found.body);
     let own: Vec<_> = all.iter().filter(|r| r.buffer == original).collect();
     let refuse =

@@ -19,7 +19,7 @@ use loops::visit::walk;
 use loops::{LoopKind, Stmt};
 
 use crate::error::{Outcome, Refusal};
-use crate::nest::{SymbolRanges, block, check_serial, find_loop, loop_at, loop_at_mut};
+use crate::nest::{SymbolRanges, check_not_vector, check_serial, find_loop, loop_at, loop_at_mut};
 use crate::schedule::State;
 use crate::steps::parallelise::check_independent;
 
@@ -41,13 +41,10 @@ pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     if !fits {
         return refuse("a vector loop holds no loops but unrolled ones");
     }
-    for length in 0..site.block.len() {
-        let around = &block(kernel, &site.block[..length])[site.block[length].stmt];
-        if matches!(around, Stmt::For(outer) if outer.kind == LoopKind::Vector) {
-            return refuse("it stands in a vector loop");
-        }
-    }
-    check_independent(kernel, &SymbolRanges::of(kernel), found, &state.shifted, false)?;
+    check_not_vector(kernel, &site)?;
+    // Shifted tails count here: lanes that store the same element are lanes that are not
+    // independent.
+    check_independent(kernel, &SymbolRanges::of(kernel), found, &[], false)?;
     loop_at_mut(&mut state.kernel, &site).kind = LoopKind::Vector;
     Ok(())
 }

@@ -1,0 +1,212 @@
+//! Random schedules of random kernels: whatever the checks let through must compute the same bits.
+//!
+//! A case is a kernel's structure and extents and a list of numbers, which are read as steps on the
+//! loops and buffers that the kernel has at that moment. Steps that are refused are skipped. The
+//! evaluator also checks that parallel and vector loops are what they claim to be, and that no
+//! element is read before it is stored. `SCHEDULE_CASES=100000` runs longer.
+
+use eval::{Options, Order, Precision, evaluate_kernel};
+use loops::visit::walk;
+use loops::{Kernel, Scope, Stmt};
+use proptest::prelude::*;
+use schedule::{LocalScope, Schedule, Step, Tail, parse_trace, print_trace, replay};
+use tensor::Tensor;
+
+/// Kernels with extents `A`, `B`, `C`.
+const KERNELS: [&str; 9] = [
+    "kernel @contraction(
+      %a: read f32[A, C], %b: read f32[C, B], %d: read f32[B], %c: write f32[A, B]
+    ) {
+      %acc: scratch f32[A, B]
+      for i0 < A { for j0 < B { %acc[i0, j0] = 0.0 } }
+      for i1 < A { for j1 < B { for k < C { %acc[i1, j1] += %a[i1, k] * %b[k, j1] } } }
+      for i < A { for j < B { %c[i, j] = max(%acc[i, j] + %d[j], 0.0) } }
+    }",
+    "kernel @stencil(%x: read f32[A, B], %y: write f32[A, B]) {
+      %t: scratch f32[A, B]
+      for p < A { for q < B { %t[p, q] = %x[p, q] * 0.5 } }
+      for i < A { for j < B {
+        %y[i, j] = guard(1 <= i ? %t[i - 1, j] : 0.0) + guard(j + 1 < B ? %t[i, j + 1] : 1.0)
+      } }
+    }",
+    "kernel @softmax(%x: read f32[A, B], %y: write f32[A, B]) {
+      %m: scratch f32[A]
+      %e: scratch f32[A, B]
+      %s: scratch f32[A]
+      for a0 < A { %m[a0] = -inf }
+      for a1 < A { for k1 < B { %m[a1] max= %x[a1, k1] } }
+      for a2 < A { for k2 < B { %e[a2, k2] = (%x[a2, k2] - %m[a2]) * 0.3 } }
+      for a3 < A { %s[a3] = 1.0 }
+      for a4 < A { for k4 < B { %s[a4] += %e[a4, k4] } }
+      for i < A { for j < B { %y[i, j] = %e[i, j] / %s[i] } }
+    }",
+    "kernel @partials(%x: read f32[A, B], %y: write f32[A]) {
+      %p: scratch f32[A, 4]
+      for i0 < A { for p0 < 4 { %p[i0, p0] = 0.0 } }
+      for i1 < A { for k < B { %p[i1, (k) mod 4] += %x[i1, k] } }
+      for i < A { %y[i] = fold(sum, %p[i]) }
+    }",
+    "kernel @wavefront(%x: update f32[A, B]) {
+      for i < A - 1 { for j < B - 1 { %x[i + 1, j] = %x[i, j + 1] + %x[i, j] } }
+    }",
+    "kernel @window(%x: read f32[A, 2 * B + 2], %y: write f32[A, B]) {
+      %m: scratch f32[A, B]
+      for i0 < A { for j0 < B { %m[i0, j0] = -inf } }
+      for i1 < A { for j1 < B { for w < 3 { %m[i1, j1] max= %x[i1, 2 * j1 + w] } } }
+      for i < A { for j < B { %y[i, j] = %m[i, j] * 2.0 } }
+    }",
+    "kernel @two(%x: read f32[A], %y: write f32[A], %z: write f32[A, B]) {
+      for i < A {
+        %y[i] = %x[i] + 1.0
+        for j < B { %z[i, j] = %y[i] * %x[A - 1 - i] }
+      }
+    }",
+    "kernel @convolution(
+      %x: read f32[A + 2, B + 2, C], %w: read f32[3, 3, C], %y: write f32[A, B]
+    ) {
+      %acc: scratch f32[A, B]
+      for i0 < A { for j0 < B { %acc[i0, j0] = 0.0 } }
+      for i1 < A { for j1 < B { for u < 3 { for v < 3 { for k < C {
+        %acc[i1, j1] += %x[i1 + u, j1 + v, k] * %w[u, v, k]
+      } } } } }
+      for i < A { for j < B { %y[i, j] = %acc[i, j] } }
+    }",
+    "kernel @sums(%x: read i32[A, B], %y: write i32[B], %z: write f32[B]) {
+      %s: scratch f32[B]
+      for j0 < B { %y[j0] = 0i32 %s[j0] = 1.0 }
+      for i < A { for j < B {
+        %y[j] += %x[i, j]
+        %s[j] *= cast<f32>(%x[i, j])
+      } }
+      for k < B { %z[k] = %s[k] - cast<f32>(%y[k]) }
+    }",
+];
+
+fn kernel(structure: usize, extents: [usize; 3]) -> Kernel {
+    let mut text = KERNELS[structure].to_owned();
+    for (name, extent) in ["A", "B", "C"].iter().zip(extents) {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let mut replaced = String::new();
+        for (position, part) in text.split(name).enumerate() {
+            // Only where the letter stands alone.
+            let alone = !replaced.ends_with(is_word) && !part.starts_with(is_word);
+            if position > 0 {
+                replaced.push_str(&if alone { extent.to_string() } else { (*name).to_owned() });
+            }
+            replaced.push_str(part);
+        }
+        text = replaced;
+    }
+    loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// What the kernel makes of random inputs.
+fn outputs(kernel: &Kernel, order: Order) -> Vec<Tensor> {
+    let mut buffers = Vec::new();
+    for (position, id) in kernel.parameters.iter().enumerate() {
+        let buffer = &kernel.buffers[*id];
+        let shape: Vec<usize> =
+            buffer.shape.iter().map(|extent| extent.as_constant().unwrap() as usize).collect();
+        let count = shape.iter().product();
+        buffers.push(match buffer.scope {
+            Scope::Parameter(loops::Access::Write) => Tensor::zeros(buffer.dtype, &[count]),
+            _ => tensor::random::random(buffer.dtype, &[count], position as u64 + 1),
+        });
+    }
+    let options = Options { precision: Precision::Declared, order, check_loops: true };
+    if let Err(fault) = evaluate_kernel(kernel, &mut buffers, &[], options) {
+        panic!("{fault:?}\n{kernel}");
+    }
+    buffers
+}
+
+/// Reads four numbers as a step on something that the kernel has.
+fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
+    let mut loops: Vec<String> = Vec::new();
+    walk(&kernel.body, &mut |stmt| {
+        if let Stmt::For(inner) = stmt {
+            loops.push(kernel.symbols[inner.variable].name.clone());
+        }
+    });
+    let buffers: Vec<String> = kernel.buffers.values().map(|b| b.name.clone()).collect();
+    let pick = |names: &[String], choice: u16| match names.len() {
+        0 => "none".to_owned(),
+        count => names[choice as usize % count].clone(),
+    };
+    let [kind, a, b, c] = *choice;
+    let target = pick(&loops, a);
+    let after = |steps: u16| pick(&loops, a.wrapping_add(steps));
+    let buffer = pick(&buffers, b);
+    let scope = if c % 2 == 0 { LocalScope::Scratch } else { LocalScope::Register };
+    let fresh = |stem: &str| format!("{stem}{serial}");
+    match kind % 18 {
+        0..=3 => Step::Split {
+            target,
+            factor: [2, 3, 4, 5, 8][b as usize % 5],
+            outer: fresh("o"),
+            inner: fresh("n"),
+            tail: [Tail::Exact, Tail::Guard, Tail::Shift][c as usize % 3],
+        },
+        4 | 5 => Step::Reorder { order: vec![after(1), target] },
+        6 => Step::Reorder { order: vec![after(2), target, after(1)] },
+        7 => Step::Fuse { outer: target, inner: after(1), into: fresh("f") },
+        8 | 9 => Step::ComputeAt { buffer, target },
+        10 => Step::Fission { target, at: 1 + c as usize % 2, into: fresh("r") },
+        11 => Step::Merge { first: target, second: pick(&loops, b) },
+        12 => Step::StageRead { buffer, target, into: fresh("s"), scope, order: Vec::new() },
+        13 => Step::StageWrite { buffer, target, into: fresh("s"), scope },
+        14 => match c % 3 {
+            0 => Step::Inline { buffer },
+            1 => Step::Flatten { buffer, axis: c as usize / 3 % 2 },
+            _ => Step::SetScope { buffer, scope },
+        },
+        15 => Step::Vectorise { target },
+        16 => Step::Parallelise { target: pick(&loops, 0) },
+        _ => match c % 2 {
+            0 => Step::Unroll { target },
+            _ => Step::Simplify,
+        },
+    }
+}
+
+/// Applies the steps that are legal; every one must keep the bits.
+fn check(structure: usize, extents: [usize; 3], choices: &[[u16; 4]]) -> usize {
+    let first = kernel(structure, extents);
+    let expected = outputs(&first, Order::Forward);
+    let mut schedule = Schedule::new(first.clone());
+    for (serial, choice) in choices.iter().enumerate() {
+        let step = step(schedule.kernel(), serial, choice);
+        let before = schedule.kernel().clone();
+        if schedule.apply(step.clone()).is_err() {
+            continue;
+        }
+        let kernel = schedule.kernel();
+        for order in [Order::Forward, Order::Shuffled(serial as u64)] {
+            let found = outputs(kernel, order);
+            assert!(found == expected, "`{step}` changed the result of\n{before}\nto\n{kernel}");
+        }
+    }
+    let trace = parse_trace(&print_trace(schedule.trace())).unwrap();
+    assert_eq!(trace, schedule.trace());
+    assert_eq!(&replay(first, &trace).unwrap(), schedule.kernel());
+    schedule.trace().len()
+}
+
+fn cases() -> u32 {
+    std::env::var("SCHEDULE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases(), failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn steps_keep_the_bits(
+        structure in 0..KERNELS.len(),
+        extents in [2usize..12, 2usize..12, 1usize..6],
+        choices in prop::collection::vec(any::<[u16; 4]>(), 1..40),
+    ) {
+        check(structure, extents, &choices);
+    }
+}
