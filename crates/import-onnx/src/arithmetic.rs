@@ -1,0 +1,101 @@
+//! Shorthands for formulas: the scalar functions that operators are composed of, by name.
+
+use tensor::{DType, ScalarFunction as F};
+
+use crate::graph_writer::{Graph, Result};
+use crate::value::Value;
+
+/// `graph.add(&a, &b)` and its like.
+macro_rules! binary {
+    ($($name:ident $function:ident),*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of two values, broadcast.")]
+        pub(crate) fn $name(&mut self, a: &Value, b: &Value) -> Result<Value> {
+            self.map(F::$function, &[a, b])
+        }
+    )*};
+}
+
+/// `graph.exp(&a)` and its like.
+macro_rules! unary {
+    ($($name:ident $function:ident),*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of a value.")]
+        pub(crate) fn $name(&mut self, a: &Value) -> Result<Value> {
+            self.map(F::$function, &[a])
+        }
+    )*};
+}
+
+impl Graph {
+    binary!(add Add, sub Sub, mul Mul, div Div, min Min, max Max, rem Rem, less Lt, greater Gt);
+    binary!(less_equal Le, greater_equal Ge, equal Eq, and And, or Or);
+    unary!(exp Exp, log Log, sqrt Sqrt, tanh Tanh, abs Abs, neg Neg, floor Floor, ceil Ceil, not Not);
+    unary!(round Round);
+
+    /// `a` where the condition holds, else `b`.
+    pub(crate) fn select(&mut self, condition: &Value, a: &Value, b: &Value) -> Result<Value> {
+        self.map(F::Select, &[condition, a, b])
+    }
+
+    /// A value plus a number.
+    pub(crate) fn add_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+        let number = self.number(value.dtype(), number);
+        self.add(value, &number)
+    }
+
+    /// A value times a number.
+    pub(crate) fn mul_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+        let number = self.number(value.dtype(), number);
+        self.mul(value, &number)
+    }
+
+    /// A value, but at least a number and at most another.
+    pub(crate) fn clamp(&mut self, value: &Value, low: f64, high: f64) -> Result<Value> {
+        let (low, high) = (self.number(value.dtype(), low), self.number(value.dtype(), high));
+        let value = self.max(value, &low)?;
+        self.min(&value, &high)
+    }
+
+    /// The square of a value.
+    pub(crate) fn square(&mut self, value: &Value) -> Result<Value> {
+        self.mul(value, value)
+    }
+
+    /// `1 / (1 + exp(-x))`
+    pub(crate) fn sigmoid(&mut self, value: &Value) -> Result<Value> {
+        let negated = self.neg(value)?;
+        let exp = self.exp(&negated)?;
+        let denominator = self.add_number(&exp, 1.0)?;
+        self.map(F::Reciprocal, &[&denominator])
+    }
+
+    /// `log(1 + exp(x))`, as `max(x, 0) + log1p(exp(-|x|))`, which does not overflow.
+    pub(crate) fn softplus(&mut self, value: &Value) -> Result<Value> {
+        let magnitude = self.abs(value)?;
+        let negated = self.neg(&magnitude)?;
+        let exp = self.exp(&negated)?;
+        let tail = self.map(F::Log1p, &[&exp])?;
+        let zero = self.number(value.dtype(), 0.0);
+        let head = self.max(value, &zero)?;
+        self.add(&head, &tail)
+    }
+
+    /// The mean along axes, which stay with extent 1 if `keep`.
+    pub(crate) fn mean(&mut self, value: &Value, axes: &[usize], keep: bool) -> Result<Value> {
+        let sum = self.reduce_axes(value, axes, tensor::Reduction::Sum, keep)?;
+        let count = axes.iter().map(|&axis| &value.shape()[axis]).product::<sym::Expr>();
+        self.divide_by_count(&sum, count)
+    }
+
+    /// A value divided by a number of elements.
+    pub(crate) fn divide_by_count(&mut self, value: &Value, count: sym::Expr) -> Result<Value> {
+        let count = self.dimension(count);
+        let count = self.cast(&count, value.dtype())?;
+        self.div(value, &count)
+    }
+
+    /// A value in the type in which sums of its type are formed.
+    pub(crate) fn widen(&mut self, value: &Value) -> Result<Value> {
+        let wide: DType = graph::accumulator_of(value.dtype());
+        self.cast(value, wide)
+    }
+}

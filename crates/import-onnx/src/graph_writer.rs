@@ -1,0 +1,648 @@
+//! The primitives as the operators use them: on [`Value`]s, with known elements folded away.
+//!
+//! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which infers
+//! the type. Extents that differ as expressions but may be equal are made equal by an assumption
+//! checked at entry. Sizes are checked against the limits before a node is made.
+
+use base::{Arena, ConstantId, Diagnostic, codes};
+use graph::{Assumption, FunctionBuilder, IterationSpace, Op, TensorType, ValueId};
+use module::Constant;
+use sym::{Expr, Range, SymbolId};
+use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
+
+use crate::external::ExternalData;
+use crate::fold;
+use crate::options::Limits;
+use crate::value::{KNOWN_ELEMENTS, Known, Value};
+
+/// The result of lowering: what, or why not. The importer adds the node.
+pub(crate) type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// The function under construction and what belongs to it.
+pub(crate) struct Graph {
+    pub(crate) builder: FunctionBuilder,
+    pub(crate) constants: Arena<ConstantId, Constant>,
+    pub(crate) external: ExternalData,
+    pub(crate) limits: Limits,
+}
+
+/// A refusal because operands do not fit together.
+pub(crate) fn shape_error(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::INCONSISTENT_SHAPES, "the inputs do not fit the operator")
+        .because(reason)
+        .remedy("check the model with the tool that exported it, or export it again")
+}
+
+/// A refusal because an operator does not take an element type.
+pub(crate) fn type_error(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED_TYPE, "the operator does not take these element types")
+        .because(reason)
+        .remedy("export the model with other element types")
+}
+
+impl Graph {
+    // --- values ---
+
+    fn adopt(&self, id: ValueId) -> Result<Value> {
+        let ty = self.builder.tensor_type(id).map_err(shape_error)?.clone();
+        self.check_size(&ty.shape)?;
+        Ok(Value::of_node(id, ty))
+    }
+
+    fn built(&self, built: std::result::Result<ValueId, String>) -> Result<Value> {
+        self.adopt(built.map_err(shape_error)?)
+    }
+
+    /// Refuses shapes that no machine holds.
+    pub(crate) fn check_size(&self, shape: &[Expr]) -> Result<()> {
+        if shape.len() > self.limits.rank {
+            let (rank, most) = (shape.len(), self.limits.rank);
+            return Err(Diagnostic::error(
+                codes::LIMIT_EXCEEDED,
+                format!("a value has {rank} axes; at most {most} are accepted"),
+            ));
+        }
+        let mut count: u64 = 1;
+        for extent in shape {
+            let Some(extent) = extent.as_constant() else { continue };
+            let Ok(extent) = u64::try_from(extent) else {
+                return Err(shape_error(format!("an axis would have extent {extent}")));
+            };
+            // An empty tensor may have any other extents, but none beyond the limit alone.
+            count = count.saturating_mul(extent.max(1));
+        }
+        if count > self.limits.elements {
+            let most = self.limits.elements;
+            return Err(Diagnostic::error(
+                codes::LIMIT_EXCEEDED,
+                format!("a value would have {count} elements or more; at most {most} are accepted"),
+            )
+            .remedy("check the shapes in the model"));
+        }
+        Ok(())
+    }
+
+    /// The range of a symbol.
+    pub(crate) fn range(&self, symbol: SymbolId) -> Range {
+        self.builder.function().symbols[symbol].range
+    }
+
+    /// The least and the greatest value of an expression.
+    pub(crate) fn bounds(&self, expr: &Expr) -> (i64, i64) {
+        let bounds = expr.bounds(&|symbol| self.range(symbol));
+        (bounds.min, bounds.max)
+    }
+
+    /// The node of a value, made now if there is none.
+    pub(crate) fn data(&mut self, value: &Value) -> Result<ValueId> {
+        if let Some(id) = value.node.get() {
+            return Ok(*id);
+        }
+        let id = if let Some(weight) = value.weight() {
+            let (name, tensor) = (weight.name.clone(), weight.tensor.clone());
+            let constant = self.constants.push(Constant { name: name.clone(), tensor });
+            let id = self.builder.weight(constant, value.ty().clone()).map_err(shape_error)?;
+            self.builder.set_name(id, name);
+            id
+        } else {
+            self.known_node(value)?
+        };
+        Ok(*value.node.get_or_init(|| id))
+    }
+
+    fn known_node(&mut self, value: &Value) -> Result<ValueId> {
+        let known = value.known().unwrap_or_default().to_vec();
+        let constants: Option<Vec<Scalar>> = known.iter().map(Known::constant).collect();
+        if let Some(constants) = constants {
+            let shape = value.constant_shape().unwrap_or_default();
+            let tensor = Tensor::from_scalars(value.dtype(), &shape, &constants);
+            return Ok(self.builder.literal(tensor));
+        }
+        let mut elements = Vec::new();
+        for element in &known {
+            let element = match element {
+                Known::Constant(scalar) => self.builder.literal(Tensor::scalar(*scalar)),
+                Known::Symbolic(expr) => {
+                    let id = self.builder.dimension(expr.clone()).map_err(shape_error)?;
+                    self.builder.cast(id, value.dtype()).map_err(shape_error)?
+                }
+            };
+            elements.push(self.builder.reshape(element, &[Expr::from(1)]).map_err(shape_error)?);
+        }
+        let row = self.builder.concat(0, &elements).map_err(shape_error)?;
+        self.builder.reshape(row, value.shape()).map_err(shape_error)
+    }
+
+    fn all_data(&mut self, values: &[&Value]) -> Result<Vec<ValueId>> {
+        values.iter().map(|value| self.data(value)).collect()
+    }
+
+    /// A known number of rank 0.
+    pub(crate) fn number(&self, dtype: DType, number: f64) -> Value {
+        Value::of_scalar(Scalar::from_f64(dtype, number))
+    }
+
+    /// A tensor of one number throughout.
+    pub(crate) fn full(&mut self, shape: &[Expr], scalar: Scalar) -> Result<Value> {
+        self.broadcast_to(&Value::of_scalar(scalar), shape)
+    }
+
+    /// The value of an expression, an i64 of rank 0.
+    pub(crate) fn dimension(&self, expr: Expr) -> Value {
+        Value::of_known(DType::I64, &[], vec![Known::of(DType::I64, expr)])
+    }
+
+    /// Counts along an axis.
+    pub(crate) fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Result<Value> {
+        self.check_size(shape)?;
+        let built = self.builder.iota(dtype, shape, axis);
+        self.built(built)
+    }
+
+    // --- elementwise ---
+
+    /// A scalar function of operands that are broadcast to one shape as NumPy does.
+    pub(crate) fn map(&mut self, function: ScalarFunction, operands: &[&Value]) -> Result<Value> {
+        let types: Vec<DType> = operands.iter().map(|operand| operand.dtype()).collect();
+        let dtype = function.result_dtype(&types, None).map_err(type_error)?;
+        let shapes: Vec<&[Expr]> = operands.iter().map(|operand| operand.shape()).collect();
+        let shape = self.common_shape(&shapes)?;
+        let operands: Vec<Value> = operands
+            .iter()
+            .map(|operand| self.broadcast_to(operand, &shape))
+            .collect::<Result<_>>()?;
+        if let Some(folded) = self.fold_map(function, dtype, &operands) {
+            return Ok(folded);
+        }
+        let operands = self.all_data(&operands.iter().collect::<Vec<_>>())?;
+        let built = self.builder.map(function, &operands);
+        self.built(built)
+    }
+
+    /// The elements in another type.
+    pub(crate) fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value> {
+        if value.dtype() == dtype {
+            return Ok(value.clone());
+        }
+        if dtype == DType::String || value.dtype() == DType::String {
+            return Err(type_error("conversions from and to strings are not supported"));
+        }
+        let operands = [value.clone()];
+        if let Some(folded) = self.fold_map(ScalarFunction::Cast, dtype, &operands) {
+            return Ok(folded);
+        }
+        let id = self.data(value)?;
+        let built = self.builder.cast(id, dtype);
+        self.built(built)
+    }
+
+    /// Operands of one shape.
+    fn fold_map(
+        &self,
+        function: ScalarFunction,
+        dtype: DType,
+        operands: &[Value],
+    ) -> Option<Value> {
+        let shape = operands.first()?.constant_shape()?;
+        let known: Vec<&[Known]> =
+            operands.iter().map(|operand| operand.known()).collect::<Option<_>>()?;
+        let ranges = |symbol| self.range(symbol);
+        let elements = (0..known[0].len()).map(|index| {
+            let arguments: Vec<&Known> = known.iter().map(|operand| &operand[index]).collect();
+            fold::apply(function, dtype, &arguments, &ranges)
+        });
+        let elements = elements.collect::<Option<Vec<Known>>>()?;
+        Some(Value::of_known(dtype, &shape, elements))
+    }
+
+    // --- extents ---
+
+    /// Assumes two extents to be equal; refuses if they cannot be.
+    pub(crate) fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Result<()> {
+        if a == b {
+            return Ok(());
+        }
+        let (low, high) = self.bounds(&(a - b));
+        if low > 0 || high < 0 {
+            return Err(shape_error(format!("extents {} and {} differ", self.text(a), self.text(b))));
+        }
+        self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
+        Ok(())
+    }
+
+    /// The shape to which shapes broadcast as NumPy does.
+    pub(crate) fn common_shape(&mut self, shapes: &[&[Expr]]) -> Result<Vec<Expr>> {
+        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+        let mut result = vec![Expr::from(1); rank];
+        for shape in shapes {
+            for (axis, extent) in shape.iter().enumerate() {
+                let common = result[rank - shape.len() + axis].clone();
+                let is_one = |extent: &Expr| extent.as_constant() == Some(1);
+                if is_one(&common) {
+                    result[rank - shape.len() + axis] = extent.clone();
+                } else if !is_one(extent) && *extent != common {
+                    self.assume_equal(&common, extent)?;
+                    if extent.as_constant().is_some() {
+                        result[rank - shape.len() + axis] = extent.clone();
+                    }
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// The value under a shape whose extents are equal by assumption.
+    pub(crate) fn refine(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+        if value.shape() == shape {
+            return Ok(value.clone());
+        }
+        if value.rank() != shape.len() {
+            return Err(shape_error(format!("rank {} is not {}", value.rank(), shape.len())));
+        }
+        for (a, b) in value.shape().to_vec().iter().zip(shape) {
+            self.assume_equal(a, b)?;
+        }
+        self.reshape(value, shape)
+    }
+
+    /// An expression with the user's names for the symbols.
+    pub(crate) fn text(&self, expr: &Expr) -> String {
+        expr.display(&|symbol| self.builder.function().symbols[symbol].name.clone()).to_string()
+    }
+
+    /// A shape with the user's names for the symbols.
+    pub(crate) fn shape_text(&self, shape: &[Expr]) -> String {
+        let extents: Vec<String> = shape.iter().map(|extent| self.text(extent)).collect();
+        format!("[{}]", extents.join(", "))
+    }
+
+    // --- movement ---
+
+    /// Operand axis `k` becomes axis `axes[k]` of the result.
+    pub(crate) fn broadcast(
+        &mut self,
+        value: &Value,
+        shape: &[Expr],
+        axes: &[usize],
+    ) -> Result<Value> {
+        if value.shape() == shape {
+            return Ok(value.clone());
+        }
+        self.check_size(shape)?;
+        let refined: Vec<Expr> = value
+            .shape()
+            .iter()
+            .zip(axes)
+            .map(|(extent, &axis)| match extent.as_constant() {
+                Some(1) => extent.clone(),
+                _ => shape[axis].clone(),
+            })
+            .collect();
+        let value = self.refine(value, &refined)?;
+        let moved = self.fold_movement(&value, shape, |index, source| {
+            for ((at, &axis), extent) in source.iter_mut().zip(axes).zip(&refined) {
+                *at = if extent.as_constant() == Some(1) { 0 } else { index[axis] };
+            }
+        });
+        if let Some(folded) = moved {
+            return Ok(folded);
+        }
+        let id = self.data(&value)?;
+        let built = self.builder.broadcast(id, shape, axes);
+        self.built(built)
+    }
+
+    /// Broadcasts to a shape as NumPy does: the last axes correspond.
+    pub(crate) fn broadcast_to(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+        let Some(lead) = shape.len().checked_sub(value.rank()) else {
+            let (from, to) = (value.rank(), shape.len());
+            return Err(shape_error(format!("rank {from} does not broadcast to rank {to}")));
+        };
+        let axes: Vec<usize> = (lead..shape.len()).collect();
+        self.broadcast(value, shape, &axes)
+    }
+
+    /// A value of rank 1 broadcast along all axes but one.
+    pub(crate) fn broadcast_axis(
+        &mut self,
+        value: &Value,
+        shape: &[Expr],
+        axis: usize,
+    ) -> Result<Value> {
+        if value.rank() != 1 || axis >= shape.len() {
+            return Err(shape_error(format!("rank {} where rank 1 is needed", value.rank())));
+        }
+        self.broadcast(value, shape, &[axis])
+    }
+
+    /// The same elements under another shape.
+    pub(crate) fn reshape(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+        if value.shape() == shape {
+            return Ok(value.clone());
+        }
+        self.check_size(shape)?;
+        if let (Some(known), Some(shape)) = (value.known(), constant_shape(shape))
+            && shape.iter().product::<usize>() == known.len()
+        {
+            return Ok(Value::of_known(value.dtype(), &shape, known.to_vec()));
+        }
+        let id = self.data(value)?;
+        let built = self.builder.reshape(id, shape);
+        self.built(built)
+    }
+
+    /// Result axis `k` is operand axis `permutation[k]`.
+    pub(crate) fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
+        let is_permutation = (0..value.rank()).all(|axis| permutation.contains(&axis));
+        if permutation.len() != value.rank() || !is_permutation {
+            let rank = value.rank();
+            return Err(shape_error(format!("{permutation:?} does not permute {rank} axes")));
+        }
+        let shape: Vec<Expr> =
+            permutation.iter().map(|&axis| value.shape()[axis].clone()).collect();
+        let moved = self.fold_movement(value, &shape, |index, source| {
+            for (at, &axis) in index.iter().zip(permutation) {
+                source[axis] = *at;
+            }
+        });
+        if let Some(folded) = moved {
+            return Ok(folded);
+        }
+        let id = self.data(value)?;
+        let built = self.builder.transpose(id, permutation);
+        self.built(built)
+    }
+
+    /// `result[i] = value[starts + i * steps]`
+    pub(crate) fn slice(
+        &mut self,
+        value: &Value,
+        starts: &[Expr],
+        steps: &[i64],
+        shape: &[Expr],
+    ) -> Result<Value> {
+        self.check_size(shape)?;
+        let first: Option<Vec<i64>> = starts.iter().map(Expr::as_constant).collect();
+        if let Some(first) = first {
+            let moved = self.fold_movement(value, shape, |index, source| {
+                for (axis, at) in source.iter_mut().enumerate() {
+                    *at = (first[axis] + index[axis] as i64 * steps[axis]) as usize;
+                }
+            });
+            if let Some(folded) = moved {
+                return Ok(folded);
+            }
+        }
+        let id = self.data(value)?;
+        let built = self.builder.slice(id, starts, steps, shape);
+        self.built(built)
+    }
+
+    /// As [`Self::slice`], along one axis only.
+    pub(crate) fn slice_axis(
+        &mut self,
+        value: &Value,
+        axis: usize,
+        start: Expr,
+        step: i64,
+        extent: Expr,
+    ) -> Result<Value> {
+        let mut starts = vec![Expr::from(0); value.rank()];
+        let mut steps = vec![1; value.rank()];
+        let mut shape = value.shape().to_vec();
+        (starts[axis], steps[axis], shape[axis]) = (start, step, extent);
+        self.slice(value, &starts, &steps, &shape)
+    }
+
+    /// Surrounds, and intersperses, a value with a number.
+    pub(crate) fn pad(
+        &mut self,
+        value: &Value,
+        fill: &Value,
+        low: &[Expr],
+        high: &[Expr],
+        interior: &[i64],
+    ) -> Result<Value> {
+        let (id, fill) = (self.data(value)?, self.data(fill)?);
+        let built = self.builder.pad(id, fill, low, high, interior);
+        self.built(built)
+    }
+
+    /// Puts values behind each other along an axis.
+    pub(crate) fn concat(&mut self, axis: usize, values: &[Value]) -> Result<Value> {
+        let Some(first) = values.first() else {
+            return Err(shape_error("there is nothing to put together"));
+        };
+        let values = self.alike_but_for(axis, values)?;
+        let (dtype, mut shape) = (first.dtype(), values[0].shape().to_vec());
+        if let Some(other) = values.iter().find(|value| value.dtype() != dtype) {
+            return Err(type_error(format!("{dtype} and {} in one tensor", other.dtype())));
+        }
+        let known: Option<Vec<&[Known]>> = values.iter().map(|value| value.known()).collect();
+        if let (Some(known), 1, 0) = (known, shape.len(), axis) {
+            let elements = known.concat();
+            if elements.len() <= KNOWN_ELEMENTS {
+                return Ok(Value::of_known(dtype, &[elements.len()], elements));
+            }
+        }
+        shape[axis] = values.iter().map(|value| &value.shape()[axis]).sum();
+        self.check_size(&shape)?;
+        let operands = self.all_data(&values.iter().collect::<Vec<_>>())?;
+        let built = self.builder.concat(axis, &operands);
+        self.built(built)
+    }
+
+    /// Values that have the same extents on all axes but one.
+    fn alike_but_for(&mut self, axis: usize, values: &[Value]) -> Result<Vec<Value>> {
+        let model = values[0].shape().to_vec();
+        if axis >= model.len() {
+            return Err(shape_error(format!("there is no axis {axis} of {}", model.len())));
+        }
+        let refine = |value: &Value| {
+            let mut shape = model.clone();
+            if let Some(extent) = value.shape().get(axis) {
+                shape[axis] = extent.clone();
+            }
+            self.refine(value, &shape)
+        };
+        values.iter().map(refine).collect()
+    }
+
+    /// A known value moved, where the result has few elements: `source` fills in where a result
+    /// element is read.
+    pub(crate) fn fold_movement(
+        &self,
+        value: &Value,
+        shape: &[Expr],
+        source: impl Fn(&[usize], &mut [usize]),
+    ) -> Option<Value> {
+        let (known, from, to) = (value.known()?, value.constant_shape()?, constant_shape(shape)?);
+        let count = to.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))?;
+        if count > KNOWN_ELEMENTS {
+            return None;
+        }
+        let mut elements = Vec::with_capacity(count);
+        let (mut index, mut at) = (vec![0; to.len()], vec![0; from.len()]);
+        for number in 0..count {
+            let mut rest = number;
+            for axis in (0..to.len()).rev() {
+                index[axis] = rest % to[axis];
+                rest /= to[axis];
+            }
+            source(&index, &mut at);
+            let mut place = 0;
+            for (at, extent) in at.iter().zip(&from) {
+                if at >= extent {
+                    return None;
+                }
+                place = place * extent + at;
+            }
+            elements.push(known[place].clone());
+        }
+        Some(Value::of_known(value.dtype(), &to, elements))
+    }
+
+    // --- indexing ---
+
+    /// Indexes `data` along `axes`; see `graph::Op::Gather`.
+    pub(crate) fn gather(
+        &mut self,
+        data: &Value,
+        axes: &[usize],
+        indices: &[Value],
+        batch: usize,
+        position: usize,
+    ) -> Result<Value> {
+        let data = self.data(data)?;
+        let indices = self.all_data(&indices.iter().collect::<Vec<_>>())?;
+        let built = self.builder.gather(data, axes, &indices, batch, position);
+        self.built(built)
+    }
+
+    /// Combines `updates` into `data`; see `graph::Op::Scatter`.
+    pub(crate) fn scatter(
+        &mut self,
+        data: &Value,
+        updates: &Value,
+        indices: &[Value],
+        op: Op,
+    ) -> Result<Value> {
+        let mut operands = vec![self.data(data)?, self.data(updates)?];
+        operands.extend(self.all_data(&indices.iter().collect::<Vec<_>>())?);
+        self.node(op, &operands)
+    }
+
+    // --- arithmetic along axes ---
+
+    /// A sum of products over a space.
+    pub(crate) fn contract(
+        &mut self,
+        space: IterationSpace,
+        lhs: &Value,
+        rhs: &Value,
+        accumulator: DType,
+        dtype: DType,
+    ) -> Result<Value> {
+        self.check_size(&space.extents[..space.parallel])?;
+        let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
+        let built = self.builder.contract(space, lhs, rhs, accumulator, dtype);
+        self.built(built)
+    }
+
+    /// A reduction over a space.
+    pub(crate) fn reduce(
+        &mut self,
+        space: IterationSpace,
+        value: &Value,
+        reduction: Reduction,
+        accumulator: DType,
+    ) -> Result<Value> {
+        self.check_size(&space.extents[..space.parallel])?;
+        let id = self.data(value)?;
+        let built = self.builder.reduce(space, id, reduction, accumulator);
+        self.built(built)
+    }
+
+    /// Reduces whole axes; with `keep` they stay with extent 1. Sums and products of short floats
+    /// are formed in f32; the result has the operand's type.
+    pub(crate) fn reduce_axes(
+        &mut self,
+        value: &Value,
+        axes: &[usize],
+        reduction: Reduction,
+        keep: bool,
+    ) -> Result<Value> {
+        let mut axes = axes.to_vec();
+        axes.sort_unstable();
+        if axes.is_empty() {
+            return Ok(value.clone());
+        }
+        if let Some(folded) = self.fold_reduction(value, &axes, reduction, keep) {
+            return Ok(folded);
+        }
+        let dtype = value.dtype();
+        let orders = matches!(reduction, Reduction::Min | Reduction::Max);
+        let accumulator = if orders { dtype } else { graph::accumulator_of(dtype) };
+        let id = self.data(value)?;
+        let reduced = self.builder.reduce_axes(id, &axes, reduction, accumulator, keep);
+        let reduced = self.built(reduced)?;
+        self.cast(&reduced, dtype)
+    }
+
+    fn fold_reduction(
+        &self,
+        value: &Value,
+        axes: &[usize],
+        reduction: Reduction,
+        keep: bool,
+    ) -> Option<Value> {
+        let (known, shape) = (value.known()?, value.constant_shape()?);
+        if axes.len() != shape.len() || known.is_empty() || !reduction.accepts(value.dtype()) {
+            return None;
+        }
+        let ranges = |symbol| self.range(symbol);
+        let function = reduction.as_function();
+        let (first, rest) = known.split_first()?;
+        let total = rest.iter().try_fold(first.clone(), |total, element| {
+            fold::apply(function, value.dtype(), &[&total, element], &ranges)
+        })?;
+        let shape = if keep { vec![1; shape.len()] } else { Vec::new() };
+        Some(Value::of_known(value.dtype(), &shape, vec![total]))
+    }
+
+    // --- any node ---
+
+    /// A node with one result.
+    pub(crate) fn node(&mut self, op: Op, operands: &[ValueId]) -> Result<Value> {
+        let results = self.builder.add(op, operands).map_err(shape_error)?;
+        self.adopt(results[0])
+    }
+
+    /// A primitive with one result.
+    pub(crate) fn primitive(&mut self, op: Op, operands: &[&Value]) -> Result<Value> {
+        let operands = self.all_data(operands)?;
+        self.node(op, &operands)
+    }
+
+    /// A primitive with two results.
+    pub(crate) fn primitive_pair(
+        &mut self,
+        op: Op,
+        operands: &[&Value],
+    ) -> Result<(Value, Value)> {
+        let operands = self.all_data(operands)?;
+        let results = self.builder.add(op, &operands).map_err(shape_error)?;
+        Ok((self.adopt(results[0])?, self.adopt(results[1])?))
+    }
+}
+
+/// A shape in numbers.
+pub(crate) fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
+    let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
+    shape.iter().map(extent).collect()
+}
+
+/// The type of a tensor.
+pub(crate) fn tensor_type(dtype: DType, shape: &[Expr]) -> TensorType {
+    TensorType { dtype, shape: shape.to_vec() }
+}

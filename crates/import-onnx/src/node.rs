@@ -1,0 +1,273 @@
+//! One node as its operator's lowering sees it: inputs, attributes, version; and the ways to refuse.
+
+use std::collections::BTreeSet;
+
+use base::{Diagnostic, codes};
+use sym::Expr;
+use tensor::{DType, Scalar, Tensor};
+
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind};
+use crate::tensors;
+use crate::value::{Known, Value};
+
+/// A node about to be lowered.
+pub(crate) struct Node<'a> {
+    /// The node in the file, with the attributes of its function's caller filled in.
+    pub(crate) proto: &'a NodeProto,
+    /// The values of the inputs; none for one left out.
+    pub(crate) inputs: Vec<Option<Value>>,
+    /// The version of the operator set that the node belongs to.
+    pub(crate) version: i64,
+}
+
+/// A refusal of an attribute.
+pub(crate) fn attribute_error(name: &str, reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::BAD_ATTRIBUTE, format!("attribute `{name}` cannot be used"))
+        .because(reason)
+        .remedy("check the model with the tool that exported it, or export it again")
+}
+
+/// A refusal of a use of a known operator.
+pub(crate) fn unsupported(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, "this use of the operator is not supported")
+        .because(reason)
+        .remedy("export the model without it")
+}
+
+/// Names of the kinds of attribute, for messages.
+fn kind_name(kind: i32) -> &'static str {
+    match kind {
+        kind::FLOAT => "a float",
+        kind::INT => "an integer",
+        kind::STRING => "a string",
+        kind::TENSOR => "a tensor",
+        kind::GRAPH => "a graph",
+        kind::FLOATS => "a list of floats",
+        kind::INTS => "a list of integers",
+        kind::STRINGS => "a list of strings",
+        kind::SPARSE_TENSOR => "a sparse tensor",
+        _ => "of another kind",
+    }
+}
+
+impl Node<'_> {
+    // --- inputs and outputs ---
+
+    /// An input that must be given.
+    pub(crate) fn input(&self, index: usize) -> Result<&Value> {
+        self.optional(index).ok_or_else(|| {
+            Diagnostic::error(codes::WRONG_ARITY, format!("input {index} is missing"))
+                .remedy("check the model with the tool that exported it, or export it again")
+        })
+    }
+
+    /// An input that may be left out.
+    pub(crate) fn optional(&self, index: usize) -> Option<&Value> {
+        self.inputs.get(index).and_then(Option::as_ref)
+    }
+
+    /// All inputs, none of which may be left out.
+    pub(crate) fn all_inputs(&self) -> Result<Vec<Value>> {
+        (0..self.inputs.len()).map(|index| self.input(index).cloned()).collect()
+    }
+
+    /// Whether output `index` is wanted.
+    pub(crate) fn wants(&self, index: usize) -> bool {
+        self.proto.output.get(index).is_some_and(|name| !name.is_empty())
+    }
+
+    // --- attributes ---
+
+    /// The attribute of a name, which must be of a kind.
+    fn attribute(&self, name: &str, wanted: i32) -> Result<Option<&AttributeProto>> {
+        let Some(found) = self.proto.attribute.iter().find(|attribute| attribute.name == name)
+        else {
+            return Ok(None);
+        };
+        // Files of the first IR versions do not say the kind.
+        if found.r#type != wanted && found.r#type != kind::UNDEFINED {
+            let (given, wanted) = (kind_name(found.r#type), kind_name(wanted));
+            return Err(attribute_error(name, format!("it is {given}, not {wanted}")));
+        }
+        Ok(Some(found))
+    }
+
+    /// Whether the attribute is given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.proto.attribute.iter().any(|attribute| attribute.name == name)
+    }
+
+    /// An integer, or its default.
+    pub(crate) fn int(&self, name: &str, default: i64) -> Result<i64> {
+        Ok(self.attribute(name, kind::INT)?.map_or(default, |attribute| attribute.i))
+    }
+
+    /// An integer that says yes or no.
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.int(name, default.into())? != 0)
+    }
+
+    /// A float, or its default.
+    pub(crate) fn float(&self, name: &str, default: f32) -> Result<f64> {
+        let found = self.attribute(name, kind::FLOAT)?;
+        Ok(f64::from(found.map_or(default, |attribute| attribute.f)))
+    }
+
+    /// A string, or its default.
+    pub(crate) fn string(&self, name: &str, default: &'static str) -> Result<&str> {
+        match self.attribute(name, kind::STRING)? {
+            None => Ok(default),
+            Some(found) => std::str::from_utf8(&found.s)
+                .map_err(|_| attribute_error(name, "it is not valid UTF-8")),
+        }
+    }
+
+    /// One of several words, or the first of them.
+    pub(crate) fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str> {
+        let given = self.string(name, words[0])?;
+        words.iter().find(|word| **word == given).copied().ok_or_else(|| {
+            attribute_error(name, format!("`{given}` is none of {}", words.join(", ")))
+        })
+    }
+
+    /// A list of integers.
+    pub(crate) fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
+        Ok(self.attribute(name, kind::INTS)?.map(|attribute| attribute.ints.clone()))
+    }
+
+    /// A list of floats.
+    pub(crate) fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
+        Ok(self.attribute(name, kind::FLOATS)?.map(|attribute| attribute.floats.clone()))
+    }
+
+    /// A tensor.
+    pub(crate) fn tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
+        match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_ref()) {
+            Some(tensor) => {
+                tensors::decode(tensor, &mut graph.external, &graph.limits).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A sparse tensor.
+    pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
+        let found = self.attribute(name, kind::SPARSE_TENSOR)?;
+        match found.and_then(|attribute| attribute.sparse_tensor.as_ref()) {
+            Some(tensor) => {
+                tensors::decode_sparse(tensor, &mut graph.external, &graph.limits).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A list of strings.
+    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>> {
+        let Some(found) = self.attribute(name, kind::STRINGS)? else { return Ok(None) };
+        let read = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec());
+        let strings: std::result::Result<_, _> = found.strings.iter().map(read).collect();
+        strings.map(Some).map_err(|_| attribute_error(name, "it is not valid UTF-8"))
+    }
+
+    /// A graph.
+    pub(crate) fn graph(&self, name: &str) -> Result<&GraphProto> {
+        self.attribute(name, kind::GRAPH)?
+            .and_then(|attribute| attribute.g.as_ref())
+            .ok_or_else(|| attribute_error(name, "it is missing"))
+    }
+
+    /// An element type, or its default.
+    pub(crate) fn dtype(&self, name: &str, default: DType) -> Result<DType> {
+        match self.int(name, 0)? {
+            0 if !self.has(name) => Ok(default),
+            number => crate::data_type::data_type(number),
+        }
+    }
+
+    /// An axis; negative ones count from the end. `ends` more than the rank are allowed.
+    pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize> {
+        normalize_axis(self.int(name, default)?, rank)
+    }
+
+    // --- inputs that must be known ---
+
+    /// The elements of an input on which shapes depend.
+    pub(crate) fn known(&self, index: usize, what: &str) -> Result<&[Known]> {
+        let value = self.input(index)?;
+        value.known().ok_or_else(|| self.not_known(index, what))
+    }
+
+    fn not_known(&self, index: usize, what: &str) -> Diagnostic {
+        let name = self.proto.input.get(index).map_or("", String::as_str);
+        Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
+            .because(format!("input `{name}` is computed from data, not from constants and shapes"))
+            .remedy("export the model with this input as a constant, or with fixed shapes")
+    }
+
+    /// The integers of an input, each constant or symbolic.
+    pub(crate) fn exprs(&self, index: usize, what: &str) -> Result<Vec<Expr>> {
+        let value = self.input(index)?;
+        if value.dtype().is_float() {
+            return Err(type_error(format!("the {what} must be integers, not {}", value.dtype())));
+        }
+        if value.weight().is_some() {
+            let numbers = self.numbers(index, what)?;
+            return Ok(numbers.iter().map(|number| Expr::from(number.as_i64())).collect());
+        }
+        let known = self.known(index, what)?;
+        let exprs: Option<Vec<Expr>> = known.iter().map(Known::expr).collect();
+        exprs.ok_or_else(|| shape_error(format!("the {what} are too large")))
+    }
+
+    /// The integers of an input, all constant.
+    pub(crate) fn integers(&self, index: usize, what: &str) -> Result<Vec<i64>> {
+        let exprs = self.exprs(index, what)?;
+        let integers: Option<Vec<i64>> = exprs.iter().map(Expr::as_constant).collect();
+        integers.ok_or_else(|| self.not_known(index, what))
+    }
+
+    /// The numbers of a constant input.
+    pub(crate) fn numbers(&self, index: usize, what: &str) -> Result<Vec<Scalar>> {
+        self.input(index)?.numbers().ok_or_else(|| self.not_known(index, what))
+    }
+
+    /// The one number of a constant input.
+    pub(crate) fn single_number(&self, index: usize, what: &str) -> Result<Scalar> {
+        match self.numbers(index, what)?[..] {
+            [number] => Ok(number),
+            ref numbers => {
+                Err(shape_error(format!("the {what} must be one number, not {}", numbers.len())))
+            }
+        }
+    }
+
+    /// Axes as an attribute in old versions and an input since `version`; none if not given.
+    pub(crate) fn axes_since(&self, version: i64, rank: usize) -> Result<Option<Vec<usize>>> {
+        let axes = if self.version < version {
+            self.ints("axes")?
+        } else if self.optional(1).is_some() {
+            Some(self.integers(1, "axes")?)
+        } else {
+            None
+        };
+        axes.map(|axes| normalize_axes(&axes, rank)).transpose()
+    }
+}
+
+/// An axis counted from the front.
+pub(crate) fn normalize_axis(axis: i64, rank: usize) -> Result<usize> {
+    let counted = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
+    let found = counted.and_then(|axis| usize::try_from(axis).ok()).filter(|axis| *axis < rank);
+    found.ok_or_else(|| shape_error(format!("there is no axis {axis} in a tensor of rank {rank}")))
+}
+
+/// Distinct axes counted from the front, in order.
+pub(crate) fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Result<Vec<_>>>()?;
+    let distinct: BTreeSet<usize> = axes.iter().copied().collect();
+    if distinct.len() != axes.len() {
+        return Err(shape_error(format!("an axis stands twice in {axes:?}")));
+    }
+    Ok(axes)
+}

@@ -1,0 +1,245 @@
+//! Activation functions, composed of scalar functions. In each, `x` is the input.
+
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result};
+use crate::node::Node;
+use crate::value::Value;
+
+/// `a` where `x` is negative, else `b`.
+fn by_sign(graph: &mut Graph, x: &Value, negative: &Value, other: &Value) -> Result<Value> {
+    let zero = graph.number(x.dtype(), 0.0);
+    let is_negative = graph.less(x, &zero)?;
+    graph.select(&is_negative, negative, other)
+}
+
+/// `max(x, 0)`
+pub(super) fn relu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let zero = graph.number(x.dtype(), 0.0);
+    Ok(vec![graph.max(x, &zero)?])
+}
+
+/// `alpha * x` below zero, else `x`
+pub(super) fn leaky_relu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let scaled = graph.mul_number(x, node.float("alpha", 0.01)?)?;
+    Ok(vec![by_sign(graph, x, &scaled, x)?])
+}
+
+/// `slope * x` below zero, else `x`; before version 7 a slope a channel stood without other axes.
+pub(super) fn prelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, slope) = (node.input(0)?, node.input(1)?);
+    let per_channel = node.version < 7 && slope.rank() == 1 && !slope.shape()[0].is_one();
+    let slope = if per_channel {
+        graph.broadcast_axis(slope, x.shape(), 1)?
+    } else {
+        graph.broadcast_to(slope, x.shape())?
+    };
+    let scaled = graph.mul(x, &slope)?;
+    Ok(vec![by_sign(graph, x, &scaled, x)?])
+}
+
+/// `alpha * (exp(x) - 1)` below zero, else `x`
+pub(super) fn elu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let curve = graph.map(F::Expm1, &[x])?;
+    let scaled = graph.mul_number(&curve, node.float("alpha", 1.0)?)?;
+    Ok(vec![by_sign(graph, x, &scaled, x)?])
+}
+
+/// `gamma * alpha * (exp(x) - 1)` below zero, else `gamma * x`
+pub(super) fn selu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let alpha = node.float("alpha", 1.673_263_2)?;
+    let gamma = node.float("gamma", 1.050_701)?;
+    let curve = graph.map(F::Expm1, &[x])?;
+    let curve = graph.mul_number(&curve, alpha)?;
+    let both = by_sign(graph, x, &curve, x)?;
+    Ok(vec![graph.mul_number(&both, gamma)?])
+}
+
+/// `alpha * (exp(x / alpha) - 1)` below zero, else `x`
+pub(super) fn celu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let alpha = graph.number(x.dtype(), node.float("alpha", 1.0)?);
+    let scaled = graph.div(x, &alpha)?;
+    let curve = graph.map(F::Expm1, &[&scaled])?;
+    let curve = graph.mul(&alpha, &curve)?;
+    Ok(vec![by_sign(graph, x, &curve, x)?])
+}
+
+/// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
+pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let gate = if node.word("approximate", &["none", "tanh"])? == "none" {
+        let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
+        graph.map(F::Erf, &[&scaled])?
+    } else {
+        // sqrt(2 / pi) * (x + 0.044715 * x^3)
+        let square = graph.square(x)?;
+        let cubic = graph.mul_number(&square, 0.044715)?;
+        let factor = graph.add_number(&cubic, 1.0)?;
+        let inner = graph.mul(x, &factor)?;
+        let inner = graph.mul_number(&inner, (2.0 / std::f64::consts::PI).sqrt())?;
+        graph.tanh(&inner)?
+    };
+    let gate = graph.add_number(&gate, 1.0)?;
+    let half = graph.mul_number(x, 0.5)?;
+    Ok(vec![graph.mul(&half, &gate)?])
+}
+
+/// `1 / (1 + exp(-x))`
+pub(super) fn sigmoid(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    Ok(vec![graph.sigmoid(node.input(0)?)?])
+}
+
+/// `alpha * x + beta` within 0 and 1
+pub(super) fn hard_sigmoid(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
+    Ok(vec![clamped_line(graph, node.input(0)?, alpha, beta)?])
+}
+
+/// `x * (x / 6 + 1 / 2 within 0 and 1)`
+pub(super) fn hard_swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let gate = clamped_line(graph, x, 1.0 / 6.0, 0.5)?;
+    Ok(vec![graph.mul(x, &gate)?])
+}
+
+fn clamped_line(graph: &mut Graph, x: &Value, alpha: f64, beta: f64) -> Result<Value> {
+    let scaled = graph.mul_number(x, alpha)?;
+    let line = graph.add_number(&scaled, beta)?;
+    graph.clamp(&line, 0.0, 1.0)
+}
+
+/// `log(1 + exp(x))`
+pub(super) fn softplus(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    Ok(vec![graph.softplus(node.input(0)?)?])
+}
+
+/// `x / (1 + |x|)`
+pub(super) fn softsign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let magnitude = graph.abs(x)?;
+    let denominator = graph.add_number(&magnitude, 1.0)?;
+    Ok(vec![graph.div(x, &denominator)?])
+}
+
+/// `x * tanh(softplus(x))`
+pub(super) fn mish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let softplus = graph.softplus(x)?;
+    let gate = graph.tanh(&softplus)?;
+    Ok(vec![graph.mul(x, &gate)?])
+}
+
+/// `x * sigmoid(alpha * x)`
+pub(super) fn swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let alpha = node.float("alpha", 1.0)?;
+    let scaled = if alpha == 1.0 { x.clone() } else { graph.mul_number(x, alpha)? };
+    let gate = graph.sigmoid(&scaled)?;
+    Ok(vec![graph.mul(x, &gate)?])
+}
+
+/// `x` above `alpha`, else 0
+pub(super) fn thresholded_relu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let alpha = graph.number(x.dtype(), node.float("alpha", 1.0)?);
+    let zero = graph.number(x.dtype(), 0.0);
+    let above = graph.greater(x, &alpha)?;
+    Ok(vec![graph.select(&above, x, &zero)?])
+}
+
+/// `x + bias` below `-lambd`, `x - bias` above `lambd`, else 0
+pub(super) fn shrink(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let (lambd, bias) = (node.float("lambd", 0.5)?, node.float("bias", 0.0)?);
+    let number = |value: f64| Value::of_scalar(Scalar::from_f64(x.dtype(), value));
+    let below = graph.less(x, &number(-lambd))?;
+    let above = graph.greater(x, &number(lambd))?;
+    let raised = graph.add(x, &number(bias))?;
+    let lowered = graph.sub(x, &number(bias))?;
+    let upper = graph.select(&above, &lowered, &number(0.0))?;
+    Ok(vec![graph.select(&below, &raised, &upper)?])
+}
+
+/// Exponentials of rows over their sum.
+pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    by_rows(node, graph, &mut |graph, x, axes| {
+        let (_, exp, sum) = shifted_exponentials(graph, x, axes)?;
+        graph.div(&exp, &sum)
+    })
+}
+
+/// The logarithm of softmax.
+pub(super) fn log_softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    by_rows(node, graph, &mut |graph, x, axes| {
+        let (shifted, _, sum) = shifted_exponentials(graph, x, axes)?;
+        let log = graph.log(&sum)?;
+        graph.sub(&shifted, &log)
+    })
+}
+
+/// `x` less its greatest along axes, the exponentials of that, and their sums.
+fn shifted_exponentials(
+    graph: &mut Graph,
+    x: &Value,
+    axes: &[usize],
+) -> Result<(Value, Value, Value)> {
+    let greatest = graph.reduce_axes(x, axes, Reduction::Max, true)?;
+    let shifted = graph.sub(x, &greatest)?;
+    let exp = graph.exp(&shifted)?;
+    let sum = graph.reduce_axes(&exp, axes, Reduction::Sum, true)?;
+    Ok((shifted, exp, sum))
+}
+
+/// 1 for the first greatest element of a row, 0 for the others.
+pub(super) fn hardmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    by_rows(node, graph, &mut |graph, x, axes| {
+        // Rows of several axes become rows of one.
+        let axis = axes[0];
+        let mut flat = x.shape().to_vec();
+        if axes.len() > 1 {
+            flat.truncate(axis);
+            flat.push(x.shape()[axis..].iter().product());
+        }
+        let rows = graph.reshape(x, &flat)?;
+        let op = graph::Op::ArgReduce { axis, greatest: true, last: false };
+        let best = graph.primitive(op, &[&rows])?;
+        let mut kept = flat.clone();
+        kept[axis] = Expr::ONE;
+        let best = graph.reshape(&best, &kept)?;
+        let position = graph.iota(DType::I64, &flat, axis)?;
+        let hit = graph.equal(&position, &best)?;
+        let result = graph.cast(&hit, x.dtype())?;
+        graph.reshape(&result, x.shape())
+    })
+}
+
+/// Applies a function to rows: along one axis, or before version 13 along all axes from one on.
+fn by_rows(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    function: &mut dyn FnMut(&mut Graph, &Value, &[usize]) -> Result<Value>,
+) -> Lowered {
+    let x = node.input(0)?;
+    let axes = if node.version >= 13 {
+        vec![node.axis("axis", -1, x.rank())?]
+    } else if node.int("axis", 1)? == x.rank() as i64 {
+        Vec::new()
+    } else {
+        (node.axis("axis", 1, x.rank())?..x.rank()).collect()
+    };
+    if axes.is_empty() {
+        // Every element is a row.
+        let shape = [x.shape(), &[Expr::ONE]].concat();
+        let column = graph.reshape(x, &shape)?;
+        let result = function(graph, &column, &[x.rank()])?;
+        return Ok(vec![graph.reshape(&result, x.shape())?]);
+    }
+    Ok(vec![function(graph, x, &axes)?])
+}

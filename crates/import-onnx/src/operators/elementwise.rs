@@ -1,0 +1,154 @@
+//! Arithmetic, comparisons, logic, bits and conversions, element by element.
+
+use sym::Expr;
+use tensor::{DType, Scalar, ScalarFunction as F};
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, type_error};
+use crate::node::{Node, attribute_error, unsupported};
+use crate::value::Value;
+
+/// An operator that is one scalar function of one input.
+pub(super) fn unary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
+    Ok(vec![graph.map(function, &[node.input(0)?])?])
+}
+
+/// An operator that is one scalar function of two inputs, broadcast.
+pub(super) fn binary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
+    let a = node.input(0)?;
+    let b = aligned(node, graph, a, node.input(1)?)?;
+    Ok(vec![graph.map(function, &[a, &b])?])
+}
+
+/// The second input as the first calls for it: before version 7 an attribute says with which axis of
+/// the first its axes start to correspond.
+fn aligned(node: &Node<'_>, graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
+    if node.version >= 7 || !node.flag("broadcast", false)? || !node.has("axis") {
+        return Ok(b.clone());
+    }
+    let axis = node.axis("axis", 0, a.rank())?;
+    let behind = a.rank().saturating_sub(axis + b.rank());
+    let mut shape = b.shape().to_vec();
+    shape.extend(std::iter::repeat_n(Expr::ONE, behind));
+    graph.reshape(b, &shape)
+}
+
+/// An operator that folds any number of inputs by one scalar function.
+pub(super) fn variadic(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
+    let inputs = node.all_inputs()?;
+    let (first, rest) = inputs.split_first().ok_or_else(|| unsupported("it has no inputs"))?;
+    let folded =
+        rest.iter().try_fold(first.clone(), |total, input| graph.map(function, &[&total, input]))?;
+    Ok(vec![folded])
+}
+
+/// The mean of any number of inputs.
+pub(super) fn mean(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let sum = variadic(node, graph, F::Add)?.remove(0);
+    let count = graph.number(sum.dtype(), node.inputs.len() as f64);
+    Ok(vec![graph.div(&sum, &count)?])
+}
+
+/// Remainders: of floored division, or with `fmod` of truncated division.
+pub(super) fn modulo(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let function = if node.flag("fmod", false)? { F::Rem } else { F::Mod };
+    binary(node, graph, function)
+}
+
+/// Powers. The result has the type of the base, whatever that of the exponent.
+pub(super) fn power(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let base = node.input(0)?;
+    let exponent = aligned(node, graph, base, node.input(1)?)?;
+    let fractional = exponent.dtype().is_float() && !base.dtype().is_float();
+    let common = if fractional { exponent.dtype() } else { base.dtype() };
+    let wide_base = graph.cast(base, common)?;
+    let exponent = graph.cast(&exponent, common)?;
+    let power = graph.map(F::Pow, &[&wide_base, &exponent])?;
+    Ok(vec![graph.cast(&power, base.dtype())?])
+}
+
+/// Shifts in the attribute's direction.
+pub(super) fn bit_shift(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let function = match node.word("direction", &["LEFT", "RIGHT"])? {
+        "LEFT" => F::Shl,
+        _ => F::Shr,
+    };
+    binary(node, graph, function)
+}
+
+/// Bounds, as inputs since version 11, before as attributes.
+pub(super) fn clip(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let mut value = node.input(0)?.clone();
+    for (index, name, function) in [(1, "min", F::Max), (2, "max", F::Min)] {
+        let bound = if node.version < 11 {
+            let bound = graph.number(value.dtype(), node.float(name, 0.0)?);
+            node.has(name).then_some(bound)
+        } else {
+            node.optional(index).map(|bound| graph.reshape(bound, &[])).transpose()?
+        };
+        if let Some(bound) = bound {
+            value = graph.map(function, &[&value, &bound])?;
+        }
+    }
+    Ok(vec![value])
+}
+
+/// Infinities, of one sign or both.
+pub(super) fn is_inf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let value = node.input(0)?;
+    let positive = node.flag("detect_positive", true)?;
+    let negative = node.flag("detect_negative", true)?;
+    let infinite = graph.map(F::IsInf, &[value])?;
+    if positive && negative {
+        return Ok(vec![infinite]);
+    }
+    if !positive && !negative {
+        return Ok(vec![graph.full(value.shape(), Scalar::bool(false))?]);
+    }
+    let zero = graph.number(value.dtype(), 0.0);
+    let function = if positive { F::Gt } else { F::Lt };
+    let signed = graph.map(function, &[value, &zero])?;
+    Ok(vec![graph.and(&infinite, &signed)?])
+}
+
+/// One of two values by a condition.
+pub(super) fn select(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    Ok(vec![graph.select(node.input(0)?, node.input(1)?, node.input(2)?)?])
+}
+
+/// A conversion to the type that an attribute names.
+pub(super) fn cast(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let to = required_type(node)?;
+    convert(node, graph, to)
+}
+
+/// A conversion to the type of another input.
+pub(super) fn cast_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let to = node.input(1)?.dtype();
+    convert(node, graph, to)
+}
+
+fn required_type(node: &Node<'_>) -> Result<DType> {
+    if !node.has("to") {
+        return Err(attribute_error("to", "it is missing"));
+    }
+    node.dtype("to", DType::F32)
+}
+
+fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
+    let value = node.input(0)?;
+    let is_short = to.is_float() && to.bits() == 8 && to != DType::F8E8M0;
+    if is_short && value.dtype().is_float() && !node.flag("saturate", true)? {
+        return Err(type_error(format!("conversion to {to} without saturation is not supported")));
+    }
+    if to == DType::F8E8M0 && node.word("round_mode", &["up", "down", "nearest"])? != "nearest" {
+        return Err(type_error(format!("conversion to {to} rounds to nearest only")));
+    }
+    Ok(vec![graph.cast(value, to)?])
+}
+
+/// The same bits as another type.
+pub(super) fn bit_cast(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let to = required_type(node)?;
+    Ok(vec![graph.primitive(graph::Op::Bitcast { dtype: to }, &[node.input(0)?])?])
+}

@@ -1,0 +1,47 @@
+//! What the user can say about an import.
+
+use std::collections::BTreeMap;
+
+/// How to import a model.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Values of named dimensions (`--dim NAME=N`).
+    pub dims: BTreeMap<String, i64>,
+    /// Concrete shapes of inputs by name; they bind the symbols of those inputs' dimensions.
+    pub input_shapes: BTreeMap<String, Vec<i64>>,
+    /// What is refused as too large.
+    pub limits: Limits,
+}
+
+/// What is refused as too large, before memory is taken for it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a model file.
+    pub file_bytes: u64,
+    /// Graphs and functions inside each other.
+    pub nesting: usize,
+    /// Nodes of a model, with the bodies of functions counted at each call.
+    pub nodes: usize,
+    /// Axes of a tensor.
+    pub rank: usize,
+    /// Elements of one tensor.
+    pub elements: u64,
+    /// Elements of a constant that the importer itself computes.
+    pub computed_elements: u64,
+    /// Largest value of a symbolic dimension.
+    pub dimension: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            file_bytes: 1 << 40,
+            nesting: 24,
+            nodes: 1 << 21,
+            rank: 32,
+            elements: 1 << 32,
+            computed_elements: 1 << 24,
+            dimension: 1 << 20,
+        }
+    }
+}

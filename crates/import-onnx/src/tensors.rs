@@ -1,0 +1,198 @@
+//! Tensors of the file as host tensors.
+//!
+//! Raw and external bytes are slices of mapped files; elements in the fields of their type, which
+//! only small or old files use, are copied. All sizes are checked before anything is allocated.
+
+use base::{Diagnostic, codes};
+use bytes::Bytes;
+use tensor::tensor::{byte_size, element_count};
+use tensor::{DType, Scalar, Tensor};
+
+use crate::data_type::data_type;
+use crate::external::ExternalData;
+use crate::options::Limits;
+use crate::proto::{SparseTensorProto, TensorProto};
+
+type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// Reads a tensor.
+pub(crate) fn decode(
+    proto: &TensorProto,
+    external: &mut ExternalData,
+    limits: &Limits,
+) -> Result<Tensor> {
+    decode_inner(proto, external, limits).map_err(|found| place(found, &proto.name))
+}
+
+fn place(diagnostic: Diagnostic, name: &str) -> Diagnostic {
+    if diagnostic.place.is_some() || name.is_empty() {
+        return diagnostic;
+    }
+    diagnostic.at(format!("tensor \"{name}\""))
+}
+
+fn decode_inner(
+    proto: &TensorProto,
+    external: &mut ExternalData,
+    limits: &Limits,
+) -> Result<Tensor> {
+    let dtype = data_type(proto.data_type.into())?;
+    let shape = checked_shape(&proto.dims, limits)?;
+    let (Some(count), Some(size)) = (element_count(&shape), byte_size(dtype, &shape)) else {
+        return Err(too_large(&shape));
+    };
+    if dtype == DType::String {
+        return strings(proto, &shape, count);
+    }
+    let bytes = if proto.data_location == 1 {
+        external.bytes(proto, size)?
+    } else if let Some(raw) = &proto.raw_data {
+        raw.clone()
+    } else {
+        return typed_fields(proto, dtype, &shape, count);
+    };
+    Tensor::from_bytes(dtype, &shape, bytes).map_err(wrong_size)
+}
+
+/// The shape of a tensor in the file.
+fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
+    if dims.len() > limits.rank {
+        return Err(Diagnostic::error(
+            codes::LIMIT_EXCEEDED,
+            format!("a tensor of {} axes; at most {} are accepted", dims.len(), limits.rank),
+        ));
+    }
+    let shape: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+    let Some(shape) = shape else {
+        return Err(Diagnostic::error(
+            codes::INCONSISTENT_SHAPES,
+            format!("a tensor's shape {dims:?} has a negative extent"),
+        )
+        .remedy("export the model again"));
+    };
+    match element_count(&shape) {
+        Some(count) if count as u64 <= limits.elements => Ok(shape),
+        _ => Err(too_large(&shape)),
+    }
+}
+
+fn too_large(shape: &[usize]) -> Diagnostic {
+    Diagnostic::error(codes::LIMIT_EXCEEDED, format!("a tensor of shape {shape:?} is too large"))
+        .remedy("raise the limit of elements if the model is trusted")
+}
+
+fn wrong_size(reason: String) -> Diagnostic {
+    Diagnostic::error(codes::INCONSISTENT_SHAPES, "a tensor's data does not fit its shape")
+        .because(reason)
+        .remedy("copy, download or export the file again")
+}
+
+fn strings(proto: &TensorProto, shape: &[usize], count: usize) -> Result<Tensor> {
+    if proto.string_data.len() != count {
+        let given = proto.string_data.len();
+        return Err(wrong_size(format!("{given} strings for {count} elements")));
+    }
+    let read = |bytes: &Bytes| String::from_utf8(bytes.to_vec());
+    let strings: std::result::Result<Vec<String>, _> = proto.string_data.iter().map(read).collect();
+    match strings {
+        Ok(strings) => Ok(Tensor::from_strings(shape, strings)),
+        Err(_) => {
+            Err(Diagnostic::error(codes::NOT_ONNX, "a string of a tensor is not valid UTF-8")
+                .remedy("export the model again"))
+        }
+    }
+}
+
+/// Elements in `float_data` and its like.
+fn typed_fields(
+    proto: &TensorProto,
+    dtype: DType,
+    shape: &[usize],
+    count: usize,
+) -> Result<Tensor> {
+    let check = |given: usize, expected: usize| {
+        let complaint = || wrong_size(format!("{given} numbers where {expected} are needed"));
+        if given == expected { Ok(()) } else { Err(complaint()) }
+    };
+    match dtype {
+        DType::F32 => {
+            check(proto.float_data.len(), count)?;
+            Ok(Tensor::from_slice(shape, &proto.float_data))
+        }
+        DType::F64 => {
+            check(proto.double_data.len(), count)?;
+            Ok(Tensor::from_slice(shape, &proto.double_data))
+        }
+        DType::I64 => {
+            check(proto.int64_data.len(), count)?;
+            Ok(Tensor::from_slice(shape, &proto.int64_data))
+        }
+        DType::U32 | DType::U64 => {
+            check(proto.uint64_data.len(), count)?;
+            let scalar = |number: &u64| Scalar::from_bits(dtype, *number);
+            let scalars: Vec<Scalar> = proto.uint64_data.iter().map(scalar).collect();
+            Ok(Tensor::from_scalars(dtype, shape, &scalars))
+        }
+        _ if dtype.bits() < 8 => {
+            // Each number is a byte of packed elements.
+            let size = byte_size(dtype, shape).unwrap_or(0);
+            check(proto.int32_data.len(), size)?;
+            let packed: Vec<u8> = proto.int32_data.iter().map(|number| *number as u8).collect();
+            Tensor::from_bytes(dtype, shape, packed.into()).map_err(wrong_size)
+        }
+        _ => {
+            check(proto.int32_data.len(), count)?;
+            let scalar = |number: &i32| Scalar::from_bits(dtype, *number as u32 as u64);
+            let scalars: Vec<Scalar> = proto.int32_data.iter().map(scalar).collect();
+            Ok(Tensor::from_scalars(dtype, shape, &scalars))
+        }
+    }
+}
+
+/// Reads a sparse tensor into a dense one.
+pub(crate) fn decode_sparse(
+    proto: &SparseTensorProto,
+    external: &mut ExternalData,
+    limits: &Limits,
+) -> Result<Tensor> {
+    let (Some(values), Some(indices)) = (&proto.values, &proto.indices) else {
+        return Err(sparse_error("values or indices are missing"));
+    };
+    let shape = checked_shape(&proto.dims, limits)?;
+    let count = element_count(&shape).ok_or_else(|| too_large(&shape))?;
+    let values = decode(values, external, limits)?;
+    let indices = decode(indices, external, limits)?;
+    if values.dtype() == DType::String || indices.dtype() != DType::I64 {
+        return Err(sparse_error("indices must be int64, values numbers"));
+    }
+    if count as u64 > limits.computed_elements || byte_size(values.dtype(), &shape).is_none() {
+        return Err(too_large(&shape));
+    }
+    let coordinates = match indices.shape() {
+        [entries] if *entries == values.len() => None,
+        [entries, rank] if *entries == values.len() && *rank == shape.len() => Some(*rank),
+        _ => return Err(sparse_error("the indices do not have the shape of the values")),
+    };
+    let mut dense = Tensor::zeros(values.dtype(), &shape);
+    for entry in 0..values.len() {
+        let index = match coordinates {
+            None => usize::try_from(indices.get_scalar(entry).as_i64()).ok(),
+            Some(rank) => shape.iter().enumerate().try_fold(0usize, |index, (axis, &extent)| {
+                let at = indices.get_scalar(entry * rank + axis).as_i64();
+                let at = usize::try_from(at).ok().filter(|at| *at < extent)?;
+                Some(index * extent + at)
+            }),
+        };
+        match index.filter(|index| *index < count) {
+            Some(index) => dense.set_scalar(index, values.get_scalar(entry)),
+            None => return Err(sparse_error("an index is outside of the shape")),
+        }
+    }
+    Ok(dense)
+}
+
+fn sparse_error(reason: &str) -> Diagnostic {
+    Diagnostic::error(codes::INCONSISTENT_SHAPES, "a sparse tensor is malformed")
+        .because(reason)
+        .remedy("export the model again")
+}

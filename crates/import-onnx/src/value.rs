@@ -1,0 +1,157 @@
+//! Values while importing: what a name of the model stands for.
+//!
+//! Besides a node of the graph, a value may be *known*: exporters compute shapes with tensors, and
+//! the elements of such small tensors are kept here as constants or symbolic integers. Nodes are
+//! made of known values and weights only when one is used as data, at most once each.
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use graph::{TensorType, ValueId};
+use sym::Expr;
+use tensor::{DType, Scalar, Tensor};
+
+/// The largest number of elements of a known value.
+pub(crate) const KNOWN_ELEMENTS: usize = 64;
+
+/// An element of a known value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Known {
+    /// A number of the value's type.
+    Constant(Scalar),
+    /// An integer that depends on symbols.
+    Symbolic(Expr),
+}
+
+impl Known {
+    /// An expression as an element of an integer type, or a boolean.
+    pub(crate) fn of(dtype: DType, expr: Expr) -> Known {
+        match expr.as_constant() {
+            Some(value) => Known::Constant(Scalar::from_i64(dtype, value)),
+            None => Known::Symbolic(expr),
+        }
+    }
+
+    /// The element as an expression; none for floats and numbers beyond i64.
+    pub(crate) fn expr(&self) -> Option<Expr> {
+        match self {
+            Known::Constant(scalar) if scalar.dtype().is_float() => None,
+            Known::Constant(scalar) => i64::try_from(scalar.as_i128()).ok().map(Expr::from),
+            Known::Symbolic(expr) => Some(expr.clone()),
+        }
+    }
+
+    /// The element, where it is a number.
+    pub(crate) fn constant(&self) -> Option<Scalar> {
+        match self {
+            Known::Constant(scalar) => Some(*scalar),
+            Known::Symbolic(_) => None,
+        }
+    }
+}
+
+/// A constant of the model whose value passes must not see.
+#[derive(Debug)]
+pub(crate) struct Weight {
+    /// The user's name for it.
+    pub(crate) name: String,
+    /// Its value.
+    pub(crate) tensor: Tensor,
+}
+
+/// What a name of the model stands for. Clones share the node.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    ty: Rc<TensorType>,
+    /// The node, once there is one.
+    pub(crate) node: Rc<OnceCell<ValueId>>,
+    known: Option<Rc<[Known]>>,
+    weight: Option<Rc<Weight>>,
+}
+
+impl Value {
+    /// A value of the graph.
+    pub(crate) fn of_node(id: ValueId, ty: TensorType) -> Value {
+        Value { ty: Rc::new(ty), node: Rc::new(OnceCell::from(id)), known: None, weight: None }
+    }
+
+    /// A value whose elements are known, without a node so far.
+    ///
+    /// # Panics
+    /// When the number of elements is not that of the shape.
+    pub(crate) fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Value {
+        assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
+        let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
+        Value {
+            ty: Rc::new(TensorType { dtype, shape }),
+            node: Rc::default(),
+            known: Some(elements.into()),
+            weight: None,
+        }
+    }
+
+    /// A known number.
+    pub(crate) fn of_scalar(scalar: Scalar) -> Value {
+        Value::of_known(scalar.dtype(), &[], vec![Known::Constant(scalar)])
+    }
+
+    /// Known numbers.
+    pub(crate) fn of_tensor(tensor: &Tensor) -> Value {
+        let elements = tensor.scalars().map(Known::Constant).collect();
+        Value::of_known(tensor.dtype(), tensor.shape(), elements)
+    }
+
+    /// A constant whose value passes must not see.
+    pub(crate) fn of_weight(name: String, tensor: Tensor) -> Value {
+        let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
+        let ty = TensorType { dtype: tensor.dtype(), shape };
+        let weight = Some(Rc::new(Weight { name, tensor }));
+        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight }
+    }
+
+    /// The type.
+    pub(crate) fn ty(&self) -> &TensorType {
+        &self.ty
+    }
+
+    /// The element type.
+    pub(crate) fn dtype(&self) -> DType {
+        self.ty.dtype
+    }
+
+    /// The shape.
+    pub(crate) fn shape(&self) -> &[Expr] {
+        &self.ty.shape
+    }
+
+    /// The number of axes.
+    pub(crate) fn rank(&self) -> usize {
+        self.ty.shape.len()
+    }
+
+    /// The elements, where they are known.
+    pub(crate) fn known(&self) -> Option<&[Known]> {
+        self.known.as_deref()
+    }
+
+    /// The constant, where this is one that passes must not see.
+    pub(crate) fn weight(&self) -> Option<&Weight> {
+        self.weight.as_deref()
+    }
+
+    /// The shape in numbers; only known values and weights are sure to have one.
+    pub(crate) fn constant_shape(&self) -> Option<Vec<usize>> {
+        let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
+        self.ty.shape.iter().map(extent).collect()
+    }
+
+    /// All elements as numbers: known ones, or those of a weight. The importer asks this where a
+    /// shape or the choice of an algorithm depends on them.
+    pub(crate) fn numbers(&self) -> Option<Vec<Scalar>> {
+        if let Some(known) = self.known() {
+            return known.iter().map(Known::constant).collect();
+        }
+        let tensor = &self.weight.as_ref()?.tensor;
+        (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
+    }
+}
