@@ -549,6 +549,13 @@ impl Graph {
         self.built(built)
     }
 
+    /// The matrix product of values whose extents agree as expressions.
+    pub(crate) fn matmul(&mut self, lhs: &Value, rhs: &Value) -> Result<Value> {
+        let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
+        let built = self.builder.matmul(lhs, rhs);
+        self.built(built)
+    }
+
     /// A reduction over a space.
     pub(crate) fn reduce(
         &mut self,
@@ -608,6 +615,14 @@ impl Graph {
         })?;
         let shape = if keep { vec![1; shape.len()] } else { Vec::new() };
         Some(Value::of_known(value.dtype(), &shape, vec![total]))
+    }
+
+    /// A symbol for an i64 of rank 0 that is data, from 0 to `most`.
+    pub(crate) fn bind(&mut self, value: &Value, most: &Expr) -> Result<Expr> {
+        let id = self.data(value)?;
+        let range = Range::new(0, self.bounds(most).1);
+        let name = format!("count_{}", self.builder.function().symbols.len());
+        self.builder.bind(id, &name, range).map(Expr::symbol).map_err(shape_error)
     }
 
     // --- any node ---

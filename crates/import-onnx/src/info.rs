@@ -1,0 +1,162 @@
+//! What a model file holds, without lowering it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use tensor::DType;
+use tensor::tensor::{byte_size, element_count};
+
+use crate::data_type::data_type;
+use crate::inputs::{Extent, declared};
+use crate::operators::TABLE;
+use crate::options::Limits;
+use crate::proto::{GraphProto, TensorProto, ValueInfoProto};
+use crate::{decode, read, survey};
+
+/// What a model file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelInfo {
+    /// The graph's name.
+    pub name: String,
+    /// The tool that wrote the file, and its version.
+    pub producer: String,
+    /// Version of the format.
+    pub ir_version: i64,
+    /// Operator sets: domain (`ai.onnx` for ONNX's own) and version.
+    pub opsets: Vec<(String, i64)>,
+    /// Inputs without a default value.
+    pub inputs: Vec<ValueInfo>,
+    /// Outputs.
+    pub outputs: Vec<ValueInfo>,
+    /// Names of dimensions that are not fixed, in alphabetical order.
+    pub dimensions: Vec<String>,
+    /// Number of elements of all constants.
+    pub parameters: u64,
+    /// Bytes of all constants.
+    pub parameter_bytes: u64,
+    /// How often each operator stands in the graph, in graphs inside nodes and in functions.
+    pub operators: BTreeMap<String, usize>,
+    /// Operators that are not supported, with the nodes that use them.
+    pub unsupported: BTreeMap<String, Vec<String>>,
+}
+
+/// An input or output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueInfo {
+    /// The name.
+    pub name: String,
+    /// The element type; none if it is not a tensor of a type we have.
+    pub dtype: Option<DType>,
+    /// Extents: numbers or names; none if even the rank is not known.
+    pub shape: Option<Vec<String>>,
+}
+
+/// A supported operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorRow {
+    /// The domain (`ai.onnx` for ONNX's own).
+    pub domain: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// The versions of the operator set that changed it, the oldest supported first.
+    pub versions: &'static [i64],
+}
+
+/// All supported operators, by name.
+pub fn supported_operators() -> Vec<OperatorRow> {
+    let row = |row: &crate::operators::Operator| OperatorRow {
+        domain: if row.domain.is_empty() { "ai.onnx" } else { row.domain },
+        name: row.name,
+        versions: row.versions,
+    };
+    let mut rows: Vec<OperatorRow> = TABLE.iter().map(row).collect();
+    rows.sort_by_key(|row| (row.domain, row.name));
+    rows
+}
+
+/// Tells what a model file holds.
+///
+/// # Errors
+/// Diagnostics when the file does not decode as a model.
+pub fn inspect(path: &Path) -> base::Result<ModelInfo> {
+    inspect_bytes(read(path, &Limits::default())?)
+}
+
+/// Tells what the bytes of a model file hold.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn inspect_bytes(bytes: Bytes) -> base::Result<ModelInfo> {
+    let model = decode(bytes, &Limits::default())?;
+    let empty = GraphProto::default();
+    let graph = model.graph.as_ref().unwrap_or(&empty);
+    let functions = survey::functions(&model);
+    let opsets = survey::opsets(&model.opset_import);
+    let (operators, unsupported) = survey::histogram(graph, &functions, &opsets);
+    let is_default = |name: &str| graph.initializer.iter().any(|tensor| tensor.name == name);
+    let wanted: Vec<ValueInfoProto> =
+        graph.input.iter().filter(|input| !is_default(&input.name)).cloned().collect();
+    let mut dimensions = Vec::new();
+    let inputs = values(&wanted, &mut dimensions);
+    dimensions.sort();
+    dimensions.dedup();
+    let (mut parameters, mut parameter_bytes) = (0u64, 0u64);
+    count_constants(graph, &mut |tensor| {
+        let shape: Option<Vec<usize>> =
+            tensor.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+        let (Some(shape), Ok(dtype)) = (shape, data_type(tensor.data_type.into())) else { return };
+        parameters = parameters.saturating_add(element_count(&shape).unwrap_or(0) as u64);
+        let bytes = byte_size(dtype, &shape).unwrap_or(0) as u64;
+        parameter_bytes = parameter_bytes.saturating_add(bytes);
+    });
+    let named = |(domain, version): (String, i64)| {
+        (if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version)
+    };
+    Ok(ModelInfo {
+        name: graph.name.clone(),
+        producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
+        ir_version: model.ir_version,
+        opsets: opsets.into_iter().map(named).collect(),
+        outputs: values(&graph.output, &mut Vec::new()),
+        inputs,
+        dimensions,
+        parameters,
+        parameter_bytes,
+        operators,
+        unsupported,
+    })
+}
+
+fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {
+    let mut read = |(declared, proto): (Result<crate::inputs::Declared, _>, &ValueInfoProto)| {
+        let Ok(declared) = declared else {
+            return ValueInfo { name: proto.name.clone(), dtype: None, shape: None };
+        };
+        let extent = |extent: &Extent| match extent {
+            Extent::Fixed(extent) => extent.to_string(),
+            Extent::Named(name) => {
+                dimensions.push(name.clone());
+                name.clone()
+            }
+        };
+        ValueInfo {
+            name: declared.name,
+            dtype: data_type(declared.data_type.into()).ok(),
+            shape: declared.shape.map(|shape| shape.iter().map(extent).collect()),
+        }
+    };
+    let _: &base::Diagnostic;
+    declared(protos).into_iter().zip(protos).map(|pair| read(pair)).collect()
+}
+
+/// Calls a function for each constant of a graph and of the graphs inside it.
+fn count_constants(graph: &GraphProto, count: &mut dyn FnMut(&TensorProto)) {
+    graph.initializer.iter().for_each(&mut *count);
+    for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
+        attribute.t.iter().for_each(&mut *count);
+        for inner in attribute.g.iter().chain(&attribute.graphs) {
+            count_constants(inner, count);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The inputs of a model: types, and symbols for extents that are not fixed.
+//!
+//! A symbolic extent ranges from 1 to the limit; an extent of 0 must be declared or asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Diagnostic, Diagnostics, codes};
+use graph::{TensorType, Type};
+use sym::{Expr, Range};
+
+use crate::data_type::data_type;
+use crate::graph_writer::{Graph, Result};
+use crate::options::ImportOptions;
+use crate::proto::{ValueInfoProto, dimension, type_proto};
+use crate::value::Value;
+
+/// An extent as the model declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// A number.
+    Fixed(i64),
+    /// A name: the model's, or one made of the input's name and the axis.
+    Named(String),
+}
+
+/// A declared tensor type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The name of the value.
+    pub(crate) name: String,
+    /// ONNX's number of the element type.
+    pub(crate) data_type: i32,
+    /// The shape, where even the rank is known.
+    pub(crate) shape: Option<Vec<Extent>>,
+}
+
+/// Reads the declared types of inputs or outputs. Extents without a name get one of their own.
+pub(crate) fn declared(values: &[ValueInfoProto]) -> Vec<std::result::Result<Declared, Diagnostic>> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for value in values {
+        for extent in shape_of(value).into_iter().flatten() {
+            if let Extent::Named(name) = extent {
+                names.insert(name);
+            }
+        }
+    }
+    values.iter().map(|value| declared_one(value, &mut names)).collect()
+}
+
+fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
+    let Some(type_proto::Value::Tensor(tensor)) = value.r#type.as_ref()?.value.as_ref() else {
+        return None;
+    };
+    let extents = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
+        Some(dimension::Value::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
+        Some(dimension::Value::DimParam(name)) => Extent::Named(name.clone()),
+        _ => Extent::Named(String::new()),
+    });
+    Some(extents.collect())
+}
+
+fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<Declared> {
+    let refuse = |problem: &str| {
+        Diagnostic::error(codes::UNSUPPORTED_TYPE, problem).at(format!("value \"{}\"", value.name))
+    };
+    let kind = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+    let tensor = match kind {
+        Some(type_proto::Value::Tensor(tensor)) => tensor,
+        Some(_) => {
+            return Err(refuse("only dense tensors are supported as inputs and outputs")
+                .remedy("export the model without sequences, maps and optional values"));
+        }
+        None => return Err(refuse("the value has no type").remedy("export the model again")),
+    };
+    let mut shape = shape_of(value);
+    for (axis, extent) in shape.iter_mut().flatten().enumerate() {
+        if *extent == Extent::Named(String::new()) {
+            let mut name = format!("{}_{axis}", value.name);
+            while !names.insert(name.clone()) {
+                name.push('_');
+            }
+            *extent = Extent::Named(name);
+        }
+    }
+    Ok(Declared { name: value.name.clone(), data_type: tensor.elem_type, shape })
+}
+
+/// Adds the parameters of the function. The model's inputs with a default value are not among them.
+pub(crate) fn add_parameters(
+    inputs: &[Declared],
+    options: &ImportOptions,
+    graph: &mut Graph,
+) -> base::Result<Vec<(String, Value)>> {
+    let bound = bindings(inputs, options)?;
+    let mut values = Vec::new();
+    let mut found = Diagnostics::new();
+    for input in inputs {
+        match add_parameter(input, options, &bound, graph) {
+            Ok(value) => values.push((input.name.clone(), value)),
+            Err(diagnostic) => {
+                found.push(match &diagnostic.place {
+                    Some(_) => diagnostic,
+                    None => diagnostic.at(format!("input \"{}\"", input.name)),
+                });
+            }
+        }
+    }
+    found.or_ok(values)
+}
+
+fn add_parameter(
+    input: &Declared,
+    options: &ImportOptions,
+    bound: &BTreeMap<String, i64>,
+    graph: &mut Graph,
+) -> Result<Value> {
+    let dtype = data_type(input.data_type.into())?;
+    let shape: Vec<Expr> = match (&input.shape, options.input_shapes.get(&input.name)) {
+        (Some(shape), _) => shape
+            .iter()
+            .map(|extent| match extent {
+                Extent::Fixed(extent) => Expr::from(*extent),
+                Extent::Named(name) => match bound.get(name) {
+                    Some(extent) => Expr::from(*extent),
+                    None => {
+                        let range = Range::new(1, options.limits.dimension);
+                        Expr::symbol(graph.builder.symbol(name, range))
+                    }
+                },
+            })
+            .collect(),
+        (None, Some(shape)) => shape.iter().map(|extent| Expr::from(*extent)).collect(),
+        (None, None) => {
+            return Err(Diagnostic::error(
+                codes::UNBOUND_DIMENSION,
+                "the number of axes of the input is not known",
+            )
+            .remedy("give the input, whose shape then counts, or export the model with its rank"));
+        }
+    };
+    graph.check_size(&shape)?;
+    let ty = TensorType { dtype, shape };
+    let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
+    graph.builder.set_name(id, input.name.clone());
+    Ok(Value::of_node(id, ty))
+}
+
+/// Values of names: those that the user gives, and those that follow from given input shapes.
+fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeMap<String, i64>> {
+    let mut bound = options.dims.clone();
+    let mut found = Diagnostics::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for extent in inputs.iter().filter_map(|input| input.shape.as_ref()).flatten() {
+        if let Extent::Named(name) = extent {
+            names.insert(name);
+        }
+    }
+    for name in options.dims.keys().filter(|name| !names.contains(name.as_str())) {
+        let known: Vec<&str> = names.iter().copied().collect();
+        found.push(
+            Diagnostic::error(codes::UNKNOWN_DIMENSION, format!("no dimension is named `{name}`"))
+                .remedy(match known.is_empty() {
+                    true => "leave it out: all dimensions of the model are fixed".to_owned(),
+                    false => format!("the model's named dimensions are: {}", known.join(", ")),
+                }),
+        );
+    }
+    for name in options.input_shapes.keys() {
+        if !inputs.iter().any(|input| input.name == *name) {
+            let known: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+            found.push(
+                Diagnostic::error(codes::UNKNOWN_INPUT, format!("no input is named `{name}`"))
+                    .remedy(format!("the model's inputs are: {}", known.join(", "))),
+            );
+        }
+    }
+    for input in inputs {
+        let (Some(given), Some(shape)) = (options.input_shapes.get(&input.name), &input.shape)
+        else {
+            continue;
+        };
+        if let Err(reason) = bind_shape(shape, given, &mut bound) {
+            found.push(
+                Diagnostic::error(codes::WRONG_SHAPE, "an input's shape is not the declared one")
+                    .at(format!("input \"{}\"", input.name))
+                    .because(reason)
+                    .remedy("give the input in the shape that `info` shows"),
+            );
+        }
+    }
+    for (name, extent) in bound.iter().filter(|(_, extent)| **extent < 0) {
+        found.push(Diagnostic::error(
+            codes::WRONG_SHAPE,
+            format!("dimension `{name}` cannot be {extent}"),
+        ));
+    }
+    found.or_ok(bound)
+}
+
+fn bind_shape(
+    shape: &[Extent],
+    given: &[i64],
+    bound: &mut BTreeMap<String, i64>,
+) -> std::result::Result<(), String> {
+    if shape.len() != given.len() {
+        return Err(format!("it has {} axes, not {}", shape.len(), given.len()));
+    }
+    for (axis, (extent, &given)) in shape.iter().zip(given).enumerate() {
+        let expected = match extent {
+            Extent::Fixed(extent) => *extent,
+            Extent::Named(name) => *bound.entry(name.clone()).or_insert(given),
+        };
+        if expected != given {
+            return Err(format!("axis {axis} has extent {expected}, not {given}"));
+        }
+    }
+    Ok(())
+}

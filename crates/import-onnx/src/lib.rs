@@ -1,0 +1,119 @@
+//! ONNX files to graph functions.
+//!
+//! [`import`] maps a file, decodes it without copying the weights, and lowers every node to the
+//! primitives of `graph`: a table with one row an operator, one function a row (`operators/`). What
+//! exporters compute of shapes is computed here, symbolically, and leaves no nodes behind
+//! (`value`, `fold`). [`inspect`] tells what a file holds without lowering it.
+//!
+//! Invariants: no input makes this crate panic or take memory beyond a small multiple of the file's
+//! size; nothing outside of the model's folder is read; every refusal is a diagnostic that names a
+//! place in the model, the reason and a remedy. Supported are operator sets 6 to 28, as far as the
+//! table goes.
+//!
+//! Relies on `graph::FunctionBuilder` for types, and on `sym` for the arithmetic of extents.
+
+mod arithmetic;
+pub mod data_type;
+mod external;
+mod fold;
+mod graph_writer;
+mod info;
+mod inputs;
+mod model;
+mod node;
+mod operators;
+mod options;
+mod order;
+pub mod proto;
+mod survey;
+mod tensors;
+mod value;
+mod windows;
+
+use std::path::Path;
+
+use base::{Diagnostic, codes};
+use bytes::Bytes;
+use module::Module;
+use prost::Message;
+use tensor::Tensor;
+
+pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
+pub use options::{ImportOptions, Limits};
+
+/// Imports a model file; external data is looked for in its folder.
+///
+/// # Errors
+/// Diagnostics of all that is wrong with the file or not supported.
+pub fn import(path: &Path, options: &ImportOptions) -> base::Result<Module> {
+    import_bytes(read(path, &options.limits)?, path.parent(), options)
+}
+
+/// Imports a model from the bytes of a file. Without a folder there is no external data.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_bytes(
+    bytes: Bytes,
+    folder: Option<&Path>,
+    options: &ImportOptions,
+) -> base::Result<Module> {
+    let model = decode(bytes, &options.limits)?;
+    model::import(&model, external::ExternalData::new(folder), options)
+}
+
+/// Reads a tensor file (`TensorProto`), as test cases hold them.
+///
+/// # Errors
+/// A diagnostic when the bytes are not a tensor.
+pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
+    let proto = proto::TensorProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    let mut external = external::ExternalData::new(None);
+    let tensor = tensors::decode(&proto, &mut external, &Limits::default())?;
+    Ok((proto.name, tensor))
+}
+
+fn read(path: &Path, limits: &Limits) -> base::Result<Bytes> {
+    // Asked before opening: opening a pipe would wait for a writer.
+    let is_odd = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    if is_odd {
+        return Err(Diagnostic::error(
+            codes::CANNOT_READ_FILE,
+            format!("cannot read {}", path.display()),
+        )
+        .because("it is not a plain file")
+        .remedy("give the path of an ONNX file")
+        .into());
+    }
+    let bytes = tensor::map_file(path)?;
+    if bytes.len() as u64 > limits.file_bytes {
+        return Err(Diagnostic::error(
+            codes::LIMIT_EXCEEDED,
+            format!("a model of {} bytes is too large", bytes.len()),
+        )
+        .into());
+    }
+    Ok(bytes)
+}
+
+fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
+    if bytes.len() as u64 > limits.file_bytes {
+        return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the model is too large").into());
+    }
+    if bytes.is_empty() {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is empty")
+            .remedy("copy or download it again")
+            .into());
+    }
+    proto::ModelProto::decode(bytes).map_err(|error| not_onnx(&error).into())
+}
+
+fn not_onnx(error: &prost::DecodeError) -> Diagnostic {
+    let text = error.to_string();
+    let is_cut = text.contains("underflow") || text.contains("delimited length exceeded");
+    let diagnostic = match is_cut {
+        true => Diagnostic::error(codes::TRUNCATED_FILE, "the file ends in the middle of a field"),
+        false => Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model"),
+    };
+    diagnostic.because(text).remedy("check that it is the model itself, and copy it again")
+}

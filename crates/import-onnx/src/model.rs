@@ -1,0 +1,363 @@
+//! From a decoded model to a module.
+//!
+//! Nodes are put in an order in which they can run, looked up in the table of operators and lowered
+//! one by one. Functions that the model defines, and graphs chosen by a known condition, are lowered
+//! in place. Names live in scopes: a graph inside a node sees the names around it, a function sees
+//! only its own.
+
+use std::collections::BTreeMap;
+
+use base::{Arena, Diagnostic, Diagnostics, codes};
+use graph::FunctionBuilder;
+use module::Module;
+
+use crate::external::ExternalData;
+use crate::graph_writer::{Graph, Result};
+use crate::inputs::{self, Declared};
+use crate::node::Node;
+use crate::operators::generator::constant_value;
+use crate::operators::{Lower, Lowered, find};
+use crate::options::ImportOptions;
+use crate::order::order;
+use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+use crate::survey;
+use crate::tensors;
+use crate::value::Value;
+
+/// Names and their values.
+type Scope = BTreeMap<String, Value>;
+
+/// An import under way.
+pub(crate) struct Importer<'m> {
+    pub(crate) graph: Graph,
+    functions: &'m BTreeMap<survey::FunctionName<'m>, &'m FunctionProto>,
+    /// Scopes around the current one, outermost first, and the current one.
+    scopes: Vec<Scope>,
+    /// The operator sets of the current graph or function.
+    opsets: BTreeMap<String, i64>,
+    /// The names of the functions that are being lowered, for locations.
+    path: Vec<String>,
+    depth: usize,
+    nodes: usize,
+}
+
+/// Imports a decoded model.
+pub(crate) fn import(
+    model: &ModelProto,
+    external: ExternalData,
+    options: &ImportOptions,
+) -> base::Result<Module> {
+    let opsets = survey::check_versions(model)?;
+    let Some(body) = &model.graph else {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file holds no graph").into());
+    };
+    let functions = survey::functions(model);
+    survey::check_top(body, &functions, &opsets)?;
+    let graph = Graph {
+        builder: FunctionBuilder::new("main"),
+        constants: Arena::new(),
+        external,
+        limits: options.limits.clone(),
+    };
+    let mut importer = Importer {
+        graph,
+        functions: &functions,
+        scopes: vec![Scope::new()],
+        opsets,
+        path: Vec::new(),
+        depth: 0,
+        nodes: 0,
+    };
+    let results = importer.body(body, options).map_err(|found| {
+        // An operator met inside a branch is reported with all others of the model.
+        let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
+        if found.iter().any(is_unsupported) {
+            let all = survey::unsupported(body, &functions, &importer.opsets);
+            if !all.is_empty() {
+                return all;
+            }
+        }
+        found
+    })?;
+    let mut module = Module::default();
+    module.functions.push(importer.graph.builder.finish(results));
+    module.constants = importer.graph.constants;
+    Ok(module)
+}
+
+impl Importer<'_> {
+    /// Lowers the model's graph and returns its results.
+    fn body(
+        &mut self,
+        body: &GraphProto,
+        options: &ImportOptions,
+    ) -> base::Result<Vec<(String, graph::ValueId)>> {
+        let is_default = |name: &str| body.initializer.iter().any(|tensor| tensor.name == name);
+        let mut found = Diagnostics::new();
+        let mut declared: Vec<Declared> = Vec::new();
+        let wanted: Vec<_> =
+            body.input.iter().filter(|input| !is_default(&input.name)).cloned().collect();
+        for input in inputs::declared(&wanted) {
+            match input {
+                Ok(input) => declared.push(input),
+                Err(diagnostic) => found.push(diagnostic),
+            }
+        }
+        let declared = found.or_ok(declared)?;
+        let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
+        for (name, value) in parameters {
+            self.define(&name, value)?;
+        }
+        if body.output.is_empty() {
+            return Err(Diagnostic::error(codes::NOT_ONNX, "the model has no outputs")
+                .remedy("export the model with the outputs that are wanted")
+                .into());
+        }
+        let outputs = self.graph_here(body)?;
+        let mut results = Vec::new();
+        for (value, output) in outputs.iter().zip(&body.output) {
+            self.check_output(output, value)?;
+            results.push((output.name.clone(), self.graph.data(value)?));
+        }
+        Ok(results)
+    }
+
+    /// Refuses an output whose type is not the declared one.
+    fn check_output(&self, output: &crate::proto::ValueInfoProto, value: &Value) -> Result<()> {
+        let declared = inputs::declared(std::slice::from_ref(output)).remove(0)?;
+        let dtype = crate::data_type::data_type(declared.data_type.into())?;
+        if dtype == value.dtype() {
+            return Ok(());
+        }
+        Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "an output is not of the declared type")
+            .at(format!("output \"{}\"", output.name))
+            .because(format!("it is declared as {dtype} and computed as {}", value.dtype()))
+            .remedy("check the model with the tool that exported it, or export it again"))
+    }
+
+    /// Lowers a graph in the current scope and returns its outputs.
+    fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
+        for tensor in &graph.initializer {
+            let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
+            self.define(&tensor.name, constant_value(&tensor.name, value, false))?;
+        }
+        for sparse in &graph.sparse_initializer {
+            let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
+            let value =
+                tensors::decode_sparse(sparse, &mut self.graph.external, &self.graph.limits)?;
+            self.define(name, constant_value(name, value, false))?;
+        }
+        let known = |name: &str| self.lookup(name).is_some();
+        for index in order(&graph.node, &known)? {
+            self.node(&graph.node[index], index)?;
+        }
+        let output = |output: &crate::proto::ValueInfoProto| {
+            self.lookup(&output.name).cloned().ok_or_else(|| undefined(&output.name))
+        };
+        graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
+    }
+
+    /// Lowers a graph that sees the names around it, in place.
+    pub(crate) fn inline(&mut self, graph: &GraphProto) -> Lowered {
+        self.enter()?;
+        self.scopes.push(Scope::new());
+        let outputs = self.graph_here(graph);
+        self.scopes.pop();
+        self.depth -= 1;
+        outputs.map_err(first)
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        let most = self.graph.limits.nesting;
+        if self.depth <= most {
+            return Ok(());
+        }
+        Err(Diagnostic::error(
+            codes::LIMIT_EXCEEDED,
+            format!("graphs and functions are nested more than {most} deep"),
+        ))
+    }
+
+    // --- names ---
+
+    fn lookup(&self, name: &str) -> Option<&Value> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn define(&mut self, name: &str, value: Value) -> Result<()> {
+        let scope = self.scopes.len() - 1;
+        if self.scopes[scope].insert(name.to_owned(), value).is_some() {
+            return Err(Diagnostic::error(
+                codes::DUPLICATE_NAME,
+                format!("`{name}` is defined twice"),
+            )
+            .remedy("export the model again"));
+        }
+        Ok(())
+    }
+
+    // --- nodes ---
+
+    fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
+        let place = survey::place(proto, index);
+        self.count_node().map_err(|found| found.at(place.clone()))?;
+        let values = self.lower(proto).map_err(|found| match found.place {
+            Some(_) => found,
+            None => found.at(place.clone()),
+        })?;
+        for (number, name) in proto.output.iter().enumerate() {
+            if name.is_empty() {
+                continue;
+            }
+            let Some(value) = values.get(number) else {
+                return Err(Diagnostic::error(
+                    codes::UNSUPPORTED_OPERATOR,
+                    format!("output {number} of `{}` is not supported", proto.op_type),
+                )
+                .at(place)
+                .remedy("export the model without it")
+                .into());
+            };
+            if let Some(id) = value.node.get()
+                && self.graph.builder.function().values[*id].name.is_none()
+            {
+                self.graph.builder.set_name(*id, name.clone());
+            }
+            self.define(name, value.clone()).map_err(|found| found.at(place.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn count_node(&mut self) -> Result<()> {
+        self.nodes += 1;
+        let most = self.graph.limits.nodes;
+        if self.nodes <= most {
+            return Ok(());
+        }
+        Err(Diagnostic::error(codes::LIMIT_EXCEEDED, format!("the model has more than {most} nodes")))
+    }
+
+    fn lower(&mut self, proto: &NodeProto) -> Lowered {
+        let mut inputs = Vec::with_capacity(proto.input.len());
+        for name in &proto.input {
+            inputs.push(match name.as_str() {
+                "" => None,
+                name => Some(self.lookup(name).cloned().ok_or_else(|| undefined(name))?),
+            });
+        }
+        let domain = survey::domain(&proto.domain);
+        let Some(&version) = self.opsets.get(domain) else {
+            return Err(survey::no_opset(domain));
+        };
+        if let Some(function) = self.functions.get(&survey::function_name(proto)) {
+            return self.call(function, proto, inputs);
+        }
+        let Some(operator) = find(domain, &proto.op_type, version) else {
+            return Err(survey::unsupported_operator(proto, version));
+        };
+        operator.check(proto)?;
+        let name = survey::node_name(proto);
+        let name = match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}/{name}", self.path.join("/")),
+        };
+        let location = self.graph.builder.locations().node(name, proto.op_type.clone());
+        self.graph.builder.set_location(location);
+        let node = Node { proto, inputs, version };
+        match operator.lower {
+            Lower::Plain(lower) => lower(&node, &mut self.graph),
+            Lower::Graphs(lower) => lower(&node, self),
+        }
+    }
+
+    /// Lowers the body of a function in place of its call.
+    fn call(
+        &mut self,
+        function: &FunctionProto,
+        caller: &NodeProto,
+        inputs: Vec<Option<Value>>,
+    ) -> Lowered {
+        if inputs.len() > function.input.len() {
+            return Err(Diagnostic::error(
+                codes::WRONG_ARITY,
+                format!("function `{}` does not take {} inputs", function.name, inputs.len()),
+            ));
+        }
+        self.enter()?;
+        let mut scope = Scope::new();
+        for (name, value) in function.input.iter().zip(inputs) {
+            if let Some(value) = value {
+                scope.insert(name.clone(), value);
+            }
+        }
+        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
+        let opsets = survey::opsets(&function.opset_import);
+        let opsets = std::mem::replace(&mut self.opsets, opsets);
+        self.path.push(survey::node_name(caller).to_owned());
+        let results = self.function_body(function, caller);
+        self.path.pop();
+        self.opsets = opsets;
+        self.scopes = scopes;
+        self.depth -= 1;
+        results.map_err(first)
+    }
+
+    fn function_body(
+        &mut self,
+        function: &FunctionProto,
+        caller: &NodeProto,
+    ) -> base::Result<Vec<Value>> {
+        let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
+        for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
+            attributes.insert(&attribute.name, attribute);
+        }
+        let nodes: Vec<NodeProto> =
+            function.node.iter().map(|node| substitute(node, &attributes)).collect();
+        let known = |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
+        for index in order(&nodes, &known)? {
+            // An input that the caller leaves out is left out inside, too.
+            let mut node = nodes[index].clone();
+            for input in &mut node.input {
+                if self.lookup(input).is_none() && function.input.contains(input) {
+                    input.clear();
+                }
+            }
+            self.node(&node, index)?;
+        }
+        let output = |name: &String| self.lookup(name).cloned().ok_or_else(|| undefined(name));
+        function.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
+    }
+}
+
+/// A node of a function with the attributes of the caller in their places.
+fn substitute(node: &NodeProto, attributes: &BTreeMap<&str, &AttributeProto>) -> NodeProto {
+    let mut result = node.clone();
+    result.attribute.clear();
+    for attribute in &node.attribute {
+        let mut attribute = attribute.clone();
+        if !attribute.ref_attr_name.is_empty() {
+            let Some(given) = attributes.get(attribute.ref_attr_name.as_str()) else { continue };
+            let name = attribute.name;
+            attribute = (*given).clone();
+            attribute.name = name;
+        }
+        for graph in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+            for node in &mut graph.node {
+                *node = substitute(node, attributes);
+            }
+        }
+        result.attribute.push(attribute);
+    }
+    result
+}
+
+fn first(found: Diagnostics) -> Diagnostic {
+    let fallback = || Diagnostic::error(codes::INTERNAL_ERROR, "a refusal without a reason");
+    found.into_iter().next().unwrap_or_else(fallback)
+}
+
+pub(crate) fn undefined(name: &str) -> Diagnostic {
+    Diagnostic::error(codes::UNDEFINED_NAME, format!("nothing defines `{name}`"))
+        .remedy("check the model with the tool that exported it, or export it again")
+}

@@ -1,0 +1,275 @@
+//! Convolutions: padding, then a contraction whose operands are read at affine indices.
+//!
+//! Groups split the axis of channels of both operands, so grouped and depthwise convolutions are
+//! contractions with one more axis, like any other.
+
+use graph::IterationSpace;
+use sym::Expr;
+use tensor::DType;
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, constant_shape, shape_error};
+use crate::node::Node;
+use crate::value::Value;
+use crate::windows::{Windows, auto_pad, entries, reach, spatial};
+
+/// The kernel's extents: those of the weights, which an attribute may repeat.
+fn kernel(node: &Node<'_>, weights: &Value) -> Result<Vec<i64>> {
+    let extents = constant_shape(weights.shape().get(2..).unwrap_or_default())
+        .ok_or_else(|| shape_error("the extents of the kernel depend on symbols"))?;
+    let extents: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
+    if extents.contains(&0) {
+        return Err(shape_error(format!("a kernel of extents {extents:?} is empty")));
+    }
+    match node.ints("kernel_shape")? {
+        Some(given) if !given.is_empty() && given != extents => Err(shape_error(format!(
+            "the attribute `kernel_shape` is {given:?}, but the weights have {extents:?}"
+        ))),
+        _ => Ok(extents),
+    }
+}
+
+fn groups(node: &Node<'_>) -> Result<i64> {
+    match node.int("group", 1)? {
+        groups if (1..1 << 31).contains(&groups) => Ok(groups),
+        groups => Err(shape_error(format!("{groups} groups"))),
+    }
+}
+
+/// The number of channels in each of `groups` groups.
+fn per_group(channels: &Expr, groups: i64, what: &str) -> Result<Expr> {
+    if !channels.divisible_by(groups) {
+        return Err(shape_error(format!("the {what} do not fall into {groups} groups")));
+    }
+    Ok(channels.floor_div(&Expr::from(groups)))
+}
+
+/// Adds a number a channel.
+fn add_bias(graph: &mut Graph, value: Value, bias: Option<&Value>) -> Result<Value> {
+    let Some(bias) = bias else { return Ok(value) };
+    let bias = graph.broadcast_axis(bias, value.shape(), 1)?;
+    graph.add(&value, &bias)
+}
+
+/// The contraction behind a convolution. Its axes are `n`, `g` where there are several groups, `m`,
+/// the outputs, then `c` and the elements of the kernel; `m` and `c` count within a group.
+struct Convolution {
+    groups: i64,
+    outputs_per_group: Expr,
+    inputs_per_group: Expr,
+    outputs: Vec<Expr>,
+    kernel: Vec<i64>,
+    /// Whether the weights' axes of channels are `c, m`, not `m, c`.
+    inputs_first: bool,
+    accumulator: DType,
+    dtype: DType,
+}
+
+impl Convolution {
+    /// The axes `n`, `g`, `m` come first.
+    fn first_output(&self) -> usize {
+        if self.groups > 1 { 3 } else { 2 }
+    }
+
+    fn channel(&self) -> usize {
+        self.first_output() + self.outputs.len()
+    }
+
+    /// The result `[n, channels, outputs...]`, where `x` is padded and read at `spatial`.
+    fn contract(
+        &self,
+        graph: &mut Graph,
+        x: &Value,
+        spatial: Vec<Expr>,
+        w: &Value,
+    ) -> Result<Value> {
+        let (batch, groups) = (x.shape()[0].clone(), Expr::from(self.groups));
+        let several = self.groups > 1;
+        let group = |shape: &mut Vec<Expr>, axis: usize, extent: &Expr| {
+            if several {
+                shape.insert(axis, extent.clone());
+            }
+        };
+        let (m, c) = (&self.outputs_per_group, &self.inputs_per_group);
+        // Operands with their axis of channels split.
+        let mut x_shape = x.shape().to_vec();
+        x_shape[1] = c.clone();
+        group(&mut x_shape, 1, &groups);
+        let mut w_shape = if self.inputs_first { vec![c, m] } else { vec![m, c] };
+        w_shape.extend(&w.shape()[2..]);
+        let mut w_shape: Vec<Expr> = w_shape.into_iter().cloned().collect();
+        group(&mut w_shape, 0, &groups);
+        let (x, w) = (graph.reshape(x, &x_shape)?, graph.reshape(w, &w_shape)?);
+
+        let mut extents = vec![batch.clone(), m.clone()];
+        group(&mut extents, 1, &groups);
+        extents.extend_from_slice(&self.outputs);
+        extents.push(c.clone());
+        extents.extend(self.kernel.iter().map(|&extent| Expr::from(extent)));
+
+        let axis = IterationSpace::axis;
+        let (output, channel) = (axis(self.first_output() - 1), axis(self.channel()));
+        let mut read_x = vec![axis(0), channel.clone()];
+        group(&mut read_x, 1, &axis(1));
+        read_x.extend(spatial);
+        let mut read_w =
+            if self.inputs_first { vec![channel, output] } else { vec![output, channel] };
+        group(&mut read_w, 0, &axis(1));
+        read_w.extend((0..self.kernel.len()).map(|number| axis(self.channel() + 1 + number)));
+
+        let parallel = self.channel();
+        let space = IterationSpace { extents, parallel, operands: vec![read_x, read_w] };
+        let result = graph.contract(space, &x, &w, self.accumulator, self.dtype)?;
+        let mut shape = vec![batch, m * &groups];
+        shape.extend_from_slice(&self.outputs);
+        graph.reshape(&result, &shape)
+    }
+}
+
+/// `[n, m, o...] = sum(c, k...) x[n, c, o * stride + k * dilation] * w[m, c, k...]`
+pub(super) fn conv(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, w) = (node.input(0)?, node.input(1)?);
+    let accumulator = graph::accumulator_of(x.dtype());
+    let result = convolve(node, graph, x, w, accumulator, x.dtype())?;
+    Ok(vec![add_bias(graph, result, node.optional(2))?])
+}
+
+/// A convolution with the node's attributes, sums formed in `accumulator`.
+pub(super) fn convolve(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    x: &Value,
+    w: &Value,
+    accumulator: DType,
+    dtype: DType,
+) -> Result<Value> {
+    let axes = operand_axes(x, w)?;
+    let windows = Windows::new(node, graph, &axes, kernel(node, w)?)?;
+    let groups = groups(node)?;
+    let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
+    graph.assume_equal(&inputs_per_group, &w.shape()[1])?;
+    let convolution = Convolution {
+        groups,
+        outputs_per_group: per_group(&w.shape()[0], groups, "channels of the output")?,
+        inputs_per_group,
+        outputs: windows.outputs.clone(),
+        kernel: windows.kernel.clone(),
+        inputs_first: false,
+        accumulator,
+        dtype,
+    };
+    let zero = graph.number(x.dtype(), 0.0);
+    let padded = windows.pad(graph, x, &zero)?;
+    let spatial = windows.index(convolution.first_output(), convolution.channel() + 1);
+    convolution.contract(graph, &padded, spatial, w)
+}
+
+/// The spatial axes of the input; the weights must have as many.
+fn operand_axes(x: &Value, w: &Value) -> Result<Vec<Expr>> {
+    let axes = spatial(x)?;
+    if w.rank() != x.rank() {
+        let (weights, input) = (w.rank(), x.rank());
+        return Err(shape_error(format!("weights of rank {weights} for an input of rank {input}")));
+    }
+    Ok(axes)
+}
+
+/// The transpose of a convolution: the input is spread by the strides, and the kernel read from its
+/// end: `[n, m, o...] = sum(c, k...) x[n, c, o + (K - 1 - k) * dilation] * w[c, m, k...]`.
+pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, w) = (node.input(0)?, node.input(1)?);
+    let axes = operand_axes(x, w)?;
+    let kernel = kernel(node, w)?;
+    let groups = groups(node)?;
+    graph.assume_equal(&x.shape()[1], &w.shape()[0])?;
+    let strides = entries(node, "strides", axes.len(), 1, 1)?;
+    let dilations = entries(node, "dilations", axes.len(), 1, 1)?;
+    let mut low = vec![Expr::ZERO; 2];
+    let (mut high, mut interior, mut outputs) = (low.clone(), vec![0; 2], Vec::new());
+    for (axis, placed) in transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?
+        .into_iter()
+        .enumerate()
+    {
+        low.push(placed.low);
+        high.push(placed.high);
+        interior.push(strides[axis] - 1);
+        outputs.push(placed.output);
+    }
+    let convolution = Convolution {
+        groups,
+        outputs_per_group: w.shape()[1].clone(),
+        inputs_per_group: per_group(&x.shape()[1], groups, "channels of the input")?,
+        outputs,
+        kernel,
+        inputs_first: true,
+        accumulator: graph::accumulator_of(x.dtype()),
+        dtype: x.dtype(),
+    };
+    let zero = graph.number(x.dtype(), 0.0);
+    let spread = graph.pad(x, &zero, &low, &high, &interior)?;
+    let (output, element) = (convolution.first_output(), convolution.channel() + 1);
+    let read = |axis: usize| {
+        let last = (convolution.kernel[axis] - 1) * dilations[axis];
+        IterationSpace::axis(output + axis) - IterationSpace::axis(element + axis) * dilations[axis]
+            + last
+    };
+    let spatial = (0..axes.len()).map(read).collect();
+    let result = convolution.contract(graph, &spread, spatial, w)?;
+    Ok(vec![add_bias(graph, result, node.optional(2))?])
+}
+
+/// Padding around the spread input, and the number of outputs, along one axis.
+struct TransposedAxis {
+    low: Expr,
+    high: Expr,
+    output: Expr,
+}
+
+/// Source: the formulas for `pads` and `output_shape` in the specification of ConvTranspose.
+fn transposed_axes(
+    node: &Node<'_>,
+    graph: &Graph,
+    axes: &[Expr],
+    kernel: &[i64],
+    strides: &[i64],
+    dilations: &[i64],
+) -> Result<Vec<TransposedAxis>> {
+    let count = axes.len();
+    let pads = entries(node, "pads", 2 * count, 0, 0)?;
+    let behind = entries(node, "output_padding", count, 0, 0)?;
+    let auto = auto_pad(node)?;
+    let given = match node.ints("output_shape")? {
+        // Some files give batch and channels as well.
+        Some(shape) if shape.len() == count + 2 => Some(shape[2..].to_vec()),
+        Some(_) => Some(entries(node, "output_shape", count, 1, 1)?),
+        None => None,
+    };
+    let mut result = Vec::with_capacity(count);
+    for axis in 0..count {
+        let reach = reach(kernel[axis], dilations[axis]);
+        let full = (&axes[axis] - 1) * strides[axis] + reach + behind[axis];
+        let wanted = match &given {
+            Some(shape) => Some(Expr::from(shape[axis])),
+            None if auto.starts_with("SAME") => Some(&axes[axis] * strides[axis]),
+            None => None,
+        };
+        let (begin, end) = match wanted {
+            Some(wanted) => {
+                let total = &full - &wanted;
+                let half = total.floor_div(&Expr::from(2));
+                let rest = &total - &half;
+                if auto == "SAME_UPPER" { (half, rest) } else { (rest, half) }
+            }
+            None if auto == "VALID" => (Expr::ZERO, Expr::ZERO),
+            None => (Expr::from(pads[axis]), Expr::from(pads[count + axis])),
+        };
+        let output = &full - &begin - &end;
+        if graph.bounds(&output).1 < 1 {
+            return Err(shape_error(format!("an output axis of extent {}", graph.text(&output))));
+        }
+        let low = Expr::from(reach - 1) - &begin;
+        let high = Expr::from(reach - 1 + behind[axis]) - &end;
+        result.push(TransposedAxis { low, high, output });
+    }
+    Ok(result)
+}

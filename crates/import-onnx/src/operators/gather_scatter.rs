@@ -1,0 +1,236 @@
+//! Reading and writing at indices that are data.
+
+use graph::Op;
+use sym::Expr;
+use tensor::{DType, Reduction};
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::node::{Node, unsupported};
+use crate::value::{Known, Value};
+
+/// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
+fn indices(graph: &mut Graph, value: &Value, extent: &Expr) -> Result<Value> {
+    if !value.dtype().is_integer() {
+        return Err(type_error(format!("indices of type {}", value.dtype())));
+    }
+    let value = graph.cast(value, DType::I64)?;
+    if let (Some(known), Some(shape)) = (value.known(), value.constant_shape()) {
+        let mut counted = Vec::with_capacity(known.len());
+        for index in known.iter().map(Known::expr) {
+            let index = index.ok_or_else(|| shape_error("an index is too large"))?;
+            let from_front =
+                if graph.bounds(&index).1 < 0 { &index + extent } else { index.clone() };
+            let beyond = graph.bounds(&(&from_front - extent)).0 >= 0;
+            if graph.bounds(&from_front).1 < 0 || beyond {
+                let (index, extent) = (graph.text(&index), graph.text(extent));
+                return Err(shape_error(format!("index {index} of an axis of extent {extent}")));
+            }
+            counted.push(Known::of(DType::I64, from_front));
+        }
+        return Ok(Value::of_known(DType::I64, &shape, counted));
+    }
+    let zero = graph.number(DType::I64, 0.0);
+    let extent = graph.dimension(extent.clone());
+    let wrapped = graph.add(&value, &extent)?;
+    let negative = graph.less(&value, &zero)?;
+    graph.select(&negative, &wrapped, &value)
+}
+
+/// Slices of the data at indices along an axis.
+pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let data = node.input(0)?;
+    let axis = node.axis("axis", 0, data.rank())?;
+    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    Ok(vec![gather_axis(graph, data, axis, &index)?])
+}
+
+/// Slices of the data at indices, not negative, along an axis.
+pub(super) fn gather_axis(
+    graph: &mut Graph,
+    data: &Value,
+    axis: usize,
+    index: &Value,
+) -> Result<Value> {
+    let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
+    let shape = [before, index.shape(), behind].concat();
+    let known: Option<Vec<Expr>> =
+        index.known().and_then(|known| known.iter().map(Known::expr).collect());
+    if let Some(known) = known {
+        let places: Option<Vec<i64>> = known.iter().map(Expr::as_constant).collect();
+        if let (Some(places), Some(index_shape)) = (places, index.constant_shape()) {
+            let folded = graph.fold_movement(data, &shape, |at, source| {
+                let (inner, outer) = (&at[axis..axis + index_shape.len()], &at[..axis]);
+                let place =
+                    inner.iter().zip(&index_shape).fold(0, |place, (at, extent)| place * extent + at);
+                source[..axis].copy_from_slice(outer);
+                source[axis] = places[place] as usize;
+                source[axis + 1..].copy_from_slice(&at[axis + index_shape.len()..]);
+            });
+            if let Some(folded) = folded {
+                return Ok(folded);
+            }
+        }
+        // One index is a slice, and needs no reading of indices.
+        if let [only] = &known[..] {
+            let slice = graph.slice_axis(data, axis, only.clone(), 1, Expr::ONE)?;
+            return graph.reshape(&slice, &shape);
+        }
+    }
+    graph.gather(data, &[axis], std::slice::from_ref(index), 0, axis)
+}
+
+/// Index operands for element-wise indexing: the given one along `axis`, and along every other axis
+/// that is not among the leading `batch` ones the element's own place.
+fn elementwise(
+    graph: &mut Graph,
+    index: &Value,
+    axis: usize,
+    batch: usize,
+) -> Result<Vec<Value>> {
+    let own = |at: usize, graph: &mut Graph| match at == axis {
+        true => Ok(index.clone()),
+        false => graph.iota(DType::I64, index.shape(), at),
+    };
+    (batch..index.rank()).map(|at| own(at, graph)).collect()
+}
+
+/// The number of axes before `axis` along which data and indices have the same extent.
+fn shared_axes(data: &Value, index: &Value, axis: usize) -> usize {
+    let pairs = data.shape().iter().zip(index.shape()).take(axis);
+    pairs.take_while(|(data, index)| data == index).count()
+}
+
+/// `result[i, j] = data[i, indices[i, j]]`, and so along any axis.
+pub(super) fn gather_elements(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let data = node.input(0)?;
+    let axis = node.axis("axis", 0, data.rank())?;
+    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    if index.rank() != data.rank() {
+        let (index, data) = (index.rank(), data.rank());
+        return Err(shape_error(format!("indices of rank {index} for data of rank {data}")));
+    }
+    let batch = shared_axes(data, &index, axis);
+    let operands = elementwise(graph, &index, axis, batch)?;
+    let axes: Vec<usize> = (batch..data.rank()).collect();
+    Ok(vec![graph.gather(data, &axes, &operands, batch, 0)?])
+}
+
+/// The columns of a tensor of index tuples, each as the index of an axis from `first` on.
+fn tuples(graph: &mut Graph, value: &Value, data: &Value, first: usize) -> Result<Vec<Value>> {
+    let Some((width, lead)) = value.shape().split_last() else {
+        return Err(shape_error("the indices have no axis of tuples"));
+    };
+    let width = width.as_constant().filter(|width| *width as usize + first <= data.rank());
+    let Some(width) = width.filter(|width| *width >= 1) else {
+        let rank = data.rank();
+        return Err(shape_error(format!("index tuples longer than the rank {rank} of the data")));
+    };
+    let lead = lead.to_vec();
+    let column = |number: i64| {
+        let axis = lead.len();
+        let column = graph.slice_axis(value, axis, Expr::from(number), 1, Expr::ONE)?;
+        let column = graph.reshape(&column, &lead)?;
+        indices(graph, &column, &data.shape()[first + number as usize])
+    };
+    (0..width).map(column).collect()
+}
+
+/// Slices of the data at tuples of indices.
+pub(super) fn gather_nd(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let data = node.input(0)?;
+    let batch = node.int("batch_dims", 0)?;
+    let rank = data.rank().min(node.input(1)?.rank());
+    let batch = usize::try_from(batch).ok().filter(|batch| *batch < rank);
+    let batch = batch.ok_or_else(|| shape_error("there are more batch axes than axes"))?;
+    let operands = tuples(graph, node.input(1)?, data, batch)?;
+    let axes: Vec<usize> = (batch..batch + operands.len()).collect();
+    Ok(vec![graph.gather(data, &axes, &operands, batch, 0)?])
+}
+
+/// How updates combine with what is there.
+fn reduction(node: &Node<'_>) -> Result<Option<Reduction>> {
+    Ok(match node.word("reduction", &["none", "add", "mul", "max", "min"])? {
+        "add" => Some(Reduction::Sum),
+        "mul" => Some(Reduction::Product),
+        "max" => Some(Reduction::Max),
+        "min" => Some(Reduction::Min),
+        _ => None,
+    })
+}
+
+/// `data[i, indices[i, j]] = updates[i, j]`, and so along any axis.
+pub(super) fn scatter_elements(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (data, updates) = (node.input(0)?, node.input(2)?);
+    let axis = node.axis("axis", 0, data.rank())?;
+    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    if index.rank() != data.rank() {
+        let (index, data) = (index.rank(), data.rank());
+        return Err(shape_error(format!("indices of rank {index} for data of rank {data}")));
+    }
+    let updates = graph.refine(updates, index.shape())?;
+    let batch = shared_axes(data, &index, axis);
+    let operands = elementwise(graph, &index, axis, batch)?;
+    let axes: Vec<usize> = (batch..data.rank()).collect();
+    let op = Op::Scatter { axes, batch, position: 0, reduction: reduction(node)? };
+    Ok(vec![graph.scatter(data, &updates, &operands, op)?])
+}
+
+/// Slices of the data replaced at tuples of indices.
+pub(super) fn scatter_nd(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (data, updates) = (node.input(0)?, node.input(2)?);
+    let operands = tuples(graph, node.input(1)?, data, 0)?;
+    let axes: Vec<usize> = (0..operands.len()).collect();
+    let op = Op::Scatter { axes, batch: 0, position: 0, reduction: reduction(node)? };
+    Ok(vec![graph.scatter(data, updates, &operands, op)?])
+}
+
+/// The slices along an axis (or the elements) where a condition holds.
+pub(super) fn compress(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (mut data, condition) = (node.input(0)?.clone(), node.input(1)?);
+    let axis = if node.has("axis") {
+        node.axis("axis", 0, data.rank())?
+    } else {
+        data = graph.reshape(&data, &[data.shape().iter().product()])?;
+        0
+    };
+    if condition.rank() != 1 {
+        return Err(shape_error(format!("a condition of rank {}", condition.rank())));
+    }
+    let index = true_indices(graph, condition)?;
+    let index = graph.reshape(&index, &index.shape()[..1])?;
+    Ok(vec![gather_axis(graph, &data, axis, &index)?])
+}
+
+/// The indices of true elements: `[n, rank]`, where `n` is a new symbol unless they are known.
+pub(super) fn true_indices(graph: &mut Graph, condition: &Value) -> Result<Value> {
+    if let (Some(known), Some(shape)) = (condition.known(), condition.constant_shape())
+        && let Some(flags) = known.iter().map(Known::constant).collect::<Option<Vec<_>>>()
+    {
+        let mut places = Vec::new();
+        let mut count = 0;
+        for (mut number, _) in flags.iter().enumerate().filter(|(_, flag)| flag.as_bool()) {
+            let mut tuple = vec![0; shape.len()];
+            for (at, extent) in tuple.iter_mut().zip(&shape).rev() {
+                (*at, number) = (number % extent, number / extent);
+            }
+            places.extend(tuple.into_iter().map(|at| Known::of(DType::I64, Expr::from(at))));
+            count += 1;
+        }
+        return Ok(Value::of_known(DType::I64, &[count, shape.len()], places));
+    }
+    if condition.rank() == 0 {
+        return Err(unsupported("the indices of a scalar"));
+    }
+    let (buffer, count) = graph.primitive_pair(Op::NonZero, &[condition])?;
+    let count = graph.bind(&count, &buffer.shape()[0].clone())?;
+    graph.slice_axis(&buffer, 0, Expr::ZERO, 1, count)
+}
+
+/// The indices of elements that are not zero: `[rank, n]`.
+pub(super) fn non_zero(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let condition = graph.cast(x, DType::Bool)?;
+    let index = true_indices(graph, &condition)?;
+    Ok(vec![graph.transpose(&index, &[1, 0])?])
+}

@@ -1,0 +1,160 @@
+//! Operators that make tensors from attributes, shapes or a few numbers.
+
+use sym::Expr;
+use tensor::{DType, Scalar, Tensor};
+
+use super::Lowered;
+use super::movement::diagonal_distance;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::{Node, attribute_error, normalize_axis, unsupported};
+use crate::value::{KNOWN_ELEMENTS, Known, Value};
+
+/// The value of a constant of the model: known if it has one element, or few that are no floats;
+/// else a weight.
+pub(crate) fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Value {
+    let dtype = tensor.dtype();
+    let few = match dtype.is_float() {
+        true => is_attribute && tensor.len() <= 1,
+        false => tensor.len() <= KNOWN_ELEMENTS,
+    };
+    if few && dtype != DType::String {
+        return Value::of_tensor(&tensor);
+    }
+    Value::of_weight(name.to_owned(), tensor)
+}
+
+/// A constant in one of its many forms.
+pub(super) fn constant(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let tensor = if let Some(tensor) = node.tensor("value", graph)? {
+        tensor
+    } else if let Some(tensor) = node.sparse_tensor("sparse_value", graph)? {
+        tensor
+    } else if node.has("value_int") {
+        Tensor::scalar(Scalar::i64(node.int("value_int", 0)?))
+    } else if node.has("value_float") {
+        Tensor::scalar(Scalar::f32(node.float("value_float", 0.0)? as f32))
+    } else if let Some(ints) = node.ints("value_ints")? {
+        Tensor::from_slice(&[ints.len()], &ints)
+    } else if let Some(floats) = node.floats("value_floats")? {
+        Tensor::from_slice(&[floats.len()], &floats)
+    } else if node.has("value_string") {
+        Tensor::from_strings(&[], vec![node.string("value_string", "")?.to_owned()])
+    } else if let Some(strings) = node.strings("value_strings")? {
+        Tensor::from_strings(&[strings.len()], strings)
+    } else {
+        return Err(attribute_error("value", "it is missing"));
+    };
+    let name = node.proto.output.first().map_or("", String::as_str);
+    Ok(vec![constant_value(name, tensor, true)])
+}
+
+/// One number throughout, of a shape that an input gives.
+pub(super) fn constant_of_shape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let value = match node.tensor("value", graph)? {
+        Some(tensor) if tensor.len() != 1 || tensor.dtype() == DType::String => {
+            return Err(attribute_error("value", "it is not one number"));
+        }
+        Some(tensor) => tensor.get_scalar(0),
+        None => Scalar::f32(0.0),
+    };
+    let shape = node.exprs(0, "shape")?;
+    Ok(vec![graph.full(&shape, value)?])
+}
+
+/// Numbers from a start to a limit.
+pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let dtype = node.input(0)?.dtype();
+    let what = "bounds of the range";
+    let (start, delta) = (node.input(0)?.clone(), node.input(2)?.clone());
+    let count = if dtype.is_float() {
+        let number = |index| node.single_number(index, what).map(Scalar::as_f64);
+        let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
+        let count = ((limit - start) / delta).ceil().max(0.0);
+        if !count.is_finite() || count > graph.limits.elements as f64 {
+            return Err(shape_error(format!("{count} numbers from {start} to {limit}")));
+        }
+        Expr::from(count as i64)
+    } else {
+        let single = |index: usize| match &node.exprs(index, what)?[..] {
+            [only] => Ok(only.clone()),
+            others => Err(shape_error(format!("a bound of {} numbers", others.len()))),
+        };
+        let (start, limit, delta) = (single(0)?, single(1)?, single(2)?);
+        let delta = delta.as_constant().filter(|delta| *delta != 0 && *delta != i64::MIN);
+        let delta = delta.ok_or_else(|| unsupported("the step of the range is not a constant"))?;
+        let distance = if delta > 0 { &limit - &start } else { &start - &limit };
+        let count = distance.ceil_div(&Expr::from(delta.abs())).max(&Expr::ZERO);
+        count.simplify(&|symbol| graph.range(symbol))
+    };
+    let (start, delta) = (graph.reshape(&start, &[])?, graph.reshape(&delta, &[])?);
+    graph.check_size(std::slice::from_ref(&count))?;
+    let steps = counting(graph, dtype, &count)?;
+    let scaled = graph.mul(&steps, &delta)?;
+    Ok(vec![graph.add(&scaled, &start)?])
+}
+
+/// 0, 1, 2 ...: known where they are few.
+fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Result<Value> {
+    match count.as_constant() {
+        Some(few) if few <= KNOWN_ELEMENTS as i64 => {
+            let number = |number| Known::Constant(Scalar::from_i64(dtype, number));
+            Ok(Value::of_known(dtype, &[few as usize], (0..few).map(number).collect()))
+        }
+        _ => graph.iota(dtype, std::slice::from_ref(count), 0),
+    }
+}
+
+/// A matrix with ones on a diagonal.
+pub(super) fn eye_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    if x.rank() != 2 {
+        return Err(shape_error(format!("an input of rank {}, not 2", x.rank())));
+    }
+    let dtype = node.dtype("dtype", x.dtype())?;
+    let distance = diagonal_distance(graph, x.shape())?;
+    let offset = Value::of_scalar(Scalar::i64(node.int("k", 0)?));
+    let hit = graph.equal(&distance, &offset)?;
+    Ok(vec![graph.cast(&hit, dtype)?])
+}
+
+/// One of two values at each place of a new axis: the second where the index says.
+pub(super) fn one_hot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (index, values) = (node.input(0)?, node.input(2)?);
+    let depth = match &depth(node)?[..] {
+        [depth] if graph.bounds(depth).0 >= 0 => depth.clone(),
+        _ => return Err(shape_error("the depth must be one number that is not negative")),
+    };
+    let axis = normalize_axis(node.int("axis", -1)?, index.rank() + 1)?;
+    let mut shape = index.shape().to_vec();
+    shape.insert(axis, depth.clone());
+    graph.check_size(&shape)?;
+    let index = graph.cast(index, DType::I64)?;
+    let zero = graph.number(DType::I64, 0.0);
+    let extent = graph.dimension(depth);
+    let wrapped = graph.add(&index, &extent)?;
+    let negative = graph.less(&index, &zero)?;
+    let index = graph.select(&negative, &wrapped, &index)?;
+    let mut column = index.shape().to_vec();
+    column.insert(axis, Expr::ONE);
+    let index = graph.reshape(&index, &column)?;
+    let position = graph.iota(DType::I64, &shape, axis)?;
+    let hit = graph.equal(&position, &index)?;
+    let mut one_of = |number: i64| {
+        let value = graph.slice_axis(values, 0, Expr::from(number), 1, Expr::ONE)?;
+        graph.reshape(&value, &[])
+    };
+    if values.rank() != 1 {
+        return Err(shape_error("the values must be a pair"));
+    }
+    let (off, on) = (one_of(0)?, one_of(1)?);
+    Ok(vec![graph.select(&hit, &on, &off)?])
+}
+
+/// The depth, which files may give as a float.
+fn depth(node: &Node<'_>) -> Result<Vec<Expr>> {
+    if !node.input(1)?.dtype().is_float() {
+        return node.exprs(1, "depth");
+    }
+    let numbers = node.numbers(1, "depth")?;
+    Ok(numbers.iter().map(|number| Expr::from(number.as_i64())).collect())
+}

@@ -1,0 +1,237 @@
+//! Matrix products and sums of products in index notation.
+
+use std::collections::BTreeMap;
+
+use graph::IterationSpace;
+use sym::Expr;
+use tensor::Reduction;
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::{Node, attribute_error};
+use crate::value::Value;
+
+/// The matrix product as NumPy's `matmul`.
+pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    Ok(vec![product(graph, a, b)?])
+}
+
+/// The matrix product as NumPy's `matmul`, of one element type.
+pub(super) fn product(graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
+    if a.dtype() != b.dtype() {
+        let (a, b) = (a.dtype(), b.dtype());
+        return Err(crate::graph_writer::type_error(format!("a product of {a} and {b}")));
+    }
+    if a.rank() == 0 || b.rank() == 0 {
+        return Err(shape_error("a matrix product of a tensor without axes"));
+    }
+    // Extents that must agree are made equal as expressions.
+    let (mut left, mut right) = (a.shape().to_vec(), b.shape().to_vec());
+    let (depth, other) = (left.len() - 1, right.len().saturating_sub(2));
+    graph.assume_equal(&left[depth], &right[other])?;
+    if left[depth].as_constant().is_some() {
+        right[other] = left[depth].clone();
+    } else {
+        left[depth] = right[other].clone();
+    }
+    let (left_batch, right_batch) = (left.len().saturating_sub(2), right.len().saturating_sub(2));
+    let batch = graph.common_shape(&[&left[..left_batch], &right[..right_batch]])?;
+    for (shape, count) in [(&mut left, left_batch), (&mut right, right_batch)] {
+        for axis in 0..count {
+            if !shape[axis].is_one() {
+                shape[axis] = batch[batch.len() - count + axis].clone();
+            }
+        }
+    }
+    let (a, b) = (graph.refine(a, &left)?, graph.refine(b, &right)?);
+    graph.matmul(&a, &b)
+}
+
+/// `alpha * A * B + beta * C`, with A and B read transposed where attributes say so.
+pub(super) fn gemm(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    if a.rank() != 2 || b.rank() != 2 {
+        let (a, b) = (a.rank(), b.rank());
+        return Err(shape_error(format!("inputs of rank {a} and {b}; matrices are needed")));
+    }
+    let (a_turned, b_turned) = (node.flag("transA", false)?, node.flag("transB", false)?);
+    let (row, a_depth) = if a_turned { (1, 0) } else { (0, 1) };
+    let (b_depth, column) = if b_turned { (1, 0) } else { (0, 1) };
+    let (m, n) = (a.shape()[row].clone(), b.shape()[column].clone());
+    let mut shape = b.shape().to_vec();
+    shape[b_depth] = a.shape()[a_depth].clone();
+    let b = graph.refine(b, &shape)?;
+    let [i, j, k] = [0, 1, 2].map(IterationSpace::axis);
+    let pair = |first: &Expr, second: &Expr, turned: bool| match turned {
+        true => vec![second.clone(), first.clone()],
+        false => vec![first.clone(), second.clone()],
+    };
+    let space = IterationSpace {
+        extents: vec![m, n, a.shape()[a_depth].clone()],
+        parallel: 2,
+        operands: vec![pair(&i, &k, a_turned), pair(&k, &j, b_turned)],
+    };
+    let accumulator = graph::accumulator_of(a.dtype());
+    let mut result = graph.contract(space, a, &b, accumulator, a.dtype())?;
+    let (alpha, beta) = (node.float("alpha", 1.0)?, node.float("beta", 1.0)?);
+    if alpha != 1.0 {
+        result = graph.mul_number(&result, alpha)?;
+    }
+    if let Some(c) = node.optional(2)
+        && beta != 0.0
+    {
+        let c = if beta == 1.0 { c.clone() } else { graph.mul_number(c, beta)? };
+        let c = graph.broadcast_to(&c, result.shape())?;
+        result = graph.add(&result, &c)?;
+    }
+    Ok(vec![result])
+}
+
+/// A label of a sum of products: a letter, or an axis under the ellipsis counted from the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Label {
+    Ellipsis(usize),
+    Letter(char),
+}
+
+/// A sum of products in index notation, of any number of operands, taken in pairs from the left.
+pub(super) fn einsum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let equation = node.string("equation", "")?;
+    let inputs = node.all_inputs()?;
+    let (terms, output) = parse_equation(equation, &inputs)
+        .map_err(|reason| attribute_error("equation", format!("`{equation}`: {reason}")))?;
+    let (Some(first), Some(first_labels)) = (inputs.first(), terms.first()) else {
+        return Err(attribute_error("equation", "there are no operands"));
+    };
+    let (mut value, mut labels) = (first.clone(), first_labels.clone());
+    for number in 1..inputs.len() {
+        // What neither the output nor a later operand has is summed now.
+        let later = terms[number + 1..].iter().flatten();
+        let wanted: Vec<Label> = if number + 1 == inputs.len() {
+            output.clone()
+        } else {
+            let mut wanted: Vec<Label> = output.iter().chain(later).copied().collect();
+            wanted.sort_unstable();
+            wanted.dedup();
+            wanted.retain(|label| labels.contains(label) || terms[number].contains(label));
+            wanted
+        };
+        let operands = [(&value, &labels[..]), (&inputs[number], &terms[number][..])];
+        value = sum_of_products(graph, &operands, &wanted)?;
+        labels = wanted;
+    }
+    if inputs.len() == 1 {
+        value = sum_of_products(graph, &[(&value, &labels)], &output)?;
+    }
+    Ok(vec![value])
+}
+
+/// Labels of the operands' axes and of the result's.
+fn parse_equation(
+    equation: &str,
+    inputs: &[Value],
+) -> std::result::Result<(Vec<Vec<Label>>, Vec<Label>), String> {
+    let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
+    let (left, right) = match equation.split_once("->") {
+        Some((left, right)) => (left, Some(right)),
+        None => (equation.as_str(), None),
+    };
+    let texts: Vec<&str> = left.split(',').collect();
+    if texts.len() != inputs.len() {
+        return Err(format!("{} operands, but {} inputs", texts.len(), inputs.len()));
+    }
+    let mut terms = Vec::new();
+    let mut widest = 0;
+    for (text, input) in texts.iter().zip(inputs) {
+        let letters = text.replacen("...", "", 1).chars().count();
+        let under = input.rank().checked_sub(letters).ok_or("more letters than axes")?;
+        if under > 0 && !text.contains("...") {
+            return Err(format!("{letters} letters for {} axes", input.rank()));
+        }
+        widest = widest.max(under);
+        terms.push(parse_term(text, under)?);
+    }
+    let output = match right {
+        Some(text) => parse_term(text, if text.contains("...") { widest } else { 0 })?,
+        None => {
+            // The ellipsis, then the letters that stand once, in their order.
+            let mut count: BTreeMap<Label, usize> = BTreeMap::new();
+            terms.iter().flatten().for_each(|label| *count.entry(*label).or_default() += 1);
+            let ellipsis = (0..widest).rev().map(Label::Ellipsis);
+            let once = count.iter().filter(|(label, count)| {
+                **count == 1 && matches!(label, Label::Letter(_))
+            });
+            ellipsis.chain(once.map(|(label, _)| *label)).collect()
+        }
+    };
+    for (index, label) in output.iter().enumerate() {
+        if output[..index].contains(label) {
+            return Err("an index stands twice in the result".to_owned());
+        }
+        if !terms.iter().any(|term| term.contains(label)) {
+            return Err("an index of the result stands in no operand".to_owned());
+        }
+    }
+    Ok((terms, output))
+}
+
+fn parse_term(text: &str, under: usize) -> std::result::Result<Vec<Label>, String> {
+    let (before, after) = text.split_once("...").unwrap_or((text, ""));
+    let letter = |c: char| match c.is_ascii_alphabetic() {
+        true => Ok(Label::Letter(c)),
+        false => Err(format!("`{c}` is not an index")),
+    };
+    let mut labels = before.chars().map(letter).collect::<std::result::Result<Vec<_>, _>>()?;
+    if text.contains("...") {
+        labels.extend((0..under).rev().map(Label::Ellipsis));
+    }
+    for c in after.chars() {
+        labels.push(letter(c)?);
+    }
+    Ok(labels)
+}
+
+/// One or two operands multiplied and summed over all labels but those wanted.
+fn sum_of_products(
+    graph: &mut Graph,
+    operands: &[(&Value, &[Label])],
+    wanted: &[Label],
+) -> Result<Value> {
+    let mut extents: BTreeMap<Label, Expr> = BTreeMap::new();
+    for (value, labels) in operands {
+        for (label, extent) in labels.iter().zip(value.shape()) {
+            let known = extents.entry(*label).or_insert(Expr::ONE);
+            let common = graph.common_shape(&[std::slice::from_ref(known), std::slice::from_ref(extent)])?;
+            *known = common[0].clone();
+        }
+    }
+    let summed = extents.keys().filter(|label| !wanted.contains(label));
+    let order: Vec<Label> = wanted.iter().chain(summed).copied().collect();
+    let position = |label: &Label| order.iter().position(|other| other == label).unwrap_or(0);
+    let mut refined = Vec::new();
+    let mut indices = Vec::new();
+    for (value, labels) in operands {
+        let mut shape = Vec::new();
+        let mut index = Vec::new();
+        for (label, extent) in labels.iter().zip(value.shape()) {
+            let is_one = extent.is_one();
+            shape.push(if is_one { Expr::ONE } else { extents[label].clone() });
+            index.push(if is_one { Expr::ZERO } else { IterationSpace::axis(position(label)) });
+        }
+        refined.push(graph.refine(value, &shape)?);
+        indices.push(index);
+    }
+    let space = IterationSpace {
+        extents: order.iter().map(|label| extents[label].clone()).collect(),
+        parallel: wanted.len(),
+        operands: indices,
+    };
+    let dtype = refined[0].dtype();
+    let accumulator = graph::accumulator_of(dtype);
+    let result = match &refined[..] {
+        [a, b] => graph.contract(space, a, b, accumulator, dtype)?,
+        _ => graph.reduce(space, &refined[0], Reduction::Sum, accumulator)?,
+    };
+    graph.cast(&result, dtype)
+}

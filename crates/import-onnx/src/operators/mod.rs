@@ -1,0 +1,108 @@
+//! The operators of ONNX: a table with a row each, and one function each that lowers a node to
+//! primitives.
+
+mod activations;
+mod control;
+mod convolution;
+mod elementwise;
+mod gather_scatter;
+pub(crate) mod generator;
+mod matmul;
+mod movement;
+mod normalization;
+mod pooling;
+mod quantization;
+mod reductions;
+mod resize;
+mod shape;
+mod table;
+
+use base::{Diagnostic, codes};
+
+use crate::graph_writer::{Graph, Result};
+use crate::model::Importer;
+use crate::node::{Node, attribute_error};
+use crate::proto::NodeProto;
+use crate::value::Value;
+
+pub(crate) use table::TABLE;
+
+/// The newest version of ONNX's own operator set that the table covers.
+pub(crate) const NEWEST: i64 = 28;
+
+/// What a lowering gives: the values of the node's first outputs.
+pub(crate) type Lowered = Result<Vec<Value>>;
+
+/// A row of the table.
+pub(crate) struct Operator {
+    /// The domain, empty for ONNX's own.
+    pub(crate) domain: &'static str,
+    /// The name.
+    pub(crate) name: &'static str,
+    /// The versions of the operator set that changed it; the first is the oldest supported.
+    pub(crate) versions: &'static [i64],
+    /// Least and most inputs.
+    pub(crate) inputs: (usize, usize),
+    /// Most outputs.
+    pub(crate) outputs: usize,
+    /// Names of the attributes in any of the versions, separated by blanks.
+    pub(crate) attributes: &'static str,
+    /// How it becomes primitives.
+    pub(crate) lower: Lower,
+}
+
+/// How an operator becomes primitives.
+pub(crate) enum Lower {
+    /// By itself.
+    Plain(fn(&Node<'_>, &mut Graph) -> Lowered),
+    /// With the graphs that are its attributes.
+    Graphs(fn(&Node<'_>, &mut Importer<'_>) -> Lowered),
+}
+
+/// The row of an operator as of a version; none if it is not supported.
+pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Operator> {
+    let row = TABLE.iter().find(|row| row.name == name && row.domain == domain)?;
+    (row.versions[0] <= version).then_some(row)
+}
+
+impl Operator {
+    /// Refuses a node whose inputs, outputs or attributes are not the operator's.
+    pub(crate) fn check(&self, node: &NodeProto) -> Result<()> {
+        let arity = |what: &str, given: usize| {
+            Diagnostic::error(
+                codes::WRONG_ARITY,
+                format!("operator `{}` does not take {given} {what}", self.name),
+            )
+            .remedy("check the model with the tool that exported it, or export it again")
+        };
+        let (least, most) = self.inputs;
+        if !(least..=most).contains(&node.input.len()) {
+            return Err(arity("inputs", node.input.len()));
+        }
+        if node.output.len() > self.outputs {
+            return Err(arity("outputs", node.output.len()));
+        }
+        for attribute in &node.attribute {
+            if !self.attributes.split(' ').any(|name| name == attribute.name) {
+                let reason = format!("operator `{}` has no such attribute", self.name);
+                return Err(attribute_error(&attribute.name, reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_distinct_and_well_formed() {
+        for (index, row) in TABLE.iter().enumerate() {
+            assert!(row.versions.is_sorted_by(|a, b| a < b), "{}", row.name);
+            assert!(row.versions[row.versions.len() - 1] <= NEWEST, "{}", row.name);
+            assert!(row.inputs.0 <= row.inputs.1, "{}", row.name);
+            assert!(TABLE[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+        }
+    }
+}

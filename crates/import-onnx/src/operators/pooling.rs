@@ -1,0 +1,210 @@
+//! Pooling: padding with what the reduction ignores, then a reduction over windows.
+
+use graph::{IterationSpace, Op};
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result};
+use crate::node::{Node, unsupported};
+use crate::value::Value;
+use crate::windows::{Windows, kernel_shape, spatial};
+
+/// The windows of a pooling operator.
+fn windows(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
+    let axes = spatial(x)?;
+    let kernel = kernel_shape(node, axes.len())?;
+    Windows::new(node, graph, &axes, kernel)
+}
+
+/// A reduction of each window of a value that has been padded.
+fn reduce_windows(
+    graph: &mut Graph,
+    windows: &Windows,
+    padded: &Value,
+    reduction: Reduction,
+) -> Result<Value> {
+    let count = windows.kernel.len();
+    let lead = padded.rank() - count;
+    let mut extents = padded.shape()[..lead].to_vec();
+    extents.extend_from_slice(&windows.outputs);
+    extents.extend(windows.kernel.iter().map(|&extent| Expr::from(extent)));
+    let mut index: Vec<Expr> = (0..lead).map(IterationSpace::axis).collect();
+    index.extend(windows.index(lead, lead + count));
+    let space = IterationSpace { extents, parallel: lead + count, operands: vec![index] };
+    let dtype = padded.dtype();
+    let is_sum = reduction == Reduction::Sum;
+    let accumulator = if is_sum { graph::accumulator_of(dtype) } else { dtype };
+    let reduced = graph.reduce(space, padded, reduction, accumulator)?;
+    graph.cast(&reduced, dtype)
+}
+
+/// The greatest of each window; output 1 is its index in the whole input.
+pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let windows = windows(node, graph, x)?;
+    let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
+    let padded = windows.pad(graph, x, &lowest)?;
+    let mut results = vec![reduce_windows(graph, &windows, &padded, Reduction::Max)?];
+    if node.wants(1) {
+        let column_major = node.flag("storage_order", false)?;
+        results.push(max_indices(graph, &windows, x, &padded, column_major)?);
+    }
+    Ok(results)
+}
+
+/// The row-major (or, of the spatial axes, column-major) index of the greatest element of each
+/// window. The windows are laid out along one axis, of which the greatest is found.
+fn max_indices(
+    graph: &mut Graph,
+    windows: &Windows,
+    x: &Value,
+    padded: &Value,
+    column_major: bool,
+) -> Result<Value> {
+    let count = windows.kernel.len();
+    let kernel: Vec<Expr> = windows.kernel.iter().map(|&extent| Expr::from(extent)).collect();
+    let places = [&windows.outputs[..], &kernel].concat();
+    let mut indices = Vec::new();
+    for axis in 0..count {
+        let output = graph.iota(DType::I64, &places, axis)?;
+        let output = graph.mul_number(&output, windows.strides[axis] as f64)?;
+        let element = graph.iota(DType::I64, &places, count + axis)?;
+        let element = graph.mul_number(&element, windows.dilations[axis] as f64)?;
+        indices.push(graph.add(&output, &element)?);
+    }
+    let axes: Vec<usize> = (2..2 + count).collect();
+    let laid_out = graph.gather(padded, &axes, &indices, 0, 2)?;
+    let elements: Expr = kernel.iter().product();
+    let lead = [&x.shape()[..2], &windows.outputs].concat();
+    let laid_out = graph.reshape(&laid_out, &[&lead[..], &[elements]].concat())?;
+    let axis = 2 + count;
+    let best = graph.primitive(Op::ArgReduce { axis, greatest: true, last: false }, &[&laid_out])?;
+
+    // Take the element apart into places along the axes, and put those together.
+    let mut rest = best;
+    let mut places = vec![rest.clone(); count];
+    for axis in (0..count).rev() {
+        let extent = graph.number(DType::I64, windows.kernel[axis] as f64);
+        let element = graph.rem(&rest, &extent)?;
+        rest = graph.div(&rest, &extent)?;
+        let element = graph.mul_number(&element, windows.dilations[axis] as f64)?;
+        let output = graph.iota(DType::I64, &lead, 2 + axis)?;
+        let output = graph.mul_number(&output, windows.strides[axis] as f64)?;
+        let low = graph.dimension(windows.low[axis].clone());
+        let place = graph.add(&output, &element)?;
+        places[axis] = graph.sub(&place, &low)?;
+    }
+    let mut order: Vec<usize> = (2..2 + count).collect();
+    if column_major {
+        order.reverse();
+    }
+    let mut total = graph.iota(DType::I64, &lead, 0)?;
+    for axis in [1].into_iter().chain(order) {
+        let extent = graph.dimension(x.shape()[axis].clone());
+        total = graph.mul(&total, &extent)?;
+        let place =
+            if axis == 1 { graph.iota(DType::I64, &lead, 1)? } else { places[axis - 2].clone() };
+        total = graph.add(&total, &place)?;
+    }
+    Ok(total)
+}
+
+/// The mean of each window, of the elements within the input (and the padding that the model asks
+/// for, if it is to be counted).
+pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let windows = windows(node, graph, x)?;
+    let zero = graph.number(x.dtype(), 0.0);
+    let padded = windows.pad(graph, x, &zero)?;
+    let sum = reduce_windows(graph, &windows, &padded, Reduction::Sum)?;
+    let counts_padding = node.flag("count_include_pad", false)?;
+    let no_padding = Windows::is_none(&windows.low) && Windows::is_none(&windows.high);
+    if Windows::is_none(&windows.extra) && (counts_padding || no_padding) {
+        let elements = windows.kernel.iter().fold(1.0, |count, &extent| count * extent as f64);
+        let elements = graph.number(x.dtype(), elements);
+        return Ok(vec![graph.div(&sum, &elements)?]);
+    }
+    let counts = window_counts(graph, windows, x, counts_padding)?;
+    Ok(vec![graph.div(&sum, &counts)?])
+}
+
+/// How many counted elements each window has: `[1, 1, outputs...]`.
+fn window_counts(
+    graph: &mut Graph,
+    mut windows: Windows,
+    x: &Value,
+    counts_padding: bool,
+) -> Result<Value> {
+    let mut shape = vec![Expr::ONE; 2];
+    shape.extend_from_slice(&x.shape()[2..]);
+    if counts_padding {
+        for axis in 0..windows.kernel.len() {
+            let (low, high) = (&mut windows.low[axis], &mut windows.high[axis]);
+            shape[2 + axis] = &shape[2 + axis] + &*low + &*high;
+            (*low, *high) = (Expr::ZERO, Expr::ZERO);
+        }
+    }
+    let ones = graph.full(&shape, Scalar::one(x.dtype()))?;
+    let zero = graph.number(x.dtype(), 0.0);
+    let padded = windows.pad(graph, &ones, &zero)?;
+    reduce_windows(graph, &windows, &padded, Reduction::Sum)
+}
+
+/// The norm of order `p` of each window.
+pub(super) fn lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let windows = windows(node, graph, x)?;
+    let order = order(node)?;
+    let powers = powers(graph, x, order)?;
+    let zero = graph.number(x.dtype(), 0.0);
+    let padded = windows.pad(graph, &powers, &zero)?;
+    let sum = reduce_windows(graph, &windows, &padded, Reduction::Sum)?;
+    Ok(vec![root(graph, &sum, order)?])
+}
+
+/// The mean or the greatest of all that belongs to a channel.
+pub(super) fn global(node: &Node<'_>, graph: &mut Graph, greatest: bool) -> Lowered {
+    let x = node.input(0)?;
+    let axes: Vec<usize> = (2..2 + spatial(x)?.len()).collect();
+    Ok(vec![match greatest {
+        true => graph.reduce_axes(x, &axes, Reduction::Max, true)?,
+        false => graph.mean(x, &axes, true)?,
+    }])
+}
+
+/// The norm of order `p` of all that belongs to a channel.
+pub(super) fn global_lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let axes: Vec<usize> = (2..2 + spatial(x)?.len()).collect();
+    let order = order(node)?;
+    let powers = powers(graph, x, order)?;
+    let sum = graph.reduce_axes(&powers, &axes, Reduction::Sum, true)?;
+    Ok(vec![root(graph, &sum, order)?])
+}
+
+fn order(node: &Node<'_>) -> Result<f64> {
+    match node.int("p", 2)? {
+        order if order >= 1 => Ok(order as f64),
+        order => Err(unsupported(format!("the norm of order {order}"))),
+    }
+}
+
+/// `|x|` to the power `order`
+fn powers(graph: &mut Graph, x: &Value, order: f64) -> Result<Value> {
+    if order == 2.0 {
+        return graph.square(x);
+    }
+    let magnitude = graph.abs(x)?;
+    let order = graph.number(x.dtype(), order);
+    graph.map(F::Pow, &[&magnitude, &order])
+}
+
+/// The root of a sum of powers.
+fn root(graph: &mut Graph, sum: &Value, order: f64) -> Result<Value> {
+    if order == 2.0 {
+        return graph.sqrt(sum);
+    }
+    let inverse = graph.number(sum.dtype(), 1.0 / order);
+    graph.map(F::Pow, &[sum, &inverse])
+}

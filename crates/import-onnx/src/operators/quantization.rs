@@ -1,0 +1,216 @@
+//! Quantised tensors: integers with a scale and a zero point, by tensor, by axis or by block.
+
+use sym::Expr;
+use tensor::{DType, Reduction};
+
+use super::Lowered;
+use super::convolution::convolve;
+use super::matmul::product;
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::node::{Node, unsupported};
+use crate::value::Value;
+
+/// A scale or zero point under the shape of what it belongs to.
+fn spread(node: &Node<'_>, graph: &mut Graph, value: &Value, x: &Value) -> Result<Value> {
+    let single = value.shape().iter().all(Expr::is_one);
+    if single && value.rank() <= 1 {
+        let number = graph.reshape(value, &[])?;
+        return graph.broadcast_to(&number, x.shape());
+    }
+    let block = node.int("block_size", 0)?;
+    let axis = node.axis("axis", 1, x.rank())?;
+    if value.rank() == 1 && block == 0 {
+        return graph.broadcast_axis(value, x.shape(), axis);
+    }
+    if value.rank() != x.rank() || !(1..1 << 31).contains(&block) {
+        let (given, rank) = (value.rank(), x.rank());
+        return Err(shape_error(format!("a scale of rank {given} for rank {rank}")));
+    }
+    // Each scale serves a block along the axis; the last block may be cut short.
+    let mut shape = value.shape().to_vec();
+    shape.insert(axis + 1, Expr::ONE);
+    let blocks = graph.reshape(value, &shape)?;
+    shape[axis + 1] = Expr::from(block);
+    let blocks = graph.broadcast_to(&blocks, &shape)?;
+    shape.remove(axis + 1);
+    shape[axis] = &shape[axis] * block;
+    let whole = graph.reshape(&blocks, &shape)?;
+    let cut = graph.slice_axis(&whole, axis, Expr::ZERO, 1, x.shape()[axis].clone())?;
+    graph.refine(&cut, x.shape())
+}
+
+/// `x` rounded to a number of `dtype` steps of the scale from the zero point, within its range.
+fn quantize_value(
+    graph: &mut Graph,
+    x: &Value,
+    scale: &Value,
+    zero_point: Option<&Value>,
+    dtype: DType,
+) -> Result<Value> {
+    let steps = graph.div(x, scale)?;
+    let Some((low, high)) = dtype.integer_range() else {
+        // Short floats have no zero point but zero, and converting rounds.
+        return graph.cast(&steps, dtype);
+    };
+    let steps = graph.round(&steps)?;
+    let steps = graph.cast(&steps, DType::F32)?;
+    let shifted = match zero_point {
+        Some(zero_point) => {
+            let zero_point = graph.cast(zero_point, DType::F32)?;
+            graph.add(&steps, &zero_point)?
+        }
+        None => steps,
+    };
+    let bounded = graph.clamp(&shifted, low as f64, high as f64)?;
+    graph.cast(&bounded, dtype)
+}
+
+/// Numbers to quantised ones.
+pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, scale) = (node.input(0)?, node.input(1)?);
+    let default = node.dtype("output_dtype", DType::U8)?;
+    let dtype = node.optional(2).map_or(default, Value::dtype);
+    if dtype.is_float() && dtype.bits() <= 8 && !node.flag("saturate", true)? {
+        return Err(type_error(format!("quantising to {dtype} without saturation")));
+    }
+    let wide = match node.dtype("precision", DType::F32)? {
+        _ if scale.dtype() == DType::F8E8M0 => DType::F32,
+        _ if x.dtype().is_float() && x.dtype().bits() >= 32 => x.dtype(),
+        precision => precision,
+    };
+    let x = graph.cast(x, wide)?;
+    let scale = graph.cast(scale, wide)?;
+    let scale = spread(node, graph, &scale, &x)?;
+    let zero_point = node.optional(2).filter(|_| !dtype.is_float());
+    let zero_point = zero_point.map(|value| spread(node, graph, value, &x)).transpose()?;
+    Ok(vec![quantize_value(graph, &x, &scale, zero_point.as_ref(), dtype)?])
+}
+
+/// Quantised numbers to numbers.
+pub(super) fn dequantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, scale) = (node.input(0)?, node.input(1)?);
+    let given = if scale.dtype() == DType::F8E8M0 { DType::F32 } else { scale.dtype() };
+    let dtype = node.dtype("output_dtype", given)?;
+    let wide = graph.cast(x, DType::F32)?;
+    let scale = graph.cast(scale, DType::F32)?;
+    let scale = spread(node, graph, &scale, x)?;
+    let centred = match node.optional(2).filter(|_| !x.dtype().is_float()) {
+        Some(zero_point) => {
+            let zero_point = graph.cast(zero_point, DType::F32)?;
+            let zero_point = spread(node, graph, &zero_point, x)?;
+            graph.sub(&wide, &zero_point)?
+        }
+        None => wide,
+    };
+    let result = graph.mul(&centred, &scale)?;
+    Ok(vec![graph.cast(&result, dtype)?])
+}
+
+/// Numbers to quantised ones of which scale and zero point are found from the numbers.
+pub(super) fn dynamic_quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let zero = graph.number(x.dtype(), 0.0);
+    let low = graph.reduce_axes(x, &axes, Reduction::Min, false)?;
+    let low = graph.min(&low, &zero)?;
+    let high = graph.reduce_axes(x, &axes, Reduction::Max, false)?;
+    let high = graph.max(&high, &zero)?;
+    let span = graph.sub(&high, &low)?;
+    let steps = graph.number(x.dtype(), 255.0);
+    let scale = graph.div(&span, &steps)?;
+    let offset = graph.div(&low, &scale)?;
+    let offset = graph.neg(&offset)?;
+    let offset = graph.clamp(&offset, 0.0, 255.0)?;
+    let offset = graph.round(&offset)?;
+    let zero_point = graph.cast(&offset, DType::U8)?;
+    let spread_scale = graph.broadcast_to(&scale, x.shape())?;
+    let spread_point = graph.broadcast_to(&zero_point, x.shape())?;
+    let result = quantize_value(graph, x, &spread_scale, Some(&spread_point), DType::U8)?;
+    Ok(vec![result, scale, zero_point])
+}
+
+/// An integer tensor as i32 less its zero point, whose one axis, if any, corresponds to `axis`.
+fn centred(
+    graph: &mut Graph,
+    value: &Value,
+    zero_point: Option<&Value>,
+    axis: usize,
+) -> Result<Value> {
+    let value = graph.cast(value, DType::I32)?;
+    let Some(zero_point) = zero_point else { return Ok(value) };
+    let zero_point = graph.cast(zero_point, DType::I32)?;
+    let zero_point = per_axis(graph, &zero_point, value.shape(), axis)?;
+    graph.sub(&value, &zero_point)
+}
+
+/// One number, or one for each index of an axis, under a shape.
+fn per_axis(graph: &mut Graph, value: &Value, shape: &[Expr], axis: usize) -> Result<Value> {
+    match value.shape() {
+        [] => graph.broadcast_to(value, shape),
+        [one] if one.is_one() => graph.broadcast_to(value, shape),
+        [_] => graph.broadcast_axis(value, shape, axis),
+        _ => graph.broadcast_to(value, shape),
+    }
+}
+
+/// The product of integer matrices, exact in i32.
+pub(super) fn matmul_integer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let a = centred(graph, a, node.optional(2), a.rank().saturating_sub(2))?;
+    let b = centred(graph, b, node.optional(3), b.rank().saturating_sub(1))?;
+    Ok(vec![product(graph, &a, &b)?])
+}
+
+/// The convolution of integers, exact in i32.
+pub(super) fn conv_integer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = centred(graph, node.input(0)?, node.optional(2), 1)?;
+    let w = centred(graph, node.input(1)?, node.optional(3), 0)?;
+    Ok(vec![convolve(node, graph, &x, &w, DType::I32, DType::I32)?])
+}
+
+/// A sum of products of quantised numbers, quantised again; the scales of the operands multiply.
+fn requantize(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    sum: &Value,
+    scales: [usize; 3],
+    axis: usize,
+) -> Lowered {
+    let wide = graph.cast(sum, DType::F32)?;
+    let mut factors = Vec::new();
+    for index in scales {
+        let scale = graph.cast(node.input(index)?, DType::F32)?;
+        factors.push(per_axis(graph, &scale, sum.shape(), axis)?);
+    }
+    let scale = graph.mul(&factors[0], &factors[1])?;
+    let value = graph.mul(&wide, &scale)?;
+    let zero_point = node.input(scales[2] + 1)?;
+    let dtype = zero_point.dtype();
+    if dtype.is_float() {
+        return Err(unsupported("quantised short floats"));
+    }
+    let zero_point = per_axis(graph, zero_point, sum.shape(), axis)?;
+    Ok(vec![quantize_value(graph, &value, &factors[2], Some(&zero_point), dtype)?])
+}
+
+/// The product of quantised matrices.
+pub(super) fn qlinear_matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, b) = (node.input(0)?, node.input(3)?);
+    let a = centred(graph, a, node.optional(2), a.rank().saturating_sub(2))?;
+    let b = centred(graph, b, node.optional(5), b.rank().saturating_sub(1))?;
+    let sum = product(graph, &a, &b)?;
+    let axis = sum.rank().saturating_sub(1);
+    requantize(node, graph, &sum, [1, 4, 6], axis)
+}
+
+/// The convolution of quantised tensors.
+pub(super) fn qlinear_conv(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = centred(graph, node.input(0)?, node.optional(2), 1)?;
+    let w = centred(graph, node.input(3)?, node.optional(5), 0)?;
+    let mut sum = convolve(node, graph, &x, &w, DType::I32, DType::I32)?;
+    if let Some(bias) = node.optional(8) {
+        let bias = graph.broadcast_axis(bias, sum.shape(), 1)?;
+        sum = graph.add(&sum, &bias)?;
+    }
+    requantize(node, graph, &sum, [1, 4, 6], 1)
+}

@@ -1,0 +1,179 @@
+//! Operators that read or change shapes, and move no element relative to its neighbours.
+
+use graph::Assumption;
+use sym::Expr;
+use tensor::DType;
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::{Node, normalize_axes, normalize_axis, unsupported};
+use crate::value::{Known, Value};
+
+/// Extents as a value of rank 1.
+fn known_extents(extents: &[Expr]) -> Value {
+    let known = extents.iter().map(|extent| Known::of(DType::I64, extent.clone())).collect();
+    Value::of_known(DType::I64, &[extents.len()], known)
+}
+
+/// The shape, or since version 15 a part of it.
+pub(super) fn shape(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let rank = x.rank() as i64;
+    let clamp = |axis: i64| {
+        let axis = if axis < 0 { axis.saturating_add(rank) } else { axis };
+        axis.clamp(0, rank) as usize
+    };
+    let (start, end) = (clamp(node.int("start", 0)?), clamp(node.int("end", rank)?));
+    let part = x.shape().get(start..end).unwrap_or_default();
+    Ok(vec![known_extents(part)])
+}
+
+/// The number of elements.
+pub(super) fn size(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let count = node.input(0)?.shape().iter().product();
+    Ok(vec![graph.dimension(count)])
+}
+
+/// The same elements under a shape in which 0 means "as before" and one -1 "the rest".
+pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let wanted = node.exprs(1, "new shape")?;
+    let copies_zero = !node.flag("allowzero", false)?;
+    let mut shape = Vec::with_capacity(wanted.len());
+    let mut inferred = None;
+    for (axis, extent) in wanted.into_iter().enumerate() {
+        match extent.as_constant() {
+            Some(0) if copies_zero => match x.shape().get(axis) {
+                Some(extent) => shape.push(extent.clone()),
+                None => return Err(shape_error(format!("there is no axis {axis} to copy"))),
+            },
+            Some(-1) if inferred.is_some() => {
+                return Err(shape_error("two extents of the new shape are -1"));
+            }
+            Some(-1) => {
+                inferred = Some(axis);
+                shape.push(Expr::ONE);
+            }
+            Some(extent) if extent < 0 => {
+                return Err(shape_error(format!("the new shape has an extent of {extent}")));
+            }
+            _ => shape.push(extent),
+        }
+    }
+    let count: Expr = x.shape().iter().product();
+    if let Some(axis) = inferred {
+        shape[axis] = rest(graph, x, &count, &shape)?;
+    }
+    let wanted: Expr = shape.iter().product();
+    if wanted != count {
+        let (low, high) = graph.bounds(&(&count - &wanted));
+        if low > 0 || high < 0 {
+            let (from, to) = (graph.shape_text(x.shape()), graph.shape_text(&shape));
+            return Err(shape_error(format!("{from} does not become {to}")));
+        }
+        graph.builder.assume(Assumption::Equal(count, wanted));
+    }
+    Ok(vec![graph.reshape(x, &shape)?])
+}
+
+/// The extent that -1 stands for; `others` has 1 in its place.
+fn rest(graph: &mut Graph, x: &Value, count: &Expr, others: &[Expr]) -> Result<Expr> {
+    let product: Expr = others.iter().product();
+    let ranges = |symbol| graph.range(symbol);
+    let product = product.simplify(&ranges);
+    let divides = |number: i64| count.as_constant().is_none_or(|count| count % number == 0);
+    match product.as_constant() {
+        Some(0) => return Err(shape_error("-1 beside an extent of 0 can be anything")),
+        Some(number) if !divides(number) => {
+            let from = graph.shape_text(x.shape());
+            return Err(shape_error(format!("{from} does not fall into parts of {number}")));
+        }
+        Some(number) if !count.divisible_by(number) => {
+            graph.builder.assume(Assumption::Divisible(count.clone(), number));
+        }
+        _ => {}
+    }
+    Ok(count.floor_div(&product))
+}
+
+/// The axes before one as rows, the others as columns.
+pub(super) fn flatten(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let axis = node.int("axis", 1)?;
+    let axis = if axis == x.rank() as i64 { x.rank() } else { normalize_axis(axis, x.rank())? };
+    let (rows, columns) = x.shape().split_at(axis);
+    Ok(vec![graph.reshape(x, &[rows.iter().product(), columns.iter().product()])?])
+}
+
+/// Without axes of extent 1: those given, or all.
+pub(super) fn squeeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let axes = match node.axes_since(13, x.rank())? {
+        Some(axes) => axes,
+        None => {
+            if let Some(extent) = x.shape().iter().find(|extent| extent.as_constant().is_none()) {
+                let extent = graph.text(extent);
+                return Err(unsupported(format!("whether the extent {extent} is 1 is not known")));
+            }
+            (0..x.rank()).filter(|&axis| x.shape()[axis].is_one()).collect()
+        }
+    };
+    for &axis in &axes {
+        graph.assume_equal(&x.shape()[axis], &Expr::ONE)?;
+    }
+    let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
+    let shape: Vec<Expr> = kept.map(|axis| x.shape()[axis].clone()).collect();
+    Ok(vec![graph.reshape(x, &shape)?])
+}
+
+/// With more axes of extent 1.
+pub(super) fn unsqueeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let given = match node.version {
+        ..13 => node.ints("axes")?.unwrap_or_default(),
+        _ => node.integers(1, "axes")?,
+    };
+    let rank = x.rank() + given.len();
+    let axes = normalize_axes(&given, rank)?;
+    let mut old = x.shape().iter();
+    let extent = |axis: usize| match axes.contains(&axis) {
+        true => Expr::ONE,
+        false => old.next().cloned().unwrap_or(Expr::ONE),
+    };
+    let shape: Vec<Expr> = (0..rank).map(extent).collect();
+    Ok(vec![graph.reshape(x, &shape)?])
+}
+
+/// The input itself.
+pub(super) fn identity(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    Ok(vec![node.input(0)?.clone()])
+}
+
+/// The input itself, and a mask of trues: nothing is dropped outside of training.
+pub(super) fn dropout(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    if node.optional(2).is_some() && node.single_number(2, "mode of training")?.as_bool() {
+        // Dropping with ratio 0 is the identity in training, too.
+        let keeps_all = node.optional(1).is_some()
+            && node.single_number(1, "ratio of dropping")?.as_f64() == 0.0;
+        if !keeps_all {
+            return Err(unsupported("it is in training mode"));
+        }
+    }
+    let mut results = vec![x.clone()];
+    if node.wants(1) {
+        // Before version 10 the mask had the type of the input.
+        let dtype = if node.version < 10 { x.dtype() } else { DType::Bool };
+        results.push(graph.full(x.shape(), tensor::Scalar::one(dtype))?);
+    }
+    Ok(results)
+}
+
+/// The input repeated along axes as broadcasting does.
+pub(super) fn expand(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let wanted = node.exprs(1, "new shape")?;
+    graph.check_size(&wanted)?;
+    let shape = graph.common_shape(&[x.shape(), &wanted])?;
+    Ok(vec![graph.broadcast_to(x, &shape)?])
+}

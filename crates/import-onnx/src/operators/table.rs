@@ -1,0 +1,254 @@
+//! The table of operators: one row each.
+//!
+//! Versions, numbers of inputs and outputs, and attributes are those of the ONNX specification from
+//! the version that was in force at operator set 6 on. A node is checked against its row before it is
+//! lowered, so lowerings meet no attribute and no input that the operator does not have.
+
+use tensor::{Reduction, ScalarFunction as F};
+
+use super::{
+    Lower, Lowered, Operator, activations, control, convolution, elementwise, gather_scatter,
+    generator, matmul, movement, normalization, pooling, quantization, reductions, resize, shape,
+};
+use crate::graph_writer::Graph;
+use crate::node::Node;
+
+/// Any number of inputs or outputs.
+const MANY: usize = usize::MAX;
+
+/// The attributes of sliding windows.
+const WINDOWS: &str = "auto_pad dilations group kernel_shape pads strides";
+
+/// The attributes of reductions.
+const REDUCED: &str = "axes keepdims noop_with_empty_axes";
+
+macro_rules! unary {
+    ($function:ident) => {
+        |node, graph| elementwise::unary(node, graph, F::$function)
+    };
+}
+
+macro_rules! binary {
+    ($function:ident) => {
+        |node, graph| elementwise::binary(node, graph, F::$function)
+    };
+}
+
+macro_rules! variadic {
+    ($function:ident) => {
+        |node, graph| elementwise::variadic(node, graph, F::$function)
+    };
+}
+
+macro_rules! reduce {
+    ($reduction:ident) => {
+        |node, graph| reductions::reduce(node, graph, Reduction::$reduction)
+    };
+}
+
+/// A row: name, versions, least and most inputs, most outputs, attributes, lowering.
+const fn op(
+    name: &'static str,
+    versions: &'static [i64],
+    inputs: (usize, usize),
+    outputs: usize,
+    attributes: &'static str,
+    lower: fn(&Node<'_>, &mut Graph) -> Lowered,
+) -> Operator {
+    Operator { domain: "", name, versions, inputs, outputs, attributes, lower: Lower::Plain(lower) }
+}
+
+/// All operators.
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Operator] = &[
+    // Arithmetic, element by element
+    op("Abs", &[6, 13], (1, 1), 1, "", unary!(Abs)),
+    op("Neg", &[6, 13], (1, 1), 1, "", unary!(Neg)),
+    op("Sign", &[9, 13], (1, 1), 1, "", unary!(Sign)),
+    op("Sqrt", &[6, 13], (1, 1), 1, "", unary!(Sqrt)),
+    op("Reciprocal", &[6, 13], (1, 1), 1, "", unary!(Reciprocal)),
+    op("Exp", &[6, 13], (1, 1), 1, "", unary!(Exp)),
+    op("Log", &[6, 13], (1, 1), 1, "", unary!(Log)),
+    op("Floor", &[6, 13], (1, 1), 1, "", unary!(Floor)),
+    op("Ceil", &[6, 13], (1, 1), 1, "", unary!(Ceil)),
+    op("Round", &[11, 22], (1, 1), 1, "", unary!(Round)),
+    op("Erf", &[9, 13], (1, 1), 1, "", unary!(Erf)),
+    op("Sin", &[7, 22], (1, 1), 1, "", unary!(Sin)),
+    op("Cos", &[7, 22], (1, 1), 1, "", unary!(Cos)),
+    op("Tan", &[7, 22], (1, 1), 1, "", unary!(Tan)),
+    op("Asin", &[7, 22], (1, 1), 1, "", unary!(Asin)),
+    op("Acos", &[7, 22], (1, 1), 1, "", unary!(Acos)),
+    op("Atan", &[7, 22], (1, 1), 1, "", unary!(Atan)),
+    op("Sinh", &[9, 22], (1, 1), 1, "", unary!(Sinh)),
+    op("Cosh", &[9, 22], (1, 1), 1, "", unary!(Cosh)),
+    op("Tanh", &[6, 13], (1, 1), 1, "", unary!(Tanh)),
+    op("Asinh", &[9, 22], (1, 1), 1, "", unary!(Asinh)),
+    op("Acosh", &[9, 22], (1, 1), 1, "", unary!(Acosh)),
+    op("Atanh", &[9, 22], (1, 1), 1, "", unary!(Atanh)),
+    op("Add", &[6, 7, 13, 14], (2, 2), 1, "axis broadcast", binary!(Add)),
+    op("Sub", &[6, 7, 13, 14], (2, 2), 1, "axis broadcast", binary!(Sub)),
+    op("Mul", &[6, 7, 13, 14], (2, 2), 1, "axis broadcast", binary!(Mul)),
+    op("Div", &[6, 7, 13, 14], (2, 2), 1, "axis broadcast", binary!(Div)),
+    op("Mod", &[10, 13, 28], (2, 2), 1, "fmod", elementwise::modulo),
+    op("Pow", &[1, 7, 12, 13, 15], (2, 2), 1, "axis broadcast", elementwise::power),
+    op("Min", &[6, 8, 12, 13], (1, MANY), 1, "", variadic!(Min)),
+    op("Max", &[6, 8, 12, 13], (1, MANY), 1, "", variadic!(Max)),
+    op("Sum", &[6, 8, 13], (1, MANY), 1, "", variadic!(Add)),
+    op("Mean", &[6, 8, 13], (1, MANY), 1, "", elementwise::mean),
+    op("Clip", &[6, 11, 12, 13], (1, 3), 1, "max min", elementwise::clip),
+    // Comparisons, logic, bits, conversions
+    op("Equal", &[1, 7, 11, 13, 19], (2, 2), 1, "axis broadcast", binary!(Eq)),
+    op("Less", &[1, 7, 9, 13], (2, 2), 1, "axis broadcast", binary!(Lt)),
+    op("LessOrEqual", &[12, 16], (2, 2), 1, "", binary!(Le)),
+    op("Greater", &[1, 7, 9, 13], (2, 2), 1, "axis broadcast", binary!(Gt)),
+    op("GreaterOrEqual", &[12, 16], (2, 2), 1, "", binary!(Ge)),
+    op("And", &[1, 7], (2, 2), 1, "axis broadcast", binary!(And)),
+    op("Or", &[1, 7], (2, 2), 1, "axis broadcast", binary!(Or)),
+    op("Xor", &[1, 7], (2, 2), 1, "axis broadcast", binary!(Xor)),
+    op("Not", &[1], (1, 1), 1, "", unary!(Not)),
+    op("BitwiseAnd", &[18], (2, 2), 1, "", binary!(And)),
+    op("BitwiseOr", &[18], (2, 2), 1, "", binary!(Or)),
+    op("BitwiseXor", &[18], (2, 2), 1, "", binary!(Xor)),
+    op("BitwiseNot", &[18], (1, 1), 1, "", unary!(Not)),
+    op("BitShift", &[11, 28], (2, 2), 1, "direction", elementwise::bit_shift),
+    op("BitCast", &[26], (1, 1), 1, "to", elementwise::bit_cast),
+    op("IsNaN", &[9, 13, 20], (1, 1), 1, "", unary!(IsNan)),
+    op("IsInf", &[10, 20], (1, 1), 1, "detect_negative detect_positive", elementwise::is_inf),
+    op("Where", &[9, 16], (3, 3), 1, "", elementwise::select),
+    op("Cast", &[6, 9, 13, 19, 21, 23, 24, 25, 28], (1, 1), 1,
+       "round_mode saturate to", elementwise::cast),
+    op("CastLike", &[15, 19, 21, 23, 24, 25], (2, 2), 1,
+       "round_mode saturate", elementwise::cast_like),
+    // Activations
+    op("Relu", &[6, 13, 14], (1, 1), 1, "", activations::relu),
+    op("LeakyRelu", &[6, 16], (1, 1), 1, "alpha", activations::leaky_relu),
+    op("PRelu", &[6, 7, 9, 16], (2, 2), 1, "", activations::prelu),
+    op("Elu", &[6, 22], (1, 1), 1, "alpha", activations::elu),
+    op("Selu", &[6, 22], (1, 1), 1, "alpha gamma", activations::selu),
+    op("Celu", &[12, 28], (1, 1), 1, "alpha", activations::celu),
+    op("Gelu", &[20], (1, 1), 1, "approximate", activations::gelu),
+    op("Sigmoid", &[6, 13], (1, 1), 1, "", activations::sigmoid),
+    op("HardSigmoid", &[6, 22], (1, 1), 1, "alpha beta", activations::hard_sigmoid),
+    op("HardSwish", &[14, 22], (1, 1), 1, "", activations::hard_swish),
+    op("Softplus", &[1, 22], (1, 1), 1, "", activations::softplus),
+    op("Softsign", &[1, 22], (1, 1), 1, "", activations::softsign),
+    op("Mish", &[18, 22], (1, 1), 1, "", activations::mish),
+    op("Swish", &[24], (1, 1), 1, "alpha", activations::swish),
+    op("ThresholdedRelu", &[10, 22], (1, 1), 1, "alpha", activations::thresholded_relu),
+    op("Shrink", &[9], (1, 1), 1, "bias lambd", activations::shrink),
+    op("Softmax", &[1, 11, 13], (1, 1), 1, "axis", activations::softmax),
+    op("LogSoftmax", &[1, 11, 13], (1, 1), 1, "axis", activations::log_softmax),
+    op("Hardmax", &[1, 11, 13], (1, 1), 1, "axis", activations::hardmax),
+    // Reductions
+    op("ReduceSum", &[1, 11, 13], (1, 2), 1, REDUCED, reduce!(Sum)),
+    op("ReduceProd", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reduce!(Product)),
+    op("ReduceMax", &[1, 11, 12, 13, 18, 20], (1, 2), 1, REDUCED, reduce!(Max)),
+    op("ReduceMin", &[1, 11, 12, 13, 18, 20], (1, 2), 1, REDUCED, reduce!(Min)),
+    op("ReduceMean", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reductions::mean),
+    op("ReduceL1", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reductions::l1),
+    op("ReduceL2", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reductions::l2),
+    op("ReduceSumSquare", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reductions::sum_square),
+    op("ReduceLogSum", &[1, 11, 13, 18, 28], (1, 2), 1, REDUCED, reductions::log_sum),
+    op("ReduceLogSumExp", &[1, 11, 13, 18, 28], (1, 2), 1, REDUCED, reductions::log_sum_exp),
+    op("ArgMax", &[1, 11, 12, 13], (1, 1), 1,
+       "axis keepdims select_last_index", |n, g| reductions::arg_reduce(n, g, true)),
+    op("ArgMin", &[1, 11, 12, 13], (1, 1), 1,
+       "axis keepdims select_last_index", |n, g| reductions::arg_reduce(n, g, false)),
+    op("CumSum", &[11, 14], (2, 2), 1,
+       "exclusive reverse", |n, g| reductions::cumulate(n, g, Reduction::Sum)),
+    op("CumProd", &[26], (2, 2), 1,
+       "exclusive reverse", |n, g| reductions::cumulate(n, g, Reduction::Product)),
+    op("TopK", &[1, 10, 11, 24], (1, 2), 2, "axis k largest sorted", reductions::top_k),
+    // Normalisations
+    op("BatchNormalization", &[6, 7, 9, 14, 15], (5, 5), 5,
+       "epsilon is_test momentum spatial training_mode", normalization::batch),
+    op("InstanceNormalization", &[6, 22], (3, 3), 1, "epsilon", normalization::instance),
+    op("GroupNormalization", &[18, 21], (3, 3), 1,
+       "epsilon num_groups stash_type", normalization::group),
+    op("LayerNormalization", &[17], (2, 3), 3, "axis epsilon stash_type", normalization::layer),
+    op("RMSNormalization", &[23], (2, 2), 1,
+       "axis epsilon stash_type", normalization::root_mean_square),
+    op("LRN", &[1, 13], (1, 1), 1, "alpha beta bias size", normalization::local_response),
+    op("LpNormalization", &[1, 22], (1, 1), 1, "axis p", normalization::lp),
+    op("MeanVarianceNormalization", &[9, 13], (1, 1), 1, "axes", normalization::mean_variance),
+    // Products and convolutions
+    op("MatMul", &[1, 9, 13], (2, 2), 1, "", matmul::matmul),
+    op("Gemm", &[6, 7, 9, 11, 13], (2, 3), 1, "alpha beta broadcast transA transB", matmul::gemm),
+    op("Einsum", &[12, 28], (1, MANY), 1, "equation", matmul::einsum),
+    op("Conv", &[1, 11, 22], (2, 3), 1, WINDOWS, convolution::conv),
+    op("ConvTranspose", &[1, 11, 22], (2, 3), 1,
+       "auto_pad dilations group kernel_shape output_padding output_shape pads strides \
+        ", convolution::conv_transpose),
+    // Pooling
+    op("MaxPool", &[1, 8, 10, 11, 12, 22], (1, 1), 2,
+       "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", pooling::max),
+    op("AveragePool", &[1, 7, 10, 11, 19, 22], (1, 1), 1,
+       "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides \
+        ", pooling::average),
+    op("LpPool", &[2, 11, 18, 22], (1, 1), 1,
+       "auto_pad ceil_mode dilations kernel_shape p pads strides", pooling::lp),
+    op("GlobalAveragePool", &[1, 22], (1, 1), 1, "", |n, g| pooling::global(n, g, false)),
+    op("GlobalMaxPool", &[1, 22], (1, 1), 1, "", |n, g| pooling::global(n, g, true)),
+    op("GlobalLpPool", &[2, 22], (1, 1), 1, "p", pooling::global_lp),
+    // Shapes
+    op("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], (1, 1), 1, "end start", shape::shape),
+    op("Size", &[1, 13, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::size),
+    op("Reshape", &[5, 13, 14, 19, 21, 23, 24, 25], (2, 2), 1, "allowzero", shape::reshape),
+    op("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], (1, 1), 1, "axis", shape::flatten),
+    op("Squeeze", &[1, 11, 13, 21, 23, 24, 25], (1, 2), 1, "axes", shape::squeeze),
+    op("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], (1, 2), 1, "axes", shape::unsqueeze),
+    op("Expand", &[8, 13], (2, 2), 1, "", shape::expand),
+    op("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::identity),
+    op("Dropout", &[6, 7, 10, 12, 13, 22], (1, 3), 2, "is_test ratio seed", shape::dropout),
+    // Movement
+    op("Transpose", &[1, 13, 21, 23, 24, 25], (1, 1), 1, "perm", movement::transpose),
+    op("Concat", &[4, 11, 13], (1, MANY), 1, "axis", movement::concat),
+    op("Split", &[2, 11, 13, 18], (1, 2), MANY, "axis num_outputs split", movement::split),
+    op("Slice", &[1, 10, 11, 13], (1, 5), 1, "axes ends starts", movement::slice),
+    op("Pad", &[2, 11, 13, 18, 19, 21, 23, 24, 25], (1, 4), 1, "mode pads value", movement::pad),
+    op("Tile", &[6, 13], (2, 2), 1, "", movement::tile),
+    op("DepthToSpace", &[1, 11, 13, 28], (1, 1), 1, "blocksize mode", movement::depth_to_space),
+    op("SpaceToDepth", &[1, 13, 28], (1, 1), 1, "blocksize mode", movement::space_to_depth),
+    op("ReverseSequence", &[10, 28], (2, 2), 1, "batch_axis time_axis", movement::reverse_sequence),
+    op("Trilu", &[14], (1, 2), 1, "upper", movement::triangle),
+    op("CenterCropPad", &[18], (2, 2), 1, "axes", movement::center_crop_pad),
+    // Indexing
+    op("Gather", &[1, 11, 13], (2, 2), 1, "axis", gather_scatter::gather),
+    op("GatherElements", &[11, 13], (2, 2), 1, "axis", gather_scatter::gather_elements),
+    op("GatherND", &[11, 12, 13], (2, 2), 1, "batch_dims", gather_scatter::gather_nd),
+    op("Scatter", &[9], (3, 3), 1, "axis", gather_scatter::scatter_elements),
+    op("ScatterElements", &[11, 13, 16, 18], (3, 3), 1,
+       "axis reduction", gather_scatter::scatter_elements),
+    op("ScatterND", &[11, 13, 16, 18], (3, 3), 1, "reduction", gather_scatter::scatter_nd),
+    op("Compress", &[9, 11, 28], (2, 2), 1, "axis", gather_scatter::compress),
+    op("NonZero", &[9, 13], (1, 1), 1, "", gather_scatter::non_zero),
+    // Resizing
+    op("Resize", &[10, 11, 13, 18, 19], (1, 4), 1,
+       "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside \
+        extrapolation_value keep_aspect_ratio_policy mode nearest_mode", resize::resize),
+    op("Upsample", &[7, 9], (1, 2), 1, "mode scales", resize::upsample),
+    // Generators
+    op("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], (0, 0), 1,
+       "sparse_value value value_float value_floats value_int value_ints value_string \
+        value_strings", generator::constant),
+    op("ConstantOfShape", &[9, 20, 21, 23, 24, 25], (1, 1), 1,
+       "value", generator::constant_of_shape),
+    op("Range", &[11, 27], (3, 3), 1, "stash_type", generator::range),
+    op("EyeLike", &[9, 22], (1, 1), 1, "dtype k", generator::eye_like),
+    op("OneHot", &[9, 11, 28], (3, 3), 1, "axis", generator::one_hot),
+    // Control flow
+    Operator {
+        domain: "", name: "If", versions: &[1, 11, 13, 16, 19, 21, 23, 24, 25], inputs: (1, 1),
+        outputs: MANY, attributes: "then_branch else_branch", lower: Lower::Graphs(control::branch),
+    },
+    // Quantisation
+    op("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], (2, 3), 1,
+       "axis block_size output_dtype precision saturate", quantization::quantize),
+    op("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], (2, 3), 1,
+       "axis block_size output_dtype", quantization::dequantize),
+    op("DynamicQuantizeLinear", &[11], (1, 1), 3, "", quantization::dynamic_quantize),
+    op("MatMulInteger", &[10], (2, 4), 1, "", quantization::matmul_integer),
+    op("ConvInteger", &[10], (2, 4), 1, WINDOWS, quantization::conv_integer),
+    op("QLinearMatMul", &[10, 21], (8, 8), 1, "", quantization::qlinear_matmul),
+    op("QLinearConv", &[10], (8, 9), 1, WINDOWS, quantization::qlinear_conv),
+];

@@ -1,0 +1,247 @@
+//! A look over a whole model before anything is lowered: versions, functions, and all operators that
+//! are not supported, at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Diagnostic, Diagnostics, codes};
+
+use crate::operators::{NEWEST, find};
+use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+
+/// Domain, name and overload of a function.
+pub(crate) type FunctionName<'a> = (&'a str, &'a str, &'a str);
+
+/// The newest version of the format that is known.
+const NEWEST_FORMAT: i64 = 14;
+
+/// A domain, with the one name of ONNX's own.
+pub(crate) fn domain(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// The name of a node: its own, or that of its first output.
+pub(crate) fn node_name(node: &NodeProto) -> &str {
+    match node.name.as_str() {
+        "" => node.output.iter().map(String::as_str).find(|name| !name.is_empty()).unwrap_or(""),
+        name => name,
+    }
+}
+
+/// How a diagnostic names a node: by its name, or by its place in the file.
+pub(crate) fn place(node: &NodeProto, index: usize) -> String {
+    match node.name.as_str() {
+        "" => format!("node {index} ({})", node.op_type),
+        name => format!("node \"{name}\" ({})", node.op_type),
+    }
+}
+
+/// The key of the function that a node would call.
+pub(crate) fn function_name(node: &NodeProto) -> FunctionName<'_> {
+    (domain(&node.domain), &node.op_type, &node.overload)
+}
+
+/// The functions that the model defines.
+pub(crate) fn functions(model: &ModelProto) -> BTreeMap<FunctionName<'_>, &FunctionProto> {
+    let all = model.functions.iter();
+    all.map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect()
+}
+
+/// The versions of operator sets by domain.
+pub(crate) fn opsets(imports: &[OperatorSetIdProto]) -> BTreeMap<String, i64> {
+    imports.iter().map(|import| (domain(&import.domain).to_owned(), import.version)).collect()
+}
+
+/// Refuses versions of the format and of operator sets that are not known.
+pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String, i64>> {
+    let mut found = Diagnostics::new();
+    if !(1..=NEWEST_FORMAT).contains(&model.ir_version) {
+        let version = model.ir_version;
+        found.push(
+            Diagnostic::error(
+                codes::UNKNOWN_OPSET,
+                format!("version {version} of the ONNX format is not known"),
+            )
+            .remedy(format!("export the model in a version from 1 to {NEWEST_FORMAT}")),
+        );
+    }
+    let functions = model.functions.iter().flat_map(|function| &function.opset_import);
+    for import in model.opset_import.iter().chain(functions) {
+        let is_onnx = domain(&import.domain).is_empty();
+        if is_onnx && !(1..=NEWEST).contains(&import.version) {
+            found.push(
+                Diagnostic::error(
+                    codes::UNKNOWN_OPSET,
+                    format!("version {} of ONNX's operator set is not known", import.version),
+                )
+                .remedy(format!("export the model with a version from 1 to {NEWEST}")),
+            );
+        }
+    }
+    found.or_ok(opsets(&model.opset_import))
+}
+
+/// The refusal of a node whose domain the model does not import.
+pub(crate) fn no_opset(domain: &str) -> Diagnostic {
+    let name = if domain.is_empty() { "ai.onnx" } else { domain };
+    Diagnostic::error(
+        codes::UNKNOWN_OPSET,
+        format!("the model does not say which version of the operator set `{name}` it uses"),
+    )
+    .remedy("export the model again")
+}
+
+/// The refusal of an operator that is not in the table.
+pub(crate) fn unsupported_operator(node: &NodeProto, version: i64) -> Diagnostic {
+    let operator = match domain(&node.domain) {
+        "" => node.op_type.clone(),
+        domain => format!("{domain}.{}", node.op_type),
+    };
+    Diagnostic::error(
+        codes::UNSUPPORTED_OPERATOR,
+        format!("operator `{operator}` of version {version} is not supported"),
+    )
+    .remedy("export the model without it, or with another version of the operator set")
+}
+
+/// What a survey found missing: by operator, the names of the nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    pub(crate) nodes: BTreeMap<String, Vec<String>>,
+    first: BTreeMap<String, Diagnostic>,
+}
+
+/// Walks over nodes, into the functions they call and, if asked, the graphs inside them.
+struct Walk<'a> {
+    functions: &'a BTreeMap<FunctionName<'a>, &'a FunctionProto>,
+    enters_graphs: bool,
+    missing: Missing,
+    histogram: BTreeMap<String, usize>,
+    /// Functions seen, and those being walked.
+    seen: BTreeSet<FunctionName<'a>>,
+    open: Vec<FunctionName<'a>>,
+    recursive: Option<String>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        functions: &'a BTreeMap<FunctionName<'a>, &'a FunctionProto>,
+        enters_graphs: bool,
+    ) -> Walk<'a> {
+        Walk {
+            functions,
+            enters_graphs,
+            missing: Missing::default(),
+            histogram: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            open: Vec::new(),
+            recursive: None,
+        }
+    }
+
+    fn nodes(&mut self, nodes: &'a [NodeProto], opsets: &BTreeMap<String, i64>) {
+        for (index, node) in nodes.iter().enumerate() {
+            self.node(node, index, opsets);
+            if !self.enters_graphs {
+                continue;
+            }
+            for attribute in &node.attribute {
+                for graph in attribute.g.iter().chain(&attribute.graphs) {
+                    self.nodes(&graph.node, opsets);
+                }
+            }
+        }
+    }
+
+    fn node(&mut self, node: &'a NodeProto, index: usize, opsets: &BTreeMap<String, i64>) {
+        let domain = domain(&node.domain);
+        let full = if domain.is_empty() {
+            node.op_type.clone()
+        } else {
+            format!("{domain}.{}", node.op_type)
+        };
+        *self.histogram.entry(full.clone()).or_default() += 1;
+        let name = function_name(node);
+        if let Some(function) = self.functions.get(&name) {
+            if self.open.contains(&name) {
+                self.recursive = Some(function.name.clone());
+            } else if self.seen.insert(name) {
+                self.open.push(name);
+                let function: &'a FunctionProto = function;
+                self.nodes(&function.node, &self::opsets(&function.opset_import));
+                self.open.pop();
+            }
+            return;
+        }
+        // A domain that is not imported is another refusal, made when the node is lowered.
+        let version = opsets.get(domain).copied().unwrap_or(NEWEST);
+        if find(domain, &node.op_type, version).is_none() {
+            self.missing.nodes.entry(full.clone()).or_default().push(place(node, index));
+            let first = || unsupported_operator(node, version);
+            self.missing.first.entry(full).or_insert_with(first);
+        }
+    }
+}
+
+/// How many nodes a refusal names before it only counts.
+const NAMED: usize = 20;
+
+impl Missing {
+    /// One diagnostic an operator, with the nodes that use it.
+    fn diagnostics(self) -> Diagnostics {
+        let Missing { nodes, first } = self;
+        let refuse = |(operator, diagnostic): (String, Diagnostic)| {
+            let places = nodes.get(&operator).map_or(&[][..], Vec::as_slice);
+            let mut text = places.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if places.len() > NAMED {
+                text.push_str(&format!(" and {} more", places.len() - NAMED));
+            }
+            diagnostic.at(text)
+        };
+        first.into_iter().map(refuse).collect()
+    }
+}
+
+/// Refuses a model whose own nodes, or functions they call, use operators that are not supported.
+/// Graphs inside nodes are left out: a branch that is not taken does no harm.
+pub(crate) fn check_top(
+    graph: &GraphProto,
+    functions: &BTreeMap<FunctionName<'_>, &FunctionProto>,
+    opsets: &BTreeMap<String, i64>,
+) -> base::Result<()> {
+    let mut walk = Walk::new(functions, false);
+    walk.nodes(&graph.node, opsets);
+    if let Some(name) = walk.recursive {
+        return Err(Diagnostic::error(
+            codes::GRAPH_CYCLE,
+            format!("function `{name}` calls itself"),
+        )
+        .remedy("export the model again")
+        .into());
+    }
+    if walk.missing.nodes.is_empty() {
+        return Ok(());
+    }
+    Err(unsupported(graph, functions, opsets))
+}
+
+/// All operators of a model that are not supported, those in graphs inside nodes included.
+pub(crate) fn unsupported(
+    graph: &GraphProto,
+    functions: &BTreeMap<FunctionName<'_>, &FunctionProto>,
+    opsets: &BTreeMap<String, i64>,
+) -> Diagnostics {
+    let mut walk = Walk::new(functions, true);
+    walk.nodes(&graph.node, opsets);
+    walk.missing.diagnostics()
+}
+
+/// How often each operator stands in a model, and where those are that are not supported.
+pub(crate) fn histogram(
+    graph: &GraphProto,
+    functions: &BTreeMap<FunctionName<'_>, &FunctionProto>,
+    opsets: &BTreeMap<String, i64>,
+) -> (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) {
+    let mut walk = Walk::new(functions, true);
+    walk.nodes(&graph.node, opsets);
+    (walk.histogram, walk.missing.nodes)
+}
