@@ -60,6 +60,10 @@ codes! {
         "A count, size or nesting depth in the file is beyond what the compiler accepts.";
     BAD_ATTRIBUTE = "TW0113", "bad attribute",
         "An operator's attribute is missing, of the wrong kind, or has a value it cannot take.";
+    WRONG_ARITY = "TW0114", "wrong number of inputs or outputs",
+        "A node has fewer or more inputs or outputs than its operator.";
+    UNKNOWN_CONTENTS = "TW0115", "value not known to compile",
+        "Shapes depend on a value that is computed from data. Export it as a constant.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",
@@ -74,6 +78,8 @@ codes! {
         "A named dimension has no value yet. Give it one with `--dim NAME=N`.";
     BAD_NPY_FILE = "TW0206", "bad npy file",
         "The file is not a well-formed `.npy` or `.npz` file of a supported type.";
+    UNKNOWN_DIMENSION = "TW0207", "unknown dimension name",
+        "A value was given for a named dimension that the model does not have.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",

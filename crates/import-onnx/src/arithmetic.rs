@@ -28,7 +28,7 @@ macro_rules! unary {
 impl Graph {
     binary!(add Add, sub Sub, mul Mul, div Div, min Min, max Max, rem Rem, less Lt, greater Gt);
     binary!(less_equal Le, greater_equal Ge, equal Eq, and And, or Or);
-    unary!(exp Exp, log Log, sqrt Sqrt, tanh Tanh, abs Abs, neg Neg, floor Floor, ceil Ceil, not Not);
+    unary!(exp Exp, log Log, sqrt Sqrt, tanh Tanh, abs Abs, neg Neg, floor Floor, ceil Ceil);
     unary!(round Round);
 
     /// `a` where the condition holds, else `b`.

@@ -121,8 +121,11 @@ fn number(key: &str, text: &str) -> Result<usize> {
 }
 
 fn missing(location: &str, reason: &str) -> Diagnostic {
-    Diagnostic::error(codes::EXTERNAL_DATA_MISSING, format!("cannot read external data `{location}`"))
-        .because(reason)
+    Diagnostic::error(
+        codes::EXTERNAL_DATA_MISSING,
+        format!("cannot read external data `{location}`"),
+    )
+    .because(reason)
 }
 
 fn escapes(location: &str, reason: &str) -> Diagnostic {

@@ -54,9 +54,7 @@ fn symbolic(
         Sign if low(a, ranges) > 0 => Some(Expr::from(1)),
         // Truncated and floored division agree on numbers that are not negative.
         Div if low(a, ranges) >= 0 && low(b?, ranges) > 0 => Some(a.floor_div(b?)),
-        Rem | Mod if low(a, ranges) >= 0 && low(b?, ranges) > 0 => {
-            Some(a.modulo(b?))
-        }
+        Rem | Mod if low(a, ranges) >= 0 && low(b?, ranges) > 0 => Some(a.modulo(b?)),
         Min => Some(a.min(b?).simplify(ranges)),
         Max => Some(a.max(b?).simplify(ranges)),
         _ => None,
@@ -67,7 +65,7 @@ fn low(expr: &Expr, ranges: &Ranges<'_>) -> i64 {
     expr.bounds(ranges).min
 }
 
-/// 1 or 0 where a comparison of `difference` with zero has one answer for all values of the symbols.
+/// 1 or 0 where a comparison of `difference` with zero has one answer whatever the symbols are.
 fn truth(comparison: ScalarFunction, difference: &Expr, ranges: &Ranges<'_>) -> Option<Expr> {
     use ScalarFunction::*;
     let bounds = difference.bounds(ranges);

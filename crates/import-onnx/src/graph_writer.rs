@@ -1,11 +1,11 @@
 //! The primitives as the operators use them: on [`Value`]s, with known elements folded away.
 //!
-//! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which infers
-//! the type. Extents that differ as expressions but may be equal are made equal by an assumption
+//! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which
+//! infers the type. Extents that differ as expressions but may be equal are made equal by an assumption
 //! checked at entry. Sizes are checked against the limits before a node is made.
 
 use base::{Arena, ConstantId, Diagnostic, codes};
-use graph::{Assumption, FunctionBuilder, IterationSpace, Op, TensorType, ValueId};
+use graph::{Assumption, FunctionBuilder, IterationSpace, Op, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
@@ -224,7 +224,11 @@ impl Graph {
         }
         let (low, high) = self.bounds(&(a - b));
         if low > 0 || high < 0 {
-            return Err(shape_error(format!("extents {} and {} differ", self.text(a), self.text(b))));
+            return Err(shape_error(format!(
+                "extents {} and {} differ",
+                self.text(a),
+                self.text(b)
+            )));
         }
         self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
         Ok(())
@@ -640,11 +644,7 @@ impl Graph {
     }
 
     /// A primitive with two results.
-    pub(crate) fn primitive_pair(
-        &mut self,
-        op: Op,
-        operands: &[&Value],
-    ) -> Result<(Value, Value)> {
+    pub(crate) fn primitive_pair(&mut self, op: Op, operands: &[&Value]) -> Result<(Value, Value)> {
         let operands = self.all_data(operands)?;
         let results = self.builder.add(op, &operands).map_err(shape_error)?;
         Ok((self.adopt(results[0])?, self.adopt(results[1])?))
@@ -655,9 +655,4 @@ impl Graph {
 pub(crate) fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
     let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
     shape.iter().map(extent).collect()
-}
-
-/// The type of a tensor.
-pub(crate) fn tensor_type(dtype: DType, shape: &[Expr]) -> TensorType {
-    TensorType { dtype, shape: shape.to_vec() }
 }

@@ -146,7 +146,6 @@ fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueI
             shape: declared.shape.map(|shape| shape.iter().map(extent).collect()),
         }
     };
-    let _: &base::Diagnostic;
     declared(protos).into_iter().zip(protos).map(|pair| read(pair)).collect()
 }
 

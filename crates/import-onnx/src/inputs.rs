@@ -35,7 +35,9 @@ pub(crate) struct Declared {
 }
 
 /// Reads the declared types of inputs or outputs. Extents without a name get one of their own.
-pub(crate) fn declared(values: &[ValueInfoProto]) -> Vec<std::result::Result<Declared, Diagnostic>> {
+pub(crate) fn declared(
+    values: &[ValueInfoProto],
+) -> Vec<std::result::Result<Declared, Diagnostic>> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for value in values {
         for extent in shape_of(value).into_iter().flatten() {

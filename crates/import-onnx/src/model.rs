@@ -1,8 +1,8 @@
 //! From a decoded model to a module.
 //!
 //! Nodes are put in an order in which they can run, looked up in the table of operators and lowered
-//! one by one. Functions that the model defines, and graphs chosen by a known condition, are lowered
-//! in place. Names live in scopes: a graph inside a node sees the names around it, a function sees
+//! one by one. Functions that the model defines, and graphs chosen by a known condition, are
+//! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a function sees
 //! only its own.
 
 use std::collections::BTreeMap;
@@ -235,7 +235,10 @@ impl Importer<'_> {
         if self.nodes <= most {
             return Ok(());
         }
-        Err(Diagnostic::error(codes::LIMIT_EXCEEDED, format!("the model has more than {most} nodes")))
+        Err(Diagnostic::error(
+            codes::LIMIT_EXCEEDED,
+            format!("the model has more than {most} nodes"),
+        ))
     }
 
     fn lower(&mut self, proto: &NodeProto) -> Lowered {
@@ -314,7 +317,8 @@ impl Importer<'_> {
         }
         let nodes: Vec<NodeProto> =
             function.node.iter().map(|node| substitute(node, &attributes)).collect();
-        let known = |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
+        let known =
+            |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
         for index in order(&nodes, &known)? {
             // An input that the caller leaves out is left out inside, too.
             let mut node = nodes[index].clone();

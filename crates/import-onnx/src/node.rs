@@ -1,4 +1,4 @@
-//! One node as its operator's lowering sees it: inputs, attributes, version; and the ways to refuse.
+//! One node as its operator's lowering sees it: inputs, attributes, version; and ways to refuse.
 
 use std::collections::BTreeSet;
 
@@ -144,9 +144,7 @@ impl Node<'_> {
     /// A tensor.
     pub(crate) fn tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
         match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_ref()) {
-            Some(tensor) => {
-                tensors::decode(tensor, &mut graph.external, &graph.limits).map(Some)
-            }
+            Some(tensor) => tensors::decode(tensor, &mut graph.external, &graph.limits).map(Some),
             None => Ok(None),
         }
     }

@@ -1,7 +1,7 @@
 //! The order in which nodes can run.
 //!
-//! ONNX wants nodes sorted; files that are not are sorted here, keeping the file's order where there
-//! is a choice. Source: A. B. Kahn, "Topological sorting of large networks" (1962).
+//! ONNX wants nodes sorted; files that are not are sorted here, keeping the file's order where
+//! there is a choice. Source: A. B. Kahn, "Topological sorting of large networks" (1962).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -24,9 +24,12 @@ pub(crate) fn order(nodes: &[NodeProto], known: &dyn Fn(&str) -> bool) -> base::
         for output in node.output.iter().filter(|output| !output.is_empty()) {
             if producers.insert(output, index).is_some() || known(output) {
                 found.push(
-                    Diagnostic::error(codes::DUPLICATE_NAME, format!("`{output}` is defined twice"))
-                        .at(place(node, index))
-                        .remedy("export the model again"),
+                    Diagnostic::error(
+                        codes::DUPLICATE_NAME,
+                        format!("`{output}` is defined twice"),
+                    )
+                    .at(place(node, index))
+                    .remedy("export the model again"),
                 );
             }
         }
@@ -89,7 +92,8 @@ fn names_read(node: &NodeProto) -> BTreeSet<&str> {
 
 /// The names that a graph reads from around it.
 pub(crate) fn names_captured(graph: &GraphProto) -> BTreeSet<&str> {
-    let mut names: BTreeSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
+    let mut names: BTreeSet<&str> =
+        graph.output.iter().map(|output| output.name.as_str()).collect();
     for node in &graph.node {
         names.extend(names_read(node));
     }

@@ -1,5 +1,5 @@
-//! A look over a whole model before anything is lowered: versions, functions, and all operators that
-//! are not supported, at once.
+//! A look over a whole model before anything is lowered: versions, functions, and all operators
+//! that are not supported, at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

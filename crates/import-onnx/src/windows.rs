@@ -42,7 +42,9 @@ pub(crate) fn entries(
         return Err(attribute_error(name, format!("it has {given} numbers, not {count}")));
     }
     match entries.iter().find(|entry| !(least..LARGEST).contains(*entry)) {
-        Some(entry) => Err(attribute_error(name, format!("{entry} is less than {least} or too large"))),
+        Some(entry) => {
+            Err(attribute_error(name, format!("{entry} is less than {least} or too large")))
+        }
         None => Ok(entries),
     }
 }

@@ -186,9 +186,8 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dilations = entries(node, "dilations", axes.len(), 1, 1)?;
     let mut low = vec![Expr::ZERO; 2];
     let (mut high, mut interior, mut outputs) = (low.clone(), vec![0; 2], Vec::new());
-    for (axis, placed) in transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?
-        .into_iter()
-        .enumerate()
+    for (axis, placed) in
+        transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?.into_iter().enumerate()
     {
         low.push(placed.low);
         high.push(placed.high);

@@ -20,8 +20,8 @@ pub(super) fn binary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered
     Ok(vec![graph.map(function, &[a, &b])?])
 }
 
-/// The second input as the first calls for it: before version 7 an attribute says with which axis of
-/// the first its axes start to correspond.
+/// The second input as the first calls for it: before version 7 an attribute says with which axis
+/// of the first its axes start to correspond.
 fn aligned(node: &Node<'_>, graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
     if node.version >= 7 || !node.flag("broadcast", false)? || !node.has("axis") {
         return Ok(b.clone());
@@ -37,8 +37,9 @@ fn aligned(node: &Node<'_>, graph: &mut Graph, a: &Value, b: &Value) -> Result<V
 pub(super) fn variadic(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
     let inputs = node.all_inputs()?;
     let (first, rest) = inputs.split_first().ok_or_else(|| unsupported("it has no inputs"))?;
-    let folded =
-        rest.iter().try_fold(first.clone(), |total, input| graph.map(function, &[&total, input]))?;
+    let folded = rest
+        .iter()
+        .try_fold(first.clone(), |total, input| graph.map(function, &[&total, input]))?;
     Ok(vec![folded])
 }
 
@@ -143,6 +144,11 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
     }
     if to == DType::F8E8M0 && node.word("round_mode", &["up", "down", "nearest"])? != "nearest" {
         return Err(type_error(format!("conversion to {to} rounds to nearest only")));
+    }
+    if to.is_integer() && to.bits() < 8 && value.dtype().is_float() {
+        // Numbers beyond the range wrap.
+        let whole = graph.cast(value, DType::I32)?;
+        return Ok(vec![graph.cast(&whole, to)?]);
     }
     Ok(vec![graph.cast(value, to)?])
 }

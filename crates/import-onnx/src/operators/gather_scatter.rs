@@ -61,8 +61,10 @@ pub(super) fn gather_axis(
         if let (Some(places), Some(index_shape)) = (places, index.constant_shape()) {
             let folded = graph.fold_movement(data, &shape, |at, source| {
                 let (inner, outer) = (&at[axis..axis + index_shape.len()], &at[..axis]);
-                let place =
-                    inner.iter().zip(&index_shape).fold(0, |place, (at, extent)| place * extent + at);
+                let place = inner
+                    .iter()
+                    .zip(&index_shape)
+                    .fold(0, |place, (at, extent)| place * extent + at);
                 source[..axis].copy_from_slice(outer);
                 source[axis] = places[place] as usize;
                 source[axis + 1..].copy_from_slice(&at[axis + index_shape.len()..]);
@@ -82,12 +84,7 @@ pub(super) fn gather_axis(
 
 /// Index operands for element-wise indexing: the given one along `axis`, and along every other axis
 /// that is not among the leading `batch` ones the element's own place.
-fn elementwise(
-    graph: &mut Graph,
-    index: &Value,
-    axis: usize,
-    batch: usize,
-) -> Result<Vec<Value>> {
+fn elementwise(graph: &mut Graph, index: &Value, axis: usize, batch: usize) -> Result<Vec<Value>> {
     let own = |at: usize, graph: &mut Graph| match at == axis {
         true => Ok(index.clone()),
         false => graph.iota(DType::I64, index.shape(), at),

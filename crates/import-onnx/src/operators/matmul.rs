@@ -159,9 +159,9 @@ fn parse_equation(
             let mut count: BTreeMap<Label, usize> = BTreeMap::new();
             terms.iter().flatten().for_each(|label| *count.entry(*label).or_default() += 1);
             let ellipsis = (0..widest).rev().map(Label::Ellipsis);
-            let once = count.iter().filter(|(label, count)| {
-                **count == 1 && matches!(label, Label::Letter(_))
-            });
+            let once = count
+                .iter()
+                .filter(|(label, count)| **count == 1 && matches!(label, Label::Letter(_)));
             ellipsis.chain(once.map(|(label, _)| *label)).collect()
         }
     };
@@ -202,7 +202,8 @@ fn sum_of_products(
     for (value, labels) in operands {
         for (label, extent) in labels.iter().zip(value.shape()) {
             let known = extents.entry(*label).or_insert(Expr::ONE);
-            let common = graph.common_shape(&[std::slice::from_ref(known), std::slice::from_ref(extent)])?;
+            let common =
+                graph.common_shape(&[std::slice::from_ref(known), std::slice::from_ref(extent)])?;
             *known = common[0].clone();
         }
     }

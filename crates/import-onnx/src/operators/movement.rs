@@ -301,7 +301,8 @@ pub(super) fn space_to_depth(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// The first elements of each sequence in reverse order, as many as an input says.
 pub(super) fn reverse_sequence(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, lengths) = (node.input(0)?, node.input(1)?);
-    let (batch, time) = (node.axis("batch_axis", 1, x.rank())?, node.axis("time_axis", 0, x.rank())?);
+    let (batch, time) =
+        (node.axis("batch_axis", 1, x.rank())?, node.axis("time_axis", 0, x.rank())?);
     if batch == time || batch > 1 || time > 1 {
         return Err(shape_error("batch and time must be the first two axes"));
     }

@@ -79,7 +79,8 @@ fn max_indices(
     let lead = [&x.shape()[..2], &windows.outputs].concat();
     let laid_out = graph.reshape(&laid_out, &[&lead[..], &[elements]].concat())?;
     let axis = 2 + count;
-    let best = graph.primitive(Op::ArgReduce { axis, greatest: true, last: false }, &[&laid_out])?;
+    let best =
+        graph.primitive(Op::ArgReduce { axis, greatest: true, last: false }, &[&laid_out])?;
 
     // Take the element apart into places along the axes, and put those together.
     let mut rest = best;

@@ -143,7 +143,8 @@ pub(super) fn top_k(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let (low, _) = graph.bounds(&count);
     let (_, most) = graph.bounds(&(&count - &x.shape()[axis]));
-    if low < 0 || most > 0 && count.as_constant().is_some() && x.shape()[axis].as_constant().is_some()
+    if low < 0
+        || most > 0 && count.as_constant().is_some() && x.shape()[axis].as_constant().is_some()
     {
         let (count, extent) = (graph.text(&count), graph.text(&x.shape()[axis]));
         return Err(shape_error(format!("{count} elements wanted of an axis of extent {extent}")));

@@ -1,8 +1,8 @@
 //! The table of operators: one row each.
 //!
 //! Versions, numbers of inputs and outputs, and attributes are those of the ONNX specification from
-//! the version that was in force at operator set 6 on. A node is checked against its row before it is
-//! lowered, so lowerings meet no attribute and no input that the operator does not have.
+//! the version that was in force at operator set 6 on. A node is checked against its row before it
+//! is lowered, so lowerings meet no attribute and no input that the operator does not have.
 
 use tensor::{Reduction, ScalarFunction as F};
 
