@@ -1,0 +1,177 @@
+//! Calls: what is missing or too small is refused; many callers at the same time; profiles; code.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod common;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{ConstantId, Id, KernelId};
+use common::{executable, numbers};
+use runtime::{Executable, Profile, ProfileRow, State};
+
+const TEXT: &str = "program @main(i in 0..) arena 8192 {
+  %x: 8192 at input 0
+  %w: 8 at weight c2
+  %c: 8 at constants 0
+  %y: 8192 at output 0
+  %t: 8192 at arena 0
+  run k0(read 8192 at %x, write 8192 at %t) extent 1024
+  barrier
+  repeat i < 2 {
+    run k1(read 8192 at %t, write 8192 at %y) extent 1024 grain 16
+  }
+  run k0(read 8 at %w, write 8 at %y) extent 1
+  run k0(read 8 at %c, write 8 at %y[8]) extent 1
+}";
+
+fn load() -> Arc<Executable> {
+    let program = program::parse(TEXT).expect("it parses");
+    program::verify(&program).expect("it is well formed");
+    executable(&program, &BTreeMap::new()).expect("it loads")
+}
+
+/// What a call says that gets so many bytes for input, weight, constants and output.
+fn refused(sizes: [Option<usize>; 4]) -> String {
+    let executable = load();
+    let mut state = State::new(executable, 2).expect("there is memory");
+    let memory = numbers(5, 8192);
+    let mut output = vec![0; 8192];
+    let mut run = || -> base::Result<()> {
+        let mut call = state.call();
+        sizes[0].map_or(Ok(()), |bytes| call.input(0, &memory[..bytes]))?;
+        sizes[1].map_or(Ok(()), |bytes| call.weight(ConstantId::new(2), &memory[..bytes]))?;
+        sizes[2].map_or(Ok(()), |bytes| call.constants(&memory[..bytes]))?;
+        sizes[3].map_or(Ok(()), |bytes| call.output(0, &mut output[..bytes]))?;
+        call.run()
+    };
+    run().map_or_else(|errors| errors.to_string(), |()| "good".to_owned())
+}
+
+#[test]
+fn all_memory_must_be_given() {
+    let (large, small) = (Some(8192), Some(8));
+    assert_eq!(refused([large, small, small, large]), "good");
+    let missing = |name| format!("error[TW0201]: {name} was not given");
+    assert_eq!(refused([None, small, small, large]), missing("input 0"));
+    assert_eq!(refused([large, None, small, large]), missing("weight c2"));
+    assert_eq!(refused([large, small, None, large]), missing("the block of constants"));
+    assert_eq!(refused([large, small, small, None]), missing("output 0"));
+    let small_input = refused([Some(8191), small, small, large]);
+    assert_eq!(small_input, "error[TW0204]: input 0 has 8191 bytes instead of 8192");
+}
+
+#[test]
+fn what_one_call_got_is_not_there_for_the_next() {
+    let executable = load();
+    let mut state = State::new(executable, 1).expect("there is memory");
+    let memory = numbers(5, 8192);
+    state.call().input(0, &memory).expect("it is large enough");
+    assert!(state.call().run().is_err());
+}
+
+#[test]
+fn callers_at_the_same_time() {
+    let executable = load();
+    std::thread::scope(|scope| {
+        for caller in 0..5i64 {
+            let executable = &executable;
+            scope.spawn(move || {
+                let mut state = State::new(executable.clone(), 1 + caller as usize % 3)
+                    .expect("there is memory");
+                let (weight, constants) = (numbers(caller, 8), numbers(-caller, 8));
+                for round in 0..100 {
+                    let from = 1000 * caller + round;
+                    let input = numbers(from, 8192);
+                    let mut output = vec![0; 8192];
+                    let mut call = state.call();
+                    call.input(0, &input).expect("it is large enough");
+                    call.weight(ConstantId::new(2), &weight).expect("it is large enough");
+                    call.constants(&constants).expect("it is large enough");
+                    call.output(0, &mut output).expect("it is large enough");
+                    call.run().expect("no fault");
+                    let mut expected: Vec<i64> = (from..from + 1024).map(|x| 2 * (x + 1)).collect();
+                    (expected[0], expected[1]) = (caller + 1, 1 - caller);
+                    let expected: Vec<u8> =
+                        expected.into_iter().flat_map(i64::to_le_bytes).collect();
+                    assert!(output == expected, "caller {caller}, round {round}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn profiles_add_up() {
+    let executable = load();
+    let mut state = State::new(executable.clone(), 1).expect("there is memory");
+    let memory = numbers(5, 8192);
+    let mut output = vec![0; 8192];
+    let now = Cell::new(0);
+    let clock = || {
+        now.set(now.get() + 10);
+        now.get()
+    };
+    let mut profile = Profile::new(&executable, &clock);
+    for _ in 0..3 {
+        let mut call = state.call();
+        call.input(0, &memory).expect("it is large enough");
+        call.weight(ConstantId::new(2), &memory).expect("it is large enough");
+        call.constants(&memory).expect("it is large enough");
+        call.output(0, &mut output).expect("it is large enough");
+        call.run_profiled(&mut profile).expect("no fault");
+    }
+    let row = |step, kernel: Option<usize>, runs| ProfileRow {
+        step,
+        kernel: kernel.map(KernelId::new),
+        runs,
+        nanoseconds: 10 * runs,
+    };
+    // The repeat counts once to begin and twice to go on, each time the program is run.
+    let expected = [
+        row(0, Some(0), 3),
+        row(2, None, 9),
+        row(3, Some(1), 6),
+        row(4, Some(0), 3),
+        row(5, Some(0), 3),
+    ];
+    assert_eq!(profile.rows(), expected);
+}
+
+#[test]
+fn sizes_are_known() {
+    let executable = load();
+    assert_eq!(executable.input_bytes(), [8192]);
+    assert_eq!(executable.output_bytes(), [8192]);
+    assert_eq!(executable.weights(), [ConstantId::new(2)]);
+    assert_eq!((executable.constant_bytes(), executable.fills_constants()), (8, false));
+    assert_eq!((executable.arena_bytes(), executable.scratch_bytes()), (8192, 8));
+}
+
+#[test]
+fn code_can_be_executed_but_not_written() {
+    let code = common::code().expect("this platform has a JIT");
+    let map = code.perf_map();
+    assert_eq!(map.lines().count(), 5);
+    assert_eq!(code.name(KernelId::new(0)), Some("increment"));
+    assert_eq!(code.name(KernelId::new(9)), None);
+    for line in map.lines() {
+        let address = line.split(' ').next().expect("an address");
+        let address = usize::from_str_radix(address, 16).expect("a number");
+        assert_eq!(address % 64, 0, "{line}");
+        assert_eq!(access(address), "r-xp", "{line}");
+    }
+}
+
+/// What may be done with the page at this address, as the system says.
+fn access(address: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the system says");
+    let line = maps.lines().find(|line| {
+        let (range, _) = line.split_once(' ').expect("a range");
+        let (start, end) = range.split_once('-').expect("a range");
+        let number = |text| usize::from_str_radix(text, 16).expect("a number");
+        (number(start)..number(end)).contains(&address)
+    });
+    line.and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned()
+}
