@@ -5,5 +5,6 @@
 pub mod formats;
 pub mod naive;
 mod remark;
+pub mod strategies;
 
 pub use remark::Remark;

@@ -1,0 +1,97 @@
+//! The cost of register tiles, from the target row alone.
+//!
+//! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add an
+//! accumulator, one load a vector of the operand that carries the vector axis, and one broadcast a
+//! row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what a
+//! step costs. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is
+//! Enough for High-Performance BLIS", 2016), reduced to what our fixed order of sums leaves open.
+
+use backend::Target;
+
+/// Vector loads that can be started each cycle.
+const LOADS_PER_CYCLE: f64 = 2.0;
+
+/// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
+const TILE_OVERHEAD: f64 = 12.0;
+
+/// A register tile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tile {
+    /// Rows: each is a broadcast, or a vector of its own where both operands carry the vector axis.
+    pub(super) rows: i64,
+    /// Vectors along the vector axis.
+    pub(super) vectors: i64,
+}
+
+/// What is to be covered with tiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    /// Extent of the row axis.
+    pub(super) rows: i64,
+    /// Extent of the vector axis, in elements.
+    pub(super) columns: i64,
+    /// Elements in a vector.
+    pub(super) lanes: i64,
+    /// Terms of each sum.
+    pub(super) depth: i64,
+    /// Whether both operands move along the vector axis, so that every accumulator has a load.
+    pub(super) elementwise: bool,
+}
+
+impl Tile {
+    /// Whether the accumulators, the vectors and a broadcast fit the target's registers.
+    pub(super) fn fits(self, target: &Target) -> bool {
+        self.rows * self.vectors + self.vectors < i64::from(target.vector_registers)
+    }
+
+    /// Cycles for one step of the sum.
+    fn step(self, target: &Target, area: &Area) -> f64 {
+        let accumulators = (self.rows * self.vectors) as f64;
+        let loads = match area.elementwise {
+            true => self.rows * self.vectors + self.vectors,
+            false => self.rows + self.vectors,
+        } as f64;
+        let arithmetic = accumulators / f64::from(target.fma_per_cycle);
+        // An accumulator takes part once a latency.
+        arithmetic.max(loads / LOADS_PER_CYCLE).max(f64::from(target.fma_latency))
+    }
+
+    /// Cycles to cover an area, edges included.
+    pub(super) fn cycles(self, target: &Target, area: &Area) -> f64 {
+        let tiles = div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
+        tiles as f64 * (self.step(target, area) * area.depth as f64 + self.overhead())
+    }
+
+    fn overhead(self) -> f64 {
+        TILE_OVERHEAD + 2.0 * (self.rows * self.vectors) as f64
+    }
+}
+
+/// The cheapest tile for an area. `vectors` fixes the width where the format has chosen it.
+pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
+    let widest = div_ceil(area.columns, area.lanes);
+    let widths: Vec<i64> = match vectors {
+        Some(fixed) => vec![fixed],
+        None => (1..=widest.min(8)).collect(),
+    };
+    let mut best = (f64::INFINITY, Tile { rows: 1, vectors: 1 });
+    for vectors in widths {
+        for rows in 1..=area.rows.min(i64::from(target.vector_registers)) {
+            let tile = Tile { rows, vectors };
+            if rows > 1 && !tile.fits(target) {
+                break;
+            }
+            let cycles = tile.cycles(target, area);
+            // At equal cost the larger tile reads its operands less often.
+            let larger = rows * vectors > best.1.rows * best.1.vectors;
+            if cycles < best.0 * 0.999 || (cycles <= best.0 * 1.001 && larger) {
+                best = (cycles.min(best.0), tile);
+            }
+        }
+    }
+    best.1
+}
+
+pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}

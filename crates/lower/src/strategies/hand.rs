@@ -1,0 +1,184 @@
+//! A strategy's hand on a schedule: steps with fresh names, refusals as reasons.
+
+use loops::{Kernel, Loop, Stmt};
+use schedule::{LocalScope, Schedule, ScheduleError, Step, Tail};
+
+use super::Refused;
+
+/// A schedule, with the steps that strategies take.
+pub(super) struct Hand<'a> {
+    schedule: &'a mut Schedule,
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(schedule: &'a mut Schedule) -> Hand<'a> {
+        Hand { schedule }
+    }
+
+    pub(super) fn kernel(&self) -> &Kernel {
+        self.schedule.kernel()
+    }
+
+    /// The schedule as it is, to come back to.
+    pub(super) fn copy(&self) -> Schedule {
+        self.schedule.clone()
+    }
+
+    /// Goes back to a copy.
+    pub(super) fn restore(&mut self, copy: Schedule) {
+        *self.schedule = copy;
+    }
+
+    /// Takes a step.
+    pub(super) fn take(&mut self, step: Step) -> Result<(), Refused> {
+        self.schedule.apply(step).map_err(|error| refusal(&error))
+    }
+
+    /// Splits a loop; the names of both parts. A loop not longer than the factor is left alone and is
+    /// the inner part.
+    pub(super) fn split(
+        &mut self,
+        target: &str,
+        factor: i64,
+        tail: Tail,
+    ) -> Result<(Option<String>, String), Refused> {
+        if self.extent(target).is_some_and(|extent| extent <= factor) {
+            return Ok((None, target.to_owned()));
+        }
+        let (outer, inner) = (self.fresh(target, "o"), self.fresh(target, "i"));
+        let step = Step::Split {
+            target: target.to_owned(),
+            factor,
+            outer: outer.clone(),
+            inner: inner.clone(),
+            tail,
+        };
+        self.take(step)?;
+        Ok((Some(outer), inner))
+    }
+
+    /// Splits a loop so that no iteration needs a condition: the last block overlaps the one before
+    /// it or, where that is not legal, blocks are shorter.
+    pub(super) fn split_whole(
+        &mut self,
+        target: &str,
+        factor: i64,
+    ) -> Result<(Option<String>, String), Refused> {
+        let Some(extent) = self.extent(target) else {
+            return Err(format!("the loop `{target}` has no constant extent"));
+        };
+        if extent % factor == 0 {
+            return self.split(target, factor, Tail::Exact);
+        }
+        if let Ok(parts) = self.split(target, factor, Tail::Shift) {
+            return Ok(parts);
+        }
+        let divisor = (1..=factor).rev().find(|divisor| extent % divisor == 0).unwrap_or(1);
+        self.split(target, divisor, Tail::Exact)
+    }
+
+    pub(super) fn reorder(&mut self, order: &[String]) -> Result<(), Refused> {
+        if order.len() < 2 {
+            return Ok(());
+        }
+        self.take(Step::Reorder { order: order.to_vec() })
+    }
+
+    /// Fuses two loops; the name of the new one.
+    pub(super) fn fuse(&mut self, outer: &str, inner: &str) -> Result<String, Refused> {
+        let into = self.fresh(outer, "f");
+        let (outer, inner) = (outer.to_owned(), inner.to_owned());
+        self.take(Step::Fuse { outer, inner, into: into.clone() })?;
+        Ok(into)
+    }
+
+    pub(super) fn merge(&mut self, first: &str, second: &str) -> Result<(), Refused> {
+        self.take(Step::Merge { first: first.to_owned(), second: second.to_owned() })
+    }
+
+    pub(super) fn compute_at(&mut self, buffer: &str, target: &str) -> Result<(), Refused> {
+        self.take(Step::ComputeAt { buffer: buffer.to_owned(), target: target.to_owned() })
+    }
+
+    /// Writes a loop out, if it is still there.
+    pub(super) fn unroll(&mut self, target: &str) -> Result<(), Refused> {
+        match self.extent(target) {
+            Some(_) => self.take(Step::Unroll { target: target.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a loop in vectors, if it is still there.
+    pub(super) fn vectorise(&mut self, target: &str) -> Result<(), Refused> {
+        match self.extent(target) {
+            Some(_) => self.take(Step::Vectorise { target: target.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn parallelise(&mut self, target: &str) -> Result<(), Refused> {
+        self.take(Step::Parallelise { target: target.to_owned() })
+    }
+
+    pub(super) fn registers(&mut self, buffer: &str) -> Result<(), Refused> {
+        self.take(Step::SetScope { buffer: buffer.to_owned(), scope: LocalScope::Register })
+    }
+
+    pub(super) fn simplify(&mut self) -> Result<(), Refused> {
+        self.take(Step::Simplify)
+    }
+
+    /// The loop with this name.
+    pub(super) fn find(&self, name: &str) -> Option<&Loop> {
+        let kernel = self.kernel();
+        find_loop(kernel, &kernel.body, name)
+    }
+
+    /// A loop's extent; none if there is no such loop or it has no constant extent.
+    pub(super) fn extent(&self, name: &str) -> Option<i64> {
+        self.find(name).and_then(|found| found.extent.as_constant())
+    }
+
+    /// Those of the loops that are still there.
+    pub(super) fn present(&self, names: &[String]) -> Vec<String> {
+        names.iter().filter(|name| self.find(name).is_some()).cloned().collect()
+    }
+
+    /// `name` with a suffix, and a number behind it if that is taken by a symbol or a buffer.
+    pub(super) fn fresh(&self, name: &str, suffix: &str) -> String {
+        let kernel = self.kernel();
+        let taken = |name: &str| {
+            kernel.symbols.values().any(|symbol| symbol.name == name)
+                || kernel.buffers.values().any(|buffer| buffer.name == name)
+        };
+        let wanted = format!("{name}_{suffix}");
+        let numbered = (1..).map(|number| format!("{wanted}{number}"));
+        std::iter::once(wanted.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(wanted)
+    }
+
+    /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share, and
+    /// shares them among workers. Loops that are left stay serial.
+    pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
+        let Some((first, rest)) = outer.split_first() else { return Ok(()) };
+        let mut shared = first.clone();
+        for next in rest {
+            if self.extent(&shared).is_some_and(|extent| extent >= wanted) {
+                break;
+            }
+            shared = self.fuse(&shared, next)?;
+        }
+        self.parallelise(&shared)
+    }
+}
+
+/// A refused step as a reason, without the listing.
+fn refusal(error: &ScheduleError) -> Refused {
+    format!("cannot `{}`: {}", error.step, error.message)
+}
+
+fn find_loop<'k>(kernel: &Kernel, block: &'k [Stmt], name: &str) -> Option<&'k Loop> {
+    block.iter().find_map(|stmt| match stmt {
+        Stmt::For(found) if kernel.symbols[found.variable].name == name => Some(&**found),
+        _ => stmt.blocks().find_map(|inner| find_loop(kernel, inner, name)),
+    })
+}

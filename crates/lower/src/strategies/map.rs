@@ -1,0 +1,227 @@
+//! The strategy for maps and movements: each element from elements at places of its own.
+//!
+//! Neighbouring loops that every access walks as one are fused, the loop along which the result is
+//! contiguous is run in vectors, the others are shared among workers. Where an operand is contiguous along
+//! another loop (a transpose), both loops are cut so that a tile uses whole cache lines of both sides.
+
+use backend::Target;
+use loops::visit::{Effect, references};
+use loops::{BufferId, Scope};
+use schedule::{Schedule, Step, Tail};
+use sym::{Expr, Range};
+
+use super::Refused;
+use super::hand::Hand;
+use super::structure::{LoopInfo, Motion, Nest};
+use crate::naive::Naive;
+
+/// Iterations of the parallel loop beyond which no more loops are fused into it.
+const SHARED: i64 = 64;
+
+/// Vectors that one turn of the innermost loop handles.
+const VECTORS: i64 = 4;
+
+/// Elements along each side of a tile of a transpose: a cache line of f32.
+const TILE: i64 = 16;
+
+/// See the head of this file.
+pub(super) fn apply(
+    schedule: &mut Schedule,
+    naive: &Naive,
+    target: &Target,
+) -> Result<String, Refused> {
+    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+    let writes = |effect: Effect| matches!(effect, Effect::Reduce(_) | Effect::Fold(_));
+    if nests.iter().flat_map(|nest| &nest.accesses).any(|access| writes(access.effect)) {
+        return Err("it reduces".into());
+    }
+    if naive.kernel.buffers.values().any(|buffer| !matches!(buffer.scope, Scope::Parameter(_))) {
+        return Err("it keeps intermediate results".into());
+    }
+    let mut hand = Hand::new(schedule);
+    let joined = super::rows::join_outer(&mut hand, &nests);
+    if nests.len() > 1 {
+        // Nests that could not be joined in full are run one after the other.
+        return several(&mut hand, &nests, joined, target);
+    }
+    fuse_neighbours(&mut hand)?;
+    one(&mut hand, target)
+}
+
+/// Several nests under `joined` common loops.
+fn several(
+    hand: &mut Hand<'_>,
+    nests: &[Nest],
+    joined: usize,
+    target: &Target,
+) -> Result<String, Refused> {
+    for nest in nests {
+        super::rows::vectorise_nest(hand, nest, joined, target)?;
+    }
+    if joined == 0 {
+        return Ok(format!("{} nests one after the other", nests.len()));
+    }
+    let common: Vec<String> =
+        nests[0].loops[..joined].iter().map(|found| found.name.clone()).collect();
+    hand.share(&common, SHARED)?;
+    Ok(format!("{} nests under {joined} common loops", nests.len()))
+}
+
+fn only_nest(hand: &Hand<'_>) -> Result<Nest, Refused> {
+    let nests = Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?;
+    nests.into_iter().next().ok_or_else(|| "it does nothing".to_owned())
+}
+
+/// Fuses neighbouring loops wherever every access walks both as one.
+fn fuse_neighbours(hand: &mut Hand<'_>) -> Result<(), Refused> {
+    let mut position = only_nest(hand)?.loops.len();
+    while position >= 2 {
+        let nest = only_nest(hand)?;
+        let (outer, inner) = (&nest.loops[position - 2], &nest.loops[position - 1]);
+        position -= 1;
+        if !nest.accesses.iter().all(|access| {
+            as_one(access.motion(outer), access.motion(inner), inner.extent)
+        }) {
+            continue;
+        }
+        let into = hand.fuse(&outer.name, &inner.name)?;
+        flatten(hand, &into)?;
+    }
+    Ok(())
+}
+
+/// Whether two loops walk a buffer as one loop over all their iterations would.
+fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
+    match (outer, inner) {
+        (Motion::Still, Motion::Still) => true,
+        (
+            Motion::Steady { stride: far, block: None },
+            Motion::Steady { stride: near, block: None },
+        ) => far == near * extent,
+        _ => false,
+    }
+}
+
+/// Merges axes of buffers whose indices are quotient and remainder of a fused loop.
+fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
+    let ids: Vec<BufferId> = hand.kernel().buffers.ids().collect();
+    for id in ids {
+        let rank = hand.kernel().buffers[id].shape.len();
+        for axis in (0..rank.saturating_sub(1)).rev() {
+            if is_flat(hand, id, axis, fused) {
+                let buffer = hand.kernel().buffers[id].name.clone();
+                // A view whose axes are not dense stays as it is.
+                let _ = hand.take(Step::Flatten { buffer, axis });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two axes taken as one need no quotient of a loop in any access.
+fn is_flat(hand: &Hand<'_>, id: BufferId, axis: usize, fused: &str) -> bool {
+    let kernel = hand.kernel();
+    let Some(variable) = hand.find(fused).map(|found| found.variable) else { return false };
+    let extent = &kernel.buffers[id].shape[axis + 1];
+    let all = references(&kernel.body);
+    let mut own = all.iter().filter(|reference| reference.buffer == id).peekable();
+    own.peek().is_some()
+        && own.all(|reference| {
+            let [outer, inner] = &reference.index[axis..axis + 2] else { return false };
+            let whole: Expr = outer * extent + inner;
+            let whole = whole.simplify(&|_| Range::at_least(0));
+            outer.linear_coefficient(variable).is_none()
+                && inner.linear_coefficient(variable).is_none()
+                && whole.linear_coefficient(variable).is_some()
+        })
+}
+
+/// One nest: a vector loop innermost, the others shared.
+fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
+    let nest = only_nest(hand)?;
+    let names: Vec<String> = nest.loops.iter().map(|found| found.name.clone()).collect();
+    let Some(vector) = vector_loop(&nest) else {
+        hand.share(&names, SHARED)?;
+        return Ok("no loop is contiguous in the result".into());
+    };
+    if let Some(other) = transposed(&nest, vector) {
+        return transpose(hand, &nest, vector, other);
+    }
+    let mut outer = names;
+    let name = outer.remove(vector);
+    hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
+    let width = VECTORS * lanes(hand, &nest, target);
+    let (split, inner) = split_any(hand, &name, width)?;
+    outer.extend(split);
+    hand.vectorise(&inner)?;
+    hand.share(&outer, SHARED)?;
+    Ok(format!("vectors along {name}"))
+}
+
+/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded.
+pub(super) fn split_any(
+    hand: &mut Hand<'_>,
+    name: &str,
+    width: i64,
+) -> Result<(Option<String>, String), Refused> {
+    match hand.split(name, width, Tail::Shift) {
+        Ok(parts) => Ok(parts),
+        Err(_) => hand.split(name, width, Tail::Guard),
+    }
+}
+
+/// Elements of the widest type that a nest touches in a vector.
+pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
+    let bits = |access: &super::structure::Access| {
+        i64::from(hand.kernel().buffers[access.buffer].dtype.bits())
+    };
+    let bytes = nest.accesses.iter().map(bits).max().unwrap_or(32).max(8) / 8;
+    (i64::from(target.vector_bytes) / bytes).max(1)
+}
+
+/// The loop along which all stores are contiguous and most loads are.
+pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
+    let candidates = (0..nest.loops.len()).filter(|&at| {
+        nest.writes().all(|access| access.motion(&nest.loops[at]).is_unit())
+    });
+    candidates.max_by_key(|&at| {
+        let loop_at = &nest.loops[at];
+        (nest.loads().filter(|access| access.motion(loop_at).is_vector()).count(), at)
+    })
+}
+
+/// The loop along which a load is contiguous that is not along the vector loop.
+fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
+    let along = &nest.loops[vector];
+    nest.loads().find_map(|access| {
+        if access.motion(along).is_vector() || along.extent < 4 {
+            return None;
+        }
+        (0..nest.loops.len())
+            .find(|&at| access.motion(&nest.loops[at]).is_unit() && nest.loops[at].extent >= 4)
+    })
+}
+
+/// Tiles of both loops, so that lines of both sides are used whole.
+fn transpose(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    vector: usize,
+    other: usize,
+) -> Result<String, Refused> {
+    let name = |at: usize| nest.loops[at].name.clone();
+    let (vector_outer, vector_inner) = hand.split_whole(&name(vector), TILE)?;
+    let (other_outer, other_inner) = hand.split_whole(&name(other), TILE)?;
+    let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
+    let outer: Vec<String> = rest.chain(other_outer).chain(vector_outer).collect();
+    let inner = vec![other_inner, vector_inner.clone()];
+    hand.reorder(&[outer.clone(), inner].concat())?;
+    hand.vectorise(&vector_inner)?;
+    hand.share(&outer, SHARED)?;
+    Ok(format!("tiles of {} and {}", nest.loops[other].name, nest.loops[vector].name))
+}
+
+/// The extent of a loop of a nest as a number of vectors, for callers that split by vectors.
+pub(super) fn width(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
+    (VECTORS * lanes(hand, nest, target)).min(found.extent)
+}

@@ -1,0 +1,117 @@
+//! Strategies: which steps make a naive kernel fast.
+//!
+//! A strategy looks at the structure of the nests (which loops are parallel, which are reduced, how
+//! each access moves with each loop) and at the target row, never at what an operator was called. All
+//! it does is take steps of `schedule`, each of which is checked and recorded, so what it did is a trace
+//! that prints and replays on the naive kernel. A strategy that does not fit is refused with a reason,
+//! and the next one is tried; the last one, `plain`, always fits.
+//!
+//! Invariant: the scheduled kernel computes the bits of the naive one, and is in the scheduled form
+//! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
+
+mod cost;
+mod hand;
+mod map;
+mod order;
+mod plain;
+mod predict;
+mod rows;
+mod structure;
+mod tile;
+
+use backend::Target;
+use loops::{Kernel, verify_scheduled};
+use schedule::{Schedule, Step, print_trace};
+
+use crate::naive::{Naive, StageKind};
+use hand::Hand;
+pub use predict::Prediction;
+
+/// What may be asked of strategies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StrategyOptions {
+    /// Take no steps but those that a back end needs: for tests, and to find faults.
+    pub plain: bool,
+}
+
+/// A kernel as it is to be compiled.
+#[derive(Clone, Debug)]
+pub struct Scheduled {
+    /// The kernel, in the scheduled form.
+    pub kernel: Kernel,
+    /// The steps that made it of the naive kernel, one a line.
+    pub trace: String,
+    /// Which strategy it was, and why not another.
+    pub remarks: Vec<String>,
+    /// What it should cost.
+    pub prediction: Prediction,
+}
+
+/// Why a strategy does not fit, as a sentence without a full stop.
+type Refused = String;
+
+/// What a strategy does: its steps on the schedule, and a remark on its choices.
+type Strategy = fn(&mut Schedule, &Naive, &Target) -> Result<String, Refused>;
+
+/// Strategies by name, in the order in which they are tried.
+const STRATEGIES: [(&str, Strategy); 3] =
+    [("tile", tile::apply), ("rows", rows::apply), ("map", map::apply)];
+
+/// Schedules a naive kernel for a target.
+///
+/// # Errors
+/// When a scalar function has no expansion for its type; nothing else is an error.
+pub fn schedule(
+    naive: Naive,
+    target: &Target,
+    options: &StrategyOptions,
+) -> base::Result<Scheduled> {
+    let mut remarks = Vec::new();
+    let opaque = naive.stages.iter().any(|stage| stage.kind == StageKind::Opaque);
+    let strategies = if options.plain || opaque { &[][..] } else { &STRATEGIES[..] };
+    for (name, strategy) in strategies {
+        match attempt(&naive, target, *strategy) {
+            Ok((schedule, remark)) => {
+                remarks.push(format!("{name}: {remark}"));
+                return Ok(finish(&naive, target, schedule, remarks));
+            }
+            Err(reason) => remarks.push(format!("not {name}: {reason}")),
+        }
+    }
+    let mut schedule = Schedule::new(naive.kernel.clone());
+    let remark = plain::apply(&mut schedule, &naive, target);
+    remarks.push(format!("plain: {remark}"));
+    schedule.expand_functions().map_err(internal)?;
+    Ok(finish(&naive, target, schedule, remarks))
+}
+
+/// A strategy's steps, if they lead to a kernel in the scheduled form.
+fn attempt(
+    naive: &Naive,
+    target: &Target,
+    strategy: Strategy,
+) -> Result<(Schedule, String), Refused> {
+    let mut schedule = Schedule::new(naive.kernel.clone());
+    let remark = strategy(&mut schedule, naive, target)?;
+    let mut hand = Hand::new(&mut schedule);
+    hand.simplify()?;
+    hand.take(Step::ExpandFunctions)?;
+    verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
+    Ok((schedule, remark))
+}
+
+fn finish(
+    naive: &Naive,
+    target: &Target,
+    schedule: Schedule,
+    remarks: Vec<String>,
+) -> Scheduled {
+    let trace = print_trace(schedule.trace());
+    let prediction = Prediction::of(&naive.kernel, target);
+    Scheduled { kernel: schedule.into_kernel(), trace, remarks, prediction }
+}
+
+fn internal(error: schedule::ScheduleError) -> base::Diagnostics {
+    let message = format!("a kernel cannot be scheduled: {}", error.message);
+    base::Diagnostics::from(base::Diagnostic::error(base::codes::INTERNAL_ERROR, message))
+}

@@ -1,0 +1,28 @@
+//! What a kernel should cost: the larger of its arithmetic at peak and its bytes at bandwidth.
+
+use backend::Target;
+use loops::{Kernel, bytes_touched, operations};
+use sym::Expr;
+
+/// A roofline estimate for one core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// Arithmetic operations; a fused multiply-add counts 2.
+    pub operations: f64,
+    /// Bytes of parameters that are touched.
+    pub bytes: f64,
+    /// The larger of operations over peak and bytes over bandwidth.
+    pub nanoseconds: f64,
+}
+
+impl Prediction {
+    /// The estimate for a kernel of constant extents.
+    pub(super) fn of(kernel: &Kernel, target: &Target) -> Prediction {
+        let number = |expr: &Expr| expr.as_constant().map_or(0.0, |value| value as f64);
+        let operations = number(&operations(kernel));
+        let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();
+        let arithmetic = operations / target.flops_per_ns;
+        let nanoseconds = arithmetic.max(bytes / target.bytes_per_ns);
+        Prediction { operations, bytes, nanoseconds }
+    }
+}

@@ -1,0 +1,221 @@
+//! The strategy for reductions with maps around them: a row, or a block of columns, at a time.
+//!
+//! The loops that every intermediate result shares with the last nest are the row loops. Everything is
+//! computed at the innermost of them: reductions into registers, a row that is read more than once
+//! into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the row loop
+//! itself is the contiguous one (statistics over leading axes), a block of it is a row.
+
+use backend::Target;
+use loops::visit::{Effect, references};
+use loops::{BufferId, Kernel, Scope, Stmt};
+use schedule::Schedule;
+
+use super::Refused;
+use super::hand::Hand;
+use super::map::{split_any, width};
+use super::structure::{LoopInfo, Motion, Nest};
+use crate::naive::Naive;
+
+/// Iterations of the parallel loop beyond which no more loops are fused into it.
+const SHARED: i64 = 64;
+
+/// See the head of this file.
+pub(super) fn apply(
+    schedule: &mut Schedule,
+    naive: &Naive,
+    target: &Target,
+) -> Result<String, Refused> {
+    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+    let (last, before) = nests.split_last().ok_or("it does nothing")?;
+    let own = |id: &BufferId| !matches!(naive.kernel.buffers[*id].scope, Scope::Parameter(_));
+    if before.iter().flat_map(Nest::writes).any(|access| !own(&access.buffer)) {
+        return Err("an earlier nest has a result of its own".into());
+    }
+    if before.is_empty() {
+        return Err("it keeps no intermediate results".into());
+    }
+    let locals = local_buffers(&naive.kernel, before);
+    let rows = row_loops(last, &locals);
+    let mut hand = Hand::new(schedule);
+    let outer = place_rows(&mut hand, last, &rows, target)?;
+    if let Some(target_loop) = outer.last() {
+        for id in locals.iter().rev() {
+            let name = naive.kernel.buffers[*id].name.clone();
+            hand.compute_at(&name, target_loop)?;
+        }
+    }
+    hand.simplify()?;
+    inside(&mut hand, outer.last(), target)?;
+    registers(&mut hand)?;
+    hand.share(&outer, SHARED)?;
+    let text = match outer.len() {
+        0 => "one row".to_owned(),
+        _ => format!("everything at {}", outer.join(", ")),
+    };
+    Ok(text)
+}
+
+/// The kernel's own buffers in the order in which nests first write them.
+fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    for access in nests.iter().flat_map(Nest::writes) {
+        let local = !matches!(kernel.buffers[access.buffer].scope, Scope::Parameter(_));
+        if local && !found.contains(&access.buffer) {
+            found.push(access.buffer);
+        }
+    }
+    found
+}
+
+/// Positions of the last nest's loops with which every intermediate result it reads moves.
+fn row_loops(last: &Nest, locals: &[BufferId]) -> Vec<usize> {
+    let reads: Vec<_> = last.loads().filter(|access| locals.contains(&access.buffer)).collect();
+    let is_row = |at: &usize| {
+        let variable = last.loops[*at].variable;
+        reads.iter().all(|access| {
+            access.index.iter().any(|index| index.linear_coefficient(variable) == Some(1))
+        })
+    };
+    (0..last.loops.len()).filter(is_row).collect()
+}
+
+/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks. The
+/// names of the loops around the rows.
+fn place_rows(
+    hand: &mut Hand<'_>,
+    last: &Nest,
+    rows: &[usize],
+    target: &Target,
+) -> Result<Vec<String>, Refused> {
+    let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
+    let mut inner: Vec<String> = (0..last.loops.len())
+        .filter(|at| !rows.contains(at))
+        .map(|at| last.loops[at].name.clone())
+        .collect();
+    let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
+    if let Some(&at) = contiguous.filter(|_| !inner.is_empty() || reads_columns(last)) {
+        let found = &last.loops[at];
+        let width = width(hand, last, target, found);
+        let (blocks, block) = hand.split_whole(&found.name, width)?;
+        outer.retain(|name| *name != found.name);
+        outer.extend(blocks);
+        inner.push(block);
+    }
+    hand.reorder(&[outer.clone(), inner].concat())?;
+    Ok(outer)
+}
+
+fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
+    along.extent > 1 && nest.writes().all(|access| access.motion(along).is_unit())
+}
+
+/// Whether the last nest folds nothing, so that its sums may run side by side in a vector.
+fn reads_columns(last: &Nest) -> bool {
+    !last.accesses.iter().any(|access| matches!(access.effect, Effect::Fold(_)))
+}
+
+/// Runs every nest inside the row loop (or of the body, if there is none) in vectors.
+fn inside(hand: &mut Hand<'_>, around: Option<&String>, target: &Target) -> Result<(), Refused> {
+    let kernel = hand.kernel();
+    let block = match around {
+        Some(name) => hand.find(name).map_or(&kernel.body, |found| &found.body),
+        None => &kernel.body,
+    };
+    let nests: Vec<Nest> = block.iter().filter_map(|stmt| Nest::of(kernel, stmt)).collect();
+    nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
+}
+
+/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all; the outermost
+/// `common` loops are not candidates.
+pub(super) fn vectorise_nest(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    common: usize,
+    target: &Target,
+) -> Result<(), Refused> {
+    let own = &nest.loops[common.min(nest.loops.len())..];
+    let candidates = own.iter().rev().filter(|found| {
+        let motions: Vec<Motion> =
+            nest.accesses.iter().map(|access| access.motion(found)).collect();
+        let writes = nest.writes().all(|access| access.motion(found).is_unit());
+        writes && motions.iter().all(|motion| motion.is_vector())
+    });
+    for found in candidates {
+        let before = hand.copy();
+        if vectorise_loop(hand, own, found, width(hand, nest, target, found)).is_ok() {
+            return Ok(());
+        }
+        hand.restore(before);
+    }
+    Ok(())
+}
+
+fn vectorise_loop(
+    hand: &mut Hand<'_>,
+    own: &[LoopInfo],
+    found: &LoopInfo,
+    width: i64,
+) -> Result<(), Refused> {
+    let (split, inner) = split_any(hand, &found.name, width)?;
+    let others = own.iter().filter(|other| other.name != found.name);
+    let mut order: Vec<String> = others.map(|other| other.name.clone()).collect();
+    order.extend(split);
+    order.push(inner.clone());
+    hand.reorder(&order)?;
+    hand.vectorise(&inner)
+}
+
+/// Moves to registers what is small and indexed as registers are.
+fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
+    let kernel = hand.kernel();
+    let mut small = Vec::new();
+    for (id, buffer) in kernel.buffers.iter() {
+        let local = !matches!(buffer.scope, Scope::Parameter(_));
+        let count: Option<i64> =
+            buffer.shape.iter().map(|extent| extent.as_constant()).product();
+        if local && count.is_some_and(|count| count <= 256) && fits_registers(kernel, id) {
+            small.push(buffer.name.clone());
+        }
+    }
+    small.iter().try_for_each(|name| hand.registers(name))
+}
+
+/// Whether every index is constant, but for the last, which a vector loop may cover.
+fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
+    let rank = kernel.buffers[id].shape.len();
+    let mut vectors = std::collections::BTreeSet::new();
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        if let Stmt::For(found) = stmt
+            && found.kind == loops::LoopKind::Vector
+        {
+            vectors.insert(found.variable);
+        }
+    });
+    references(&kernel.body).iter().filter(|reference| reference.buffer == id).all(|reference| {
+        reference.index.iter().enumerate().all(|(axis, index)| match index.as_constant() {
+            Some(_) => true,
+            None => {
+                axis + 1 == rank && index.as_symbol().is_some_and(|symbol| vectors.contains(&symbol))
+            }
+        })
+    })
+}
+
+/// Joins the outermost loops of neighbouring nests as far as they all agree; how many.
+pub(super) fn join_outer(hand: &mut Hand<'_>, nests: &[Nest]) -> usize {
+    let Some((first, others)) = nests.split_first() else { return 0 };
+    let mut joined = 0;
+    for (depth, found) in first.loops.iter().enumerate() {
+        let before = hand.copy();
+        let all = others.iter().try_for_each(|other| match other.loops.get(depth) {
+            Some(own) if own.extent == found.extent => hand.merge(&found.name, &own.name),
+            _ => Err("the nests part here".to_owned()),
+        });
+        if all.is_err() {
+            hand.restore(before);
+            break;
+        }
+        joined = depth + 1;
+    }
+    joined
+}

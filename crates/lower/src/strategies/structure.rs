@@ -1,0 +1,188 @@
+//! What strategies see of a kernel: its nests, and how each access moves with each loop.
+//!
+//! A naive kernel is one perfect nest after another. A loop's step through a buffer is found by
+//! trying the loop's first values with all others at zero, so that quotients and remainders of packed
+//! operands are seen through. What is found here steers choices only: whether a choice is legal is
+//! for `schedule` to say.
+
+use std::collections::BTreeMap;
+
+use loops::visit::{Effect, Reference, references};
+use loops::{BufferId, Kernel, Stmt};
+use sym::{Expr, SymbolId};
+
+/// How many values of a loop are tried to find its step.
+const TRIED: i64 = 512;
+
+/// A loop of a nest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LoopInfo {
+    pub(super) name: String,
+    pub(super) variable: SymbolId,
+    pub(super) extent: i64,
+}
+
+/// A perfect nest: loops around a block that holds none.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    /// Outermost first.
+    pub(super) loops: Vec<LoopInfo>,
+    /// What the block touches, in program order.
+    pub(super) accesses: Vec<Access>,
+}
+
+/// One access of a nest's block.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) buffer: BufferId,
+    pub(super) effect: Effect,
+    pub(super) index: Vec<Expr>,
+    /// Elements from the start of the buffer.
+    place: Expr,
+}
+
+/// How an access moves as a loop counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Motion {
+    /// It does not.
+    Still,
+    /// By so many elements each time; with a block, only within every so many iterations.
+    Steady {
+        /// Elements from one iteration to the next.
+        stride: i64,
+        /// Iterations after which it jumps.
+        block: Option<i64>,
+    },
+    /// In some other way.
+    Irregular,
+}
+
+impl Motion {
+    /// Whether it moves by one element each time, at least within blocks.
+    pub(super) fn is_unit(self) -> bool {
+        matches!(self, Motion::Steady { stride: 1, .. })
+    }
+
+    /// Whether a vector of neighbouring iterations reads one element or neighbouring ones.
+    pub(super) fn is_vector(self) -> bool {
+        self == Motion::Still || self.is_unit()
+    }
+
+    /// Iterations after which it jumps.
+    pub(super) fn block(self) -> Option<i64> {
+        match self {
+            Motion::Steady { block, .. } => block,
+            Motion::Still | Motion::Irregular => None,
+        }
+    }
+}
+
+impl Nest {
+    /// The nests of a kernel's body; none where a statement is no perfect nest of constant extents.
+    pub(super) fn all(kernel: &Kernel) -> Option<Vec<Nest>> {
+        kernel.body.iter().map(|stmt| Nest::of(kernel, stmt)).collect()
+    }
+
+    /// A statement as a nest, if it is one.
+    pub(super) fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Nest> {
+        let mut loops = Vec::new();
+        let mut block = std::slice::from_ref(stmt);
+        while let [Stmt::For(inner)] = block {
+            let extent = inner.extent.as_constant()?;
+            let name = kernel.symbols[inner.variable].name.clone();
+            loops.push(LoopInfo { name, variable: inner.variable, extent });
+            block = &inner.body;
+        }
+        let mut nested = false;
+        loops::visit::walk(block, &mut |stmt| {
+            nested |= matches!(stmt, Stmt::For(_) | Stmt::While { .. });
+        });
+        if nested {
+            return None;
+        }
+        let access = |reference: Reference<'_>| Access {
+            buffer: reference.buffer,
+            effect: reference.effect,
+            index: reference.index.to_vec(),
+            place: place(kernel, reference.buffer, reference.index),
+        };
+        let accesses = references(block).into_iter().map(access).collect();
+        Some(Nest { loops, accesses })
+    }
+
+    /// The loop with this name.
+    pub(super) fn find(&self, name: &str) -> Option<&LoopInfo> {
+        self.loops.iter().find(|found| found.name == name)
+    }
+
+    /// What the block writes.
+    pub(super) fn writes(&self) -> impl Iterator<Item = &Access> {
+        self.accesses.iter().filter(|access| access.effect.writes())
+    }
+
+    /// What the block loads or folds.
+    pub(super) fn loads(&self) -> impl Iterator<Item = &Access> {
+        self.accesses.iter().filter(|access| !access.effect.writes())
+    }
+}
+
+impl Access {
+    /// How the access moves as a loop counts.
+    pub(super) fn motion(&self, by: &LoopInfo) -> Motion {
+        if !self.place.contains(by.variable) {
+            return Motion::Still;
+        }
+        if let Some(stride) = self.place.linear_coefficient(by.variable) {
+            return Motion::Steady { stride, block: None };
+        }
+        self.tried(by).unwrap_or(Motion::Irregular)
+    }
+
+    fn tried(&self, by: &LoopInfo) -> Option<Motion> {
+        let at = |value: i64| {
+            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            self.place.evaluate(&of)
+        };
+        let count = by.extent.min(TRIED);
+        let mut places = Vec::new();
+        for value in 0..count {
+            places.push(at(value)?);
+        }
+        let steps: Vec<i64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let stride = *steps.first()?;
+        let Some(block) = steps.iter().position(|step| *step != stride) else {
+            return Some(Motion::Steady { stride, block: None });
+        };
+        let block = block as i64 + 1;
+        let regular = (1..).zip(&steps).all(|(at, step)| at % block == 0 || *step == stride);
+        regular.then_some(Motion::Steady { stride, block: Some(block) })
+    }
+}
+
+/// The strides of a buffer of constant shape, in elements.
+pub(super) fn strides(kernel: &Kernel, buffer: BufferId) -> Option<Vec<i64>> {
+    let buffer = &kernel.buffers[buffer];
+    if let Some(strides) = &buffer.strides {
+        return strides.iter().map(Expr::as_constant).collect();
+    }
+    let mut strides = vec![1; buffer.shape.len()];
+    for axis in (1..buffer.shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * buffer.shape[axis].as_constant()?;
+    }
+    Some(strides)
+}
+
+fn place(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Expr {
+    // Without constant strides every access is irregular; an opaque quotient says so.
+    let strides = strides(kernel, buffer).unwrap_or_default();
+    index.iter().zip(strides).map(|(index, stride)| index * stride).sum()
+}
+
+/// Names of loops by their position along the axes of a buffer that a nest writes: for each axis the
+/// loop that alone, with coefficient 1, makes up the index.
+pub(super) fn axis_loops<'a>(nest: &'a Nest, access: &Access) -> Vec<Option<&'a LoopInfo>> {
+    let by_symbol: BTreeMap<SymbolId, &LoopInfo> =
+        nest.loops.iter().map(|found| (found.variable, found)).collect();
+    let of = |index: &Expr| index.as_symbol().and_then(|symbol| by_symbol.get(&symbol).copied());
+    access.index.iter().map(of).collect()
+}

@@ -1,0 +1,463 @@
+//! The strategy for sums of products and windows: a register tile of accumulators.
+//!
+//! ```text
+//! for i, j { acc[i, j] = 0 }
+//! for i, j, k { acc[i, j] += a[i, k] * b[j div P, k, j mod P] }
+//! for i, j { out[i, j] = f(acc[i, j], ..) }
+//! ```
+//!
+//! becomes
+//!
+//! ```text
+//! for i_o, j_o parallel {
+//!   for i < R unroll { for j < P vector { acc[i, j] = 0 } }
+//!   for k { for i < R unroll { for j < P vector { acc[i, j] += .. } } }
+//!   for i < R unroll { for j < P vector { out[..] = f(acc[i, j], ..) } }
+//! }
+//! ```
+//!
+//! with `acc` in registers. The vector axis is one along which an operand moves by one element and
+//! none moves otherwise; the row axis one along which an operand of the sum stands still, so that it is
+//! loaded once for all rows. How large the tile is and in which order tiles are run follows from the cost
+//! model. Matrix products, convolutions, depthwise convolutions, pooling and sums over leading axes are
+//! all this.
+
+use backend::Target;
+use loops::visit::Effect;
+use loops::{BufferId, Kernel, Scope};
+use schedule::{LocalScope, Schedule, Step, Tail};
+use sym::Expr;
+
+use super::Refused;
+use super::cost::{Area, Tile, best_tile, div_ceil};
+use super::hand::Hand;
+use super::order::{self, Order, Reuse};
+use super::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
+use crate::naive::Naive;
+
+/// Iterations of the parallel loop beyond which no more loops are fused into it.
+const SHARED: i64 = 64;
+
+/// Multiply-adds of vectors that the body of the innermost loop may hold.
+const UNROLLED: i64 = 256;
+
+/// A kernel of three nests, with what is known of its axes.
+struct Problem {
+    /// Name of the accumulators.
+    acc: String,
+    bytes: i64,
+    update: Nest,
+    last: Nest,
+    /// Loops of the last nest with their counterparts.
+    axes: Vec<Axis>,
+    /// Names of the update's reduced loops, outermost first.
+    reduced: Vec<LoopInfo>,
+    /// Names of all loops that initialise.
+    init: Vec<String>,
+}
+
+/// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
+#[derive(Clone)]
+struct Axis {
+    last: LoopInfo,
+    /// None where the loop does not walk an axis by ones.
+    update: Option<LoopInfo>,
+    /// The axis of the accumulators it moves along, by ones or not.
+    place: Option<usize>,
+}
+
+/// What was chosen.
+struct Choice {
+    vector: usize,
+    row: Option<usize>,
+    tile: Tile,
+    /// Elements of the vector loop.
+    width: i64,
+    /// The tail of the vector split: packed panels cannot be shifted.
+    tail: Tail,
+    /// The row axis is cut into so many blocks before it is cut into tiles.
+    blocks: i64,
+    order: Order,
+    /// Buffers to be copied block by block, because their rows fall on the same cache sets.
+    staged: Vec<BufferId>,
+}
+
+/// See the head of this file.
+pub(super) fn apply(
+    schedule: &mut Schedule,
+    naive: &Naive,
+    target: &Target,
+) -> Result<String, Refused> {
+    let mut hand = Hand::new(schedule);
+    join_last_nests(&mut hand, naive)?;
+    let problem = Problem::find(hand.kernel())?;
+    let choice = choose(&problem, hand.kernel(), target)?;
+    let remark = describe(&problem, &choice);
+    emit(&mut hand, &problem, &choice)?;
+    Ok(remark)
+}
+
+/// Makes one nest of those behind the accumulation.
+fn join_last_nests(hand: &mut Hand<'_>, naive: &Naive) -> Result<(), Refused> {
+    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+    let reduces = |nest: &Nest| nest.writes().any(|w| matches!(w.effect, Effect::Reduce(_)));
+    let Some(update) = nests.iter().rposition(reduces) else {
+        return Err("nothing is accumulated".into());
+    };
+    let Some((first, others)) = nests[update + 1..].split_first() else {
+        return Err("nothing reads what is accumulated".into());
+    };
+    for other in others {
+        if other.loops.len() != first.loops.len() {
+            return Err("the nests behind the sum run over different axes".into());
+        }
+        for (one, two) in first.loops.iter().zip(&other.loops) {
+            hand.merge(&one.name, &two.name)?;
+        }
+    }
+    Ok(())
+}
+
+impl Problem {
+    fn find(kernel: &Kernel) -> Result<Problem, Refused> {
+        let nests = Nest::all(kernel).ok_or("its loops are no perfect nests")?;
+        let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
+            format!("it has {} nests, not one that initialises, one that sums, one that ends", nests.len())
+        })?;
+        let folds = |access: &Access| matches!(access.effect, Effect::Fold(_));
+        if last.accesses.iter().any(folds) {
+            return Err("its sums are interleaved".into());
+        }
+        let mut writes = update.writes();
+        let (Some(write), None) = (writes.next(), writes.next()) else {
+            return Err("the sum writes several buffers".into());
+        };
+        let buffer = &kernel.buffers[write.buffer];
+        if matches!(buffer.scope, Scope::Parameter(_)) || !init.writes().all(|w| w.buffer == write.buffer) {
+            return Err("its accumulators are not its own".into());
+        }
+        let read = only_read(&last, write.buffer)?;
+        let update_loops = axis_loops(&update, write);
+        let update_loops: Option<Vec<&LoopInfo>> = update_loops.into_iter().collect();
+        let update_loops = update_loops.ok_or("the accumulators are not walked axis by axis")?;
+        let axes = last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
+        let is_parallel = |found: &LoopInfo| update_loops.iter().any(|own| own.name == found.name);
+        let reduced = update.loops.iter().filter(|found| !is_parallel(found)).cloned().collect();
+        let init = init.loops.iter().map(|found| found.name.clone()).collect();
+        let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
+        Ok(Problem { acc, bytes, axes, reduced, init, update: update.clone(), last: last.clone() })
+    }
+
+    /// Terms of each sum.
+    fn depth(&self) -> i64 {
+        self.reduced.iter().map(|found| found.extent).product()
+    }
+}
+
+/// The place where a nest reads the accumulators.
+fn only_read(nest: &Nest, buffer: BufferId) -> Result<Vec<Expr>, Refused> {
+    let mut reads = nest.loads().filter(|access| access.buffer == buffer);
+    let first = reads.next().ok_or("the last nest does not read the sum")?;
+    match reads.all(|read| read.index == first.index) {
+        true => Ok(first.index.clone()),
+        false => Err("the last nest reads several sums at once".into()),
+    }
+}
+
+fn axis(found: &LoopInfo, read: &[Expr], update: &[&LoopInfo]) -> Axis {
+    let place = read.iter().position(|index| index.contains(found.variable));
+    let by_ones = place.filter(|&at| read[at].linear_coefficient(found.variable) == Some(1));
+    Axis { last: found.clone(), update: by_ones.map(|at| update[at].clone()), place }
+}
+
+fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice, Refused> {
+    let mut best: Option<(f64, Choice)> = None;
+    for vector in (0..problem.axes.len()).rev() {
+        let Some(along) = vector_motions(problem, vector) else { continue };
+        for row in rows_for(problem, vector) {
+            let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
+            if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
+                best = Some((cost, choice));
+            }
+        }
+    }
+    let found = best.map(|(_, choice)| choice);
+    found.ok_or_else(|| "no axis is contiguous in the result and an operand".into())
+}
+
+/// How each load of the sum moves along a candidate for the vector axis, if all of them may.
+fn vector_motions(problem: &Problem, vector: usize) -> Option<Vec<Motion>> {
+    let axis = &problem.axes[vector];
+    let update = axis.update.as_ref()?;
+    let motions: Vec<Motion> =
+        problem.update.loads().map(|access| access.motion(update)).collect();
+    let stores = problem.last.writes().all(|access| access.motion(&axis.last).is_unit());
+    let packed = motions.iter().any(|motion| motion.block().is_some());
+    // A panel is met whole only if the loop walks the whole axis.
+    let whole = !packed || axis.last.extent == update.extent;
+    let fits = motions.iter().all(|motion| motion.is_vector());
+    (stores && whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
+}
+
+/// The candidates for the row axis, and none.
+fn rows_for(problem: &Problem, vector: usize) -> Vec<Option<usize>> {
+    let place = problem.axes[vector].place;
+    let is_row = |row: &usize| {
+        let axis = &problem.axes[*row];
+        let Some(update) = &axis.update else { return false };
+        let motions: Vec<Motion> =
+            problem.update.loads().map(|access| access.motion(update)).collect();
+        axis.place != place && (motions.len() < 2 || motions.contains(&Motion::Still))
+    };
+    let rows = (0..problem.axes.len()).rev().filter(is_row).map(Some);
+    rows.chain([None]).collect()
+}
+
+/// The cost in cycles of a pair of axes, with the best tile for it.
+fn candidate(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    vector: usize,
+    row: Option<usize>,
+    along: &[Motion],
+) -> (f64, Choice) {
+    let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
+    let columns = problem.axes[vector].last.extent;
+    let panel = along.iter().find_map(|motion| motion.block());
+    let rows = row.map_or(1, |row| problem.axes[row].last.extent);
+    let others: i64 = problem.axes.iter().enumerate()
+        .filter(|(at, _)| *at != vector && Some(*at) != row)
+        .map(|(_, axis)| axis.last.extent)
+        .product();
+    let elementwise = along.len() > 1 && along.iter().all(|motion| motion.is_unit());
+    let area = Area { rows, columns, lanes, depth: problem.depth(), elementwise };
+    let vectors = panel.map(|panel| div_ceil(panel, lanes));
+    let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
+    let staged = match row_update {
+        Some(update) => conflicting(problem, kernel, update, along),
+        None => Vec::new(),
+    };
+    let reuse = reuse(problem, kernel, vector, row, along);
+    let mut best: Option<(f64, Choice)> = None;
+    for blocks in order::block_counts(&reuse, rows, target, !staged.is_empty()) {
+        let block = Area { rows: div_ceil(rows, blocks), ..area };
+        let tile = best_tile(target, &block, vectors);
+        let arithmetic = tile.cycles(target, &block) * (blocks * others) as f64;
+        let tiles = order::Tiles {
+            rows: blocks * div_ceil(block.rows, tile.rows),
+            columns: div_ceil(columns, tile.vectors * lanes),
+            blocks,
+        };
+        let (order, memory) = order::best(&reuse, &tiles, target);
+        let cost = arithmetic + memory;
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            let width = panel.unwrap_or(tile.vectors * lanes);
+            let tail = if panel.is_some() { Tail::Guard } else { Tail::Shift };
+            let staged = staged.clone();
+            best = Some((cost, Choice { vector, row, tile, width, tail, blocks, order, staged }));
+        }
+    }
+    best.expect("there is always one block")
+}
+
+/// The row operands whose rows fall on so few cache sets that a tile of them does not stay there.
+fn conflicting(
+    problem: &Problem,
+    kernel: &Kernel,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    for (access, motion) in problem.update.loads().zip(along) {
+        let Motion::Steady { stride, .. } = access.motion(row) else { continue };
+        let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        if *motion == Motion::Still && bytes > 0 && bytes % 4096 == 0 && row.extent >= 8 {
+            found.push(access.buffer);
+        }
+    }
+    found
+}
+
+/// What both sides of the sum read, for the order of tiles.
+fn reuse(
+    problem: &Problem,
+    kernel: &Kernel,
+    vector: usize,
+    row: Option<usize>,
+    along: &[Motion],
+) -> Reuse {
+    let row_loop = row.and_then(|row| problem.axes[row].update.as_ref());
+    let mut reuse = Reuse::default();
+    for (access, motion) in problem.update.loads().zip(along) {
+        let buffer = &kernel.buffers[access.buffer];
+        let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let bytes = count * i64::from(buffer.dtype.bits()) / 8;
+        let moves_with_rows = row_loop.is_some_and(|row| access.motion(row) != Motion::Still);
+        if *motion != Motion::Still && !moves_with_rows {
+            reuse.column_bytes += bytes;
+        } else {
+            reuse.row_bytes += bytes;
+        }
+    }
+    for (at, axis) in problem.axes.iter().enumerate() {
+        if at == vector || Some(at) == row {
+            continue;
+        }
+        let side = order::side(problem_motions(problem, axis, vector, along));
+        reuse.others.push((at, side, axis.last.extent));
+    }
+    reuse
+}
+
+/// Whether the operands of the rows, and those of the columns, move with an axis.
+fn problem_motions(
+    problem: &Problem,
+    axis: &Axis,
+    vector: usize,
+    along: &[Motion],
+) -> (bool, bool) {
+    let Some(update) = &axis.update else {
+        // A part of an axis moves what the axis moves.
+        return (true, axis.place == problem.axes[vector].place);
+    };
+    let mut moves = (false, false);
+    for (access, motion) in problem.update.loads().zip(along) {
+        if access.motion(update) == Motion::Still {
+            continue;
+        }
+        match motion {
+            Motion::Still => moves.0 = true,
+            _ => moves.1 = true,
+        }
+    }
+    moves
+}
+
+fn describe(problem: &Problem, choice: &Choice) -> String {
+    let vector = &problem.axes[choice.vector].last.name;
+    let row = match choice.row {
+        Some(row) => format!("{} rows along {}", choice.tile.rows, problem.axes[row].last.name),
+        None => "one row".to_owned(),
+    };
+    let mut text = format!("{row} by {} elements along {vector}", choice.width);
+    if choice.blocks > 1 {
+        text += &format!(", in {} blocks of rows", choice.blocks);
+    }
+    if !choice.staged.is_empty() {
+        text += ", rows copied because they fall on the same cache sets";
+    }
+    text
+}
+
+/// The loops of the last nest once they are split.
+struct Parts {
+    /// Around the tile, outermost first.
+    outer: Vec<String>,
+    /// The loop over blocks of rows, if there are several.
+    block: Option<String>,
+    row: Option<String>,
+    vector: String,
+}
+
+fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), Refused> {
+    let staged: Vec<String> =
+        choice.staged.iter().map(|id| hand.kernel().buffers[*id].name.clone()).collect();
+    let parts = split(hand, problem, choice)?;
+    let inner: Vec<String> = parts.row.iter().cloned().chain([parts.vector.clone()]).collect();
+    hand.reorder(&[parts.outer.clone(), inner.clone()].concat())?;
+    if let Some(tile) = parts.outer.last() {
+        hand.compute_at(&problem.acc, tile)?;
+    }
+    hand.simplify()?;
+    let names = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
+    let update_inner: Vec<String> =
+        choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
+    let reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
+    let update_inner = hand.present(&update_inner);
+    hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
+    unroll_sum(hand, &hand.present(&reduced), choice)?;
+    for nest in [hand.present(&problem.init), update_inner, hand.present(&inner)] {
+        let Some((vector, rows)) = nest.split_last() else { continue };
+        hand.vectorise(vector)?;
+        rows.iter().try_for_each(|row| hand.unroll(row))?;
+    }
+    hand.registers(&problem.acc)?;
+    let shared = hand.present(&parts.outer);
+    let shared = match &parts.block {
+        Some(block) if !staged.is_empty() => {
+            stage(hand, &staged, block)?;
+            let upto = shared.iter().position(|name| name == block).unwrap_or(0);
+            shared[..=upto].to_vec()
+        }
+        _ => shared,
+    };
+    hand.share(&shared, SHARED)
+}
+
+fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Parts, Refused> {
+    let name = |at: usize| problem.axes[at].last.name.clone();
+    let vector = name(choice.vector);
+    let (columns, vector) = match choice.tail {
+        Tail::Guard => hand.split(&vector, choice.width, Tail::Guard)?,
+        Tail::Exact | Tail::Shift => hand.split_whole(&vector, choice.width)?,
+    };
+    let (mut block, mut rows, mut row) = (None, None, None);
+    if let Some(at) = choice.row {
+        let mut target = name(at);
+        if choice.blocks > 1 {
+            let extent = problem.axes[at].last.extent;
+            (block, target) = hand.split_whole(&target, div_ceil(extent, choice.blocks))?;
+        }
+        let (outer, inner) = hand.split_whole(&target, choice.tile.rows)?;
+        (rows, row) = (outer, Some(inner));
+    }
+    let others = |side| {
+        let of_side = choice.order.others.iter().filter(move |(_, own)| *own == side);
+        of_side.map(|(at, _)| name(*at)).collect::<Vec<String>>()
+    };
+    let outer = choice.order.arrange(order::Loops {
+        shared: others(order::Side::Both),
+        rows: others(order::Side::Rows),
+        columns: others(order::Side::Columns),
+        block: block.clone(),
+        row_tiles: rows,
+        column_tiles: columns,
+    });
+    Ok(Parts { outer, block, row, vector })
+}
+
+/// Writes out the innermost reduced loops as far as the code stays small.
+fn unroll_sum(hand: &mut Hand<'_>, reduced: &[String], choice: &Choice) -> Result<(), Refused> {
+    let mut budget = UNROLLED / (choice.tile.rows * choice.tile.vectors).max(1);
+    for (position, name) in reduced.iter().enumerate().rev() {
+        let extent = hand.extent(name).unwrap_or(1);
+        if extent <= budget && (position > 0 || extent <= 9) {
+            hand.unroll(name)?;
+            budget /= extent;
+            continue;
+        }
+        let factor = (2..=budget.min(8)).rev().find(|factor| extent % factor == 0);
+        if let Some(factor) = factor {
+            let (_, inner) = hand.split(name, factor, Tail::Exact)?;
+            hand.unroll(&inner)?;
+        }
+        break;
+    }
+    Ok(())
+}
+
+/// Copies the rows of a block into scratch memory, where neighbouring rows do not collide.
+fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str) -> Result<(), Refused> {
+    for buffer in buffers {
+        let into = hand.fresh(buffer, "rows");
+        hand.take(Step::StageRead {
+            buffer: buffer.clone(),
+            target: block.to_owned(),
+            into,
+            scope: LocalScope::Scratch,
+            order: Vec::new(),
+        })?;
+    }
+    Ok(())
+}
