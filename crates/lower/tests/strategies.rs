@@ -20,8 +20,7 @@ fn texts() {
 /// `strategy TARGET`: remarks, trace, kernel.
 fn strategy(text: &str, arguments: &[&str]) -> Result<String, String> {
     let (_, scheduled) = scheduled(text, arguments)?;
-    let remarks: String =
-        scheduled.remarks.iter().map(|remark| format!("// {remark}\n")).collect();
+    let remarks: String = scheduled.remarks.iter().map(|remark| format!("// {remark}\n")).collect();
     Ok(format!("{remarks}{}{}", scheduled.trace, scheduled.kernel))
 }
 
@@ -29,8 +28,7 @@ fn strategy(text: &str, arguments: &[&str]) -> Result<String, String> {
 fn check(text: &str, arguments: &[&str]) -> Result<String, String> {
     let (naive, scheduled) = scheduled(text, arguments)?;
     agree(&naive, &scheduled)?;
-    let remarks: String =
-        scheduled.remarks.iter().map(|remark| format!("// {remark}\n")).collect();
+    let remarks: String = scheduled.remarks.iter().map(|remark| format!("// {remark}\n")).collect();
     Ok(format!("{remarks}{}", scheduled.trace))
 }
 

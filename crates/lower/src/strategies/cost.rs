@@ -58,7 +58,8 @@ impl Tile {
 
     /// Cycles to cover an area, edges included.
     pub(super) fn cycles(self, target: &Target, area: &Area) -> f64 {
-        let tiles = div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
+        let tiles =
+            div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
         tiles as f64 * (self.step(target, area) * area.depth as f64 + self.overhead())
     }
 

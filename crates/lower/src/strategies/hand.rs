@@ -8,11 +8,13 @@ use super::Refused;
 /// A schedule, with the steps that strategies take.
 pub(super) struct Hand<'a> {
     schedule: &'a mut Schedule,
+    /// Loops whose last iteration overlaps the one before it: not to be shared among workers.
+    overlapping: Vec<String>,
 }
 
 impl<'a> Hand<'a> {
     pub(super) fn new(schedule: &'a mut Schedule) -> Hand<'a> {
-        Hand { schedule }
+        Hand { schedule, overlapping: Vec::new() }
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
@@ -42,7 +44,8 @@ impl<'a> Hand<'a> {
         factor: i64,
         tail: Tail,
     ) -> Result<(Option<String>, String), Refused> {
-        if self.extent(target).is_some_and(|extent| extent <= factor) {
+        let extent = self.extent(target);
+        if extent.is_some_and(|extent| extent <= factor) {
             return Ok((None, target.to_owned()));
         }
         let (outer, inner) = (self.fresh(target, "o"), self.fresh(target, "i"));
@@ -54,6 +57,10 @@ impl<'a> Hand<'a> {
             tail,
         };
         self.take(step)?;
+        let exact = self.extent(&outer).zip(extent).is_some_and(|(n, all)| n * factor == all);
+        if tail == Tail::Shift && !exact {
+            self.overlapping.push(outer.clone());
+        }
         Ok((Some(outer), inner))
     }
 
@@ -156,13 +163,29 @@ impl<'a> Hand<'a> {
         std::iter::once(wanted.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(wanted)
     }
 
+    /// Whether the last iteration of a loop overlaps the one before it.
+    pub(super) fn overlaps(&self, name: &str) -> bool {
+        self.overlapping.iter().any(|other| other == name)
+    }
+
+    /// Whether a condition depends on a loop; one that is fused would need a quotient there.
+    fn is_guard(&self, name: &str) -> bool {
+        let Some(found) = self.find(name) else { return false };
+        super::structure::guards(&found.body).contains(&found.variable)
+    }
+
     /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share, and
-    /// shares them among workers. Loops that are left stay serial.
+    /// shares them among workers. Loops that are left, and all from the first that overlaps on, stay
+    /// serial.
     pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
-        let Some((first, rest)) = outer.split_first() else { return Ok(()) };
+        let count = outer.iter().position(|name| self.overlaps(name)).unwrap_or(outer.len());
+        let Some((first, rest)) = outer[..count].split_first() else { return Ok(()) };
         let mut shared = first.clone();
         for next in rest {
-            if self.extent(&shared).is_some_and(|extent| extent >= wanted) {
+            if self.extent(&shared).is_some_and(|extent| extent >= wanted)
+                || self.is_guard(&shared)
+                || self.is_guard(next)
+            {
                 break;
             }
             shared = self.fuse(&shared, next)?;

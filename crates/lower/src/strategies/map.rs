@@ -79,9 +79,12 @@ fn fuse_neighbours(hand: &mut Hand<'_>) -> Result<(), Refused> {
         let nest = only_nest(hand)?;
         let (outer, inner) = (&nest.loops[position - 2], &nest.loops[position - 1]);
         position -= 1;
-        if !nest.accesses.iter().all(|access| {
-            as_one(access.motion(outer), access.motion(inner), inner.extent)
-        }) {
+        let guarded = [outer, inner].iter().any(|own| nest.guards.contains(&own.variable));
+        let fits = nest
+            .accesses
+            .iter()
+            .all(|access| as_one(access.motion(outer), access.motion(inner), inner.extent));
+        if guarded || !fits {
             continue;
         }
         let into = hand.fuse(&outer.name, &inner.name)?;
@@ -151,7 +154,11 @@ fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
     let name = outer.remove(vector);
     hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
     let width = VECTORS * lanes(hand, &nest, target);
-    let (split, inner) = split_any(hand, &name, width)?;
+    let (split, inner) = match outer.is_empty() {
+        // Blocks that overlap could not be shared among workers.
+        true => split_apart(hand, &name, width, width / VECTORS)?,
+        false => split_any(hand, &name, width)?,
+    };
     outer.extend(split);
     hand.vectorise(&inner)?;
     hand.share(&outer, SHARED)?;
@@ -170,6 +177,21 @@ pub(super) fn split_any(
     }
 }
 
+/// Splits by disjoint blocks: by a number of vectors that divides the extent, else with a guard.
+fn split_apart(
+    hand: &mut Hand<'_>,
+    name: &str,
+    width: i64,
+    lanes: i64,
+) -> Result<(Option<String>, String), Refused> {
+    let extent = hand.extent(name).unwrap_or(1);
+    let divisor = (1..=width / lanes).rev().map(|count| count * lanes).find(|w| extent % w == 0);
+    match divisor {
+        Some(divisor) => hand.split(name, divisor, Tail::Exact),
+        None => hand.split(name, width, Tail::Guard),
+    }
+}
+
 /// Elements of the widest type that a nest touches in a vector.
 pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
     let bits = |access: &super::structure::Access| {
@@ -181,9 +203,8 @@ pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
 
 /// The loop along which all stores are contiguous and most loads are.
 pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
-    let candidates = (0..nest.loops.len()).filter(|&at| {
-        nest.writes().all(|access| access.motion(&nest.loops[at]).is_unit())
-    });
+    let candidates = (0..nest.loops.len())
+        .filter(|&at| nest.writes().all(|access| access.motion(&nest.loops[at]).is_unit()));
     candidates.max_by_key(|&at| {
         let loop_at = &nest.loops[at];
         (nest.loads().filter(|access| access.motion(loop_at).is_vector()).count(), at)

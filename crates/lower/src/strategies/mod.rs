@@ -20,8 +20,9 @@ mod structure;
 mod tile;
 
 use backend::Target;
-use loops::{Kernel, verify_scheduled};
-use schedule::{Schedule, Step, print_trace};
+use loops::visit::walk_values;
+use loops::{Kernel, Value, verify_scheduled};
+use schedule::{Schedule, print_trace};
 
 use crate::naive::{Naive, StageKind};
 use hand::Hand;
@@ -81,7 +82,9 @@ pub fn schedule(
     let mut schedule = Schedule::new(naive.kernel.clone());
     let remark = plain::apply(&mut schedule, &naive, target);
     remarks.push(format!("plain: {remark}"));
-    schedule.expand_functions().map_err(internal)?;
+    if needs_expansion(schedule.kernel()) {
+        schedule.expand_functions().map_err(internal)?;
+    }
     Ok(finish(&naive, target, schedule, remarks))
 }
 
@@ -95,20 +98,26 @@ fn attempt(
     let remark = strategy(&mut schedule, naive, target)?;
     let mut hand = Hand::new(&mut schedule);
     hand.simplify()?;
-    hand.take(Step::ExpandFunctions)?;
+    if needs_expansion(schedule.kernel()) {
+        schedule.expand_functions().map_err(|error| error.message)?;
+    }
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
     Ok((schedule, remark))
 }
 
-fn finish(
-    naive: &Naive,
-    target: &Target,
-    schedule: Schedule,
-    remarks: Vec<String>,
-) -> Scheduled {
+fn finish(naive: &Naive, target: &Target, schedule: Schedule, remarks: Vec<String>) -> Scheduled {
     let trace = print_trace(schedule.trace());
     let prediction = Prediction::of(&naive.kernel, target);
     Scheduled { kernel: schedule.into_kernel(), trace, remarks, prediction }
+}
+
+/// Whether the kernel holds scalar functions that no target computes as they are.
+fn needs_expansion(kernel: &Kernel) -> bool {
+    let mut found = false;
+    walk_values(&kernel.body, &mut |value| {
+        found |= matches!(value, Value::Apply { function, .. } if !function.is_machine());
+    });
+    found
 }
 
 fn internal(error: schedule::ScheduleError) -> base::Diagnostics {

@@ -69,17 +69,21 @@ pub(super) struct Loops {
 }
 
 impl Order {
-    /// The loops in this order, outermost first.
-    pub(super) fn arrange(&self, loops: Loops) -> Vec<String> {
+    /// The loops in this order, outermost first. Tiles of rows that overlap cannot be shared among
+    /// workers, so they come last.
+    pub(super) fn arrange(&self, overlapping: bool, loops: Loops) -> Vec<String> {
         let Loops { shared, rows, columns, block, row_tiles, column_tiles } = loops;
         let columns: Vec<String> = columns.into_iter().chain(column_tiles).collect();
         let blocked = block.is_some();
-        let (before, after): (Vec<String>, Vec<String>) = match (blocked, self.columns_first) {
-            // Blocks of rows, then columns, then the tiles of the block.
-            (true, _) => (rows.into_iter().chain(block).collect(), row_tiles.into_iter().collect()),
-            (false, true) => (Vec::new(), rows.into_iter().chain(row_tiles).collect()),
-            (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
-        };
+        let (before, after): (Vec<String>, Vec<String>) =
+            match (blocked, self.columns_first || overlapping) {
+                // Blocks of rows, then columns, then the tiles of the block.
+                (true, _) => {
+                    (rows.into_iter().chain(block).collect(), row_tiles.into_iter().collect())
+                }
+                (false, true) => (Vec::new(), rows.into_iter().chain(row_tiles).collect()),
+                (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
+            };
         [shared, before, columns, after].concat()
     }
 }
@@ -127,15 +131,20 @@ pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64
 /// The numbers of blocks to consider for a row axis: one, and those whose rows fit half of the
 /// second-level cache but are as large as may be.
 pub(super) fn block_counts(reuse: &Reuse, rows: i64, target: &Target, staged: bool) -> Vec<i64> {
-    let outside: i64 = reuse.others.iter().filter(|(_, side, _)| *side != Side::Columns)
-        .map(|(_, _, extent)| *extent).product();
+    let outside: i64 = reuse
+        .others
+        .iter()
+        .filter(|(_, side, _)| *side != Side::Columns)
+        .map(|(_, _, extent)| *extent)
+        .product();
     let bytes = reuse.row_bytes / outside.max(1);
     let half = (target.l2_bytes / 2) as i64;
     let least = div_ceil(bytes, half);
     if least <= 1 && !staged {
         return vec![1];
     }
-    let counts = (least.max(2)..=least.max(2) * 2).filter(|count| rows / count >= 8);
+    let counts =
+        (least.max(2)..=least.max(2) * 4).filter(|count| rows % count == 0 && rows / count >= 8);
     let mut counts: Vec<i64> = counts.collect();
     if !staged || counts.is_empty() {
         counts.push(1);

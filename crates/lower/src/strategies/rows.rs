@@ -93,7 +93,7 @@ fn place_rows(
         .map(|at| last.loops[at].name.clone())
         .collect();
     let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
-    if let Some(&at) = contiguous.filter(|_| !inner.is_empty() || reads_columns(last)) {
+    if let Some(&at) = contiguous.filter(|_| !folds(hand.kernel())) {
         let found = &last.loops[at];
         let width = width(hand, last, target, found);
         let (blocks, block) = hand.split_whole(&found.name, width)?;
@@ -109,9 +109,9 @@ fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
     along.extent > 1 && nest.writes().all(|access| access.motion(along).is_unit())
 }
 
-/// Whether the last nest folds nothing, so that its sums may run side by side in a vector.
-fn reads_columns(last: &Nest) -> bool {
-    !last.accesses.iter().any(|access| matches!(access.effect, Effect::Fold(_)))
+/// Whether sums are interleaved, so that rows and not columns are contiguous.
+fn folds(kernel: &Kernel) -> bool {
+    references(&kernel.body).iter().any(|found| matches!(found.effect, Effect::Fold(_)))
 }
 
 /// Runs every nest inside the row loop (or of the body, if there is none) in vectors.
@@ -171,8 +171,7 @@ fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
     let mut small = Vec::new();
     for (id, buffer) in kernel.buffers.iter() {
         let local = !matches!(buffer.scope, Scope::Parameter(_));
-        let count: Option<i64> =
-            buffer.shape.iter().map(|extent| extent.as_constant()).product();
+        let count: Option<i64> = buffer.shape.iter().map(|extent| extent.as_constant()).product();
         if local && count.is_some_and(|count| count <= 256) && fits_registers(kernel, id) {
             small.push(buffer.name.clone());
         }
@@ -195,7 +194,8 @@ fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
         reference.index.iter().enumerate().all(|(axis, index)| match index.as_constant() {
             Some(_) => true,
             None => {
-                axis + 1 == rank && index.as_symbol().is_some_and(|symbol| vectors.contains(&symbol))
+                axis + 1 == rank
+                    && index.as_symbol().is_some_and(|symbol| vectors.contains(&symbol))
             }
         })
     })

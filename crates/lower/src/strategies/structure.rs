@@ -5,10 +5,10 @@
 //! operands are seen through. What is found here steers choices only: whether a choice is legal is
 //! for `schedule` to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use loops::visit::{Effect, Reference, references};
-use loops::{BufferId, Kernel, Stmt};
+use loops::visit::{Effect, Reference, references, walk, walk_values};
+use loops::{BufferId, Condition, Kernel, Stmt, Value};
 use sym::{Expr, SymbolId};
 
 /// How many values of a loop are tried to find its step.
@@ -29,6 +29,8 @@ pub(super) struct Nest {
     pub(super) loops: Vec<LoopInfo>,
     /// What the block touches, in program order.
     pub(super) accesses: Vec<Access>,
+    /// Symbols that conditions depend on.
+    pub(super) guards: BTreeSet<SymbolId>,
 }
 
 /// One access of a nest's block.
@@ -94,7 +96,7 @@ impl Nest {
             block = &inner.body;
         }
         let mut nested = false;
-        loops::visit::walk(block, &mut |stmt| {
+        walk(block, &mut |stmt| {
             nested |= matches!(stmt, Stmt::For(_) | Stmt::While { .. });
         });
         if nested {
@@ -107,12 +109,7 @@ impl Nest {
             place: place(kernel, reference.buffer, reference.index),
         };
         let accesses = references(block).into_iter().map(access).collect();
-        Some(Nest { loops, accesses })
-    }
-
-    /// The loop with this name.
-    pub(super) fn find(&self, name: &str) -> Option<&LoopInfo> {
-        self.loops.iter().find(|found| found.name == name)
+        Some(Nest { loops, accesses, guards: guards(block) })
     }
 
     /// What the block writes.
@@ -157,6 +154,28 @@ impl Access {
         let regular = (1..).zip(&steps).all(|(at, step)| at % block == 0 || *step == stride);
         regular.then_some(Motion::Steady { stride, block: Some(block) })
     }
+}
+
+/// The symbols in the conditions of a block.
+pub(super) fn guards(block: &[Stmt]) -> BTreeSet<SymbolId> {
+    let mut found = BTreeSet::new();
+    let mut add = |conditions: &[Condition]| {
+        for condition in conditions {
+            found.extend(condition.left.symbols());
+            found.extend(condition.right.symbols());
+        }
+    };
+    walk(block, &mut |stmt| {
+        if let Stmt::If { conditions, .. } = stmt {
+            add(conditions);
+        }
+    });
+    walk_values(block, &mut |value| {
+        if let Value::Guard { conditions, .. } = value {
+            add(conditions);
+        }
+    });
+    found
 }
 
 /// The strides of a buffer of constant shape, in elements.

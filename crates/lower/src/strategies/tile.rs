@@ -122,7 +122,10 @@ impl Problem {
     fn find(kernel: &Kernel) -> Result<Problem, Refused> {
         let nests = Nest::all(kernel).ok_or("its loops are no perfect nests")?;
         let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
-            format!("it has {} nests, not one that initialises, one that sums, one that ends", nests.len())
+            format!(
+                "it has {} nests, not one that initialises, one that sums, one that ends",
+                nests.len()
+            )
         })?;
         let folds = |access: &Access| matches!(access.effect, Effect::Fold(_));
         if last.accesses.iter().any(folds) {
@@ -133,14 +136,20 @@ impl Problem {
             return Err("the sum writes several buffers".into());
         };
         let buffer = &kernel.buffers[write.buffer];
-        if matches!(buffer.scope, Scope::Parameter(_)) || !init.writes().all(|w| w.buffer == write.buffer) {
+        if matches!(buffer.scope, Scope::Parameter(_))
+            || !init.writes().all(|w| w.buffer == write.buffer)
+        {
             return Err("its accumulators are not its own".into());
         }
         let read = only_read(&last, write.buffer)?;
         let update_loops = axis_loops(&update, write);
         let update_loops: Option<Vec<&LoopInfo>> = update_loops.into_iter().collect();
         let update_loops = update_loops.ok_or("the accumulators are not walked axis by axis")?;
-        let axes = last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
+        let axes: Vec<Axis> =
+            last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
+        if let Some(apart) = axes.iter().find(|axis| axis.place.is_none()) {
+            return Err(format!("the sum would be computed again along `{}`", apart.last.name));
+        }
         let is_parallel = |found: &LoopInfo| update_loops.iter().any(|own| own.name == found.name);
         let reduced = update.loops.iter().filter(|found| !is_parallel(found)).cloned().collect();
         let init = init.loops.iter().map(|found| found.name.clone()).collect();
@@ -189,8 +198,7 @@ fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice,
 fn vector_motions(problem: &Problem, vector: usize) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref()?;
-    let motions: Vec<Motion> =
-        problem.update.loads().map(|access| access.motion(update)).collect();
+    let motions: Vec<Motion> = problem.update.loads().map(|access| access.motion(update)).collect();
     let stores = problem.last.writes().all(|access| access.motion(&axis.last).is_unit());
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
@@ -226,7 +234,10 @@ fn candidate(
     let columns = problem.axes[vector].last.extent;
     let panel = along.iter().find_map(|motion| motion.block());
     let rows = row.map_or(1, |row| problem.axes[row].last.extent);
-    let others: i64 = problem.axes.iter().enumerate()
+    let others: i64 = problem
+        .axes
+        .iter()
+        .enumerate()
         .filter(|(at, _)| *at != vector && Some(*at) != row)
         .map(|(_, axis)| axis.last.extent)
         .product();
@@ -289,11 +300,16 @@ fn reuse(
 ) -> Reuse {
     let row_loop = row.and_then(|row| problem.axes[row].update.as_ref());
     let mut reuse = Reuse::default();
+    // Where everything moves along the vector axis nothing is read again for another panel.
+    let streaming = along.iter().all(|motion| *motion != Motion::Still);
     for (access, motion) in problem.update.loads().zip(along) {
         let buffer = &kernel.buffers[access.buffer];
         let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
         let bytes = count * i64::from(buffer.dtype.bits()) / 8;
         let moves_with_rows = row_loop.is_some_and(|row| access.motion(row) != Motion::Still);
+        if streaming {
+            continue;
+        }
         if *motion != Motion::Still && !moves_with_rows {
             reuse.column_bytes += bytes;
         } else {
@@ -304,7 +320,10 @@ fn reuse(
         if at == vector || Some(at) == row {
             continue;
         }
-        let side = order::side(problem_motions(problem, axis, vector, along));
+        let side = match streaming {
+            true => order::Side::Both,
+            false => order::side(problem_motions(problem, axis, vector, along)),
+        };
         reuse.others.push((at, side, axis.last.extent));
     }
     reuse
@@ -416,14 +435,18 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         let of_side = choice.order.others.iter().filter(move |(_, own)| *own == side);
         of_side.map(|(at, _)| name(*at)).collect::<Vec<String>>()
     };
-    let outer = choice.order.arrange(order::Loops {
-        shared: others(order::Side::Both),
-        rows: others(order::Side::Rows),
-        columns: others(order::Side::Columns),
-        block: block.clone(),
-        row_tiles: rows,
-        column_tiles: columns,
-    });
+    let overlapping = rows.as_ref().is_some_and(|rows| hand.overlaps(rows));
+    let outer = choice.order.arrange(
+        overlapping,
+        order::Loops {
+            shared: others(order::Side::Both),
+            rows: others(order::Side::Rows),
+            columns: others(order::Side::Columns),
+            block: block.clone(),
+            row_tiles: rows,
+            column_tiles: columns,
+        },
+    );
     Ok(Parts { outer, block, row, vector })
 }
 
