@@ -8,14 +8,25 @@ use eval::Precision;
 use filetest::Command;
 use tensor::{DType, Tensor};
 
-const COMMANDS: &[(&str, Command)] = &[("evaluate", evaluate)];
+const COMMANDS: &[(&str, Command)] = &[
+    ("evaluate", |text, arguments| Ok(run(text, arguments)?.results)),
+    // Every value as it comes to be.
+    ("observe", |text, arguments| Ok(run(text, arguments)?.observed)),
+];
 
 #[test]
 fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph"), COMMANDS);
 }
 
-fn evaluate(text: &str, arguments: &[&str]) -> Result<String, String> {
+#[derive(Default)]
+struct Shown {
+    results: String,
+    observed: String,
+}
+
+fn run(text: &str, arguments: &[&str]) -> Result<Shown, String> {
+    let mut shown = Shown::default();
     let precision = if arguments == ["f64"] { Precision::F64 } else { Precision::Declared };
     let mut parser = Parser::new(text);
     let function = graph::parse_function(&mut parser, base::Locations::new());
@@ -28,14 +39,23 @@ fn evaluate(text: &str, arguments: &[&str]) -> Result<String, String> {
         list.push(tensor(&mut parser).map_err(|error| error.to_string())?);
     }
     let constant = |id: base::ConstantId| constants[id.index()].clone();
-    let results = eval::graph::evaluate(&function, &constant, &inputs, precision)
-        .map_err(|fault| fault.to_string())?;
-    let mut lines = String::new();
+    let names = function.value_texts();
+    let results = eval::graph::evaluate_observed(
+        &function,
+        &constant,
+        &inputs,
+        precision,
+        &mut |value, tensor| shown.observed += &format!("{}: {}\n", names[&value], show(tensor)),
+    );
+    let results = results.map_err(|fault| fault.to_string())?;
     for (name, result) in function.result_names.iter().zip(results) {
-        let (dtype, shape) = (result.dtype(), result.shape());
-        lines += &format!("{name}: {dtype}{shape:?} {}\n", graph::literal_text(&result));
+        shown.results += &format!("{name}: {}\n", show(&result));
     }
-    Ok(lines)
+    Ok(shown)
+}
+
+fn show(tensor: &Tensor) -> String {
+    format!("{}{:?} {}", tensor.dtype(), tensor.shape(), graph::literal_text(tensor))
 }
 
 /// Reads `f32[2] {1.0, 2.0}`.

@@ -14,7 +14,7 @@ use crate::function::{Definition, Function, NodeId, Region, RegionId, Type, Valu
 use crate::op::Op;
 
 /// What [`rebuild`] asks of every node: the new values of its results, or `None` to copy it.
-pub type Rule<'a> = dyn FnMut(&mut Rewriter<'_>, NodeId) -> Built<Option<Vec<ValueId>>> + 'a;
+type Rule<'a> = dyn FnMut(&mut Rewriter<'_>, NodeId) -> Built<Option<Vec<ValueId>>> + 'a;
 
 /// A reconstruction under way: the old function, and the new one so far.
 pub struct Rewriter<'a> {
@@ -186,7 +186,8 @@ impl Function {
         users
     }
 
-    /// Makes every reader of one value read another, of the same type and defined before them.
+    /// Makes every reader of one value read another, of the same type and defined before them. It
+    /// walks the whole function.
     pub fn replace_all_uses(&mut self, old: ValueId, new: ValueId) {
         let values = |list: &mut Vec<ValueId>| {
             list.iter_mut().filter(|value| **value == old).for_each(|value| *value = new);
@@ -232,8 +233,8 @@ impl Function {
         parents
     }
 
-    /// The values that depend on constants alone and whose types name no symbol: what can be computed
-    /// before inputs are known.
+    /// The values that depend on constants alone and whose types name no symbol: what can be
+    /// computed before inputs are known.
     pub fn constant_values(&self) -> BTreeSet<ValueId> {
         let mut constants = BTreeSet::new();
         for &id in &self.regions[self.body].nodes {

@@ -62,6 +62,8 @@ pub struct Parser<'a> {
     /// Every token with its byte offset; the last is [`Token::End`].
     tokens: Vec<(usize, Token<'a>)>,
     next: usize,
+    /// The byte offset at which each line starts.
+    lines: Vec<usize>,
 }
 
 type Parsed<T> = Result<T, TextError>;
@@ -76,7 +78,9 @@ impl<'a> Parser<'a> {
             let end = token.1 == Token::End;
             tokens.push(token);
             if end {
-                return Parser { text, tokens, next: 0 };
+                let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+                let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+                return Parser { text, tokens, next: 0, lines };
             }
         }
     }
@@ -101,12 +105,10 @@ impl<'a> Parser<'a> {
 
     /// Where the next token starts.
     pub fn position(&self) -> Position {
-        let before = &self.text[..self.tokens[self.next].0];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Position {
-            line: before.bytes().filter(|byte| *byte == b'\n').count() as u32 + 1,
-            column: before[line_start..].chars().count() as u32 + 1,
-        }
+        let offset = self.tokens[self.next].0;
+        let line = self.lines.partition_point(|&start| start <= offset);
+        let before = &self.text[self.lines[line - 1]..offset];
+        Position { line: line as u32, column: before.chars().count() as u32 + 1 }
     }
 
     /// Whether the whole text has been read.
