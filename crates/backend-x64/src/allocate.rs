@@ -1,0 +1,291 @@
+//! Register allocation: vcode as `regalloc2` sees it.
+//!
+//! Integer, vector and mask registers are its classes `Int`, `Float` and `Vector`. The operands of an
+//! instruction are listed in one order, which emission follows when it reads the allocations:
+//! arguments, mask, base, index, then result and lost value.
+//!
+//! Relies on vcode's invariant that critical edges are split. In tests and debug builds every result
+//! passes `regalloc2`'s independent checker.
+
+use backend::Isa;
+use base::Id;
+use regalloc2::checker::Checker;
+use regalloc2::{
+    Algorithm, Block, Inst, InstRange, MachineEnv, Operand, OperandConstraint,
+    OperandKind, OperandPos, Output, PReg, PRegSet, RegClass, RegallocOptions, VReg,
+};
+
+use crate::vcode::op::TIED;
+use crate::vcode::{Base, Function, IntOperand, Op, Terminator, Type, ValueId};
+
+const RAX: usize = 0;
+const RDX: usize = 2;
+const RSP: usize = 4;
+/// The registers of the kernel ABI's arguments: rdi, rsi, rdx.
+pub(crate) const ARGUMENTS: [usize; 3] = [7, 6, RDX];
+/// The registers that a function of the System V ABI must preserve: rbx, rbp, r12 to r15.
+pub(crate) const CALLEE_SAVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
+
+/// The class of the registers that hold values of a type.
+pub(crate) fn class(ty: Type) -> RegClass {
+    match ty {
+        Type::Int => RegClass::Int,
+        Type::Mask => RegClass::Vector,
+        Type::V128 | Type::V256 | Type::V512 => RegClass::Float,
+    }
+}
+
+/// A function flattened to numbered instructions. The first of the entry block defines the kernel's
+/// arguments; the last of each block is its terminator.
+struct Flat<'a> {
+    function: &'a Function,
+    /// Where each block's instructions start, and the end of the last.
+    starts: Vec<usize>,
+    operands: Vec<Operand>,
+    /// Where each instruction's operands start, and the end of the last.
+    operand_starts: Vec<usize>,
+    clobbers: Vec<PRegSet>,
+    params: Vec<Vec<VReg>>,
+    arguments: Vec<Vec<VReg>>,
+    successors: Vec<Vec<Block>>,
+    predecessors: Vec<Vec<Block>>,
+    /// Spill slots of 8 bytes that a vector takes.
+    vector_slots: usize,
+}
+
+impl<'a> Flat<'a> {
+    fn new(function: &'a Function, isa: Isa) -> Flat<'a> {
+        let count = function.blocks.len();
+        let mut flat = Flat {
+            function,
+            starts: Vec::with_capacity(count + 1),
+            operands: Vec::new(),
+            operand_starts: Vec::new(),
+            clobbers: Vec::new(),
+            params: Vec::with_capacity(count),
+            arguments: Vec::with_capacity(count),
+            successors: Vec::with_capacity(count),
+            predecessors: vec![Vec::new(); count],
+            vector_slots: if isa == Isa::X86Avx512 { 8 } else { 4 },
+        };
+        for (id, block) in function.blocks.iter() {
+            flat.starts.push(flat.operand_starts.len());
+            if id.index() == 0 {
+                flat.begin();
+                for (value, register) in block.params.iter().zip(ARGUMENTS) {
+                    let register = PReg::new(register, RegClass::Int);
+                    flat.operands.push(Operand::reg_fixed_def(flat.vreg(*value), register));
+                }
+                flat.params.push(Vec::new());
+            } else {
+                flat.params.push(block.params.iter().map(|value| flat.vreg(*value)).collect());
+            }
+            for inst in &block.insts {
+                flat.inst(inst);
+            }
+            flat.terminator(&block.end);
+            let successors: Vec<Block> =
+                block.end.successors().map(|to| Block::new(to.index())).collect();
+            for to in &successors {
+                flat.predecessors[to.index()].push(Block::new(id.index()));
+            }
+            flat.successors.push(successors);
+        }
+        flat.starts.push(flat.operand_starts.len());
+        flat.operand_starts.push(flat.operands.len());
+        flat
+    }
+
+    fn vreg(&self, value: ValueId) -> VReg {
+        VReg::new(value.index(), class(self.function.values[value]))
+    }
+
+    fn begin(&mut self) {
+        self.operand_starts.push(self.operands.len());
+        self.clobbers.push(PRegSet::empty());
+    }
+
+    fn inst(&mut self, inst: &crate::vcode::Inst) {
+        self.begin();
+        let divides = matches!(
+            inst.op,
+            Op::IntDivSigned | Op::IntRemSigned | Op::IntDivUnsigned | Op::IntRemUnsigned
+        );
+        for (index, value) in inst.args.iter().enumerate() {
+            let vreg = self.vreg(value);
+            self.operands.push(match (divides, index) {
+                (true, 0) => Operand::reg_fixed_use(vreg, PReg::new(RAX, RegClass::Int)),
+                (true, _) => Operand::reg_use_at_end(vreg),
+                _ => Operand::reg_use(vreg),
+            });
+        }
+        let base = inst.address.and_then(|address| match address.base {
+            Base::Value(base) => Some(base),
+            Base::Pool(_) | Base::Frame => None,
+        });
+        let index = inst.address.and_then(|address| address.index).map(|(index, _)| index);
+        for value in inst.mask.into_iter().chain(base).chain(index) {
+            self.operands.push(Operand::reg_use(self.vreg(value)));
+        }
+        if let Some(result) = inst.result {
+            let vreg = self.vreg(result);
+            let constraint = match inst.op {
+                _ if divides => {
+                    let remainder = matches!(inst.op, Op::IntRemSigned | Op::IntRemUnsigned);
+                    let (result, other) = if remainder { (RDX, RAX) } else { (RAX, RDX) };
+                    if let Some(clobbers) = self.clobbers.last_mut() {
+                        clobbers.add(PReg::new(other, RegClass::Int));
+                    }
+                    OperandConstraint::FixedReg(PReg::new(result, RegClass::Int))
+                }
+                op if op.has(TIED) => OperandConstraint::Reuse(0),
+                _ => OperandConstraint::Reg,
+            };
+            self.operands.push(Operand::new(vreg, constraint, OperandKind::Def, OperandPos::Late));
+        }
+        if let Some(lost) = inst.lost {
+            // The mask is the last of the three arguments.
+            self.operands.push(Operand::reg_reuse_def(self.vreg(lost), 2));
+        }
+    }
+
+    fn terminator(&mut self, end: &Terminator) {
+        self.begin();
+        let arguments = match end {
+            Terminator::Jump(_, arguments) => {
+                arguments.iter().map(|value| self.vreg(*value)).collect()
+            }
+            Terminator::Branch { left, right, .. } => {
+                self.operands.push(Operand::reg_use(self.vreg(*left)));
+                if let IntOperand::Value(right) = right {
+                    self.operands.push(Operand::reg_use(self.vreg(*right)));
+                }
+                Vec::new()
+            }
+            Terminator::Open | Terminator::Return(_) => Vec::new(),
+        };
+        self.arguments.push(arguments);
+    }
+
+    /// Whether the instruction is the last of its block, and the block.
+    fn ends(&self, inst: Inst) -> Option<usize> {
+        self.starts[1..].binary_search(&(inst.index() + 1)).ok()
+    }
+}
+
+impl regalloc2::Function for Flat<'_> {
+    fn num_insts(&self) -> usize {
+        self.clobbers.len()
+    }
+
+    fn num_blocks(&self) -> usize {
+        self.params.len()
+    }
+
+    fn entry_block(&self) -> Block {
+        Block::new(0)
+    }
+
+    fn block_insns(&self, block: Block) -> InstRange {
+        let index = block.index();
+        InstRange::new(Inst::new(self.starts[index]), Inst::new(self.starts[index + 1]))
+    }
+
+    fn block_succs(&self, block: Block) -> &[Block] {
+        &self.successors[block.index()]
+    }
+
+    fn block_preds(&self, block: Block) -> &[Block] {
+        &self.predecessors[block.index()]
+    }
+
+    fn block_params(&self, block: Block) -> &[VReg] {
+        &self.params[block.index()]
+    }
+
+    fn is_ret(&self, inst: Inst) -> bool {
+        self.ends(inst).is_some_and(|block| self.successors[block].is_empty())
+    }
+
+    fn is_branch(&self, inst: Inst) -> bool {
+        self.ends(inst).is_some_and(|block| !self.successors[block].is_empty())
+    }
+
+    fn branch_blockparams(&self, block: Block, _: Inst, _: usize) -> &[VReg] {
+        &self.arguments[block.index()]
+    }
+
+    fn inst_operands(&self, inst: Inst) -> &[Operand] {
+        let index = inst.index();
+        &self.operands[self.operand_starts[index]..self.operand_starts[index + 1]]
+    }
+
+    fn inst_clobbers(&self, inst: Inst) -> PRegSet {
+        self.clobbers[inst.index()]
+    }
+
+    fn num_vregs(&self) -> usize {
+        self.function.values.len()
+    }
+
+    fn spillslot_size(&self, class: RegClass) -> usize {
+        match class {
+            RegClass::Int | RegClass::Vector => 1,
+            RegClass::Float => self.vector_slots,
+        }
+    }
+}
+
+/// The registers that may be used: all integer registers but rsp, 16 or 32 vectors, k1 to k7.
+fn environment(isa: Isa) -> MachineEnv {
+    let set = |class: RegClass, registers: &mut dyn Iterator<Item = usize>| {
+        registers.map(|register| PReg::new(register, class)).collect::<PRegSet>()
+    };
+    let wide = isa == Isa::X86Avx512;
+    let is_free = |register: &usize| *register != RSP && !CALLEE_SAVED.contains(register);
+    MachineEnv {
+        preferred_regs_by_class: [
+            set(RegClass::Int, &mut (0..16).filter(is_free)),
+            set(RegClass::Float, &mut (0..if wide { 32 } else { 16 })),
+            set(RegClass::Vector, &mut (1..8)),
+        ],
+        non_preferred_regs_by_class: [
+            set(RegClass::Int, &mut CALLEE_SAVED.iter().copied()),
+            PRegSet::empty(),
+            PRegSet::empty(),
+        ],
+        scratch_by_class: [None; 3],
+        fixed_stack_slots: Vec::new(),
+    }
+}
+
+/// What the allocator decided, and how instructions are numbered in it.
+pub(crate) struct Allocation {
+    /// The allocator's output.
+    pub(crate) output: Output,
+    /// Where each block's instructions start, and the end of the last. The entry block has one more
+    /// at its start, for the kernel's arguments; every block has one more at its end.
+    pub(crate) starts: Vec<usize>,
+}
+
+/// Gives every value a register or a place in the frame.
+///
+/// # Errors
+/// The allocator's reason, which is always a broken invariant.
+pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, String> {
+    let flat = Flat::new(function, isa);
+    let environment = environment(isa);
+    let checked = cfg!(debug_assertions);
+    let options = RegallocOptions {
+        verbose_log: false,
+        validate_ssa: checked,
+        algorithm: Algorithm::Ion,
+    };
+    let output = regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?;
+    if checked {
+        let mut checker = Checker::new(&flat, &environment);
+        checker.prepare(&output);
+        checker.run().map_err(|errors| format!("{errors:?}"))?;
+    }
+    Ok(Allocation { output, starts: flat.starts })
+}

@@ -1,0 +1,670 @@
+//! One vcode instruction to machine instructions.
+//!
+//! Operands come in the allocator's order: arguments, mask, base, index, result, lost value. Where
+//! an instruction has a VEX and an EVEX encoding, AVX-512 code takes the shorter VEX one for vectors
+//! of up to 256 bits in the lower 16 registers without mask.
+
+use backend::Isa;
+use iced_x86::{Code, Instruction, OpKind, Register};
+use regalloc2::{AllocationKind, RegClass};
+
+use super::table::{self, NEAREST_EVEN};
+use super::{Emitter, Place, memory_at, with_imm, with1, with2};
+use crate::vcode::op::TIED;
+use crate::vcode::{Base, Cond, Inst, Lane, Op, PoolId, Type};
+
+/// The 64-bit register with this number.
+pub(crate) fn int_register(number: usize) -> Register {
+    Register::RAX + number as u32
+}
+
+/// The register of a place, as wide as its value: 8 bytes for integers, else the vector's bytes.
+pub(crate) fn register(place: Place, bytes: usize) -> Result<Register, String> {
+    let register = place.as_reg().ok_or_else(|| format!("{place} is no register"))?;
+    let number = register.hw_enc() as u32;
+    Ok(match (register.class(), bytes) {
+        (RegClass::Int, 1) => Register::AL + byte_number(number),
+        (RegClass::Int, 2) => Register::AX + number,
+        (RegClass::Int, 4) => Register::EAX + number,
+        (RegClass::Int, _) => Register::RAX + number,
+        (RegClass::Vector, _) => Register::K0 + number,
+        (RegClass::Float, 64) => Register::ZMM0 + number,
+        (RegClass::Float, 32) => Register::YMM0 + number,
+        (RegClass::Float, _) => Register::XMM0 + number,
+    })
+}
+
+/// The offset from `al`: ah, ch, dh and bh stand between bl and spl.
+fn byte_number(number: u32) -> u32 {
+    if number < 4 { number } else { number + 4 }
+}
+
+/// An operand of a machine instruction.
+#[derive(Clone, Copy)]
+enum Operand {
+    Register(Register),
+    Memory,
+    Imm8(u8),
+}
+
+/// The memory operand of an instruction, its registers known.
+#[derive(Clone, Copy)]
+struct Memory {
+    base: Register,
+    index: Option<(Register, u8)>,
+    displacement: i64,
+    broadcast: bool,
+    constant: Option<PoolId>,
+}
+
+impl Emitter<'_> {
+    /// Emits one instruction.
+    pub(super) fn instruction(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
+        match inst.op {
+            op if (op as usize) < Op::IntFromVector as usize => self.integer(inst, places),
+            Op::IntFromVector | Op::VectorFromInt | Op::IntFromFloat | Op::FloatFromInt
+            | Op::IntFromMask | Op::MaskFromInt | Op::IntFromSigns => self.crossing(inst, places),
+            Op::MaskAnd | Op::MaskOr | Op::MaskXor | Op::MaskNot => self.mask(inst, places),
+            Op::Low => Ok(()),
+            _ => self.vector(inst, places),
+        }
+    }
+
+    /// The registers of all operands: arguments, then the result.
+    fn registers(&self, inst: &Inst, places: &[Place]) -> Result<Vec<Register>, String> {
+        let mut registers = Vec::with_capacity(4);
+        for (index, value) in inst.args.iter().enumerate() {
+            registers.push(self.register_of(Self::place_of(places, index)?, value)?);
+        }
+        Ok(registers)
+    }
+
+    fn register_of(&self, place: Place, value: crate::vcode::ValueId) -> Result<Register, String> {
+        register(place, match self.function.values[value] {
+            Type::Int | Type::Mask => 8,
+            vector => vector.vector_bytes(),
+        })
+    }
+
+    fn result(&self, inst: &Inst, places: &[Place]) -> Result<Register, String> {
+        let value = inst.result.ok_or("an instruction without a result")?;
+        let back = 1 + usize::from(inst.lost.is_some());
+        self.register_of(Self::place_of(places, places.len().wrapping_sub(back))?, value)
+    }
+
+    fn memory(&self, inst: &Inst, places: &[Place]) -> Result<Option<Memory>, String> {
+        let Some(address) = inst.address else { return Ok(None) };
+        let mut next = inst.args.len() + usize::from(inst.mask.is_some());
+        let mut displacement = i64::from(address.displacement);
+        let mut constant = None;
+        let base = match address.base {
+            Base::Value(_) => {
+                next += 1;
+                register(Self::place_of(places, next - 1)?, 8)?
+            }
+            Base::Pool(id) => {
+                constant = Some(id);
+                Register::RIP
+            }
+            Base::Frame => Register::RSP,
+        };
+        let index = match address.index {
+            Some((_, scale)) => Some((register(Self::place_of(places, next)?, 8)?, scale)),
+            None => None,
+        };
+        if constant.is_some() {
+            displacement = 0;
+        }
+        let broadcast = address.broadcast;
+        Ok(Some(Memory { base, index, displacement, broadcast, constant }))
+    }
+
+    /// Encodes an instruction from its operands.
+    fn put(
+        &mut self,
+        code: Code,
+        operands: &[Operand],
+        memory: Option<Memory>,
+        mask: Option<(Register, bool)>,
+    ) -> Result<(), String> {
+        if code == Code::INVALID {
+            return Err("there is no such instruction".to_string());
+        }
+        let mut instruction = Instruction::default();
+        instruction.set_code(code);
+        for (index, operand) in operands.iter().enumerate() {
+            let index = index as u32;
+            match operand {
+                Operand::Register(register) => instruction.set_op_register(index, *register),
+                Operand::Memory => instruction.set_op_kind(index, OpKind::Memory),
+                Operand::Imm8(value) => {
+                    instruction.set_op_kind(index, OpKind::Immediate8);
+                    instruction.set_immediate8(*value);
+                }
+            }
+        }
+        if let Some(memory) = memory {
+            set_memory(&mut instruction, &memory);
+        }
+        if let Some((mask, zeroing)) = mask {
+            instruction.set_op_mask(mask);
+            instruction.set_zeroing_masking(zeroing);
+        }
+        self.encode_with(&instruction, memory.and_then(|memory| memory.constant))
+    }
+
+    /// The form of an operation for its operands: encoding and width.
+    fn form(&self, inst: &Inst, evex: bool, bytes: usize) -> Code {
+        let forms = table::forms(inst.op, inst.lane);
+        let use_evex = evex || forms.vex == Code::INVALID;
+        table::widened(if use_evex { forms.evex } else { forms.vex }, bytes)
+    }
+
+    fn vector(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
+        let arguments = self.registers(inst, places)?;
+        let memory = self.memory(inst, places)?;
+        let result = match inst.result {
+            Some(_) => Some(self.result(inst, places)?),
+            None => None,
+        };
+        let mask = match inst.mask {
+            Some(_) => Some(register(Self::place_of(places, inst.args.len())?, 64)?),
+            None => None,
+        };
+        let values = inst.args.iter().chain(inst.result);
+        let bytes = values.map(|value| self.bytes_of(value)).max().unwrap_or(16);
+        let registers = arguments.iter().chain(&result).chain(&mask);
+        let evex = self.isa == Isa::X86Avx512
+            && (bytes == 64
+                || memory.is_some_and(|memory| memory.broadcast)
+                || registers.into_iter().any(|register| needs_evex(*register)));
+        let mut operands: Vec<Operand> = result.into_iter().map(Operand::Register).collect();
+        let tied = usize::from(inst.op.has(TIED));
+        operands.extend(arguments[tied.min(arguments.len())..].iter().map(|r| Operand::Register(*r)));
+        if memory.is_some() {
+            operands.push(Operand::Memory);
+        }
+        let opmask = mask.filter(|mask| mask.is_k()).map(|mask| (mask, true));
+        let code = self.form(inst, evex, bytes);
+        match inst.op {
+            Op::Zero | Op::Ones => self.filled(inst.op, result),
+            Op::Load | Op::Store if mask.is_some_and(|mask| !mask.is_k()) => {
+                self.masked_vex(inst, &operands, mask, memory, bytes)
+            }
+            Op::Constant | Op::Load | Op::LoadLane | Op::LoadBroadcast => {
+                let code = if inst.op == Op::Constant {
+                    let op = if memory.is_some_and(|m| m.broadcast) {
+                        Op::LoadBroadcast
+                    } else {
+                        Op::Load
+                    };
+                    let forms = table::forms(op, inst.lane);
+                    table::widened(if evex { forms.evex } else { forms.vex }, bytes)
+                } else if inst.op == Op::LoadLane {
+                    self.form(inst, evex, 16)
+                } else {
+                    code
+                };
+                let memory = memory.map(|memory| Memory { broadcast: false, ..memory });
+                self.put(code, &operands, memory, opmask)
+            }
+            Op::Store | Op::StoreLane => {
+                operands.reverse();
+                if inst.lane == Lane::F16 {
+                    operands.push(Operand::Imm8(NEAREST_EVEN));
+                }
+                let code = if inst.op == Op::StoreLane { self.form(inst, evex, 16) } else { code };
+                self.put(code, &operands, memory, opmask.map(|(mask, _)| (mask, false)))
+            }
+            Op::Gather => self.gather(inst, &arguments, result, memory, bytes),
+            Op::Scatter => {
+                let index = memory.map(|memory| Memory {
+                    index: Some((arguments[0], inst.imm as u8)),
+                    ..memory
+                });
+                let operands = [Operand::Memory, Operand::Register(arguments[1])];
+                self.put(self.form(inst, true, bytes), &operands, index, Some((arguments[2], false)))
+            }
+            Op::High => {
+                let code = match (bytes, evex) {
+                    (64, _) => Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8,
+                    (_, true) => Code::EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8,
+                    (_, false) => Code::VEX_Vextractf128_xmmm128_ymm_imm8,
+                };
+                operands.push(Operand::Imm8(1));
+                self.put(code, &operands, None, None)
+            }
+            Op::Permute => {
+                let code = match (bytes, evex) {
+                    (64, _) => Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32,
+                    (_, true) => Code::EVEX_Vpermd_ymm_k1z_ymm_ymmm256b32,
+                    (_, false) => Code::VEX_Vpermd_ymm_ymm_ymmm256,
+                };
+                self.put(code, &operands, memory, None)
+            }
+            Op::Blend => self.blend(inst, &operands, arguments[2], bytes),
+            Op::Compare if result.is_some_and(|result| result.is_k()) => {
+                operands.push(Operand::Imm8(inst.imm as u8));
+                self.put(self.form(inst, true, bytes), &operands, memory, None)
+            }
+            Op::Compare | Op::CompareUnsigned | Op::Round | Op::ShlImm | Op::ShrImm | Op::SarImm
+            | Op::Shuffle | Op::F32ToF16 => {
+                operands.push(Operand::Imm8(inst.imm as u8));
+                self.put(code, &operands, memory, None)
+            }
+            Op::BroadcastInt if inst.lane == Lane::I32 => {
+                operands[1] = Operand::Register(register(Self::place_of(places, 0)?, 4)?);
+                self.put(code, &operands, None, None)
+            }
+            _ => self.put(code, &operands, memory, opmask),
+        }
+    }
+
+    fn filled(&mut self, op: Op, result: Option<Register>) -> Result<(), String> {
+        let result = result.ok_or("an instruction without a result")?;
+        let high = needs_evex(result);
+        let register = Operand::Register(result);
+        if op == Op::Zero {
+            // Writing 128 bits clears the rest of the register.
+            let short = Operand::Register(Register::XMM0 + number(result));
+            let code = if high {
+                Code::EVEX_Vpxord_xmm_k1z_xmm_xmmm128b32
+            } else {
+                Code::VEX_Vpxor_xmm_xmm_xmmm128
+            };
+            return self.put(code, &[short; 3], None, None);
+        }
+        if result.is_zmm() || high {
+            let code = Code::EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8;
+            let bytes = if result.is_zmm() { 64 } else { 16 << u32::from(result.is_ymm()) };
+            let operands = [register, register, register, Operand::Imm8(0xff)];
+            return self.put(table::widened(code, bytes), &operands, None, None);
+        }
+        let bytes = if result.is_ymm() { 32 } else { 16 };
+        let code = table::widened(Code::VEX_Vpcmpeqd_xmm_xmm_xmmm128, bytes);
+        self.put(code, &[register; 3], None, None)
+    }
+
+    /// Loads and stores under a mask in a vector register.
+    fn masked_vex(
+        &mut self,
+        inst: &Inst,
+        operands: &[Operand],
+        mask: Option<Register>,
+        memory: Option<Memory>,
+        bytes: usize,
+    ) -> Result<(), String> {
+        let mask = Operand::Register(mask.ok_or("a masked access without a mask")?);
+        let wide = inst.lane.bytes() == 8;
+        if inst.op == Op::Load {
+            let code = if wide {
+                Code::VEX_Vmaskmovpd_xmm_xmm_m128
+            } else {
+                Code::VEX_Vmaskmovps_xmm_xmm_m128
+            };
+            let operands = [operands[0], mask, Operand::Memory];
+            return self.put(table::widened(code, bytes), &operands, memory, None);
+        }
+        let code = if wide {
+            Code::VEX_Vmaskmovpd_m128_xmm_xmm
+        } else {
+            Code::VEX_Vmaskmovps_m128_xmm_xmm
+        };
+        let operands = [Operand::Memory, mask, operands[0]];
+        self.put(table::widened(code, bytes), &operands, memory, None)
+    }
+
+    fn gather(
+        &mut self,
+        inst: &Inst,
+        arguments: &[Register],
+        result: Option<Register>,
+        memory: Option<Memory>,
+        bytes: usize,
+    ) -> Result<(), String> {
+        let result = Operand::Register(result.ok_or("an instruction without a result")?);
+        let memory = memory
+            .map(|memory| Memory { index: Some((arguments[1], inst.imm as u8)), ..memory });
+        let evex = self.isa == Isa::X86Avx512;
+        // The element's width counts, not the index's, which may be the longer vector.
+        let bytes = inst.result.map_or(bytes, |result| self.bytes_of(result));
+        let code = self.form(inst, evex, bytes);
+        if evex {
+            self.put(code, &[result, Operand::Memory], memory, Some((arguments[2], false)))
+        } else {
+            let operands = [result, Operand::Memory, Operand::Register(arguments[2])];
+            self.put(code, &operands, memory, None)
+        }
+    }
+
+    fn blend(
+        &mut self,
+        inst: &Inst,
+        operands: &[Operand],
+        mask: Register,
+        bytes: usize,
+    ) -> Result<(), String> {
+        let wide = inst.lane.bytes() == 8;
+        if mask.is_k() {
+            let code = if wide {
+                Code::EVEX_Vblendmpd_xmm_k1z_xmm_xmmm128b64
+            } else {
+                Code::EVEX_Vblendmps_xmm_k1z_xmm_xmmm128b32
+            };
+            let code = table::widened(code, bytes);
+            return self.put(code, &operands[..3], None, Some((mask, false)));
+        }
+        let code = if wide {
+            Code::VEX_Vblendvpd_xmm_xmm_xmmm128_xmm
+        } else {
+            Code::VEX_Vblendvps_xmm_xmm_xmmm128_xmm
+        };
+        self.put(table::widened(code, bytes), operands, None, None)
+    }
+
+    fn mask(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
+        let code = match inst.op {
+            Op::MaskAnd => Code::VEX_Kandw_kr_kr_kr,
+            Op::MaskOr => Code::VEX_Korw_kr_kr_kr,
+            Op::MaskXor => Code::VEX_Kxorw_kr_kr_kr,
+            _ => Code::VEX_Knotw_kr_kr,
+        };
+        let mut operands = vec![Operand::Register(self.result(inst, places)?)];
+        operands.extend(self.registers(inst, places)?.into_iter().map(Operand::Register));
+        self.put(code, &operands, None, None)
+    }
+
+    /// Between register classes.
+    fn crossing(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
+        let argument = self.registers(inst, places)?[0];
+        let result = self.result(inst, places)?;
+        let half = inst.lane.bytes() == 4;
+        let short = |register: Register| if half { short_register(register) } else { register };
+        let evex = needs_evex(argument) || needs_evex(result);
+        let code = self.form(inst, evex, 16);
+        let (code, first, second) = match inst.op {
+            Op::IntFromVector => (code, short(result), xmm(argument)),
+            Op::VectorFromInt => (code, result, short(argument)),
+            Op::IntFromFloat => (code, result, xmm(argument)),
+            Op::IntFromMask => (Code::VEX_Kmovw_r32_kr, short_register(result), argument),
+            Op::MaskFromInt => (Code::VEX_Kmovw_kr_r32, result, short_register(argument)),
+            Op::IntFromSigns => {
+                let code = match (half, argument.is_ymm()) {
+                    (true, false) => Code::VEX_Vmovmskps_r32_xmm,
+                    (true, true) => Code::VEX_Vmovmskps_r32_ymm,
+                    (false, false) => Code::VEX_Vmovmskpd_r32_xmm,
+                    (false, true) => Code::VEX_Vmovmskpd_r32_ymm,
+                };
+                (code, short_register(result), argument)
+            }
+            _ => return self.float_from_int(inst.lane, result, argument, evex),
+        };
+        let operands = [Operand::Register(first), Operand::Register(second)];
+        self.put(code, &operands, None, None)
+    }
+
+    fn float_from_int(
+        &mut self,
+        lane: Lane,
+        result: Register,
+        argument: Register,
+        evex: bool,
+    ) -> Result<(), String> {
+        // The upper lanes come from the second operand, which is cleared first.
+        self.filled(Op::Zero, Some(result))?;
+        let code = match (lane, evex) {
+            (Lane::F32, false) => Code::VEX_Vcvtsi2ss_xmm_xmm_rm64,
+            (Lane::F32, true) => Code::EVEX_Vcvtsi2ss_xmm_xmm_rm64_er,
+            (_, false) => Code::VEX_Vcvtsi2sd_xmm_xmm_rm64,
+            (_, true) => Code::EVEX_Vcvtsi2sd_xmm_xmm_rm64_er,
+        };
+        let operands =
+            [Operand::Register(result), Operand::Register(result), Operand::Register(argument)];
+        self.put(code, &operands, None, None)
+    }
+
+    fn integer(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
+        let arguments = self.registers(inst, places)?;
+        let memory = self.memory(inst, places)?;
+        if inst.op == Op::IntStore {
+            let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
+            let code = match inst.lane.bytes() {
+                1 => Code::Mov_rm8_r8,
+                2 => Code::Mov_rm16_r16,
+                4 => Code::Mov_rm32_r32,
+                _ => Code::Mov_rm64_r64,
+            };
+            return self.put(code, &[Operand::Memory, Operand::Register(source)], memory, None);
+        }
+        let result = self.result(inst, places)?;
+        let two = |code: Code, arguments: &[Register]| with2(code, result, arguments[1]);
+        let imm = i32::try_from(inst.imm);
+        match inst.op {
+            Op::IntConst => self.int_const(result, inst.imm),
+            Op::Lea => self.lea(result, memory.ok_or("an address is missing")?),
+            Op::IntAdd => {
+                let (a, b) = (arguments[0], arguments[1]);
+                let other = if result == a { Some(b) } else { (result == b).then_some(a) };
+                match other {
+                    Some(other) => {
+                        self.encode(&with2(Code::Add_r64_rm64, result, other))?;
+                        self.flags = Some(result);
+                        Ok(())
+                    }
+                    None => self.lea(result, Memory {
+                        base: a,
+                        index: Some((b, 1)),
+                        displacement: 0,
+                        broadcast: false,
+                        constant: None,
+                    }),
+                }
+            }
+            Op::IntSub => self.encode(&two(Code::Sub_r64_rm64, &arguments)),
+            Op::IntMul => self.encode(&two(Code::Imul_r64_rm64, &arguments)),
+            Op::IntMulImm => {
+                let mut instruction = with2(Code::Imul_r64_rm64_imm32, result, arguments[0]);
+                instruction.set_op2_kind(OpKind::Immediate32to64);
+                instruction.set_immediate32to64(inst.imm);
+                self.encode(&instruction)
+            }
+            Op::IntAnd => self.encode(&two(Code::And_r64_rm64, &arguments)),
+            Op::IntOr => self.encode(&two(Code::Or_r64_rm64, &arguments)),
+            Op::IntAndImm => {
+                self.encode(&with_imm(Code::And_rm64_imm32, result, imm.map_err(too_large)?))
+            }
+            Op::IntShlImm => {
+                self.encode(&with_imm(Code::Shl_rm64_imm8, result, imm.map_err(too_large)?))
+            }
+            Op::IntShrImm => {
+                self.encode(&with_imm(Code::Shr_rm64_imm8, result, imm.map_err(too_large)?))
+            }
+            Op::IntSarImm => {
+                self.encode(&with_imm(Code::Sar_rm64_imm8, result, imm.map_err(too_large)?))
+            }
+            Op::IntMin | Op::IntMax => {
+                self.encode(&with2(Code::Cmp_r64_rm64, result, arguments[1]))?;
+                let min = inst.op == Op::IntMin;
+                let code = if min { Code::Cmovg_r64_rm64 } else { Code::Cmovl_r64_rm64 };
+                self.encode(&with2(code, result, arguments[1]))
+            }
+            Op::IntSelect => {
+                self.encode(&with2(Code::Test_rm64_r64, arguments[2], arguments[2]))?;
+                self.encode(&with2(Code::Cmove_r64_rm64, result, arguments[1]))
+            }
+            Op::IntCompare => self.int_compare(inst, result, &arguments),
+            Op::IntDivSigned | Op::IntRemSigned => {
+                self.encode(&Instruction::with(Code::Cqo))?;
+                self.encode(&with1(Code::Idiv_rm64, arguments[1]))
+            }
+            Op::IntDivUnsigned | Op::IntRemUnsigned => {
+                self.encode(&with2(Code::Xor_r32_rm32, Register::EDX, Register::EDX))?;
+                self.encode(&with1(Code::Div_rm64, arguments[1]))
+            }
+            Op::IntLzcnt => self.encode(&with2(Code::Lzcnt_r64_rm64, result, arguments[0])),
+            Op::IntPopcnt => self.encode(&with2(Code::Popcnt_r64_rm64, result, arguments[0])),
+            Op::IntExtend => {
+                let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
+                let (code, short) = extension(inst.lane);
+                let result = if short { short_register(result) } else { result };
+                self.encode(&with2(code, result, source))
+            }
+            Op::IntLoad => {
+                let (code, short) = extension(inst.lane);
+                let result = if short { short_register(result) } else { result };
+                self.put(code, &[Operand::Register(result), Operand::Memory], memory, None)
+            }
+            op => Err(format!("{op:?} is no operation on integers")),
+        }
+    }
+
+    fn int_const(&mut self, result: Register, value: i64) -> Result<(), String> {
+        let mut instruction = with1(Code::Mov_r64_imm64, result);
+        if value == 0 {
+            let short = short_register(result);
+            instruction = with2(Code::Xor_r32_rm32, short, short);
+        } else if let Ok(value) = u32::try_from(value) {
+            instruction = with_imm(Code::Mov_r32_imm32, short_register(result), value as i32);
+        } else if let Ok(value) = i32::try_from(value) {
+            instruction = with_imm(Code::Mov_rm64_imm32, result, value);
+        } else {
+            instruction.set_op1_kind(OpKind::Immediate64);
+            instruction.set_immediate64(value as u64);
+        }
+        self.encode(&instruction)
+    }
+
+    fn int_compare(
+        &mut self,
+        inst: &Inst,
+        result: Register,
+        arguments: &[Register],
+    ) -> Result<(), String> {
+        self.encode(&with2(Code::Cmp_r64_rm64, arguments[0], arguments[1]))?;
+        let cond = Cond::NAMES.get(inst.imm as usize).ok_or("no such comparison")?.0;
+        let code = match cond {
+            Cond::Equal => Code::Sete_rm8,
+            Cond::NotEqual => Code::Setne_rm8,
+            Cond::Less => Code::Setl_rm8,
+            Cond::LessEqual => Code::Setle_rm8,
+            Cond::Greater => Code::Setg_rm8,
+            Cond::GreaterEqual => Code::Setge_rm8,
+        };
+        let byte = Register::AL + byte_number(number(result));
+        self.encode(&with1(code, byte))?;
+        self.encode(&with2(Code::Movzx_r32_rm8, short_register(result), byte))
+    }
+
+    fn lea(&mut self, result: Register, memory: Memory) -> Result<(), String> {
+        if memory.base == result && memory.index.is_none() {
+            if let Ok(imm) = i32::try_from(memory.displacement) {
+                let short = i8::try_from(imm).is_ok();
+                let code = if short { Code::Add_rm64_imm8 } else { Code::Add_rm64_imm32 };
+                self.encode(&with_imm(code, result, imm))?;
+                self.flags = Some(result);
+                return Ok(());
+            }
+        }
+        self.put(Code::Lea_r64_m, &[Operand::Register(result), Operand::Memory], Some(memory), None)
+    }
+
+    /// A move that the allocator asks for: between registers, or to and from a spill slot.
+    pub(super) fn move_between(&mut self, from: Place, to: Place) -> Result<(), String> {
+        if from == to {
+            return Ok(());
+        }
+        let class = from.as_reg().or(to.as_reg()).ok_or("a move between places in memory")?.class();
+        let flags = self.flags;
+        let wide = self.isa == Isa::X86Avx512;
+        let bytes = if wide { 64 } else { 32 };
+        let (load, store) = match class {
+            RegClass::Int => (Code::Mov_r64_rm64, Code::Mov_rm64_r64),
+            RegClass::Vector => (Code::VEX_Kmovq_kr_km64, Code::VEX_Kmovq_m64_kr),
+            RegClass::Float if wide => {
+                (Code::EVEX_Vmovaps_zmm_k1z_zmmm512, Code::EVEX_Vmovaps_zmmm512_k1z_zmm)
+            }
+            RegClass::Float => (Code::VEX_Vmovaps_ymm_ymmm256, Code::VEX_Vmovaps_ymmm256_ymm),
+        };
+        let bytes = if class == RegClass::Float { bytes } else { 8 };
+        match (from.kind(), to.kind()) {
+            (AllocationKind::Reg, AllocationKind::Reg) => {
+                self.encode(&with2(load, register(to, bytes)?, register(from, bytes)?))?;
+            }
+            (AllocationKind::Stack, _) => {
+                let mut instruction = memory_at(Register::RSP, self.slot(from), 1);
+                instruction.set_code(load);
+                instruction.set_op0_register(register(to, bytes)?);
+                self.encode(&instruction)?;
+            }
+            _ => {
+                let mut instruction = memory_at(Register::RSP, self.slot(to), 0);
+                instruction.set_code(store);
+                instruction.set_op1_register(register(from, bytes)?);
+                self.encode(&instruction)?;
+            }
+        }
+        let written = to.as_reg().map(|_| register(to, bytes)).transpose()?;
+        self.flags = flags.filter(|flags| Some(*flags) != written);
+        Ok(())
+    }
+
+    fn slot(&self, place: Place) -> i64 {
+        let slot = place.as_stack().map_or(0, |slot| slot.index());
+        (self.frame.spills + 8 * slot) as i64
+    }
+}
+
+/// The move that extends an element to 64 bits, and whether it writes the 32-bit register.
+fn extension(lane: Lane) -> (Code, bool) {
+    match lane {
+        Lane::I8 => (Code::Movsx_r64_rm8, false),
+        Lane::I16 => (Code::Movsx_r64_rm16, false),
+        Lane::I32 => (Code::Movsxd_r64_rm32, false),
+        Lane::U8 => (Code::Movzx_r32_rm8, true),
+        Lane::U16 | Lane::F16 => (Code::Movzx_r32_rm16, true),
+        Lane::U32 | Lane::F32 => (Code::Mov_r32_rm32, true),
+        Lane::I64 | Lane::F64 => (Code::Mov_r64_rm64, false),
+    }
+}
+
+fn too_large(_: std::num::TryFromIntError) -> String {
+    "an immediate is too large".to_string()
+}
+
+/// The number of a 64-bit, vector or mask register.
+fn number(register: Register) -> u32 {
+    let first = match register {
+        register if register.is_zmm() => Register::ZMM0,
+        register if register.is_ymm() => Register::YMM0,
+        register if register.is_xmm() => Register::XMM0,
+        register if register.is_k() => Register::K0,
+        _ => Register::RAX,
+    };
+    register as u32 - first as u32
+}
+
+/// The 32-bit part of a 64-bit register.
+fn short_register(register: Register) -> Register {
+    Register::EAX + number(register)
+}
+
+fn xmm(register: Register) -> Register {
+    Register::XMM0 + number(register)
+}
+
+/// Whether only EVEX encodings reach the register: mask registers and vectors 16 to 31.
+fn needs_evex(register: Register) -> bool {
+    register.is_k() || register.is_vector_register() && number(register) >= 16
+}
+
+fn set_memory(instruction: &mut Instruction, memory: &Memory) {
+    instruction.set_memory_base(memory.base);
+    if let Some((index, scale)) = memory.index {
+        instruction.set_memory_index(index);
+        instruction.set_memory_index_scale(u32::from(scale));
+    }
+    instruction.set_memory_displacement64(memory.displacement as u64);
+    let displaced = memory.displacement != 0 || memory.constant.is_some();
+    instruction.set_memory_displ_size(u32::from(displaced));
+    instruction.set_is_broadcast(memory.broadcast);
+}

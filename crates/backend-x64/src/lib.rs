@@ -1,0 +1,20 @@
+//! x86-64: scheduled kernels to machine code.
+//!
+//! `loops` → [`vcode`] (selection) → registers (`regalloc2`) → bytes (`iced-x86`). The code is
+//! position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a nonzero
+//! result is the number of the symbol whose value was out of range, plus 1.
+//!
+//! - `select`: selection; read `select.rs` first;
+//! - `allocate`: what the register allocator is told;
+//! - `emit`: encoding; `emit/table.rs` is the instruction set as a table.
+//!
+//! Invariants: compiling executes nothing and needs no particular CPU; the same kernel and target
+//! give the same bytes.
+
+mod allocate;
+mod compile;
+mod emit;
+mod select;
+pub mod vcode;
+
+pub use compile::{Options, X64, compile_vcode, compile_with, disassemble};

@@ -1,0 +1,151 @@
+//! Selection: a scheduled kernel to vcode.
+//!
+//! Statements are walked in order. Register buffers are values, carried by the loops that write
+//! them; `Unroll` loops are written out; `Vector` loops are cut in vectors, all of a loop's statements
+//! for one vector before the next vector, with a mask for the rest.
+//!
+//! - `plan`: what is decided before: lanes of vectors, places of register buffers;
+//! - `build`: where instructions go; hoisting and numbering of values;
+//! - `index`: index expressions and addresses; `guard`: conditions and masks;
+//! - `value`, `arithmetic`, `convert`: elements and scalar functions;
+//! - `memory`, `registers`: loads, stores, register buffers, folds.
+
+mod arithmetic;
+mod build;
+mod convert;
+mod guard;
+mod index;
+mod memory;
+mod plan;
+mod registers;
+mod statement;
+mod value;
+
+use std::collections::BTreeSet;
+
+use backend::Isa;
+use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
+use loops::{BufferId, Kernel, Ranges, Value};
+use sym::SymbolId;
+use tensor::DType;
+
+use crate::vcode::{Function, ValueId};
+use build::Builder;
+use index::Binding;
+use memory::Loaded;
+use plan::Plan;
+use value::{Evaluated, Mask};
+
+/// A selected kernel.
+pub(crate) struct Selected {
+    /// The code.
+    pub(crate) function: Function,
+    /// Scratch memory of one worker, in bytes.
+    pub(crate) scratch_bytes: u64,
+}
+
+/// Writes a scheduled kernel as vcode.
+///
+/// # Errors
+/// A diagnostic where the kernel is not in the scheduled form or needs a type that kernels do not
+/// compute with.
+pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
+    let (vector_bytes, registers) = if isa == Isa::X86Avx512 { (64, 32) } else { (32, 16) };
+    let plan = Plan::new(kernel, vector_bytes);
+    let mut builder = Builder::new(&kernel.name, isa);
+    let constants = constants(kernel);
+    builder.keep_constants = plan.slot_vectors + constants + 6 <= registers;
+    let in_registers = if builder.keep_constants { constants } else { 0 };
+    let most_loaded = registers.saturating_sub(plan.slot_vectors + in_registers + 3).clamp(2, 16);
+    let mut selector = Selector {
+        kernel,
+        builder,
+        slots: vec![None; plan.slots],
+        plan,
+        ranges: Ranges::new(kernel),
+        bindings: SecondaryMap::new(),
+        lets: SecondaryMap::new(),
+        bases: SecondaryMap::new(),
+        vector: None,
+        exec: None,
+        lane: 0,
+        loaded: Vec::new(),
+        most_loaded,
+    };
+    selector.block(&kernel.body)?;
+    let scratch_bytes = selector.plan.scratch_bytes;
+    Ok(Selected { function: selector.builder.finish(), scratch_bytes })
+}
+
+/// How many different constants the kernel's values hold.
+fn constants(kernel: &Kernel) -> usize {
+    let mut seen = BTreeSet::new();
+    loops::visit::walk_values(&kernel.body, &mut |value| {
+        if let Value::Constant(scalar) = value {
+            if scalar.bits() != 0 && scalar.dtype() != DType::Bool {
+                seen.insert(*scalar);
+            }
+        }
+    });
+    seen.len()
+}
+
+/// A kernel being selected.
+struct Selector<'a> {
+    kernel: &'a Kernel,
+    plan: Plan,
+    builder: Builder,
+    ranges: Ranges,
+    /// What symbols stand for in index expressions.
+    bindings: SecondaryMap<SymbolId, Binding>,
+    /// Values of symbols bound by `Let`.
+    lets: SecondaryMap<SymbolId, Option<Evaluated>>,
+    /// Pointers to buffers.
+    bases: SecondaryMap<BufferId, Option<ValueId>>,
+    /// What the slots of register buffers hold.
+    slots: Vec<Option<Evaluated>>,
+    /// The vector loop around, if any.
+    vector: Option<VectorLoop>,
+    /// The lanes that guards leave on.
+    exec: Option<Mask>,
+    /// The lane being computed, where lanes are computed one by one.
+    lane: usize,
+    /// Loaded values that may be asked for again, the least recently used first.
+    loaded: Vec<Loaded>,
+    most_loaded: usize,
+}
+
+/// The vector of a `Vector` loop that is being written.
+struct VectorLoop {
+    symbol: SymbolId,
+    lanes: usize,
+    /// Iterations from what the variable is bound to up to lane 0.
+    offset: i64,
+    /// The lanes within the loop's extent.
+    tail: u32,
+}
+
+impl Selector<'_> {
+    /// A refusal of this kernel.
+    fn refuse(&self, message: String) -> Diagnostics {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(
+            Diagnostic::error(codes::INTERNAL_ERROR, message)
+                .at(format!("kernel `{}`", self.kernel.name))
+                .because("the x86-64 back end takes kernels in the scheduled form only"),
+        );
+        diagnostics
+    }
+
+    fn unsupported_type(&self, dtype: DType) -> Diagnostics {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.push(
+            Diagnostic::error(
+                codes::UNSUPPORTED_TYPE,
+                format!("kernels do not compute with elements of type {dtype}"),
+            )
+            .at(format!("kernel `{}`", self.kernel.name)),
+        );
+        diagnostics
+    }
+}

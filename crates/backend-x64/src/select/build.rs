@@ -1,0 +1,669 @@
+//! Writing vcode: where instructions go.
+//!
+//! The builder holds a stack of open scopes, the function's body outermost; each is a loop's body or
+//! a branch's arm and has one open block, and all but the innermost wait for the scope inside to
+//! close. A value's *depth* is the scope that defines it; from there on it is visible in every open
+//! scope at least as deep. So a pure instruction goes to the deepest scope of its operands, which
+//! moves it out of every loop it does not depend on, and is found again instead of repeated.
+//!
+//! Loops are closed by a latch block, so that no edge is critical. Their induction variables are
+//! made when asked for.
+
+use std::collections::HashMap;
+
+use backend::Isa;
+use base::{Id, SecondaryMap};
+
+use crate::vcode::op::{PURE, READS};
+use crate::vcode::{
+    Address, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator,
+    Type, ValueId,
+};
+
+/// A function under construction.
+pub(crate) struct Builder {
+    pub(crate) function: Function,
+    pub(crate) isa: Isa,
+    /// Blocks in the order in which they will be laid out.
+    order: Vec<BlockId>,
+    scopes: Vec<Scope>,
+    depth_of: SecondaryMap<ValueId, u32>,
+    numbered: HashMap<Inst, ValueId>,
+    pooled: HashMap<Vec<u8>, PoolId>,
+    /// Whether vector constants live in registers for the whole kernel.
+    pub(crate) keep_constants: bool,
+}
+
+struct Scope {
+    block: BlockId,
+    /// What has been numbered in this scope.
+    keys: Vec<Inst>,
+    looped: Option<LoopScope>,
+}
+
+/// A loop whose body is being written.
+struct LoopScope {
+    header: BlockId,
+    /// Arguments that the preheader passes, one a parameter.
+    entries: Vec<ValueId>,
+    /// Arguments that the latch passes; those of inductions are added when the loop closes.
+    inductions: Vec<Induction>,
+    start: Bound,
+    trips: Bound,
+    step: i64,
+    variable: Option<ValueId>,
+    innermost: bool,
+}
+
+struct Induction {
+    entry: ValueId,
+    step: i64,
+    param: ValueId,
+}
+
+/// A number known now or when running.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    Constant(i64),
+    Value(ValueId),
+}
+
+/// An If whose arms are being written.
+pub(crate) struct Branching {
+    otherwise: BlockId,
+    ends: Vec<(BlockId, Vec<ValueId>)>,
+}
+
+impl Builder {
+    pub(crate) fn new(name: &str, isa: Isa) -> Builder {
+        let function = Function::new(name);
+        let entry = BlockId::new(0);
+        Builder {
+            function,
+            isa,
+            order: vec![entry],
+            scopes: vec![Scope { block: entry, keys: Vec::new(), looped: None }],
+            depth_of: SecondaryMap::new(),
+            numbered: HashMap::new(),
+            pooled: HashMap::new(),
+            keep_constants: false,
+        }
+    }
+
+    pub(crate) fn has_masks(&self) -> bool {
+        self.isa == Isa::X86Avx512
+    }
+
+    /// The depth of the innermost scope.
+    pub(crate) fn depth(&self) -> u32 {
+        self.scopes.len() as u32 - 1
+    }
+
+    pub(crate) fn depth_of(&self, value: ValueId) -> u32 {
+        self.depth_of[value]
+    }
+
+    pub(crate) fn type_of(&self, value: ValueId) -> Type {
+        self.function.values[value]
+    }
+
+    fn define(&mut self, ty: Type, depth: u32) -> ValueId {
+        let value = self.function.values.push(ty);
+        self.depth_of[value] = depth;
+        value
+    }
+
+    /// Emits an instruction with a result. A pure one goes where its operands allow and is shared.
+    pub(crate) fn emit(&mut self, inst: Inst, ty: Type) -> ValueId {
+        if !inst.op.has(PURE) {
+            let depth = self.depth();
+            return self.push(inst, Some(ty), depth);
+        }
+        let mut depth = 0;
+        inst.each_use(|value| depth = depth.max(self.depth_of[value]));
+        let constant = matches!(inst.op, Op::Zero | Op::Ones | Op::Constant);
+        if inst.op == Op::IntConst || constant && !self.keep_constants {
+            depth = self.depth();
+        }
+        self.emit_at(inst, ty, depth)
+    }
+
+    /// Emits a pure instruction in the scope of a depth, unless it is known there.
+    pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
+        if let Some(known) = self.numbered.get(&inst) {
+            if self.depth_of[*known] <= depth && self.function.values[*known] == ty {
+                return *known;
+            }
+        }
+        let value = self.push(inst.clone(), Some(ty), depth);
+        self.numbered.insert(inst.clone(), value);
+        self.scopes[depth as usize].keys.push(inst);
+        value
+    }
+
+    /// Emits an instruction without a result.
+    pub(crate) fn effect(&mut self, inst: Inst) {
+        let depth = self.depth();
+        self.push(inst, None, depth);
+    }
+
+    fn push(&mut self, mut inst: Inst, ty: Option<Type>, depth: u32) -> ValueId {
+        let result = ty.map(|ty| self.define(ty, depth));
+        inst.result = result;
+        if matches!(inst.op, Op::Gather | Op::Scatter) {
+            let mask = inst.args.iter().last().map_or(Type::Mask, |mask| self.type_of(mask));
+            inst.lost = Some(self.define(mask, depth));
+        }
+        let block = self.scopes[depth as usize].block;
+        self.function.blocks[block].insts.push(inst);
+        result.unwrap_or(ValueId::new(0))
+    }
+
+    /// A constant behind the code.
+    pub(crate) fn pool(&mut self, bytes: Vec<u8>) -> PoolId {
+        if let Some(known) = self.pooled.get(&bytes) {
+            return *known;
+        }
+        let id = self.function.pool.push(bytes.clone());
+        self.pooled.insert(bytes, id);
+        id
+    }
+
+    // Integers.
+
+    pub(crate) fn int_const(&mut self, value: i64) -> ValueId {
+        self.emit(Inst::new(Op::IntConst, Lane::I64, &[]).imm(value), Type::Int)
+    }
+
+    pub(crate) fn int(&mut self, op: Op, args: &[ValueId]) -> ValueId {
+        self.emit(Inst::new(op, Lane::I64, args), Type::Int)
+    }
+
+    pub(crate) fn int_imm(&mut self, op: Op, arg: ValueId, imm: i64) -> ValueId {
+        self.emit(Inst::new(op, Lane::I64, &[arg]).imm(imm), Type::Int)
+    }
+
+    pub(crate) fn add_imm(&mut self, value: ValueId, imm: i64) -> ValueId {
+        if imm == 0 {
+            return value;
+        }
+        match i32::try_from(imm) {
+            Ok(imm) => {
+                let address = Address::new(value, imm);
+                self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int)
+            }
+            Err(_) => {
+                let imm = self.int_const(imm);
+                self.int(Op::IntAdd, &[value, imm])
+            }
+        }
+    }
+
+    pub(crate) fn mul_imm(&mut self, value: ValueId, factor: i64) -> ValueId {
+        match factor {
+            0 => self.int_const(0),
+            1 => value,
+            _ if factor > 0 && factor.count_ones() == 1 => {
+                self.int_imm(Op::IntShlImm, value, i64::from(factor.trailing_zeros()))
+            }
+            _ if i32::try_from(factor).is_ok() => self.int_imm(Op::IntMulImm, value, factor),
+            _ => {
+                let factor = self.int_const(factor);
+                self.int(Op::IntMul, &[value, factor])
+            }
+        }
+    }
+
+    /// `base + value * factor`, by one instruction where the machine can scale.
+    pub(crate) fn add_scaled(&mut self, base: ValueId, value: ValueId, factor: i64) -> ValueId {
+        if matches!(factor, 1 | 2 | 4 | 8) {
+            let address =
+                Address { index: Some((value, factor as u8)), ..Address::new(base, 0) };
+            return self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
+        }
+        let scaled = self.mul_imm(value, factor);
+        self.int(Op::IntAdd, &[base, scaled])
+    }
+
+    pub(crate) fn bound(&mut self, bound: Bound) -> ValueId {
+        match bound {
+            Bound::Constant(value) => self.int_const(value),
+            Bound::Value(value) => value,
+        }
+    }
+
+    // Control flow.
+
+    fn start_block(&mut self, block: BlockId) {
+        self.order.push(block);
+    }
+
+    fn new_block(&mut self) -> BlockId {
+        self.function.blocks.push(Block::default())
+    }
+
+    fn open_scope(&mut self, block: BlockId, looped: Option<LoopScope>) {
+        self.scopes.push(Scope { block, keys: Vec::new(), looped });
+    }
+
+    fn close_scope(&mut self) -> Scope {
+        let scope = self.scopes.pop().unwrap_or_else(|| unreachable!("the body never closes"));
+        for key in &scope.keys {
+            self.numbered.remove(key);
+        }
+        scope
+    }
+
+    fn current(&self) -> BlockId {
+        self.scopes[self.scopes.len() - 1].block
+    }
+
+    fn end(&mut self, terminator: Terminator) {
+        let block = self.current();
+        self.function.blocks[block].end = terminator;
+    }
+
+    /// Opens a loop that runs at least once and returns its carried values: the parameters that
+    /// start as `carried`. Its variable runs from `start` in steps of `step`.
+    pub(crate) fn open_loop(
+        &mut self,
+        start: Bound,
+        trips: Bound,
+        step: i64,
+        innermost: bool,
+        carried: &[ValueId],
+    ) -> Vec<ValueId> {
+        let header = self.new_block();
+        self.start_block(header);
+        self.function.blocks[header].aligned = innermost;
+        let depth = self.depth() + 1;
+        let params: Vec<ValueId> = carried
+            .iter()
+            .map(|entry| {
+                let ty = self.type_of(*entry);
+                self.define(ty, depth)
+            })
+            .collect();
+        self.function.blocks[header].params = params.clone();
+        let looped = LoopScope {
+            header,
+            entries: carried.to_vec(),
+            inductions: Vec::new(),
+            start,
+            trips,
+            step,
+            variable: None,
+            innermost,
+        };
+        self.open_scope(header, Some(looped));
+        params
+    }
+
+    fn looped(&mut self, depth: u32) -> &mut LoopScope {
+        match &mut self.scopes[depth as usize].looped {
+            Some(looped) => looped,
+            None => unreachable!("the scope is a loop's"),
+        }
+    }
+
+    /// Whether the scope of a depth is a loop without loops inside.
+    pub(crate) fn is_innermost(&mut self, depth: u32) -> bool {
+        self.looped(depth).innermost
+    }
+
+    /// The variable of the loop at a depth.
+    pub(crate) fn loop_variable(&mut self, depth: u32) -> ValueId {
+        if let Some(variable) = self.looped(depth).variable {
+            return variable;
+        }
+        let entry = match self.looped(depth).start {
+            Bound::Constant(value) => {
+                let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
+                self.emit_at(inst, Type::Int, depth - 1)
+            }
+            Bound::Value(value) => value,
+        };
+        let step = self.looped(depth).step;
+        let variable = self.induction(depth, entry, step);
+        self.looped(depth).variable = Some(variable);
+        variable
+    }
+
+    /// Where the loop's variable starts.
+    pub(crate) fn loop_start(&mut self, depth: u32) -> Bound {
+        self.looped(depth).start
+    }
+
+    /// How far the loop's variable goes in one turn.
+    pub(crate) fn loop_step(&mut self, depth: u32) -> i64 {
+        self.looped(depth).step
+    }
+
+    /// A value that starts as `entry`, of an outer scope, and grows by `step` each turn of the loop
+    /// at a depth.
+    pub(crate) fn induction(&mut self, depth: u32, entry: ValueId, step: i64) -> ValueId {
+        let looped = self.looped(depth);
+        let same = |known: &&Induction| known.entry == entry && known.step == step;
+        if let Some(known) = looped.inductions.iter().find(same) {
+            return known.param;
+        }
+        let header = looped.header;
+        let param = self.define(Type::Int, depth);
+        self.function.blocks[header].params.push(param);
+        let looped = self.looped(depth);
+        looped.entries.push(entry);
+        looped.inductions.push(Induction { entry, step, param });
+        param
+    }
+
+    /// Closes the innermost loop. `carried` are the values that the next turn starts with, which are
+    /// also what the values are after the loop.
+    pub(crate) fn close_loop(&mut self, carried: &[ValueId]) {
+        let depth = self.depth();
+        let (trips, step, start) = {
+            let looped = self.looped(depth);
+            (looped.trips, looped.step, looped.start)
+        };
+        let variable = self.looped(depth).variable;
+        // Count up where there is a variable anyway, else down to zero.
+        let upper = match (start, trips) {
+            (Bound::Constant(start), Bound::Constant(trips)) => {
+                i32::try_from(start + trips * step).ok()
+            }
+            _ => None,
+        };
+        let counts_up = variable.filter(|_| upper.is_some());
+        let counter = match counts_up {
+            Some(variable) => variable,
+            None => {
+                let outer = depth - 1;
+                let entry = match trips {
+                    Bound::Constant(value) => {
+                        let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
+                        self.emit_at(inst, Type::Int, outer)
+                    }
+                    Bound::Value(value) => value,
+                };
+                self.induction(depth, entry, -1)
+            }
+        };
+        let mut args = carried.to_vec();
+        let mut left = counter;
+        let steps: Vec<(ValueId, i64)> =
+            self.looped(depth).inductions.iter().map(|one| (one.param, one.step)).collect();
+        for (param, step) in steps.into_iter().filter(|one| one.0 != counter) {
+            args.push(self.advance(param, step, depth));
+        }
+        // The counter's step comes last, next to the branch on it.
+        let position = self.looped(depth).inductions.iter().position(|one| one.param == counter);
+        let counter_step = if counts_up.is_some() { step } else { -1 };
+        left = self.advance(left, counter_step, depth);
+        args.insert(carried.len() + position.unwrap_or(0), left);
+        let (latch, exit) = (self.new_block(), self.new_block());
+        let (cond, right) = match counts_up.and(upper) {
+            Some(upper) => (Cond::Less, IntOperand::Imm(upper)),
+            None => (Cond::NotEqual, IntOperand::Imm(0)),
+        };
+        self.end(Terminator::Branch { cond, left, right, then: latch, otherwise: exit });
+        self.start_block(latch);
+        self.start_block(exit);
+        let scope = self.close_scope();
+        let looped = scope.looped.unwrap_or_else(|| unreachable!("the scope is a loop's"));
+        self.function.blocks[latch].end = Terminator::Jump(looped.header, args);
+        self.end(Terminator::Jump(looped.header, looped.entries));
+        let last = self.scopes.len() - 1;
+        self.scopes[last].block = exit;
+        for value in carried {
+            let visible = self.depth_of[*value].min(depth - 1);
+            self.depth_of[*value] = visible;
+        }
+    }
+
+    fn advance(&mut self, param: ValueId, step: i64, depth: u32) -> ValueId {
+        match i32::try_from(step) {
+            Ok(step) => {
+                let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::new(param, step));
+                self.push(inst, Some(Type::Int), depth)
+            }
+            Err(_) => {
+                let step = self.int_const(step);
+                let inst = Inst::new(Op::IntAdd, Lane::I64, &[param, step]);
+                self.push(inst, Some(Type::Int), depth)
+            }
+        }
+    }
+
+    /// Goes into the first arm of an If.
+    pub(crate) fn open_branch(
+        &mut self,
+        cond: Cond,
+        left: ValueId,
+        right: IntOperand,
+    ) -> Branching {
+        let (then, otherwise) = (self.new_block(), self.new_block());
+        self.end(Terminator::Branch { cond, left, right, then, otherwise });
+        self.start_block(then);
+        self.open_scope(then, None);
+        Branching { otherwise, ends: Vec::new() }
+    }
+
+    /// Ends the first arm, whose results are `results`, and goes into the second.
+    pub(crate) fn next_arm(&mut self, branching: &mut Branching, results: Vec<ValueId>) {
+        let scope = self.close_scope();
+        branching.ends.push((scope.block, results));
+        self.start_block(branching.otherwise);
+        self.open_scope(branching.otherwise, None);
+    }
+
+    /// Ends the second arm and returns one value a result: that of the arm which ran.
+    pub(crate) fn close_branch(
+        &mut self,
+        mut branching: Branching,
+        results: Vec<ValueId>,
+    ) -> Vec<ValueId> {
+        let scope = self.close_scope();
+        branching.ends.push((scope.block, results));
+        let join = self.new_block();
+        self.start_block(join);
+        let depth = self.depth();
+        let mut merged = Vec::new();
+        let count = branching.ends[0].1.len();
+        for index in 0..count {
+            let ty = self.type_of(branching.ends[0].1[index]);
+            merged.push(self.define(ty, depth));
+        }
+        self.function.blocks[join].params = merged.clone();
+        for (block, results) in branching.ends {
+            self.function.blocks[block].end = Terminator::Jump(join, results);
+        }
+        let last = self.scopes.len() - 1;
+        self.scopes[last].block = join;
+        merged
+    }
+
+    /// Returns a fault code where the comparison does not hold.
+    pub(crate) fn require(&mut self, cond: Cond, left: ValueId, right: IntOperand, code: i32) {
+        let (fine, fault) = (self.new_block(), self.new_block());
+        self.end(Terminator::Branch { cond, left, right, then: fine, otherwise: fault });
+        self.function.blocks[fault].end = Terminator::Return(code);
+        self.start_block(fine);
+        // Faults are laid out behind everything else.
+        let last = self.scopes.len() - 1;
+        self.scopes[last].block = fine;
+    }
+
+    /// Opens a While: the header that the condition's setup is written into.
+    pub(crate) fn open_while(&mut self, carried: &[ValueId]) -> Vec<ValueId> {
+        self.open_loop(Bound::Constant(0), Bound::Constant(0), 0, false, carried)
+    }
+
+    /// Leaves the loop of [`Self::open_while`] unless `condition` is nonzero. Returns where to.
+    pub(crate) fn while_holds(&mut self, condition: ValueId) -> BlockId {
+        let (body, exit) = (self.new_block(), self.new_block());
+        self.end(Terminator::Branch {
+            cond: Cond::NotEqual,
+            left: condition,
+            right: IntOperand::Imm(0),
+            then: body,
+            otherwise: exit,
+        });
+        self.start_block(body);
+        let last = self.scopes.len() - 1;
+        self.scopes[last].block = body;
+        exit
+    }
+
+    /// Closes the loop of [`Self::open_while`]. `next` are the values that the next turn starts with,
+    /// `last` those at the exit, which is where writing goes on.
+    pub(crate) fn close_while(&mut self, exit: BlockId, next: Vec<ValueId>, last: &[ValueId]) {
+        let depth = self.depth();
+        let scope = self.close_scope();
+        let looped = scope.looped.unwrap_or_else(|| unreachable!("the scope is a loop's"));
+        self.function.blocks[scope.block].end = Terminator::Jump(looped.header, next);
+        self.end(Terminator::Jump(looped.header, looped.entries));
+        self.start_block(exit);
+        let open = self.scopes.len() - 1;
+        self.scopes[open].block = exit;
+        for value in last {
+            let visible = self.depth_of[*value].min(depth - 1);
+            self.depth_of[*value] = visible;
+        }
+    }
+
+    /// Ends the kernel and returns the function, its blocks in layout order and without what nothing
+    /// uses.
+    pub(crate) fn finish(mut self) -> Function {
+        self.end(Terminator::Return(0));
+        let mut order = std::mem::take(&mut self.order);
+        let mut placed = vec![false; self.function.blocks.len()];
+        order.iter().for_each(|block| placed[block.index()] = true);
+        order.extend(self.function.blocks.ids().filter(|block| !placed[block.index()]));
+        let mut function = reorder(self.function, &order);
+        remove_unused(&mut function);
+        function
+    }
+}
+
+/// Renumbers the blocks to this order.
+fn reorder(mut function: Function, order: &[BlockId]) -> Function {
+    let mut new_id: SecondaryMap<BlockId, Option<BlockId>> = SecondaryMap::new();
+    for (index, block) in order.iter().enumerate() {
+        new_id[*block] = Some(BlockId::new(index));
+    }
+    let renumbered = |block: &mut BlockId| *block = new_id[*block].unwrap_or(*block);
+    let mut blocks = Vec::new();
+    for id in order {
+        let mut block = std::mem::take(&mut function.blocks[*id]);
+        match &mut block.end {
+            Terminator::Jump(to, _) => renumbered(to),
+            Terminator::Branch { then, otherwise, .. } => {
+                renumbered(then);
+                renumbered(otherwise);
+            }
+            Terminator::Open | Terminator::Return(_) => {}
+        }
+        blocks.push(block);
+    }
+    function.blocks = blocks.into_iter().collect();
+    function
+}
+
+/// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
+/// values densely.
+fn remove_unused(function: &mut Function) {
+    let mut used: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let mut defined_by: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
+    let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
+    let mut param_of: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
+    let mut work = Vec::new();
+    let removable = |inst: &Inst| inst.op.has(PURE) || inst.op.has(READS);
+    for (id, block) in function.blocks.iter() {
+        for (index, param) in block.params.iter().enumerate() {
+            param_of[*param] = Some((id, index));
+        }
+        for (index, inst) in block.insts.iter().enumerate() {
+            if let Some(result) = inst.result {
+                defined_by[result] = Some((id, index));
+            }
+            if !removable(inst) {
+                inst.each_use(|value| work.push(value));
+            }
+        }
+        match &block.end {
+            Terminator::Jump(to, _) => incoming[*to].push(id),
+            end => end.each_use(|value| work.push(value)),
+        }
+    }
+    while let Some(value) = work.pop() {
+        if std::mem::replace(&mut used[value], true) {
+            continue;
+        }
+        if let Some((block, index)) = defined_by[value] {
+            function.blocks[block].insts[index].each_use(|value| work.push(value));
+        }
+        if let Some((block, index)) = param_of[value] {
+            for from in &incoming[block] {
+                if let Terminator::Jump(_, args) = &function.blocks[*from].end {
+                    work.push(args[index]);
+                }
+            }
+        }
+    }
+    let keep: Vec<Vec<bool>> = function
+        .blocks
+        .iter()
+        .map(|(id, block)| block.params.iter().map(|p| id.index() == 0 || used[*p]).collect())
+        .collect();
+    for (id, block) in function.blocks.iter_mut() {
+        block.insts.retain(|inst| {
+            !removable(inst) || inst.result.is_none_or(|result| used[result])
+        });
+        filter(&mut block.params, &keep[id.index()]);
+        if let Terminator::Jump(to, args) = &mut block.end {
+            filter(args, &keep[to.index()]);
+        }
+    }
+    renumber(function);
+}
+
+fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    values.retain(|_| keep.next().copied().unwrap_or(true));
+}
+
+/// Numbers the values in the order of their definitions.
+fn renumber(function: &mut Function) {
+    let mut new_id: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
+    let mut types = base::Arena::new();
+    for block in function.blocks.values() {
+        let results = block.insts.iter().flat_map(|inst| inst.result.iter().chain(&inst.lost));
+        for value in block.params.iter().chain(results) {
+            new_id[*value] = Some(types.push(function.values[*value]));
+        }
+    }
+    let rename = |value: &mut ValueId| *value = new_id[*value].unwrap_or(*value);
+    for (_, block) in function.blocks.iter_mut() {
+        block.params.iter_mut().for_each(rename);
+        for inst in &mut block.insts {
+            inst.args.iter_mut().for_each(rename);
+            inst.result.iter_mut().chain(&mut inst.lost).chain(&mut inst.mask).for_each(rename);
+            if let Some(address) = &mut inst.address {
+                if let Base::Value(base) = &mut address.base {
+                    rename(base);
+                }
+                address.index.iter_mut().for_each(|(index, _)| rename(index));
+            }
+        }
+        match &mut block.end {
+            Terminator::Jump(_, args) => args.iter_mut().for_each(rename),
+            Terminator::Branch { left, right, .. } => {
+                rename(left);
+                if let IntOperand::Value(right) = right {
+                    rename(right);
+                }
+            }
+            Terminator::Open | Terminator::Return(_) => {}
+        }
+    }
+    function.values = types;
+}

@@ -1,0 +1,472 @@
+//! Index expressions: integers in registers, and addresses.
+//!
+//! The bytes from a buffer's start to an element are brought into linear form. Its constant part
+//! becomes the displacement, so that elements a constant apart share one pointer; the variable part
+//! becomes a pointer, summed from the outermost variable inwards, so that each partial sum leaves
+//! the loops it does not depend on. In a loop without loops inside, the pointer is carried from
+//! turn to turn instead of computed from the loop's variable.
+
+use sym::{Atom, Expr, SymbolId};
+
+use super::Selector;
+use super::build::Bound;
+use crate::vcode::{Address, Cond, Inst, Lane, Op, Type, ValueId};
+use loops::{BufferId, Scope};
+
+/// What a symbol stands for where the code is being written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Binding {
+    /// Not in scope.
+    #[default]
+    None,
+    /// A number: the variable of a loop that is written out.
+    Constant(i64),
+    /// The variable of the loop at this depth.
+    Loop(u32),
+    /// An integer in a register.
+    Int(ValueId),
+    /// An integer a lane.
+    Lanes(Vec<ValueId>),
+}
+
+/// Bytes from a buffer's start: a constant and a sum of coefficients times products.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Linear {
+    pub(crate) constant: i64,
+    pub(crate) terms: Vec<(i64, Factor)>,
+    /// What the vector variable is multiplied by.
+    pub(crate) lane_step: i64,
+    /// Whether lanes differ in another way than that.
+    pub(crate) irregular: bool,
+}
+
+/// What a coefficient multiplies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Factor {
+    Symbol(SymbolId),
+    Product(Vec<Atom>),
+}
+
+impl Selector<'_> {
+    /// The linear form of an element's place in its buffer.
+    pub(crate) fn linear(&self, buffer: BufferId, index: &[Expr]) -> Linear {
+        let bytes = self.element_bytes(buffer) as i64;
+        let mut linear = Linear::default();
+        match self.plan.strides[buffer].as_constants() {
+            Some(strides) => {
+                for (expr, stride) in index.iter().zip(strides) {
+                    self.add_scaled_expr(&mut linear, expr, stride * bytes);
+                }
+            }
+            None => {
+                let strides = self.plan.strides[buffer].expressions();
+                let mut offset = Expr::ZERO;
+                for (expr, stride) in index.iter().zip(strides) {
+                    offset += &(expr * stride);
+                }
+                self.add_scaled_expr(&mut linear, &offset, bytes);
+            }
+        }
+        linear
+    }
+
+    fn add_scaled_expr(&self, linear: &mut Linear, expr: &Expr, scale: i64) {
+        if expr.terms().iter().any(|term| term.as_symbol().is_none()) {
+            let substituted = self.substituted(expr);
+            self.add_canonical(linear, &substituted, scale);
+        } else {
+            self.add_canonical(linear, expr, scale);
+        }
+    }
+
+    /// The expression with the variables of written-out loops replaced by their values.
+    fn substituted(&self, expr: &Expr) -> Expr {
+        let vector = self.vector.as_ref().map(|vector| vector.symbol);
+        let replaced = expr.substitute(&mut |symbol| match self.bindings[symbol] {
+            Binding::Constant(value) if Some(symbol) != vector => Some(Expr::constant(value)),
+            _ => None,
+        });
+        self.ranges.simplify(&replaced)
+    }
+
+    fn add_canonical(&self, linear: &mut Linear, expr: &Expr, scale: i64) {
+        linear.constant += expr.constant_part() * scale;
+        for term in expr.terms() {
+            let coefficient = term.coefficient() * scale;
+            match term.as_symbol() {
+                Some(symbol) => self.add_symbol(linear, symbol, coefficient),
+                None => {
+                    let factors = term.factors();
+                    if factors.iter().any(|atom| self.atom_differs_by_lane(atom)) {
+                        linear.irregular = true;
+                    }
+                    linear.terms.push((coefficient, Factor::Product(factors.to_vec())));
+                }
+            }
+        }
+    }
+
+    fn add_symbol(&self, linear: &mut Linear, symbol: SymbolId, coefficient: i64) {
+        if let Some(vector) = self.vector.as_ref().filter(|vector| vector.symbol == symbol) {
+            linear.lane_step += coefficient;
+            linear.constant += coefficient * vector.offset;
+        }
+        match &self.bindings[symbol] {
+            Binding::Constant(value) => linear.constant += coefficient * value,
+            binding => {
+                linear.irregular |= matches!(binding, Binding::Lanes(_));
+                let factor = Factor::Symbol(symbol);
+                match linear.terms.iter_mut().find(|(_, known)| *known == factor) {
+                    Some((known, _)) => *known += coefficient,
+                    None => linear.terms.push((coefficient, factor)),
+                }
+            }
+        }
+    }
+
+    fn atom_differs_by_lane(&self, atom: &Atom) -> bool {
+        match atom {
+            Atom::Symbol(symbol) => self.symbol_differs_by_lane(*symbol),
+            _ => atom.operands().is_some_and(|(a, b)| {
+                self.expr_differs_by_lane(a) || self.expr_differs_by_lane(b)
+            }),
+        }
+    }
+
+    fn symbol_differs_by_lane(&self, symbol: SymbolId) -> bool {
+        self.vector.as_ref().is_some_and(|vector| vector.symbol == symbol)
+            || matches!(self.bindings[symbol], Binding::Lanes(_))
+    }
+
+    /// Whether the expression has different values in different lanes.
+    pub(crate) fn expr_differs_by_lane(&self, expr: &Expr) -> bool {
+        self.vector.is_some()
+            && expr.symbols().into_iter().any(|symbol| self.symbol_differs_by_lane(symbol))
+    }
+
+    /// The scope at which everything in a factor is known.
+    fn factor_depth(&self, factor: &Factor) -> u32 {
+        match factor {
+            Factor::Symbol(symbol) => self.symbol_depth(*symbol),
+            Factor::Product(atoms) => {
+                atoms.iter().map(|atom| self.atom_depth(atom)).max().unwrap_or(0)
+            }
+        }
+    }
+
+    fn atom_depth(&self, atom: &Atom) -> u32 {
+        match atom {
+            Atom::Symbol(symbol) => self.symbol_depth(*symbol),
+            _ => atom.operands().map_or(0, |(a, b)| {
+                let symbols = a.symbols().into_iter().chain(b.symbols());
+                symbols.map(|symbol| self.symbol_depth(symbol)).max().unwrap_or(0)
+            }),
+        }
+    }
+
+    fn symbol_depth(&self, symbol: SymbolId) -> u32 {
+        match &self.bindings[symbol] {
+            Binding::None | Binding::Constant(_) => 0,
+            Binding::Loop(depth) => *depth,
+            Binding::Int(value) => self.builder.depth_of(*value),
+            Binding::Lanes(_) => self.builder.depth(),
+        }
+    }
+
+    /// The address of lane 0 of a regular place.
+    pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+        let pointer = self.base(buffer);
+        self.address_from(pointer, linear)
+    }
+
+    fn address_from(&mut self, mut pointer: ValueId, linear: &Linear) -> Address {
+        let mut terms: Vec<(u32, &(i64, Factor))> =
+            linear.terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
+        terms.sort_by_key(|(depth, _)| *depth);
+        for (_, (coefficient, factor)) in terms {
+            if *coefficient == 0 {
+                continue;
+            }
+            pointer = match factor {
+                Factor::Symbol(symbol) => match self.bindings[*symbol] {
+                    Binding::Loop(depth) if self.builder.is_innermost(depth) => {
+                        self.carried_pointer(pointer, depth, *coefficient)
+                    }
+                    _ => {
+                        let value = self.symbol(*symbol);
+                        self.builder.add_scaled(pointer, value, *coefficient)
+                    }
+                },
+                Factor::Product(atoms) => {
+                    let value = self.product(atoms);
+                    self.builder.add_scaled(pointer, value, *coefficient)
+                }
+            };
+        }
+        match i32::try_from(linear.constant) {
+            Ok(displacement) => Address::new(pointer, displacement),
+            Err(_) => Address::new(self.builder.add_imm(pointer, linear.constant), 0),
+        }
+    }
+
+    /// A pointer that moves on with the loop at a depth.
+    fn carried_pointer(&mut self, pointer: ValueId, depth: u32, coefficient: i64) -> ValueId {
+        let entry = match self.builder.loop_start(depth) {
+            Bound::Constant(start) => self.builder.add_imm(pointer, start * coefficient),
+            Bound::Value(start) => self.builder.add_scaled(pointer, start, coefficient),
+        };
+        let step = self.builder.loop_step(depth);
+        self.builder.induction(depth, entry, coefficient * step)
+    }
+
+    /// The pointer to a buffer's first element.
+    pub(crate) fn base(&mut self, buffer: BufferId) -> ValueId {
+        if let Some(base) = self.bases[buffer] {
+            return base;
+        }
+        let context = self.context();
+        let load = |at: ValueId, offset: i32| {
+            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+        };
+        let base = match self.kernel.buffers[buffer].scope {
+            Scope::Parameter(_) => {
+                let position = self.kernel.parameters.iter().position(|id| *id == buffer);
+                let position = position.unwrap_or(0) as i32;
+                let table = self.builder.emit_at(load(context, 0), Type::Int, 0);
+                self.builder.emit_at(load(table, 8 * position), Type::Int, 0)
+            }
+            Scope::Scratch | Scope::Register => {
+                let scratch = self.builder.emit_at(load(context, 16), Type::Int, 0);
+                let offset = self.plan.scratch_offsets[buffer];
+                self.builder.add_imm(scratch, offset)
+            }
+        };
+        self.bases[buffer] = Some(base);
+        base
+    }
+
+    /// The value of a symbol.
+    pub(crate) fn symbol(&mut self, symbol: SymbolId) -> ValueId {
+        let lane = self.lane;
+        let value = match &self.bindings[symbol] {
+            Binding::Constant(value) => {
+                let value = *value;
+                self.builder.int_const(value)
+            }
+            Binding::Loop(depth) => {
+                let depth = *depth;
+                self.builder.loop_variable(depth)
+            }
+            Binding::Int(value) => *value,
+            Binding::Lanes(values) => values[lane.min(values.len() - 1)],
+            Binding::None => self.shape_symbol(symbol),
+        };
+        match self.vector.as_ref().filter(|vector| vector.symbol == symbol) {
+            Some(vector) => {
+                let offset = vector.offset + lane as i64;
+                self.builder.add_imm(value, offset)
+            }
+            None => value,
+        }
+    }
+
+    /// Reads a shape symbol from the context.
+    fn shape_symbol(&mut self, symbol: SymbolId) -> ValueId {
+        let position = match &self.kernel.symbols[symbol].kind {
+            loops::SymbolKind::Shape { position, .. } => *position as i32,
+            _ => 0,
+        };
+        let context = self.context();
+        let load = |at: ValueId, offset: i32| {
+            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+        };
+        let table = self.builder.emit_at(load(context, 8), Type::Int, 0);
+        let value = self.builder.emit_at(load(table, 8 * position), Type::Int, 0);
+        self.bindings[symbol] = Binding::Int(value);
+        value
+    }
+
+    fn context(&self) -> ValueId {
+        self.builder.function.blocks[base::Id::new(0)].params[0]
+    }
+
+    /// An index expression as an integer, in the lane that is being computed.
+    pub(crate) fn int(&mut self, expr: &Expr) -> ValueId {
+        let expr = match expr.terms().iter().all(|term| term.as_symbol().is_some()) {
+            true => expr.clone(),
+            false => self.substituted(expr),
+        };
+        let mut linear = Linear::default();
+        self.add_canonical(&mut linear, &expr, 1);
+        // `symbol` adds the lane; what `add_canonical` added for the vector's offset goes again.
+        linear.constant += linear.lane_step * self.lane as i64;
+        let mut terms = std::mem::take(&mut linear.terms);
+        terms.sort_by_key(|(_, factor)| self.factor_depth(factor));
+        let mut sum: Option<ValueId> = None;
+        for (coefficient, factor) in terms.into_iter().filter(|(c, _)| *c != 0) {
+            let value = match factor {
+                Factor::Symbol(symbol) => self.symbol_without_lane(symbol),
+                Factor::Product(atoms) => self.product(&atoms),
+            };
+            sum = Some(match sum {
+                None => self.builder.mul_imm(value, coefficient),
+                Some(sum) => self.builder.add_scaled(sum, value, coefficient),
+            });
+        }
+        match sum {
+            Some(sum) => self.builder.add_imm(sum, linear.constant),
+            None => self.builder.int_const(linear.constant),
+        }
+    }
+
+    /// The value of a symbol; of the vector variable, where the loop over vectors stands.
+    fn symbol_without_lane(&mut self, symbol: SymbolId) -> ValueId {
+        match self.bindings[symbol] {
+            Binding::Loop(depth) => self.builder.loop_variable(depth),
+            _ => self.symbol(symbol),
+        }
+    }
+
+    fn product(&mut self, atoms: &[Atom]) -> ValueId {
+        let mut product: Option<ValueId> = None;
+        for atom in atoms {
+            let value = self.atom(atom);
+            product = Some(match product {
+                None => value,
+                Some(product) => self.builder.int(Op::IntMul, &[product, value]),
+            });
+        }
+        product.unwrap_or_else(|| self.builder.int_const(1))
+    }
+
+    fn atom(&mut self, atom: &Atom) -> ValueId {
+        match atom {
+            Atom::Symbol(symbol) => self.symbol(*symbol),
+            Atom::Min(a, b) => {
+                let (a, b) = (self.int(a), self.int(b));
+                self.builder.int(Op::IntMin, &[a, b])
+            }
+            Atom::Max(a, b) => {
+                let (a, b) = (self.int(a), self.int(b));
+                self.builder.int(Op::IntMax, &[a, b])
+            }
+            Atom::FloorDiv(a, b) => self.floor_division(a, b, true),
+            Atom::Mod(a, b) => self.floor_division(a, b, false),
+        }
+    }
+
+    /// The floored quotient or what it leaves.
+    fn floor_division(&mut self, a: &Expr, b: &Expr, quotient: bool) -> ValueId {
+        let range = self.ranges.bounds(a);
+        let value = self.int(a);
+        let divisor = self.substituted(b);
+        let Some(divisor) = divisor.as_constant().filter(|divisor| *divisor > 0) else {
+            let divisor = self.int(b);
+            return self.general_floor_division(value, divisor, quotient);
+        };
+        if divisor.count_ones() == 1 && i32::try_from(divisor).is_ok() {
+            let shift = i64::from(divisor.trailing_zeros());
+            return match quotient {
+                true => self.builder.int_imm(Op::IntSarImm, value, shift),
+                false => self.builder.int_imm(Op::IntAndImm, value, divisor - 1),
+            };
+        }
+        let divided = if range.min >= 0 && range.max < 1 << 31 && divisor < 1 << 31 {
+            // Multiplication by the rounded-up inverse is exact below 2^31.
+            let bits = 31 + i64::from(64 - (divisor - 1).leading_zeros());
+            let inverse = ((1i128 << bits) as u128).div_ceil(divisor as u128) as i64;
+            let inverse = self.builder.int_const(inverse);
+            let product = self.builder.int(Op::IntMul, &[value, inverse]);
+            self.builder.int_imm(Op::IntShrImm, product, bits)
+        } else {
+            let divisor = self.builder.int_const(divisor);
+            return self.general_floor_division(value, divisor, quotient);
+        };
+        if quotient {
+            return divided;
+        }
+        let multiple = self.builder.mul_imm(divided, divisor);
+        self.builder.int(Op::IntSub, &[value, multiple])
+    }
+
+    fn general_floor_division(&mut self, a: ValueId, b: ValueId, quotient: bool) -> ValueId {
+        // A divisor of 0 has no meaning here, but must not trap where it is computed in vain.
+        let zero = self.builder.int_const(0);
+        let one = self.builder.int_const(1);
+        let b = self.builder.int(Op::IntSelect, &[b, one, b]);
+        let truncated = self.builder.int(Op::IntDivSigned, &[a, b]);
+        let multiple = self.builder.int(Op::IntMul, &[truncated, b]);
+        let rest = self.builder.int(Op::IntSub, &[a, multiple]);
+        let compare = |selector: &mut Self, cond: Cond, a: ValueId, b: ValueId| {
+            let position = Cond::NAMES.iter().position(|(known, _)| *known == cond).unwrap_or(0);
+            let inst = Inst::new(Op::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
+            selector.builder.emit(inst, Type::Int)
+        };
+        let rest_negative = compare(self, Cond::Less, rest, zero);
+        let b_negative = compare(self, Cond::Less, b, zero);
+        let signs_differ = compare(self, Cond::NotEqual, rest_negative, b_negative);
+        let inexact = compare(self, Cond::NotEqual, rest, zero);
+        let correct = self.builder.int(Op::IntAnd, &[signs_differ, inexact]);
+        if quotient {
+            return self.builder.int(Op::IntSub, &[truncated, correct]);
+        }
+        let corrected = self.builder.int(Op::IntAdd, &[rest, b]);
+        self.builder.int(Op::IntSelect, &[corrected, rest, correct])
+    }
+
+    /// The place of each lane of an irregular access, in bytes from lane 0's, where these are
+    /// constants.
+    pub(crate) fn lane_offsets(
+        &self,
+        buffer: BufferId,
+        index: &[Expr],
+        lanes: usize,
+    ) -> Option<Vec<i64>> {
+        let vector = self.vector.as_ref()?;
+        let bytes = self.element_bytes(buffer) as i64;
+        let strides = self.plan.strides[buffer].expressions();
+        let mut offset = Expr::ZERO;
+        for (expr, stride) in index.iter().zip(strides) {
+            offset += &(expr * stride);
+        }
+        let start = match self.bindings[vector.symbol] {
+            Binding::Constant(value) => Expr::constant(value),
+            _ => Expr::symbol(vector.symbol),
+        };
+        let at = |lane: usize| {
+            let place = start.clone() + vector.offset + lane as i64;
+            let replaced = offset.substitute(&mut |symbol| match self.bindings[symbol] {
+                _ if symbol == vector.symbol => Some(place.clone()),
+                Binding::Constant(value) => Some(Expr::constant(value)),
+                _ => None,
+            });
+            self.ranges.simplify(&replaced)
+        };
+        let first = at(0);
+        if first.symbols().iter().any(|s| matches!(self.bindings[*s], Binding::Lanes(_))) {
+            return None;
+        }
+        (0..lanes)
+            .map(|lane| (at(lane) - &first).as_constant().map(|elements| elements * bytes))
+            .collect()
+    }
+
+    /// The address of the lane that is being computed, of an irregular place.
+    pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> ValueId {
+        let bytes = self.element_bytes(buffer) as i64;
+        let strides: Vec<Expr> = self.plan.strides[buffer].expressions().to_vec();
+        let mut pointer = self.base(buffer);
+        for (expr, stride) in index.iter().zip(&strides) {
+            let value = self.int(expr);
+            pointer = match stride.as_constant() {
+                Some(stride) => self.builder.add_scaled(pointer, value, stride * bytes),
+                None => {
+                    let stride = self.int(stride);
+                    let elements = self.builder.int(Op::IntMul, &[value, stride]);
+                    self.builder.add_scaled(pointer, elements, bytes)
+                }
+            };
+        }
+        pointer
+    }
+}

@@ -1,0 +1,545 @@
+//! Loads and stores.
+//!
+//! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, a gather with
+//! constant distances between lanes, or done lane by lane by way of the frame. Accesses are limited
+//! to the lanes that the tail and the guards in force leave on: by masks; where there is one address
+//! for all lanes, by reading from the frame instead when no lane is on.
+//!
+//! Loaded values are remembered, a few of them, until their buffer is written or a loop begins.
+
+use loops::{BufferId, Scope};
+use sym::Expr;
+use tensor::DType;
+
+use super::Selector;
+use super::index::Linear;
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use crate::vcode::{Address, Base, Inst, Lane, Op, Type, ValueId};
+
+/// Where the frame's area may be read or written in vain.
+const NOWHERE: i32 = 192;
+/// Where lanes are collected.
+pub(crate) const COLLECT: i32 = 0;
+/// Where lanes are taken apart.
+pub(crate) const APART: i32 = 64;
+
+/// A loaded value that may be asked for again.
+pub(crate) struct Loaded {
+    inst: Inst,
+    pub(crate) value: ValueId,
+    buffer: BufferId,
+}
+
+impl Selector<'_> {
+    pub(crate) fn element_bytes(&self, buffer: BufferId) -> usize {
+        self.kernel.buffers[buffer].dtype.bytes().unwrap_or(1)
+    }
+
+    /// `buffer[index]` in this many lanes.
+    pub(crate) fn load(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        lanes: usize,
+    ) -> base::Result<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        if carrier(dtype).is_none() {
+            return Err(self.unsupported_type(dtype));
+        }
+        if self.kernel.buffers[buffer].scope == Scope::Register {
+            return self.read_register(buffer, index, lanes);
+        }
+        let linear = self.linear(buffer, index);
+        if lanes == 1 || linear.lane_step == 0 && !linear.irregular {
+            return Ok(self.load_uniform(buffer, &linear, lanes));
+        }
+        let bytes = self.element_bytes(buffer) as i64;
+        let step = (!linear.irregular).then_some(linear.lane_step);
+        let mask = self.active_mask(lanes);
+        let can_mask = self.builder.has_masks() || bytes >= 4;
+        if step == Some(bytes) && (can_mask || mask == Mask::Constant(all_lanes(lanes))) {
+            let address = self.address(buffer, &linear);
+            return Ok(self.load_contiguous(buffer, address, mask, lanes));
+        }
+        if let Some(step) = step {
+            let offsets: Vec<i64> = (0..lanes as i64).map(|lane| lane * step).collect();
+            let address = self.address(buffer, &linear);
+            return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
+        }
+        if let Some(offsets) = self.lane_offsets(buffer, index, lanes) {
+            let first = self.lane_address(buffer, index);
+            let address = Address::new(first, 0);
+            if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes)) {
+                let one = self.load_element(buffer, dtype, address);
+                return Ok(self.broadcast(one, lanes));
+            }
+            let in_order = (0..lanes as i64).map(|lane| lane * bytes).eq(offsets.iter().copied());
+            if in_order && (can_mask || mask == Mask::Constant(all_lanes(lanes))) {
+                return Ok(self.load_contiguous(buffer, address, mask, lanes));
+            }
+            return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
+        }
+        let addresses = self
+            .each_lane(lanes, |selector, _| Address::new(selector.lane_address(buffer, index), 0));
+        Ok(self.load_lane_by_lane(buffer, &addresses, mask))
+    }
+
+    /// One element, in one lane or in all.
+    fn load_uniform(&mut self, buffer: BufferId, linear: &Linear, lanes: usize) -> Evaluated {
+        let address = self.address(buffer, linear);
+        let address = self.safe_address(address);
+        self.load_uniform_at(buffer, address, lanes)
+    }
+
+    /// The element at an address, in one lane or in all.
+    pub(crate) fn load_uniform_at(
+        &mut self,
+        buffer: BufferId,
+        address: Address,
+        lanes: usize,
+    ) -> Evaluated {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        if let (Some(Carrier::Lane(lane)), true) = (carrier(dtype), dtype.bits() >= 32 && lanes > 1) {
+            let inst = Inst::new(Op::LoadBroadcast, lane, &[]).address(address);
+            let value = self.load_inst(inst, register_type(lane, lanes), buffer);
+            return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes });
+        }
+        let one = self.load_element(buffer, dtype, address);
+        self.broadcast(one, lanes)
+    }
+
+    /// The address if any lane is on, else one that may be read.
+    fn safe_address(&mut self, address: Address) -> Address {
+        let Some(any) = self.any_lane() else { return address };
+        let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
+        let address = self.builder.emit(inst, Type::Int);
+        self.address_if(any, address)
+    }
+
+    /// The address if `condition` is nonzero, else one in the frame.
+    fn address_if(&mut self, condition: ValueId, address: ValueId) -> Address {
+        let nowhere = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::frame(NOWHERE));
+        let nowhere = self.builder.emit(nowhere, Type::Int);
+        let chosen = self.builder.int(Op::IntSelect, &[address, nowhere, condition]);
+        Address::new(chosen, 0)
+    }
+
+    /// One element in one lane.
+    pub(crate) fn load_element(
+        &mut self,
+        buffer: BufferId,
+        dtype: DType,
+        address: Address,
+    ) -> Evaluated {
+        if dtype.bits() >= 32 {
+            let Some(Carrier::Lane(lane)) = carrier(dtype) else { unreachable!("a wide bool") };
+            let inst = Inst::new(Op::LoadLane, lane, &[]).address(address);
+            let value = self.load_inst(inst, Type::V128, buffer);
+            return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes: 1 });
+        }
+        let lane = memory_lane(dtype);
+        let lane = if lane == Lane::F16 { Lane::U16 } else { lane };
+        let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
+        let int = self.load_inst(inst, Type::Int, buffer);
+        let raw = self.from_int(int, Lane::I32);
+        self.from_raw(raw, dtype)
+    }
+
+    /// 32-bit lanes that hold a narrow element's bits (integers extended) as the element.
+    fn from_raw(&mut self, raw: Vector, dtype: DType) -> Evaluated {
+        match dtype {
+            DType::F16 => {
+                // Only ever one lane: vectors of f16 are converted as they are loaded.
+                Evaluated::Vector(self.convert_op(Op::F16ToF32, raw, Lane::F32))
+            }
+            DType::BF16 => {
+                let shifted = self.unary(Op::ShlImm, raw, 16);
+                Evaluated::Vector(Self::cast_lane(shifted, Lane::F32))
+            }
+            DType::Bool => {
+                let lanes = raw.lanes;
+                Evaluated::Mask(self.nonzero(raw), lanes)
+            }
+            _ => Evaluated::Vector(raw),
+        }
+    }
+
+    pub(crate) fn load_contiguous(
+        &mut self,
+        buffer: BufferId,
+        address: Address,
+        mask: Mask,
+        lanes: usize,
+    ) -> Evaluated {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let memory = memory_lane(dtype);
+        let lane = match carrier(dtype) {
+            Some(Carrier::Lane(lane)) => lane,
+            _ => Lane::I32,
+        };
+        let mask = self.mask_operand(mask, lanes, lane.bytes());
+        let inst = Inst::new(Op::Load, memory, &[]).address(address).mask(mask);
+        let value = self.load_inst(inst, register_type(lane, lanes), buffer);
+        let vector = Vector { item: Item::Register(value), lane, lanes };
+        match dtype {
+            DType::F16 => Evaluated::Vector(vector),
+            _ => self.from_raw(Self::cast_lane(vector, lane), dtype),
+        }
+    }
+
+    /// Elements at constant distances.
+    fn load_scattered(
+        &mut self,
+        buffer: BufferId,
+        address: Address,
+        offsets: &[i64],
+        mask: Mask,
+        lanes: usize,
+    ) -> Evaluated {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let fits = offsets.iter().all(|offset| i32::try_from(*offset).is_ok());
+        let wide = dtype.bits() >= 32;
+        let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| wide && fits) else {
+            let pointer = self.builder.emit(
+                Inst::new(Op::Lea, Lane::I64, &[]).address(address),
+                Type::Int,
+            );
+            let addresses: Vec<Address> = offsets
+                .iter()
+                .map(|offset| match i32::try_from(*offset) {
+                    Ok(offset) => Address::new(pointer, offset),
+                    Err(_) => Address::new(self.builder.add_imm(pointer, *offset), 0),
+                })
+                .collect();
+            return self.load_lane_by_lane(buffer, &addresses, mask);
+        };
+        let indices: Vec<u64> = offsets.iter().map(|offset| *offset as u64).collect();
+        let index = self.lane_constants(&indices, Lane::I32);
+        let index = self.register(index);
+        let ty = register_type(lane, lanes);
+        let zero = self.builder.emit(Inst::new(Op::Zero, lane, &[]), ty);
+        let mask = self.mask_register(mask, lanes, lane.bytes());
+        let inst = Inst::new(Op::Gather, lane, &[zero, index, mask]).imm(1).address(address);
+        let value = self.load_inst(inst, ty, buffer);
+        Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes })
+    }
+
+    /// An element an address, collected in the frame.
+    fn load_lane_by_lane(
+        &mut self,
+        buffer: BufferId,
+        addresses: &[Address],
+        mask: Mask,
+    ) -> Evaluated {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let memory = match memory_lane(dtype) {
+            Lane::F16 => Lane::U16,
+            Lane::F32 => Lane::U32,
+            lane => lane,
+        };
+        let bits = self.lane_bits(mask, addresses.len());
+        // Halves stay narrow, so that the collected vector can be converted as it is loaded.
+        let slot = match dtype {
+            DType::F16 => Lane::U16,
+            _ if dtype.bits() == 64 => Lane::I64,
+            _ => Lane::I32,
+        };
+        for (lane, address) in addresses.iter().enumerate() {
+            let place = Address::frame(COLLECT + (lane * slot.bytes()) as i32);
+            let value = match bits.of(lane) {
+                LaneBit::Off => self.builder.int_const(0),
+                LaneBit::On => self.load_int(buffer, memory, *address),
+                LaneBit::Dynamic(bits) => {
+                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
+                    let pointer = self.builder.emit(
+                        Inst::new(Op::Lea, Lane::I64, &[]).address(*address),
+                        Type::Int,
+                    );
+                    let address = self.address_if(bit, pointer);
+                    self.load_int(buffer, memory, address)
+                }
+            };
+            self.builder.effect(Inst::new(Op::IntStore, slot, &[value]).address(place));
+        }
+        let lanes = addresses.len();
+        let carried = match carrier(dtype) {
+            Some(Carrier::Lane(lane)) => lane,
+            _ => Lane::I32,
+        };
+        let lane = if dtype == DType::F16 { Lane::F16 } else { carried };
+        let inst = Inst::new(Op::Load, lane, &[]).address(Address::frame(COLLECT));
+        let value = self.builder.emit(inst, register_type(carried, lanes));
+        let vector = Vector { item: Item::Register(value), lane: carried, lanes };
+        match dtype {
+            DType::F16 => Evaluated::Vector(vector),
+            _ => self.from_raw(vector, dtype),
+        }
+    }
+
+    fn load_int(&mut self, buffer: BufferId, lane: Lane, address: Address) -> ValueId {
+        let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
+        self.load_inst(inst, Type::Int, buffer)
+    }
+
+    /// Emits a load unless its value is remembered.
+    fn load_inst(&mut self, inst: Inst, ty: Type, buffer: BufferId) -> ValueId {
+        let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
+        let gathers = inst.op == Op::Gather;
+        let known = |known: &Loaded| {
+            known.inst == inst && self.builder.type_of(known.value) == ty && !gathers
+        };
+        if let Some(position) = self.loaded.iter().position(known).filter(|_| !in_frame) {
+            let known = self.loaded.remove(position);
+            let value = known.value;
+            self.loaded.push(known);
+            return value;
+        }
+        let value = self.builder.emit(inst.clone(), ty);
+        if self.loaded.len() >= self.most_loaded {
+            self.loaded.remove(0);
+        }
+        self.loaded.push(Loaded { inst, value, buffer });
+        value
+    }
+
+    /// Forgets what was loaded from a buffer.
+    pub(crate) fn forget(&mut self, buffer: BufferId) {
+        self.loaded.retain(|loaded| loaded.buffer != buffer);
+    }
+
+    /// `buffer[index] = value`.
+    pub(crate) fn store(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        value: Evaluated,
+        lanes: usize,
+    ) -> base::Result<()> {
+        if self.kernel.buffers[buffer].scope == Scope::Register {
+            return self.write_register(buffer, index, value, lanes);
+        }
+        let linear = self.linear(buffer, index);
+        let bytes = self.element_bytes(buffer) as i64;
+        let value = self.broadcast(value, lanes);
+        if lanes == 1 {
+            let address = self.address(buffer, &linear);
+            let address = self.safe_address(address);
+            self.store_element(buffer, address, value);
+            self.forget(buffer);
+            return Ok(());
+        }
+        let step = (!linear.irregular).then_some(linear.lane_step);
+        if step == Some(0) {
+            let name = &self.kernel.buffers[buffer].name;
+            return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
+        }
+        let mask = self.active_mask(lanes);
+        let whole = mask == Mask::Constant(all_lanes(lanes));
+        if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
+            let address = self.address(buffer, &linear);
+            self.store_contiguous(buffer, address, value, mask, lanes);
+        } else {
+            let addresses = match step {
+                Some(step) => {
+                    let first = self.address(buffer, &linear);
+                    let first = Inst::new(Op::Lea, Lane::I64, &[]).address(first);
+                    let first = self.builder.emit(first, Type::Int);
+                    (0..lanes as i64)
+                        .map(|lane| Address::new(self.builder.add_imm(first, lane * step), 0))
+                        .collect()
+                }
+                None => self.each_lane(lanes, |selector, _| {
+                    Address::new(selector.lane_address(buffer, index), 0)
+                }),
+            };
+            self.store_lane_by_lane(buffer, &addresses, value, mask);
+        }
+        self.forget(buffer);
+        Ok(())
+    }
+
+    fn store_element(&mut self, buffer: BufferId, address: Address, value: Evaluated) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let raw = self.to_raw(value, dtype);
+        if dtype.bits() >= 32 {
+            let value = self.register(raw);
+            self.builder.effect(Inst::new(Op::StoreLane, raw.lane, &[value]).address(address));
+            return;
+        }
+        let raw = match dtype {
+            DType::F16 => self.to_half(raw),
+            _ => raw,
+        };
+        let int = self.to_int(raw);
+        let lane = if dtype.bits() == 8 { Lane::I8 } else { Lane::I16 };
+        self.builder.effect(Inst::new(Op::IntStore, lane, &[int]).address(address));
+    }
+
+    /// f32 as f16 in 16-bit lanes, of which the first is also the low half of a 32-bit lane.
+    fn to_half(&mut self, vector: Vector) -> Vector {
+        let value = self.register(vector);
+        let inst = Inst::new(Op::F32ToF16, Lane::F32, &[value]);
+        let value = self.builder.emit(inst, Type::vector(2 * vector.lanes));
+        Vector { item: Item::Register(value), lane: Lane::I32, lanes: vector.lanes }
+    }
+
+    /// An element as lanes whose low bits are what is stored; f16 stays f32.
+    fn to_raw(&mut self, value: Evaluated, dtype: DType) -> Vector {
+        match value {
+            Evaluated::Mask(mask, lanes) => self.mask_as_ints(mask, lanes),
+            Evaluated::Vector(vector) if dtype == DType::BF16 => {
+                let ints = Self::cast_lane(vector, Lane::I32);
+                match ints.item {
+                    Item::Constant(bits) => self.constant(bits >> 16, ints),
+                    Item::Register(_) => self.unary(Op::ShrImm, ints, 16),
+                }
+            }
+            Evaluated::Vector(vector) => vector,
+        }
+    }
+
+    fn store_contiguous(
+        &mut self,
+        buffer: BufferId,
+        address: Address,
+        value: Evaluated,
+        mask: Mask,
+        lanes: usize,
+    ) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let raw = self.to_raw(value, dtype);
+        if !self.builder.has_masks() && dtype.bits() < 32 && dtype != DType::F16 {
+            self.store_packed(address, raw, dtype.bits());
+            return;
+        }
+        let lane = match (dtype, dtype.bits()) {
+            (DType::F16, _) => Lane::F16,
+            (_, 16) => Lane::I16,
+            (_, 8) => Lane::I8,
+            _ => raw.lane,
+        };
+        let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
+        let value = self.register(raw);
+        self.builder.effect(Inst::new(Op::Store, lane, &[value]).address(address).mask(mask));
+    }
+
+    /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).
+    fn store_packed(&mut self, address: Address, raw: Vector, bits: u32) {
+        let value = self.register(raw);
+        let ty = self.builder.type_of(value);
+        let pattern: [u8; 16] = if bits == 8 {
+            [0, 4, 8, 12, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]
+        } else {
+            [0, 1, 4, 5, 8, 9, 12, 13, 255, 255, 255, 255, 255, 255, 255, 255]
+        };
+        let pool = self.builder.pool(pattern.repeat(2));
+        let inst = Inst::new(Op::ShuffleBytes, Lane::I32, &[value]).address(Address::pool(pool, false));
+        let mut packed = self.builder.emit(inst, ty);
+        if ty == Type::V256 {
+            let order: &[u64] = if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
+            let order = self.lane_constants(order, Lane::I32);
+            let order = self.register(order);
+            let inst = Inst::new(Op::Permute, Lane::I32, &[order, packed]);
+            let moved = self.builder.emit(inst, Type::V256);
+            packed = self.builder.emit(Inst::new(Op::Low, Lane::I32, &[moved]), Type::V128);
+        }
+        let (op, lane) = match raw.lanes * bits as usize {
+            32 => (Op::StoreLane, Lane::I32),
+            64 => (Op::StoreLane, Lane::I64),
+            _ => (Op::Store, Lane::I32),
+        };
+        self.builder.effect(Inst::new(op, lane, &[packed]).address(address));
+    }
+
+    fn store_lane_by_lane(
+        &mut self,
+        buffer: BufferId,
+        addresses: &[Address],
+        value: Evaluated,
+        mask: Mask,
+    ) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let raw = self.to_raw(value, dtype);
+        let lanes = addresses.len();
+        let (bytes, lane) = match dtype.bits() {
+            64 => (8, Lane::I64),
+            32 => (4, Lane::I32),
+            16 if dtype == DType::F16 => (2, Lane::I16),
+            16 => (4, Lane::I16),
+            _ => (4, Lane::I8),
+        };
+        let bits = self.lane_bits(mask, lanes);
+        if dtype == DType::F16 {
+            let value = self.register(raw);
+            let inst = Inst::new(Op::Store, Lane::F16, &[value]).address(Address::frame(APART));
+            self.builder.effect(inst);
+        } else {
+            self.to_frame(raw, APART);
+        }
+        for (index, address) in addresses.iter().enumerate() {
+            let address = match bits.of(index) {
+                LaneBit::Off => continue,
+                LaneBit::On => *address,
+                LaneBit::Dynamic(bits) => {
+                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << index);
+                    let pointer = self.builder.emit(
+                        Inst::new(Op::Lea, Lane::I64, &[]).address(*address),
+                        Type::Int,
+                    );
+                    self.address_if(bit, pointer)
+                }
+            };
+            let value = self.int_from_frame(APART + (index * bytes) as i32, lane);
+            self.builder.effect(Inst::new(Op::IntStore, lane, &[value]).address(address));
+        }
+    }
+
+    /// What is known about each lane of a mask.
+    pub(crate) fn lane_bits(&mut self, mask: Mask, lanes: usize) -> LaneBits {
+        match mask {
+            Mask::Constant(bits) => LaneBits { constant: Some(bits), dynamic: None },
+            Mask::Register(..) => {
+                LaneBits { constant: None, dynamic: Some(self.mask_as_bits(mask, lanes)) }
+            }
+        }
+    }
+}
+
+/// The lanes of a mask, known now or when running.
+pub(crate) struct LaneBits {
+    constant: Option<u32>,
+    dynamic: Option<ValueId>,
+}
+
+/// Whether a lane is on.
+pub(crate) enum LaneBit {
+    On,
+    Off,
+    /// If its bit is set in this integer.
+    Dynamic(ValueId),
+}
+
+impl LaneBits {
+    pub(crate) fn of(&self, lane: usize) -> LaneBit {
+        match (self.constant, self.dynamic) {
+            (Some(bits), _) if bits >> lane & 1 == 0 => LaneBit::Off,
+            (_, Some(bits)) => LaneBit::Dynamic(bits),
+            _ => LaneBit::On,
+        }
+    }
+}
+
+/// How elements of a type are loaded and extended.
+pub(crate) fn memory_lane(dtype: DType) -> Lane {
+    match dtype {
+        DType::F64 => Lane::F64,
+        DType::F32 => Lane::F32,
+        DType::F16 => Lane::F16,
+        DType::BF16 | DType::U16 => Lane::U16,
+        DType::I64 | DType::U64 => Lane::I64,
+        DType::I32 | DType::U32 => Lane::I32,
+        DType::I16 => Lane::I16,
+        DType::I8 => Lane::I8,
+        _ => Lane::U8,
+    }
+}

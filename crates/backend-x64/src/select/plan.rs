@@ -1,0 +1,213 @@
+//! What is decided about a kernel before its code is written.
+//!
+//! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element of
+//!   the loop's body allows, fewer if the loop is short, and the same for all loops that share a
+//!   register buffer.
+//! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them along
+//!   the last axis where a `Vector` loop covers that.
+//! - Strides and scratch offsets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::SecondaryMap;
+use loops::{BufferId, Kernel, LoopKind, Scope, Stmt, Value};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use super::value::{Carrier, carrier};
+
+/// Decisions about a kernel.
+pub(crate) struct Plan {
+    /// Lanes of the vectors of a `Vector` loop, by its variable.
+    pub(crate) lanes: SecondaryMap<SymbolId, usize>,
+    /// Elements from one index to the next along each axis.
+    pub(crate) strides: SecondaryMap<BufferId, Strides>,
+    /// Bytes from the start of scratch memory.
+    pub(crate) scratch_offsets: SecondaryMap<BufferId, i64>,
+    /// All scratch memory, in bytes.
+    pub(crate) scratch_bytes: u64,
+    /// Where the slots of register buffers are.
+    pub(crate) registers: SecondaryMap<BufferId, Option<Registers>>,
+    /// How many slots there are.
+    pub(crate) slots: usize,
+    /// How many vector registers all slots take together.
+    pub(crate) slot_vectors: usize,
+}
+
+/// Elements from one index to the next along each axis.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strides {
+    expressions: Vec<Expr>,
+    constants: Option<Vec<i64>>,
+}
+
+impl Strides {
+    fn new(expressions: Vec<Expr>) -> Strides {
+        let constants = expressions.iter().map(Expr::as_constant).collect();
+        Strides { expressions, constants }
+    }
+
+    pub(crate) fn expressions(&self) -> &[Expr] {
+        &self.expressions
+    }
+
+    pub(crate) fn as_constants(&self) -> Option<&[i64]> {
+        self.constants.as_deref()
+    }
+}
+
+/// Where the elements of a register buffer are.
+#[derive(Clone, Debug)]
+pub(crate) struct Registers {
+    /// Slot of the first element.
+    pub(crate) first: usize,
+    /// Lanes in a slot.
+    pub(crate) lanes: usize,
+    /// Slots along the last axis.
+    pub(crate) slots_per_row: usize,
+    /// Slots in all.
+    pub(crate) count: usize,
+}
+
+impl Plan {
+    pub(crate) fn new(kernel: &Kernel, vector_bytes: usize) -> Plan {
+        let mut plan = Plan {
+            lanes: SecondaryMap::with_default(1),
+            strides: SecondaryMap::new(),
+            scratch_offsets: SecondaryMap::new(),
+            scratch_bytes: 0,
+            registers: SecondaryMap::new(),
+            slots: 0,
+            slot_vectors: 0,
+        };
+        let lanes = decide_lanes(kernel, vector_bytes);
+        for (symbol, count) in &lanes.loops {
+            plan.lanes[*symbol] = *count;
+        }
+        for (id, buffer) in kernel.buffers.iter() {
+            plan.strides[id] = Strides::new(match &buffer.strides {
+                Some(strides) => strides.clone(),
+                None => dense(&buffer.shape),
+            });
+            match buffer.scope {
+                Scope::Scratch => {
+                    plan.scratch_offsets[id] = plan.scratch_bytes as i64;
+                    let size = byte_size(&buffer.shape, buffer.dtype);
+                    plan.scratch_bytes += size.next_multiple_of(64);
+                }
+                Scope::Register => {
+                    let lanes = lanes.buffers.get(&id).copied().unwrap_or(1);
+                    plan.place_register(id, &buffer.shape, buffer.dtype, lanes);
+                }
+                Scope::Parameter(_) => {}
+            }
+        }
+        plan
+    }
+
+    fn place_register(&mut self, id: BufferId, shape: &[Expr], dtype: DType, lanes: usize) {
+        let extents: Vec<usize> = shape
+            .iter()
+            .map(|extent| extent.as_constant().and_then(|n| usize::try_from(n).ok()).unwrap_or(0))
+            .collect();
+        let (last, outer) = extents.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
+        let slots_per_row = last.div_ceil(lanes);
+        let count = outer.iter().product::<usize>() * slots_per_row;
+        self.registers[id] = Some(Registers { first: self.slots, lanes, slots_per_row, count });
+        self.slots += count;
+        if carrier(dtype) != Some(Carrier::Mask) {
+            self.slot_vectors += count;
+        }
+    }
+}
+
+fn dense(shape: &[Expr]) -> Vec<Expr> {
+    let mut strides = vec![Expr::ONE; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = &strides[axis] * &shape[axis];
+    }
+    strides
+}
+
+fn byte_size(shape: &[Expr], dtype: DType) -> u64 {
+    let count: i64 = shape.iter().map(|extent| extent.as_constant().unwrap_or(0)).product();
+    count.max(0) as u64 * dtype.bytes().unwrap_or(1) as u64
+}
+
+/// Lanes of loops and of the register buffers they cover.
+struct Lanes {
+    loops: BTreeMap<SymbolId, usize>,
+    buffers: BTreeMap<BufferId, usize>,
+}
+
+fn decide_lanes(kernel: &Kernel, vector_bytes: usize) -> Lanes {
+    let mut lanes = Lanes { loops: BTreeMap::new(), buffers: BTreeMap::new() };
+    let mut covers: BTreeSet<(SymbolId, BufferId)> = BTreeSet::new();
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        let Stmt::For(inner) = stmt else { return };
+        if inner.kind != LoopKind::Vector {
+            return;
+        }
+        let extent = inner.extent.as_constant().unwrap_or(0).max(1) as usize;
+        let most = vector_bytes / widest(kernel, &inner.body);
+        lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(4)));
+        each_register(kernel, &inner.body, &mut |buffer, index| {
+            if index.last().is_some_and(|last| last.contains(inner.variable)) {
+                covers.insert((inner.variable, buffer));
+            }
+        });
+    });
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (variable, buffer) in &covers {
+            let of_loop = lanes.loops[variable];
+            let of_buffer = *lanes.buffers.get(buffer).unwrap_or(&of_loop);
+            let least = of_loop.min(of_buffer);
+            changed |= lanes.loops.insert(*variable, least) != Some(least);
+            changed |= lanes.buffers.insert(*buffer, least) != Some(least);
+        }
+    }
+    lanes
+}
+
+/// Bytes of the widest lane that a block computes with, at least 4.
+fn widest(kernel: &Kernel, block: &[Stmt]) -> usize {
+    let mut bytes = 4;
+    let mut see = |dtype: Option<DType>| {
+        if matches!(dtype, Some(DType::F64 | DType::I64 | DType::U64)) {
+            bytes = 8;
+        }
+    };
+    loops::visit::walk(block, &mut |stmt| match stmt {
+        Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } => {
+            see(kernel.buffers.get(*buffer).map(|buffer| buffer.dtype));
+        }
+        _ => {}
+    });
+    loops::visit::walk_values(block, &mut |value| see(value.dtype(kernel)));
+    bytes
+}
+
+fn each_register<'a>(
+    kernel: &Kernel,
+    block: &'a [Stmt],
+    visit: &mut impl FnMut(BufferId, &'a [Expr]),
+) {
+    let is_register = |buffer: BufferId| kernel.buffers[buffer].scope == Scope::Register;
+    loops::visit::walk(block, &mut |stmt| match stmt {
+        Stmt::Store { buffer, index, .. } | Stmt::Reduce { buffer, index, .. }
+            if is_register(*buffer) =>
+        {
+            visit(*buffer, index);
+        }
+        _ => {}
+    });
+    loops::visit::walk_values(block, &mut |value| {
+        if let Value::Load { buffer, index } = value {
+            if is_register(*buffer) {
+                visit(*buffer, index);
+            }
+        }
+    });
+}

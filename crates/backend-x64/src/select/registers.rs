@@ -1,0 +1,257 @@
+//! Register buffers: elements that are values of vcode, and folding them.
+//!
+//! A slot is one element, or a vector of them along the last axis where a `Vector` loop covers that.
+//! A slot that has not been written holds zeros.
+
+use loops::{BufferId, Value};
+use sym::Expr;
+use tensor::Reduction;
+
+use super::Selector;
+use super::index::Binding;
+use super::plan::Registers;
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, carrier, register_type};
+use crate::vcode::{Inst, Lane, Op, Type};
+
+/// Where an element of a register buffer is: a slot, and the lane within it.
+struct Place {
+    slot: usize,
+    lane: usize,
+    /// Whether the vector variable runs along the slot.
+    covered: bool,
+}
+
+impl Selector<'_> {
+    fn place(&self, buffer: BufferId, index: &[Expr]) -> base::Result<(Place, Registers)> {
+        let name = &self.kernel.buffers[buffer].name;
+        let Some(registers) = self.plan.registers[buffer].clone() else {
+            return Err(self.refuse(format!("`{name}` is no register buffer")));
+        };
+        let mut row = 0usize;
+        let mut last = 0usize;
+        let mut covered = false;
+        let shape = &self.kernel.buffers[buffer].shape;
+        for (axis, expr) in index.iter().enumerate() {
+            covered |= self.expr_differs_by_lane(expr);
+            let value = expr.evaluate(&|symbol| match self.bindings[symbol] {
+                Binding::Constant(value) => {
+                    let vector = self.vector.as_ref().filter(|vector| vector.symbol == symbol);
+                    Some(value + vector.map_or(0, |vector| vector.offset))
+                }
+                _ => None,
+            });
+            let Some(value) = value.and_then(|value| usize::try_from(value).ok()) else {
+                return Err(self.refuse(format!("an index of the register buffer `{name}` varies")));
+            };
+            if axis + 1 == shape.len() {
+                last = value;
+            } else {
+                let extent = shape[axis].as_constant().unwrap_or(0) as usize;
+                row = row * extent + value;
+            }
+        }
+        let slot = registers.first + row * registers.slots_per_row + last / registers.lanes;
+        let lane = last % registers.lanes;
+        if covered && (lane != 0 || registers.lanes != self.vector_lanes()) {
+            return Err(self.refuse(format!("vectors of the register buffer `{name}` overlap")));
+        }
+        if last / registers.lanes >= registers.slots_per_row
+            || slot >= registers.first + registers.count
+        {
+            return Err(self.refuse(format!("an index of the register buffer `{name}` is outside")));
+        }
+        Ok((Place { slot, lane, covered }, registers))
+    }
+
+    /// What a slot holds.
+    fn slot(&mut self, buffer: BufferId, slot: usize, lanes: usize) -> Evaluated {
+        if let Some(known) = self.slots[slot] {
+            return known;
+        }
+        match carrier(self.kernel.buffers[buffer].dtype) {
+            Some(Carrier::Lane(lane)) => {
+                Evaluated::Vector(Vector { item: Item::Constant(0), lane, lanes })
+            }
+            _ => Evaluated::Mask(Mask::Constant(0), lanes),
+        }
+    }
+
+    pub(crate) fn read_register(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        lanes: usize,
+    ) -> base::Result<Evaluated> {
+        let (place, registers) = self.place(buffer, index)?;
+        let whole = self.slot(buffer, place.slot, registers.lanes);
+        if place.covered || registers.lanes == 1 {
+            return Ok(self.broadcast(whole, lanes));
+        }
+        let one = self.extract(whole, place.lane);
+        Ok(self.broadcast(one, lanes))
+    }
+
+    pub(crate) fn write_register(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        value: Evaluated,
+        lanes: usize,
+    ) -> base::Result<()> {
+        let (place, registers) = self.place(buffer, index)?;
+        if lanes > 1 && !place.covered {
+            let name = &self.kernel.buffers[buffer].name;
+            return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
+        }
+        let mut value = self.broadcast(value, registers.lanes);
+        if registers.lanes > 1 && !place.covered {
+            let before = self.slot(buffer, place.slot, registers.lanes);
+            let mask = Mask::Constant(1 << place.lane);
+            value = self.blend(mask, before, value, registers.lanes);
+        } else if let Some(exec) = self.exec {
+            let before = self.slot(buffer, place.slot, registers.lanes);
+            value = self.blend(exec, before, value, registers.lanes);
+        }
+        self.slots[place.slot] = Some(value);
+        Ok(())
+    }
+
+    /// One lane of a vector or mask.
+    fn extract(&mut self, value: Evaluated, lane: usize) -> Evaluated {
+        match value {
+            Evaluated::Mask(Mask::Constant(bits), _) => {
+                Evaluated::Mask(Mask::Constant(bits >> lane & 1), 1)
+            }
+            Evaluated::Mask(mask, lanes) => {
+                let bits = self.mask_as_bits(mask, lanes);
+                let shifted = self.builder.int_imm(Op::IntShrImm, bits, lane as i64);
+                let bit = self.builder.int_imm(Op::IntAndImm, shifted, 1);
+                Evaluated::Mask(self.uniform_mask(bit, 1), 1)
+            }
+            Evaluated::Vector(vector) => Evaluated::Vector(self.extract_lane(vector, lane)),
+        }
+    }
+
+    /// One lane of a vector.
+    pub(crate) fn extract_lane(&mut self, mut vector: Vector, mut lane: usize) -> Vector {
+        if let Item::Constant(_) = vector.item {
+            return Vector { lanes: 1, ..vector };
+        }
+        while vector.lanes * vector.lane.bytes() > 16 {
+            let half = vector.lanes / 2;
+            vector = if lane >= half { self.upper_half(vector) } else { self.lower_half(vector) };
+            lane %= half;
+        }
+        if lane > 0 {
+            let pattern = match vector.lane.bytes() {
+                8 => 0b11_10_11_10,
+                _ => lane as i64 * 0b01_01_01_01,
+            };
+            vector = self.shuffled(vector, pattern);
+        }
+        Vector { lanes: 1, ..vector }
+    }
+
+    fn shuffled(&mut self, vector: Vector, pattern: i64) -> Vector {
+        let value = self.register(vector);
+        let inst = Inst::new(Op::Shuffle, Lane::I32, &[value]).imm(pattern);
+        let value = self.builder.emit(inst, register_type(vector.lane, vector.lanes));
+        Vector { item: Item::Register(value), ..vector }
+    }
+
+    /// The upper half of the lanes.
+    fn upper_half(&mut self, vector: Vector) -> Vector {
+        let lanes = vector.lanes / 2;
+        let bytes = vector.lanes * vector.lane.bytes();
+        if bytes <= 16 {
+            let half = lanes * vector.lane.bytes();
+            let pattern = if half == 8 { 0b11_10_11_10 } else { 0b01_01_01_01 };
+            return Vector { lanes, ..self.shuffled(vector, pattern) };
+        }
+        let value = self.register(vector);
+        let inst = Inst::new(Op::High, vector.lane, &[value]);
+        let value = self.builder.emit(inst, Type::vector(bytes / 2));
+        Vector { item: Item::Register(value), lanes, ..vector }
+    }
+
+    /// The lower half of the lanes.
+    pub(crate) fn lower_half(&mut self, vector: Vector) -> Vector {
+        let lanes = vector.lanes / 2;
+        let bytes = vector.lanes * vector.lane.bytes();
+        if bytes <= 16 || matches!(vector.item, Item::Constant(_)) {
+            return Vector { lanes, ..vector };
+        }
+        let value = self.register(vector);
+        let inst = Inst::new(Op::Low, vector.lane, &[value]);
+        let value = self.builder.emit(inst, Type::vector(bytes / 2));
+        Vector { item: Item::Register(value), lanes, ..vector }
+    }
+
+    /// The fixed tree over the last axis of a register buffer or of one in memory.
+    pub(crate) fn fold(
+        &mut self,
+        reduction: Reduction,
+        buffer: BufferId,
+        index: &[Expr],
+    ) -> base::Result<Evaluated> {
+        let declared = &self.kernel.buffers[buffer];
+        let dtype = declared.dtype;
+        let extent = declared.shape.last().and_then(Expr::as_constant).unwrap_or(1).max(1) as usize;
+        let mut parts = Vec::new();
+        let mut lanes = 1;
+        if let Some(registers) = self.plan.registers[buffer].clone() {
+            lanes = registers.lanes.min(extent);
+            for part in 0..extent.div_ceil(registers.lanes) {
+                let mut at = index.to_vec();
+                at.push(Expr::constant((part * registers.lanes) as i64));
+                let (place, _) = self.place(buffer, &at)?;
+                parts.push(self.slot(buffer, place.slot, registers.lanes));
+            }
+        } else {
+            for element in 0..extent {
+                let mut at = index.to_vec();
+                at.push(Expr::constant(element as i64));
+                let value = Value::Load { buffer, index: at };
+                parts.push(self.evaluate(&value, 1)?);
+            }
+        }
+        while parts.len() > 1 {
+            let upper = parts.split_off(parts.len() / 2);
+            for (part, other) in parts.iter_mut().zip(upper) {
+                let count = part.lanes();
+                *part = self.combine(reduction, dtype, *part, other, count)?;
+            }
+        }
+        let mut whole = parts[0];
+        // A buffer shorter than its vector: the lanes that count are the first ones.
+        while whole.lanes() > lanes {
+            whole = self.halves(whole).0;
+        }
+        while whole.lanes() > 1 {
+            let count = whole.lanes() / 2;
+            let (low, high) = self.halves(whole);
+            whole = self.combine(reduction, dtype, low, high, count)?;
+        }
+        Ok(whole)
+    }
+
+    fn halves(&mut self, value: Evaluated) -> (Evaluated, Evaluated) {
+        match value {
+            Evaluated::Vector(vector) => {
+                let (low, high) = (self.lower_half(vector), self.upper_half(vector));
+                (Evaluated::Vector(low), Evaluated::Vector(high))
+            }
+            Evaluated::Mask(Mask::Constant(bits), lanes) => {
+                let half = lanes / 2;
+                let low = Evaluated::Mask(Mask::Constant(bits & ((1 << half) - 1)), half);
+                (low, Evaluated::Mask(Mask::Constant(bits >> half), half))
+            }
+            Evaluated::Mask(mask, lanes) => {
+                let ints = self.mask_as_ints(mask, lanes);
+                let (low, high) = (self.lower_half(ints), self.upper_half(ints));
+                let (low, high) = (self.nonzero(low), self.nonzero(high));
+                (Evaluated::Mask(low, lanes / 2), Evaluated::Mask(high, lanes / 2))
+            }
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Statements: loops, branches, stores.
+
+use loops::{BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use sym::{Expr, Range, SymbolId};
+use tensor::{DType, Reduction, ScalarFunction};
+
+use super::build::Bound;
+use super::guard::Holds;
+use super::index::Binding;
+use super::memory::{APART, LaneBit, memory_lane};
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier};
+use super::{Selector, VectorLoop};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, Op, Type, ValueId};
+
+/// From so many vectors on, a `Vector` loop becomes a loop.
+const WRITTEN_OUT: i64 = 4;
+
+impl Selector<'_> {
+    pub(super) fn block(&mut self, block: &[Stmt]) -> base::Result<()> {
+        block.iter().try_for_each(|stmt| self.statement(stmt))
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
+        match stmt {
+            Stmt::For(inner) => {
+                self.ranges.enter(inner);
+                match inner.kind {
+                    LoopKind::Unroll => self.unrolled(inner),
+                    LoopKind::Vector => self.vectors(inner),
+                    LoopKind::Serial => self.serial(inner),
+                    LoopKind::Parallel => self.parallel(inner),
+                }
+            }
+            Stmt::Let { symbol, value } => self.bind(*symbol, value),
+            Stmt::Store { buffer, index, value } => {
+                let lanes = self.vector_lanes();
+                let value = self.evaluate(value, lanes)?;
+                self.store(*buffer, index, value, lanes)
+            }
+            Stmt::Reduce { buffer, index, reduction, value } => {
+                self.reduce(*buffer, index, *reduction, value)
+            }
+            Stmt::If { conditions, then, otherwise } => self.branch(conditions, then, otherwise),
+            Stmt::While { setup, condition, body } => self.while_loop(setup, condition, body),
+        }
+    }
+
+    // Loops.
+
+    fn constant_extent(&self, inner: &Loop) -> Option<i64> {
+        let extent = inner.extent.substitute(&mut |symbol| match self.bindings[symbol] {
+            Binding::Constant(value) => Some(Expr::constant(value)),
+            _ => None,
+        });
+        self.ranges.simplify(&extent).as_constant()
+    }
+
+    fn unrolled(&mut self, inner: &Loop) -> base::Result<()> {
+        let Some(extent) = self.constant_extent(inner) else {
+            return Err(self.refuse("an unrolled loop has no constant extent".to_string()));
+        };
+        for turn in 0..extent {
+            self.bindings[inner.variable] = Binding::Constant(turn);
+            self.block(&inner.body)?;
+        }
+        Ok(())
+    }
+
+    fn serial(&mut self, inner: &Loop) -> base::Result<()> {
+        if self.vector.is_some() {
+            return Err(self.refuse("a vector loop holds a serial loop".to_string()));
+        }
+        match self.constant_extent(inner) {
+            Some(i64::MIN..=0) => Ok(()),
+            Some(1) => self.unrolled(inner),
+            Some(extent) => {
+                self.counted(inner, Bound::Constant(0), Bound::Constant(extent))
+            }
+            None => {
+                let extent = self.int(&inner.extent);
+                self.if_runs(inner, extent, |selector| {
+                    selector.counted(inner, Bound::Constant(0), Bound::Value(extent))
+                })
+            }
+        }
+    }
+
+    fn parallel(&mut self, inner: &Loop) -> base::Result<()> {
+        let [_, first, last] = self.arguments();
+        let trips = self.builder.int(Op::IntSub, &[last, first]);
+        self.if_runs(inner, trips, |selector| {
+            selector.counted(inner, Bound::Value(first), Bound::Value(trips))
+        })
+    }
+
+    fn arguments(&self) -> [ValueId; 3] {
+        let params = &self.builder.function.blocks[base::Id::new(0)].params;
+        [params[0], params[1], params[2]]
+    }
+
+    /// Runs a loop if it has a turn at all.
+    fn if_runs(
+        &mut self,
+        inner: &Loop,
+        trips: ValueId,
+        run: impl FnOnce(&mut Self) -> base::Result<()>,
+    ) -> base::Result<()> {
+        let before = self.slots.clone();
+        let carried = self.written_slots(&inner.body);
+        let mut branching =
+            self.builder.open_branch(Cond::Greater, trips, IntOperand::Imm(0));
+        run(self)?;
+        let results = self.slot_values(&carried);
+        self.builder.next_arm(&mut branching, results);
+        self.trim_loaded();
+        self.slots = before;
+        let results = self.slot_values(&carried);
+        let merged = self.builder.close_branch(branching, results);
+        self.trim_loaded();
+        self.set_slots(&carried, &merged);
+        Ok(())
+    }
+
+    /// A loop that has at least one turn.
+    fn counted(&mut self, inner: &Loop, start: Bound, trips: Bound) -> base::Result<()> {
+        let innermost = !self.has_loops(&inner.body);
+        let carried = self.written_slots(&inner.body);
+        let entries = self.slot_values(&carried);
+        let params = self.builder.open_loop(start, trips, 1, innermost, &entries);
+        self.loaded.clear();
+        self.set_slots(&carried, &params);
+        self.bindings[inner.variable] = Binding::Loop(self.builder.depth());
+        self.block(&inner.body)?;
+        let next = self.slot_values(&carried);
+        self.builder.close_loop(&next);
+        self.loaded.clear();
+        self.bindings[inner.variable] = Binding::None;
+        self.set_slots(&carried, &next);
+        Ok(())
+    }
+
+    /// Whether a block will hold loops when it is written.
+    fn has_loops(&self, block: &[Stmt]) -> bool {
+        let mut found = false;
+        loops::visit::walk(block, &mut |stmt| match stmt {
+            Stmt::While { .. } => found = true,
+            Stmt::For(inner) => match inner.kind {
+                LoopKind::Serial | LoopKind::Parallel => {
+                    found |= inner.extent.as_constant().is_none_or(|extent| extent > 1);
+                }
+                LoopKind::Vector => {
+                    let extent = inner.extent.as_constant().unwrap_or(0);
+                    let lanes = self.plan.lanes[inner.variable] as i64;
+                    found |= self.becomes_loop(inner, extent / lanes);
+                }
+                LoopKind::Unroll => {}
+            },
+            _ => {}
+        });
+        found
+    }
+
+    // Vector loops.
+
+    fn becomes_loop(&self, inner: &Loop, vectors: i64) -> bool {
+        let mut covers_registers = false;
+        let mut see = |buffer: BufferId, index: &[Expr]| {
+            covers_registers |= self.kernel.buffers[buffer].scope == Scope::Register
+                && index.iter().any(|expr| expr.contains(inner.variable));
+        };
+        loops::visit::walk(&inner.body, &mut |stmt| match stmt {
+            Stmt::Store { buffer, index, .. } | Stmt::Reduce { buffer, index, .. } => {
+                see(*buffer, index);
+            }
+            _ => {}
+        });
+        loops::visit::walk_values(&inner.body, &mut |value| {
+            if let Value::Load { buffer, index } = value {
+                see(*buffer, index);
+            }
+        });
+        vectors > WRITTEN_OUT && !covers_registers
+    }
+
+    fn vectors(&mut self, inner: &Loop) -> base::Result<()> {
+        let Some(extent) = self.constant_extent(inner).filter(|_| self.vector.is_none()) else {
+            let reason = "a vector loop has no constant extent or stands in another";
+            return Err(self.refuse(reason.to_string()));
+        };
+        let lanes = self.plan.lanes[inner.variable];
+        let step = lanes as i64;
+        let whole = extent.max(0) / step;
+        let mut vector = 0;
+        if self.becomes_loop(inner, whole) {
+            let unrolled = [4, 2].into_iter().find(|n| whole % n == 0).unwrap_or(1);
+            let (start, trips) = (Bound::Constant(0), Bound::Constant(whole / unrolled));
+            self.builder.open_loop(start, trips, step * unrolled, true, &[]);
+            self.loaded.clear();
+            for turn in 0..unrolled {
+                let place = Binding::Loop(self.builder.depth());
+                self.one_vector(inner, place, turn * step, all_lanes(lanes))?;
+            }
+            self.builder.close_loop(&[]);
+            self.loaded.clear();
+            vector = whole;
+        }
+        while vector * step < extent {
+            let left = (extent - vector * step).min(step);
+            let tail = all_lanes(left as usize);
+            self.one_vector(inner, Binding::Constant(vector * step), 0, tail)?;
+            vector += 1;
+        }
+        self.bindings[inner.variable] = Binding::None;
+        Ok(())
+    }
+
+    fn one_vector(
+        &mut self,
+        inner: &Loop,
+        place: Binding,
+        offset: i64,
+        tail: u32,
+    ) -> base::Result<()> {
+        let (symbol, lanes) = (inner.variable, self.plan.lanes[inner.variable]);
+        self.bindings[symbol] = place;
+        self.vector = Some(VectorLoop { symbol, lanes, offset, tail });
+        let result = self.block(&inner.body);
+        self.vector = None;
+        result
+    }
+
+    // Register buffers across control flow.
+
+    /// The slots of the register buffers that a block writes, with a value of each one's form.
+    fn written_slots(&mut self, block: &[Stmt]) -> Vec<(usize, Evaluated)> {
+        let mut buffers = std::collections::BTreeSet::new();
+        let kernel: &Kernel = self.kernel;
+        loops::visit::walk(block, &mut |stmt| match stmt {
+            Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. }
+                if kernel.buffers[*buffer].scope == Scope::Register =>
+            {
+                buffers.insert(*buffer);
+            }
+            _ => {}
+        });
+        let mut slots = Vec::new();
+        for buffer in buffers {
+            let Some(registers) = self.plan.registers[buffer].clone() else { continue };
+            let form = match carrier(kernel.buffers[buffer].dtype) {
+                Some(Carrier::Lane(lane)) => {
+                    let lanes = registers.lanes;
+                    Evaluated::Vector(Vector { item: Item::Constant(0), lane, lanes })
+                }
+                _ => Evaluated::Mask(Mask::Constant(0), registers.lanes),
+            };
+            slots.extend((0..registers.count).map(|index| (registers.first + index, form)));
+        }
+        slots
+    }
+
+    /// The values of slots, in registers.
+    fn slot_values(&mut self, slots: &[(usize, Evaluated)]) -> Vec<ValueId> {
+        let mut values = Vec::with_capacity(slots.len());
+        for (slot, form) in slots {
+            let value = self.slots[*slot].unwrap_or(*form);
+            values.push(self.in_register(value, form.lanes()));
+        }
+        values
+    }
+
+    fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[ValueId]) {
+        for ((slot, form), value) in slots.iter().zip(values) {
+            self.slots[*slot] = Some(self.from_register(*form, *value));
+        }
+    }
+
+    /// Forgets loaded values that are no longer visible.
+    pub(super) fn trim_loaded(&mut self) {
+        let depth = self.builder.depth();
+        let builder = &self.builder;
+        self.loaded.retain(|loaded| builder.depth_of(loaded.value) <= depth);
+    }
+
+    // Branches.
+
+    fn branch(
+        &mut self,
+        conditions: &[Condition],
+        then: &[Stmt],
+        otherwise: &[Stmt],
+    ) -> base::Result<()> {
+        let lanes = self.vector_lanes();
+        match self.holds(conditions, lanes)? {
+            Holds::Constant(true) => self.block(then),
+            Holds::Constant(false) => self.block(otherwise),
+            Holds::Lanes(mask) => {
+                self.under(mask, |selector| selector.block(then))?;
+                if otherwise.is_empty() {
+                    return Ok(());
+                }
+                let not = self.mask_not(mask, lanes);
+                self.under(not, |selector| selector.block(otherwise))
+            }
+            Holds::Uniform(condition) => {
+                let mut carried = self.written_slots(then);
+                carried.extend(self.written_slots(otherwise));
+                carried.sort_by_key(|(slot, _)| *slot);
+                carried.dedup_by_key(|(slot, _)| *slot);
+                let before = self.slots.clone();
+                let mut branching =
+                    self.builder.open_branch(Cond::NotEqual, condition, IntOperand::Imm(0));
+                self.block(then)?;
+                let results = self.slot_values(&carried);
+                self.builder.next_arm(&mut branching, results);
+                self.trim_loaded();
+                self.slots = before;
+                self.block(otherwise)?;
+                let results = self.slot_values(&carried);
+                let merged = self.builder.close_branch(branching, results);
+                self.trim_loaded();
+                self.set_slots(&carried, &merged);
+                Ok(())
+            }
+        }
+    }
+
+    fn while_loop(
+        &mut self,
+        setup: &[Stmt],
+        condition: &Value,
+        body: &[Stmt],
+    ) -> base::Result<()> {
+        if self.vector.is_some() {
+            return Err(self.refuse("a vector loop holds a while loop".to_string()));
+        }
+        let mut carried = self.written_slots(setup);
+        carried.extend(self.written_slots(body));
+        carried.sort_by_key(|(slot, _)| *slot);
+        carried.dedup_by_key(|(slot, _)| *slot);
+        let entries = self.slot_values(&carried);
+        let params = self.builder.open_while(&entries);
+        self.loaded.clear();
+        self.set_slots(&carried, &params);
+        self.block(setup)?;
+        let holds = match self.evaluate(condition, 1)? {
+            Evaluated::Mask(mask, lanes) => self.mask_as_bits(mask, lanes),
+            Evaluated::Vector(_) => {
+                return Err(self.refuse("the condition of a while loop is no bool".to_string()));
+            }
+        };
+        let holds = self.builder.int_imm(Op::IntAndImm, holds, 1);
+        let last = self.slot_values(&carried);
+        let exit = self.builder.while_holds(holds);
+        self.block(body)?;
+        let next = self.slot_values(&carried);
+        self.builder.close_while(exit, next, &last);
+        self.loaded.clear();
+        self.set_slots(&carried, &last);
+        Ok(())
+    }
+
+    // Single statements.
+
+    fn reduce(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        reduction: Reduction,
+        value: &Value,
+    ) -> base::Result<()> {
+        let lanes = self.vector_lanes();
+        let dtype = self.kernel.buffers[buffer].dtype;
+        if lanes > 1 && !index.iter().any(|expr| self.expr_differs_by_lane(expr)) {
+            let name = &self.kernel.buffers[buffer].name;
+            return Err(self.refuse(format!("a vector loop reduces to one element of `{name}`")));
+        }
+        let result = match value {
+            Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+                if reduction == Reduction::Sum && dtype.is_float() && arguments.len() == 2 =>
+            {
+                let a = self.evaluate(&arguments[0], lanes)?;
+                let b = self.evaluate(&arguments[1], lanes)?;
+                let before = self.load(buffer, index, lanes)?;
+                self.function(ScalarFunction::FusedMultiplyAdd, dtype, &[a, b, before], lanes)?
+            }
+            _ => {
+                let value = self.evaluate(value, lanes)?;
+                let before = self.load(buffer, index, lanes)?;
+                self.combine(reduction, dtype, before, value, lanes)?
+            }
+        };
+        self.store(buffer, index, result, lanes)
+    }
+
+    fn bind(&mut self, symbol: SymbolId, value: &Value) -> base::Result<()> {
+        let SymbolKind::Value { dtype, range } = &self.kernel.symbols[symbol].kind else {
+            let name = &self.kernel.symbols[symbol].name;
+            return Err(self.refuse(format!("`{name}` is bound but is no value")));
+        };
+        let lanes = if self.differs_by_lane(value) { self.vector_lanes() } else { 1 };
+        let Some(range) = range.filter(|_| *dtype == DType::I64) else {
+            let value = self.evaluate(value, lanes)?;
+            self.lets[symbol] = Some(value);
+            return Ok(());
+        };
+        if lanes == 1 {
+            let int = self.int_value(value)?;
+            let any = self.any_lane();
+            self.check_range(symbol, int, range, any)?;
+            self.bindings[symbol] = Binding::Int(int);
+            self.lets[symbol] = Some(Evaluated::Vector(self.from_int(int, Lane::I64)));
+            return Ok(());
+        }
+        let evaluated = self.evaluate(value, lanes)?;
+        self.lets[symbol] = Some(evaluated);
+        let Evaluated::Vector(vector) = evaluated else {
+            return Err(self.refuse("an index is no integer".to_string()));
+        };
+        let ints = self.lanes_as_ints(vector, APART);
+        let active = self.active_mask(lanes);
+        let bits = self.lane_bits(active, lanes);
+        for (lane, int) in ints.iter().enumerate() {
+            match bits.of(lane) {
+                LaneBit::Off => {}
+                LaneBit::On => self.check_range(symbol, *int, range, None)?,
+                LaneBit::Dynamic(bits) => {
+                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
+                    self.check_range(symbol, *int, range, Some(bit))?;
+                }
+            }
+        }
+        self.bindings[symbol] = Binding::Lanes(ints);
+        Ok(())
+    }
+
+    /// Returns the symbol's fault code if an integer is outside a range, and `active` is nonzero.
+    fn check_range(
+        &mut self,
+        symbol: SymbolId,
+        value: ValueId,
+        range: Range,
+        active: Option<ValueId>,
+    ) -> base::Result<()> {
+        let code = fault_code(symbol);
+        let value = match active {
+            None => value,
+            Some(active) => {
+                let fine = self.builder.int_const(range.min);
+                self.builder.int(Op::IntSelect, &[value, fine, active])
+            }
+        };
+        for (cond, limit) in [(Cond::GreaterEqual, range.min), (Cond::LessEqual, range.max)] {
+            if limit == i64::MIN || limit == i64::MAX {
+                continue;
+            }
+            let right = match i32::try_from(limit) {
+                Ok(limit) => IntOperand::Imm(limit),
+                Err(_) => IntOperand::Value(self.builder.int_const(limit)),
+            };
+            self.builder.require(cond, value, right, code);
+        }
+        Ok(())
+    }
+
+    /// A value of an integer type as an integer, extended as its type says.
+    fn int_value(&mut self, value: &Value) -> base::Result<ValueId> {
+        let dtype = value.dtype(self.kernel).unwrap_or(DType::I64);
+        match value {
+            Value::Index(expr) => return Ok(self.int(expr)),
+            Value::Load { buffer, index }
+                if dtype.is_integer()
+                    && carrier(dtype).is_some()
+                    && self.exec.is_none()
+                    && self.kernel.buffers[*buffer].scope != Scope::Register =>
+            {
+                let linear = self.linear(*buffer, index);
+                let address = self.address(*buffer, &linear);
+                let lane = match dtype {
+                    DType::U32 => Lane::U32,
+                    _ => memory_lane(dtype),
+                };
+                let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
+                return Ok(self.builder.emit(inst, Type::Int));
+            }
+            Value::Apply { function: ScalarFunction::Cast, dtype: DType::I64, arguments } => {
+                let from = arguments[0].dtype(self.kernel);
+                if from.is_some_and(|from| from.is_integer() && carrier(from).is_some()) {
+                    return self.int_value(&arguments[0]);
+                }
+            }
+            _ => {}
+        }
+        match self.evaluate(value, 1)? {
+            Evaluated::Vector(vector) => Ok(self.integers(dtype, vector, APART)[0]),
+            Evaluated::Mask(..) => Err(self.refuse("an index is no integer".to_string())),
+        }
+    }
+}
+
+/// What a kernel returns when the value of a symbol is out of its range: the symbol's number and 1.
+pub(crate) fn fault_code(symbol: SymbolId) -> i32 {
+    base::Id::index(symbol) as i32 + 1
+}

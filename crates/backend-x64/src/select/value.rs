@@ -1,0 +1,394 @@
+//! What an element is in registers, and the evaluation of values.
+//!
+//! Elements are carried in lanes of four kinds: f32 (also for f16 and bf16, rounded after every
+//! operation), f64, i32 (also for narrower integers, kept sign- or zero-extended) and i64; booleans are
+//! masks. A value has as many lanes as the `Vector` loop around it, or one. One-lane values live in
+//! lane 0 of a 128-bit register; what the other lanes hold does not matter.
+
+use loops::Value;
+use sym::{Expr, SymbolId};
+use tensor::{Class, DType, Scalar};
+
+use super::Selector;
+use super::index::Binding;
+use crate::vcode::{Address, Inst, Lane, Op, Type, ValueId};
+
+/// What carries elements of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Lane(Lane),
+    Mask,
+}
+
+/// What carries elements of a type; `None` for those that kernels do not compute with.
+pub(crate) fn carrier(dtype: DType) -> Option<Carrier> {
+    Some(match dtype {
+        DType::F64 => Carrier::Lane(Lane::F64),
+        DType::F32 | DType::F16 | DType::BF16 => Carrier::Lane(Lane::F32),
+        DType::I64 | DType::U64 => Carrier::Lane(Lane::I64),
+        DType::I32 | DType::I16 | DType::I8 | DType::U32 | DType::U16 | DType::U8 => {
+            Carrier::Lane(Lane::I32)
+        }
+        DType::Bool => Carrier::Mask,
+        _ => return None,
+    })
+}
+
+/// Numbers in lanes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Vector {
+    pub(crate) item: Item,
+    pub(crate) lane: Lane,
+    pub(crate) lanes: usize,
+}
+
+/// A register, or the bits of a constant in all lanes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Item {
+    Register(ValueId),
+    Constant(u64),
+}
+
+/// Booleans in lanes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mask {
+    /// A bit a lane.
+    Constant(u32),
+    /// A mask register, or (AVX2) a vector register of lanes of so many bytes.
+    Register(ValueId, usize),
+}
+
+/// A value, evaluated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Evaluated {
+    Vector(Vector),
+    Mask(Mask, usize),
+}
+
+impl Evaluated {
+    pub(crate) fn lanes(&self) -> usize {
+        match self {
+            Evaluated::Vector(vector) => vector.lanes,
+            Evaluated::Mask(_, lanes) => *lanes,
+        }
+    }
+}
+
+/// A bit for each of so many lanes.
+pub(crate) fn all_lanes(lanes: usize) -> u32 {
+    (1 << lanes) - 1
+}
+
+/// The bits of an element in its carrier's lane.
+pub(crate) fn carried_bits(scalar: Scalar) -> u64 {
+    match scalar.dtype() {
+        DType::F64 => scalar.bits(),
+        DType::F32 | DType::F16 | DType::BF16 => u64::from(scalar.as_f32().to_bits()),
+        dtype if dtype.bits() == 64 => scalar.bits(),
+        _ => u64::from(scalar.as_i128() as u32),
+    }
+}
+
+pub(crate) fn register_type(lane: Lane, lanes: usize) -> Type {
+    Type::vector(lane.bytes() * lanes)
+}
+
+impl Selector<'_> {
+    /// Evaluates a value in this many lanes.
+    pub(crate) fn evaluate(&mut self, value: &Value, lanes: usize) -> base::Result<Evaluated> {
+        if lanes > 1 && !self.differs_by_lane(value) && !self.broadcasts_by_itself(value) {
+            let one = self.evaluate(value, 1)?;
+            return Ok(self.broadcast(one, lanes));
+        }
+        match value {
+            Value::Constant(scalar) => {
+                let Some(carrier) = carrier(scalar.dtype()) else {
+                    return Err(self.unsupported_type(scalar.dtype()));
+                };
+                Ok(match carrier {
+                    Carrier::Mask => {
+                        let bits = if scalar.as_bool() { all_lanes(lanes) } else { 0 };
+                        Evaluated::Mask(Mask::Constant(bits), lanes)
+                    }
+                    Carrier::Lane(lane) => Evaluated::Vector(Vector {
+                        item: Item::Constant(carried_bits(*scalar)),
+                        lane,
+                        lanes,
+                    }),
+                })
+            }
+            Value::Symbol(symbol) => self.let_value(*symbol, lanes),
+            Value::Index(expr) => Ok(Evaluated::Vector(self.index_value(expr, lanes))),
+            Value::Load { buffer, index } => self.load(*buffer, index, lanes),
+            Value::Apply { function, dtype, arguments } => {
+                self.apply(*function, *dtype, arguments, lanes)
+            }
+            Value::Guard { conditions, value, otherwise } => {
+                self.guard(conditions, value, otherwise, lanes)
+            }
+            Value::Fold { reduction, buffer, index } => {
+                let folded = self.fold(*reduction, *buffer, index)?;
+                Ok(self.broadcast(folded, lanes))
+            }
+        }
+    }
+
+    /// Whether evaluating a uniform value in many lanes costs no more than in one.
+    fn broadcasts_by_itself(&self, value: &Value) -> bool {
+        matches!(value, Value::Constant(_) | Value::Load { .. } | Value::Fold { .. })
+    }
+
+    /// Whether lanes of the vector loop see different values.
+    pub(crate) fn differs_by_lane(&self, value: &Value) -> bool {
+        match value {
+            Value::Constant(_) | Value::Fold { .. } => false,
+            Value::Symbol(symbol) => {
+                self.lets[*symbol].is_some_and(|known| known.lanes() > 1)
+            }
+            Value::Index(expr) => self.expr_differs_by_lane(expr),
+            Value::Load { index, .. } => index.iter().any(|expr| self.expr_differs_by_lane(expr)),
+            Value::Apply { arguments, .. } => {
+                arguments.iter().any(|argument| self.differs_by_lane(argument))
+            }
+            Value::Guard { conditions, value, otherwise } => {
+                conditions.iter().any(|condition| {
+                    self.expr_differs_by_lane(&condition.left)
+                        || self.expr_differs_by_lane(&condition.right)
+                }) || self.differs_by_lane(value)
+                    || self.differs_by_lane(otherwise)
+            }
+        }
+    }
+
+    fn let_value(&mut self, symbol: SymbolId, lanes: usize) -> base::Result<Evaluated> {
+        match self.lets[symbol] {
+            Some(known) => Ok(self.broadcast(known, lanes)),
+            None => {
+                let name = &self.kernel.symbols[symbol].name;
+                Err(self.refuse(format!("`{name}` is used where it has no value")))
+            }
+        }
+    }
+
+    /// An index expression as i64 elements.
+    fn index_value(&mut self, expr: &Expr, lanes: usize) -> Vector {
+        if let Some(value) = expr.as_constant() {
+            return Vector { item: Item::Constant(value as u64), lane: Lane::I64, lanes };
+        }
+        if lanes == 1 || !self.expr_differs_by_lane(expr) {
+            let value = self.int(expr);
+            let vector = self.from_int(value, Lane::I64);
+            return self.broadcast_vector(vector, lanes);
+        }
+        let step = self.vector.as_ref().and_then(|vector| expr.linear_coefficient(vector.symbol));
+        let regular = expr.symbols().iter().all(|s| !matches!(self.bindings[*s], Binding::Lanes(_)));
+        if let Some(step) = step.filter(|_| regular) {
+            let first = self.int(expr);
+            let first = self.from_int(first, Lane::I64);
+            let first = self.broadcast_vector(first, lanes);
+            let offsets: Vec<u64> = (0..lanes as i64).map(|lane| (lane * step) as u64).collect();
+            let offsets = self.lane_constants(&offsets, Lane::I64);
+            return self.binary(Op::Add, first, offsets);
+        }
+        let values = self.each_lane(lanes, |selector, _| selector.int(expr));
+        self.gather_ints(&values, Lane::I64)
+    }
+
+    /// Runs something for each lane in turn.
+    pub(crate) fn each_lane<T>(
+        &mut self,
+        lanes: usize,
+        mut run: impl FnMut(&mut Self, usize) -> T,
+    ) -> Vec<T> {
+        let before = self.lane;
+        let results = (0..lanes)
+            .map(|lane| {
+                self.lane = lane;
+                run(self, lane)
+            })
+            .collect();
+        self.lane = before;
+        results
+    }
+
+    /// A vector from one integer a lane, by way of the frame.
+    pub(crate) fn gather_ints(&mut self, values: &[ValueId], lane: Lane) -> Vector {
+        for (index, value) in values.iter().enumerate() {
+            let address = Address::frame((index * lane.bytes()) as i32);
+            self.builder.effect(Inst::new(Op::IntStore, lane, &[*value]).address(address));
+        }
+        self.from_frame(0, lane, values.len())
+    }
+
+    /// The frame's area as a vector.
+    pub(crate) fn from_frame(&mut self, at: i32, lane: Lane, lanes: usize) -> Vector {
+        let inst = Inst::new(Op::Load, lane, &[]).address(Address::frame(at));
+        let ty = register_type(lane, lanes);
+        let value = self.builder.emit(inst, ty);
+        Vector { item: Item::Register(value), lane, lanes }
+    }
+
+    /// Puts a vector into the frame's area.
+    pub(crate) fn to_frame(&mut self, vector: Vector, at: i32) {
+        let value = self.register(vector);
+        let inst = Inst::new(Op::Store, vector.lane, &[value]).address(Address::frame(at));
+        self.builder.effect(inst);
+    }
+
+    /// An element of the frame's area, as an integer.
+    pub(crate) fn int_from_frame(&mut self, at: i32, lane: Lane) -> ValueId {
+        let inst = Inst::new(Op::IntLoad, lane, &[]).address(Address::frame(at));
+        self.builder.emit(inst, Type::Int)
+    }
+
+    /// The lanes of a vector as integers, extended by the lane's sign.
+    pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<ValueId> {
+        if vector.lanes == 1 {
+            return vec![self.to_int(vector)];
+        }
+        self.to_frame(vector, at);
+        let bytes = vector.lane.bytes() as i32;
+        let lane = if bytes == 4 { Lane::I32 } else { Lane::I64 };
+        (0..vector.lanes as i32).map(|index| self.int_from_frame(at + index * bytes, lane)).collect()
+    }
+
+    /// Lane 0 as an integer, 32-bit lanes sign-extended.
+    pub(crate) fn to_int(&mut self, vector: Vector) -> ValueId {
+        if let Item::Constant(bits) = vector.item {
+            let wide = vector.lane.bytes() == 8;
+            let value = if wide { bits as i64 } else { i64::from(bits as i32) };
+            return self.builder.int_const(value);
+        }
+        let value = self.register(vector);
+        let lane = if vector.lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
+        let int = self.builder.emit(Inst::new(Op::IntFromVector, lane, &[value]), Type::Int);
+        if lane == Lane::I64 {
+            return int;
+        }
+        self.builder.emit(Inst::new(Op::IntExtend, Lane::I32, &[int]), Type::Int)
+    }
+
+    /// An integer as a one-lane vector.
+    pub(crate) fn from_int(&mut self, value: ValueId, lane: Lane) -> Vector {
+        let bits = if lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
+        let inst = Inst::new(Op::VectorFromInt, bits, &[value]);
+        let value = self.builder.emit(inst, Type::V128);
+        Vector { item: Item::Register(value), lane, lanes: 1 }
+    }
+
+    /// The same value in more lanes.
+    pub(crate) fn broadcast(&mut self, value: Evaluated, lanes: usize) -> Evaluated {
+        match value {
+            Evaluated::Vector(vector) => Evaluated::Vector(self.broadcast_vector(vector, lanes)),
+            Evaluated::Mask(mask, from) => {
+                Evaluated::Mask(self.broadcast_mask(mask, from, lanes), lanes)
+            }
+        }
+    }
+
+    pub(crate) fn broadcast_vector(&mut self, vector: Vector, lanes: usize) -> Vector {
+        if vector.lanes >= lanes {
+            return vector;
+        }
+        let item = match vector.item {
+            Item::Constant(bits) => Item::Constant(bits),
+            Item::Register(value) => {
+                let inst = Inst::new(Op::Broadcast, vector.lane, &[value]);
+                let ty = register_type(vector.lane, lanes);
+                Item::Register(self.builder.emit(inst, ty))
+            }
+        };
+        Vector { item, lane: vector.lane, lanes }
+    }
+
+    /// A vector in a register.
+    pub(crate) fn register(&mut self, vector: Vector) -> ValueId {
+        match vector.item {
+            Item::Register(value) => value,
+            Item::Constant(bits) => {
+                let ty = register_type(vector.lane, vector.lanes);
+                if bits == 0 {
+                    return self.builder.emit(Inst::new(Op::Zero, vector.lane, &[]), ty);
+                }
+                let address = self.constant_address(bits, vector.lane);
+                let inst = Inst::new(Op::Constant, vector.lane, &[]).address(address);
+                self.builder.emit(inst, ty)
+            }
+        }
+    }
+
+    /// Where a constant stands in all lanes, or can be read into all of them.
+    pub(crate) fn constant_address(&mut self, bits: u64, lane: Lane) -> Address {
+        let element = &bits.to_le_bytes()[..lane.bytes()];
+        let broadcast = self.builder.has_masks();
+        let repeats = if broadcast { 1 } else { 32 / lane.bytes() };
+        let pool = self.builder.pool(element.repeat(repeats));
+        Address::pool(pool, broadcast)
+    }
+
+    /// A vector with a constant of its own in each lane.
+    pub(crate) fn lane_constants(&mut self, lanes: &[u64], lane: Lane) -> Vector {
+        let mut bytes: Vec<u8> =
+            lanes.iter().flat_map(|bits| bits.to_le_bytes()[..lane.bytes()].to_vec()).collect();
+        bytes.resize(bytes.len().next_power_of_two().max(16), 0);
+        let pool = self.builder.pool(bytes);
+        let inst = Inst::new(Op::Constant, lane, &[]).address(Address::pool(pool, false));
+        let value = self.builder.emit(inst, register_type(lane, lanes.len()));
+        Vector { item: Item::Register(value), lane, lanes: lanes.len() }
+    }
+
+    /// The same bits, seen as other lanes of the same width.
+    pub(crate) fn cast_lane(vector: Vector, lane: Lane) -> Vector {
+        Vector { lane, ..vector }
+    }
+
+    /// `op a, b`, with a constant `b` as a memory operand unless constants stay in registers.
+    pub(crate) fn binary(&mut self, op: Op, a: Vector, b: Vector) -> Vector {
+        self.binary_imm(op, a, b, 0)
+    }
+
+    pub(crate) fn binary_imm(&mut self, op: Op, a: Vector, b: Vector, imm: i64) -> Vector {
+        let left = self.register(a);
+        let inst = self.with_last(Inst::new(op, a.lane, &[left]).imm(imm), &[left], b);
+        let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
+        Vector { item: Item::Register(value), lane: a.lane, lanes: a.lanes }
+    }
+
+    /// The instruction with one more operand, from memory if it is a constant that is not kept.
+    pub(crate) fn with_last(&mut self, inst: Inst, args: &[ValueId], last: Vector) -> Inst {
+        if let Item::Constant(bits) = last.item {
+            if bits != 0 && !self.builder.keep_constants {
+                let address = self.constant_address(bits, last.lane);
+                return inst.address(address);
+            }
+        }
+        let last = self.register(last);
+        let mut all = args.to_vec();
+        all.push(last);
+        Inst { args: crate::vcode::Args::new(&all), ..inst }
+    }
+
+    pub(crate) fn unary(&mut self, op: Op, a: Vector, imm: i64) -> Vector {
+        let value = self.register(a);
+        let inst = Inst::new(op, a.lane, &[value]).imm(imm);
+        let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
+        Vector { item: Item::Register(value), lane: a.lane, lanes: a.lanes }
+    }
+
+    /// A conversion to other lanes; the registers' widths follow.
+    pub(crate) fn convert_op(&mut self, op: Op, a: Vector, lane: Lane) -> Vector {
+        let value = self.register(a);
+        let inst = Inst::new(op, lane, &[value]);
+        let value = self.builder.emit(inst, register_type(lane, a.lanes));
+        Vector { item: Item::Register(value), lane, lanes: a.lanes }
+    }
+
+    pub(crate) fn constant(&self, bits: u64, like: Vector) -> Vector {
+        Vector { item: Item::Constant(bits), ..like }
+    }
+
+    /// Whether elements of a type are signed integers or floats.
+    pub(crate) fn is_signed(dtype: DType) -> bool {
+        matches!(dtype.class(), Class::Signed | Class::Float)
+    }
+}

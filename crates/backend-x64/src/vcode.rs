@@ -1,0 +1,419 @@
+//! Vcode: SSA over integer, vector and mask registers, one instruction about one of the machine's.
+//!
+//! A [`Function`] is blocks with parameters. Values are defined once; a use stands below its
+//! definition in a block that the definition's block dominates. Selection builds it, the allocator
+//! gives every value a register, and emission writes the machine's instructions.
+//!
+//! Invariants, checked by [`verify`]: instructions have the operands that the table of operations
+//! states; jumps pass one argument a parameter; a branch goes to blocks without parameters and with
+//! no other predecessor (critical edges are split by construction).
+
+pub(crate) mod op;
+pub(crate) mod text;
+pub(crate) mod verify;
+
+use base::{Arena, define_id};
+
+pub use op::Op;
+
+define_id!(
+    /// A value: the result of an instruction or a block's parameter.
+    pub ValueId,
+    "v"
+);
+define_id!(
+    /// A block.
+    pub BlockId,
+    "b"
+);
+define_id!(
+    /// A constant behind the code.
+    pub PoolId,
+    "c"
+);
+
+/// One kernel between selection and emission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// The kernel's name.
+    pub name: String,
+    /// The type of each value.
+    pub values: Arena<ValueId, Type>,
+    /// The blocks, in the order in which they will be laid out. The first is the entry; its
+    /// parameters are the kernel ABI's arguments (context, first, last).
+    pub blocks: Arena<BlockId, Block>,
+    /// The bytes of each constant.
+    pub pool: Arena<PoolId, Vec<u8>>,
+}
+
+/// The register that holds a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// An integer register, 64 bits.
+    Int,
+    /// A mask register.
+    Mask,
+    /// A vector register of 128 bits.
+    V128,
+    /// A vector register of 256 bits.
+    V256,
+    /// A vector register of 512 bits.
+    V512,
+}
+
+impl Type {
+    /// All types with the names they print as.
+    pub(crate) const NAMES: [(Type, &'static str); 5] = [
+        (Type::Int, "int"),
+        (Type::Mask, "mask"),
+        (Type::V128, "v128"),
+        (Type::V256, "v256"),
+        (Type::V512, "v512"),
+    ];
+
+    /// The shortest vector register that holds so many bytes.
+    pub(crate) fn vector(bytes: usize) -> Type {
+        match bytes {
+            0..=16 => Type::V128,
+            17..=32 => Type::V256,
+            _ => Type::V512,
+        }
+    }
+
+    /// Bytes of a vector register; 0 for the others.
+    pub(crate) fn vector_bytes(self) -> usize {
+        match self {
+            Type::Int | Type::Mask => 0,
+            Type::V128 => 16,
+            Type::V256 => 32,
+            Type::V512 => 64,
+        }
+    }
+}
+
+/// An element in a vector's lane or in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Lane {
+    F64,
+    F32,
+    F16,
+    I64,
+    I32,
+    I16,
+    I8,
+    U32,
+    U16,
+    U8,
+}
+
+impl Lane {
+    /// All lanes with the names they print as.
+    pub(crate) const NAMES: [(Lane, &'static str); 10] = [
+        (Lane::F64, "f64"),
+        (Lane::F32, "f32"),
+        (Lane::F16, "f16"),
+        (Lane::I64, "i64"),
+        (Lane::I32, "i32"),
+        (Lane::I16, "i16"),
+        (Lane::I8, "i8"),
+        (Lane::U32, "u32"),
+        (Lane::U16, "u16"),
+        (Lane::U8, "u8"),
+    ];
+
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Lane::F64 | Lane::I64 => 8,
+            Lane::F32 | Lane::I32 | Lane::U32 => 4,
+            Lane::F16 | Lane::I16 | Lane::U16 => 2,
+            Lane::I8 | Lane::U8 => 1,
+        }
+    }
+
+    /// Whether lanes are floating-point numbers.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Lane::F64 | Lane::F32 | Lane::F16)
+    }
+}
+
+/// A block: parameters, instructions, an end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Values that every jump here passes.
+    pub params: Vec<ValueId>,
+    /// Run in order.
+    pub insts: Vec<Inst>,
+    /// Where it goes from here.
+    pub end: Terminator,
+    /// Whether the block heads an innermost loop, and so is worth aligning.
+    pub aligned: bool,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Terminator {
+    /// Still under construction.
+    #[default]
+    Open,
+    /// To a block, with an argument for each of its parameters.
+    Jump(BlockId, Vec<ValueId>),
+    /// To `then` if the comparison holds, else to `otherwise`.
+    Branch {
+        /// The comparison.
+        cond: Cond,
+        /// Its left-hand side, an integer.
+        left: ValueId,
+        /// Its right-hand side.
+        right: IntOperand,
+        /// Taken when it holds.
+        then: BlockId,
+        /// Taken when it does not.
+        otherwise: BlockId,
+    },
+    /// Returns a code from the kernel, 0 for success.
+    Return(i32),
+}
+
+/// An integer register or a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntOperand {
+    /// A register.
+    Value(ValueId),
+    /// A constant that fits the instruction.
+    Imm(i32),
+}
+
+/// A comparison of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Cond {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Cond {
+    /// All comparisons with the names they print as; the position is the immediate of `int.compare`.
+    pub(crate) const NAMES: [(Cond, &'static str); 6] = [
+        (Cond::Equal, "equal"),
+        (Cond::NotEqual, "not_equal"),
+        (Cond::Less, "less"),
+        (Cond::LessEqual, "less_equal"),
+        (Cond::Greater, "greater"),
+        (Cond::GreaterEqual, "greater_equal"),
+    ];
+
+    /// The comparison that holds where this one does not.
+    pub(crate) fn negated(self) -> Cond {
+        match self {
+            Cond::Equal => Cond::NotEqual,
+            Cond::NotEqual => Cond::Equal,
+            Cond::Less => Cond::GreaterEqual,
+            Cond::LessEqual => Cond::Greater,
+            Cond::Greater => Cond::LessEqual,
+            Cond::GreaterEqual => Cond::Less,
+        }
+    }
+}
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// The lane it does it to; `I64` for operations on integer registers.
+    pub lane: Lane,
+    /// The value it defines.
+    pub result: Option<ValueId>,
+    /// A value that holds nothing of use afterwards (a gather's mask).
+    pub lost: Option<ValueId>,
+    /// Operands, one a letter of the operation's row, but for one that is memory.
+    pub args: Args,
+    /// Lanes to load or store.
+    pub mask: Option<ValueId>,
+    /// Memory.
+    pub address: Option<Address>,
+    /// A constant, by the operation.
+    pub imm: i64,
+}
+
+/// Up to three operands, without an allocation.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Args {
+    items: [Option<ValueId>; 3],
+}
+
+impl Args {
+    /// These operands.
+    pub fn new(values: &[ValueId]) -> Args {
+        let mut args = Args::default();
+        for (item, value) in args.items.iter_mut().zip(values) {
+            *item = Some(*value);
+        }
+        args
+    }
+
+    /// The operands in order.
+    pub fn iter(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.items.iter().flatten().copied()
+    }
+
+    /// The operands, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+        self.items.iter_mut().flatten()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for Args {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Memory: base + index * scale + displacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Where it starts.
+    pub base: Base,
+    /// An integer register and its factor: 1, 2, 4 or 8.
+    pub index: Option<(ValueId, u8)>,
+    /// Bytes.
+    pub displacement: i32,
+    /// One element in all lanes of an arithmetic instruction's last operand (AVX-512).
+    pub broadcast: bool,
+}
+
+/// Where an address starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Base {
+    /// An integer register.
+    Value(ValueId),
+    /// A constant behind the code.
+    Pool(PoolId),
+    /// The frame's area for values that change register class by way of memory.
+    Frame,
+}
+
+/// Bytes of the frame's area.
+pub(crate) const FRAME_BYTES: usize = 256;
+
+impl Address {
+    /// `[base + displacement]`.
+    pub fn new(base: ValueId, displacement: i32) -> Address {
+        Address { base: Base::Value(base), index: None, displacement, broadcast: false }
+    }
+
+    /// A constant behind the code.
+    pub fn pool(id: PoolId, broadcast: bool) -> Address {
+        Address { base: Base::Pool(id), index: None, displacement: 0, broadcast }
+    }
+
+    /// A place in the frame's area.
+    pub fn frame(displacement: i32) -> Address {
+        Address { base: Base::Frame, index: None, displacement, broadcast: false }
+    }
+}
+
+impl Inst {
+    /// An instruction without memory, mask or immediate.
+    pub fn new(op: Op, lane: Lane, args: &[ValueId]) -> Inst {
+        Inst {
+            op,
+            lane,
+            result: None,
+            lost: None,
+            args: Args::new(args),
+            mask: None,
+            address: None,
+            imm: 0,
+        }
+    }
+
+    /// The same with an immediate.
+    pub fn imm(mut self, imm: i64) -> Inst {
+        self.imm = imm;
+        self
+    }
+
+    /// The same with an address.
+    pub fn address(mut self, address: Address) -> Inst {
+        self.address = Some(address);
+        self
+    }
+
+    /// The same under a mask.
+    pub fn mask(mut self, mask: Option<ValueId>) -> Inst {
+        self.mask = mask;
+        self
+    }
+
+    /// Calls `visit` on every value that the instruction reads.
+    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+        self.args.iter().for_each(&mut visit);
+        self.mask.iter().copied().for_each(&mut visit);
+        if let Some(address) = &self.address {
+            if let Base::Value(base) = address.base {
+                visit(base);
+            }
+            if let Some((index, _)) = address.index {
+                visit(index);
+            }
+        }
+    }
+}
+
+impl Function {
+    /// A function with an entry block whose parameters are the three arguments.
+    pub fn new(name: &str) -> Function {
+        let mut function = Function {
+            name: name.to_string(),
+            values: Arena::new(),
+            blocks: Arena::new(),
+            pool: Arena::new(),
+        };
+        let params = (0..3).map(|_| function.values.push(Type::Int)).collect();
+        function.blocks.push(Block { params, ..Block::default() });
+        function
+    }
+}
+
+impl Terminator {
+    /// The blocks it goes to.
+    pub fn successors(&self) -> impl Iterator<Item = BlockId> {
+        let (first, second) = match *self {
+            Terminator::Jump(block, _) => (Some(block), None),
+            Terminator::Branch { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Terminator::Open | Terminator::Return(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// Calls `visit` on every value that it reads.
+    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+        match self {
+            Terminator::Jump(_, args) => args.iter().copied().for_each(visit),
+            Terminator::Branch { left, right, .. } => {
+                visit(*left);
+                if let IntOperand::Value(right) = right {
+                    visit(*right);
+                }
+            }
+            Terminator::Open | Terminator::Return(_) => {}
+        }
+    }
+}
