@@ -83,16 +83,16 @@ fn peak(lanes: usize) -> String {
 }
 
 fn compile(text: &str, target: &Target, show: &str) -> support::Loaded {
-    let kernel = loops::parse_kernel(text).unwrap_or_else(|error| panic!("{error}"));
+    let kernel = loops::parse(text).unwrap_or_else(|error| panic!("{error}"));
     loops::verify_scheduled(&kernel).unwrap_or_else(|error| panic!("{error}"));
-    let options = backend_x64::Options { want_vcode_text: show == "vcode" };
+    let options = tilewright_backend_x64::Options { want_vcode_text: show == "vcode" };
     let start = Instant::now();
-    let code = backend_x64::compile_with(&kernel, target, options)
+    let code = tilewright_backend_x64::compile_with(&kernel, target, options)
         .unwrap_or_else(|error| panic!("{error}"));
     let first = start.elapsed();
     let start = Instant::now();
     for _ in 0..20 {
-        let _ = backend_x64::compile_with(&kernel, target, options);
+        let _ = tilewright_backend_x64::compile_with(&kernel, target, options);
     }
     println!(
         "{}: {} bytes of code, compiled in {first:?}, then {:?}",
@@ -102,7 +102,7 @@ fn compile(text: &str, target: &Target, show: &str) -> support::Loaded {
     );
     match show {
         "vcode" => println!("{}", code.vcode.as_deref().unwrap_or_default()),
-        "asm" => println!("{}", backend_x64::disassemble(&code)),
+        "asm" => println!("{}", tilewright_backend_x64::disassemble(&code)),
         _ => {}
     }
     support::Loaded::new(&code)

@@ -2,7 +2,7 @@
 //!
 //! `loops` → [`vcode`] (selection) → registers (`regalloc2`) → bytes (`iced-x86`). The code is
 //! position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a nonzero
-//! result is the number of the symbol whose value was out of range, plus 1.
+//! result is the code of a `program::Fault`.
 //!
 //! - `select`: selection; read `select.rs` first;
 //! - `allocate`: what the register allocator is told;

@@ -406,7 +406,7 @@ impl Selector<'_> {
         if lanes == 1 {
             let int = self.int_value(value)?;
             let any = self.any_lane();
-            self.check_range(symbol, int, range, any)?;
+            self.check_range(int, range, any);
             self.bindings[symbol] = Binding::Int(int);
             self.lets[symbol] = Some(Evaluated::Vector(self.from_int(int, Lane::I64)));
             return Ok(());
@@ -422,10 +422,10 @@ impl Selector<'_> {
         for (lane, int) in ints.iter().enumerate() {
             match bits.of(lane) {
                 LaneBit::Off => {}
-                LaneBit::On => self.check_range(symbol, *int, range, None)?,
+                LaneBit::On => self.check_range(*int, range, None),
                 LaneBit::Dynamic(bits) => {
                     let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
-                    self.check_range(symbol, *int, range, Some(bit))?;
+                    self.check_range(*int, range, Some(bit));
                 }
             }
         }
@@ -433,15 +433,14 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Returns the symbol's fault code if an integer is outside a range, and `active` is nonzero.
+    /// Returns a fault if an integer is outside a range, and `active` is nonzero.
     fn check_range(
         &mut self,
-        symbol: SymbolId,
         value: ValueId,
         range: Range,
         active: Option<ValueId>,
-    ) -> base::Result<()> {
-        let code = fault_code(symbol);
+    ) {
+        let code = program::Fault::IndexOutOfRange.code();
         let value = match active {
             None => value,
             Some(active) => {
@@ -459,7 +458,6 @@ impl Selector<'_> {
             };
             self.builder.require(cond, value, right, code);
         }
-        Ok(())
     }
 
     /// A value of an integer type as an integer, extended as its type says.
@@ -495,9 +493,4 @@ impl Selector<'_> {
             Evaluated::Mask(..) => Err(self.refuse("an index is no integer".to_string())),
         }
     }
-}
-
-/// What a kernel returns when the value of a symbol is out of its range: the symbol's number and 1.
-pub(crate) fn fault_code(symbol: SymbolId) -> i32 {
-    base::Id::index(symbol) as i32 + 1
 }

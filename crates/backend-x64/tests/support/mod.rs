@@ -1,16 +1,7 @@
 //! Runs compiled kernels: executable memory and the kernel ABI, for tests and measurements.
 
 use backend::MachineCode;
-
-/// The kernel ABI's first argument.
-#[repr(C)]
-struct Context {
-    buffers: *const *mut u8,
-    symbols: *mut i64,
-    scratch: *mut u8,
-}
-
-type Entry = unsafe extern "C" fn(*const Context, i64, i64) -> i32;
+use runtime::abi::{Context, KernelFn};
 
 /// Code in executable memory.
 pub struct Loaded {
@@ -57,7 +48,7 @@ impl Loaded {
         };
         // SAFETY: the memory holds a function of this type; the rest is the caller's promise.
         unsafe {
-            let entry = std::mem::transmute::<*mut u8, Entry>(self.memory);
+            let entry = std::mem::transmute::<*mut u8, KernelFn>(self.memory);
             entry(&raw const context, first, last)
         }
     }
@@ -72,26 +63,5 @@ impl Drop for Loaded {
 
 /// Whether this machine has the instructions of a target.
 pub fn can_run(target: &backend::Target) -> bool {
-    match target.isa {
-        backend::Isa::X86Avx512 => ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]
-            .iter()
-            .all(|feature| has(feature)),
-        backend::Isa::X86Avx2 => has("avx2"),
-        backend::Isa::C99 => false,
-    }
-}
-
-fn has(feature: &str) -> bool {
-    match feature {
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        "avx512bw" => is_x86_feature_detected!("avx512bw"),
-        "avx512cd" => is_x86_feature_detected!("avx512cd"),
-        "avx512dq" => is_x86_feature_detected!("avx512dq"),
-        "avx512vl" => is_x86_feature_detected!("avx512vl"),
-        _ => {
-            is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c")
-        }
-    }
+    target.check_machine(&runtime::cpu::has_feature).is_ok()
 }
