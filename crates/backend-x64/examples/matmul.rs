@@ -53,7 +53,7 @@ fn kernel(rows: usize, columns: usize, depth: usize) -> String {
     )
 }
 
-const KB: usize = 256;
+const KB: usize = 128;
 
 /// Independent multiply-adds in registers: the machine's ceiling.
 fn peak(lanes: usize) -> String {
@@ -126,9 +126,8 @@ fn measure(target: &Target, rows: usize, columns: usize, show: &str) {
     let mut b = vec![0f32; width * SIZE * columns];
     let mut c = vec![0f32; height * rows * width * columns];
     let small = |i: usize| ((i * 7919) % 13) as f32 - 6.0;
-    let (left, right) = (|i: usize, k: usize| small(i * SIZE + k), |k: usize, j: usize| {
-        small(k * SIZE + j + 5)
-    });
+    let (left, right) =
+        (|i: usize, k: usize| small(i * SIZE + k), |k: usize, j: usize| small(k * SIZE + j + 5));
     for i in 0..height * rows {
         for k in 0..SIZE {
             a[(i / rows * SIZE + k) * rows + i % rows] = left(i, k);
@@ -174,10 +173,9 @@ fn measure(target: &Target, rows: usize, columns: usize, show: &str) {
 
 fn main() {
     let show = std::env::args().nth(1).unwrap_or_default();
-    for (name, tiles) in [
-        ("x86-64-v4", &[(12, 32), (14, 32), (8, 48)][..]),
-        ("x86-64-v3", &[(6, 16), (4, 24)][..]),
-    ] {
+    for (name, tiles) in
+        [("x86-64-v4", &[(12, 32), (14, 32), (8, 48)][..]), ("x86-64-v3", &[(6, 16), (4, 24)][..])]
+    {
         let Some(target) = Target::named(name) else { continue };
         if !support::can_run(&target) {
             println!("{name}: not on this machine");

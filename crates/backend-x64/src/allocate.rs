@@ -11,8 +11,8 @@ use backend::Isa;
 use base::Id;
 use regalloc2::checker::Checker;
 use regalloc2::{
-    Algorithm, Block, Inst, InstRange, MachineEnv, Operand, OperandConstraint,
-    OperandKind, OperandPos, Output, PReg, PRegSet, RegClass, RegallocOptions, VReg,
+    Algorithm, Block, Inst, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind,
+    OperandPos, Output, PReg, PRegSet, RegClass, RegallocOptions, VReg,
 };
 
 use crate::vcode::op::TIED;
@@ -276,12 +276,10 @@ pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, Stri
     let flat = Flat::new(function, isa);
     let environment = environment(isa);
     let checked = cfg!(debug_assertions);
-    let options = RegallocOptions {
-        verbose_log: false,
-        validate_ssa: checked,
-        algorithm: Algorithm::Ion,
-    };
-    let output = regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?;
+    let options =
+        RegallocOptions { verbose_log: false, validate_ssa: checked, algorithm: Algorithm::Ion };
+    let output =
+        regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?;
     if checked {
         let mut checker = Checker::new(&flat, &environment);
         checker.prepare(&output);

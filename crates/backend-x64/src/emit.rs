@@ -72,9 +72,11 @@ struct Frame {
 
 impl Frame {
     fn new(function: &Function, allocation: &Allocation) -> Frame {
-        let uses_area = function.blocks.values().flat_map(|block| &block.insts).any(|inst| {
-            inst.address.is_some_and(|address| address.base == Base::Frame)
-        });
+        let uses_area = function
+            .blocks
+            .values()
+            .flat_map(|block| &block.insts)
+            .any(|inst| inst.address.is_some_and(|address| address.base == Base::Frame));
         let spills = if uses_area { FRAME_BYTES } else { 0 };
         let caller = spills + 8 * allocation.output.num_spillslots;
         let size = if caller == 0 { 0 } else { (caller + 8).next_multiple_of(64) };
@@ -403,9 +405,7 @@ fn with_imm(code: Code, register: Register, imm: i32) -> Instruction {
     let mut instruction = with1(code, register);
     let kind = match code {
         Code::Mov_r32_imm32 => OpKind::Immediate32,
-        Code::Cmp_rm64_imm8 | Code::And_rm64_imm8 | Code::Add_rm64_imm8 => {
-            OpKind::Immediate8to64
-        }
+        Code::Cmp_rm64_imm8 | Code::And_rm64_imm8 | Code::Add_rm64_imm8 => OpKind::Immediate8to64,
         Code::Shl_rm64_imm8 | Code::Shr_rm64_imm8 | Code::Sar_rm64_imm8 => OpKind::Immediate8,
         _ => OpKind::Immediate32to64,
     };

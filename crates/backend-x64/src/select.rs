@@ -56,7 +56,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
     let constants = constants(kernel);
     builder.keep_constants = plan.slot_vectors + constants + 6 <= registers;
     let in_registers = if builder.keep_constants { constants } else { 0 };
-    let most_loaded = registers.saturating_sub(plan.slot_vectors + in_registers + 3).clamp(2, 16);
+    let most_loaded = registers.saturating_sub(plan.slot_vectors + in_registers).clamp(4, 16);
     let mut selector = Selector {
         kernel,
         builder,

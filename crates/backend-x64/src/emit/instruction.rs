@@ -62,8 +62,13 @@ impl Emitter<'_> {
     pub(super) fn instruction(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
         match inst.op {
             op if (op as usize) < Op::IntFromVector as usize => self.integer(inst, places),
-            Op::IntFromVector | Op::VectorFromInt | Op::IntFromFloat | Op::FloatFromInt
-            | Op::IntFromMask | Op::MaskFromInt | Op::IntFromSigns => self.crossing(inst, places),
+            Op::IntFromVector
+            | Op::VectorFromInt
+            | Op::IntFromFloat
+            | Op::FloatFromInt
+            | Op::IntFromMask
+            | Op::MaskFromInt
+            | Op::IntFromSigns => self.crossing(inst, places),
             Op::MaskAnd | Op::MaskOr | Op::MaskXor | Op::MaskNot => self.mask(inst, places),
             Op::Low => Ok(()),
             _ => self.vector(inst, places),
@@ -80,10 +85,13 @@ impl Emitter<'_> {
     }
 
     fn register_of(&self, place: Place, value: crate::vcode::ValueId) -> Result<Register, String> {
-        register(place, match self.function.values[value] {
-            Type::Int | Type::Mask => 8,
-            vector => vector.vector_bytes(),
-        })
+        register(
+            place,
+            match self.function.values[value] {
+                Type::Int | Type::Mask => 8,
+                vector => vector.vector_bytes(),
+            },
+        )
     }
 
     fn result(&self, inst: &Inst, places: &[Place]) -> Result<Register, String> {
@@ -180,7 +188,8 @@ impl Emitter<'_> {
                 || registers.into_iter().any(|register| needs_evex(*register)));
         let mut operands: Vec<Operand> = result.into_iter().map(Operand::Register).collect();
         let tied = usize::from(inst.op.has(TIED));
-        operands.extend(arguments[tied.min(arguments.len())..].iter().map(|r| Operand::Register(*r)));
+        operands
+            .extend(arguments[tied.min(arguments.len())..].iter().map(|r| Operand::Register(*r)));
         if memory.is_some() {
             operands.push(Operand::Memory);
         }
@@ -218,12 +227,15 @@ impl Emitter<'_> {
             }
             Op::Gather => self.gather(inst, &arguments, result, memory, bytes),
             Op::Scatter => {
-                let index = memory.map(|memory| Memory {
-                    index: Some((arguments[0], inst.imm as u8)),
-                    ..memory
-                });
+                let index = memory
+                    .map(|memory| Memory { index: Some((arguments[0], inst.imm as u8)), ..memory });
                 let operands = [Operand::Memory, Operand::Register(arguments[1])];
-                self.put(self.form(inst, true, bytes), &operands, index, Some((arguments[2], false)))
+                self.put(
+                    self.form(inst, true, bytes),
+                    &operands,
+                    index,
+                    Some((arguments[2], false)),
+                )
             }
             Op::High => {
                 let code = match (bytes, evex) {
@@ -247,8 +259,14 @@ impl Emitter<'_> {
                 operands.push(Operand::Imm8(inst.imm as u8));
                 self.put(self.form(inst, true, bytes), &operands, memory, None)
             }
-            Op::Compare | Op::CompareUnsigned | Op::Round | Op::ShlImm | Op::ShrImm | Op::SarImm
-            | Op::Shuffle | Op::F32ToF16 => {
+            Op::Compare
+            | Op::CompareUnsigned
+            | Op::Round
+            | Op::ShlImm
+            | Op::ShrImm
+            | Op::SarImm
+            | Op::Shuffle
+            | Op::F32ToF16 => {
                 operands.push(Operand::Imm8(inst.imm as u8));
                 self.put(code, &operands, memory, None)
             }
@@ -323,8 +341,8 @@ impl Emitter<'_> {
         bytes: usize,
     ) -> Result<(), String> {
         let result = Operand::Register(result.ok_or("an instruction without a result")?);
-        let memory = memory
-            .map(|memory| Memory { index: Some((arguments[1], inst.imm as u8)), ..memory });
+        let memory =
+            memory.map(|memory| Memory { index: Some((arguments[1], inst.imm as u8)), ..memory });
         let evex = self.isa == Isa::X86Avx512;
         // The element's width counts, not the index's, which may be the longer vector.
         let bytes = inst.result.map_or(bytes, |result| self.bytes_of(result));
@@ -451,13 +469,16 @@ impl Emitter<'_> {
                         self.flags = Some(result);
                         Ok(())
                     }
-                    None => self.lea(result, Memory {
-                        base: a,
-                        index: Some((b, 1)),
-                        displacement: 0,
-                        broadcast: false,
-                        constant: None,
-                    }),
+                    None => self.lea(
+                        result,
+                        Memory {
+                            base: a,
+                            index: Some((b, 1)),
+                            displacement: 0,
+                            broadcast: false,
+                            constant: None,
+                        },
+                    ),
                 }
             }
             Op::IntSub => self.encode(&two(Code::Sub_r64_rm64, &arguments)),

@@ -506,7 +506,6 @@ impl Selector<'_> {
         self.builder.int(Op::IntSelect, &[quotient, ones, b])
     }
 
-
     /// The lanes that carry elements of a type.
     pub(crate) fn lane_of(dtype: DType) -> Lane {
         match carrier(dtype) {

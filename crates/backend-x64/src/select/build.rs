@@ -217,8 +217,7 @@ impl Builder {
     /// `base + value * factor`, by one instruction where the machine can scale.
     pub(crate) fn add_scaled(&mut self, base: ValueId, value: ValueId, factor: i64) -> ValueId {
         if matches!(factor, 1 | 2 | 4 | 8) {
-            let address =
-                Address { index: Some((value, factor as u8)), ..Address::new(base, 0) };
+            let address = Address { index: Some((value, factor as u8)), ..Address::new(base, 0) };
             return self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
         }
         let scaled = self.mul_imm(value, factor);
@@ -615,9 +614,9 @@ fn remove_unused(function: &mut Function) {
         .map(|(id, block)| block.params.iter().map(|p| id.index() == 0 || used[*p]).collect())
         .collect();
     for (id, block) in function.blocks.iter_mut() {
-        block.insts.retain(|inst| {
-            !removable(inst) || inst.result.is_none_or(|result| used[result])
-        });
+        block
+            .insts
+            .retain(|inst| !removable(inst) || inst.result.is_none_or(|result| used[result]));
         filter(&mut block.params, &keep[id.index()]);
         if let Terminator::Jump(to, args) = &mut block.end {
             filter(args, &keep[to.index()]);

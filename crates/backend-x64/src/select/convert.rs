@@ -287,7 +287,11 @@ impl Selector<'_> {
         let Some((low, high)) = to.integer_range() else { return vector };
         let exact = to.bits() < 32 || vector.lane == Lane::F64;
         if !exact {
-            return if to == DType::U32 { self.f32_to_u32(vector) } else { self.f32_to_i32(vector) };
+            return if to == DType::U32 {
+                self.f32_to_u32(vector)
+            } else {
+                self.f32_to_i32(vector)
+            };
         }
         // The bounds are floats, so clamping first is exact. The bound stands second: NaN becomes it,
         // and is cleared below.
@@ -431,8 +435,7 @@ impl Selector<'_> {
                 DType::F32 => Self::cast_lane(vector, Lane::I32),
                 DType::BF16 => {
                     let value = self.register(vector);
-                    let ints =
-                        Vector { item: Item::Register(value), lane: Lane::I32, ..vector };
+                    let ints = Vector { item: Item::Register(value), lane: Lane::I32, ..vector };
                     self.unary(Op::ShrImm, ints, 16)
                 }
                 DType::F16 => self.f16_bits(vector),
@@ -475,7 +478,8 @@ impl Selector<'_> {
                 }
                 for (lane, int) in ints.into_iter().enumerate() {
                     let address = Address::frame(COLLECT + 2 * lane as i32);
-                    self.builder.effect(Inst::new(Op::IntStore, Lane::I16, &[int]).address(address));
+                    self.builder
+                        .effect(Inst::new(Op::IntStore, Lane::I16, &[int]).address(address));
                 }
                 let inst = Inst::new(Op::Load, Lane::F16, &[]).address(Address::frame(COLLECT));
                 let value = self.builder.emit(inst, register_type(Lane::F32, lanes));

@@ -95,8 +95,7 @@ impl Selector<'_> {
         otherwise: &Value,
         lanes: usize,
     ) -> base::Result<Evaluated> {
-        let mut branching =
-            self.builder.open_branch(Cond::NotEqual, condition, IntOperand::Imm(0));
+        let mut branching = self.builder.open_branch(Cond::NotEqual, condition, IntOperand::Imm(0));
         let first = self.evaluate(value, lanes)?;
         let result = self.in_register(first, lanes);
         self.builder.next_arm(&mut branching, vec![result]);
@@ -176,11 +175,7 @@ impl Selector<'_> {
     }
 
     /// Whether a conjunction holds.
-    pub(crate) fn holds(
-        &mut self,
-        conditions: &[Condition],
-        lanes: usize,
-    ) -> base::Result<Holds> {
+    pub(crate) fn holds(&mut self, conditions: &[Condition], lanes: usize) -> base::Result<Holds> {
         let mut uniform: Option<ValueId> = None;
         let mut mask: Option<Mask> = None;
         for condition in conditions {
@@ -315,7 +310,9 @@ impl Selector<'_> {
         let all = all_lanes(lanes);
         match (a, b) {
             (Mask::Constant(a), Mask::Constant(b)) => Mask::Constant(a | b),
-            (Mask::Constant(bits), other) | (other, Mask::Constant(bits)) if bits & all == 0 => other,
+            (Mask::Constant(bits), other) | (other, Mask::Constant(bits)) if bits & all == 0 => {
+                other
+            }
             _ => self.mask_op(Op::MaskOr, Op::Or, a, b, lanes),
         }
     }
@@ -338,7 +335,14 @@ impl Selector<'_> {
         }
     }
 
-    fn mask_op(&mut self, with_masks: Op, with_vectors: Op, a: Mask, b: Mask, lanes: usize) -> Mask {
+    fn mask_op(
+        &mut self,
+        with_masks: Op,
+        with_vectors: Op,
+        a: Mask,
+        b: Mask,
+        lanes: usize,
+    ) -> Mask {
         let bytes = match (a, b) {
             (Mask::Register(_, bytes), _) | (_, Mask::Register(_, bytes)) => bytes,
             _ => 4,
@@ -384,7 +388,12 @@ impl Selector<'_> {
     }
 
     /// The operand that limits an instruction to a mask; `None` for all lanes.
-    pub(crate) fn mask_operand(&mut self, mask: Mask, lanes: usize, bytes: usize) -> Option<ValueId> {
+    pub(crate) fn mask_operand(
+        &mut self,
+        mask: Mask,
+        lanes: usize,
+        bytes: usize,
+    ) -> Option<ValueId> {
         match mask {
             Mask::Constant(bits) if bits & all_lanes(lanes) == all_lanes(lanes) => None,
             mask => Some(self.mask_register(mask, lanes, bytes)),

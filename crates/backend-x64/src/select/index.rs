@@ -127,9 +127,9 @@ impl Selector<'_> {
     fn atom_differs_by_lane(&self, atom: &Atom) -> bool {
         match atom {
             Atom::Symbol(symbol) => self.symbol_differs_by_lane(*symbol),
-            _ => atom.operands().is_some_and(|(a, b)| {
-                self.expr_differs_by_lane(a) || self.expr_differs_by_lane(b)
-            }),
+            _ => atom
+                .operands()
+                .is_some_and(|(a, b)| self.expr_differs_by_lane(a) || self.expr_differs_by_lane(b)),
         }
     }
 

@@ -69,7 +69,8 @@ impl Selector<'_> {
         if let Some(offsets) = self.lane_offsets(buffer, index, lanes) {
             let first = self.lane_address(buffer, index);
             let address = Address::new(first, 0);
-            if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes)) {
+            if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes))
+            {
                 let one = self.load_element(buffer, dtype, address);
                 return Ok(self.broadcast(one, lanes));
             }
@@ -99,7 +100,8 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Evaluated {
         let dtype = self.kernel.buffers[buffer].dtype;
-        if let (Some(Carrier::Lane(lane)), true) = (carrier(dtype), dtype.bits() >= 32 && lanes > 1) {
+        if let (Some(Carrier::Lane(lane)), true) = (carrier(dtype), dtype.bits() >= 32 && lanes > 1)
+        {
             let inst = Inst::new(Op::LoadBroadcast, lane, &[]).address(address);
             let value = self.load_inst(inst, register_type(lane, lanes), buffer);
             return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes });
@@ -200,10 +202,8 @@ impl Selector<'_> {
         let fits = offsets.iter().all(|offset| i32::try_from(*offset).is_ok());
         let wide = dtype.bits() >= 32;
         let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| wide && fits) else {
-            let pointer = self.builder.emit(
-                Inst::new(Op::Lea, Lane::I64, &[]).address(address),
-                Type::Int,
-            );
+            let pointer =
+                self.builder.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
             let addresses: Vec<Address> = offsets
                 .iter()
                 .map(|offset| match i32::try_from(*offset) {
@@ -251,10 +251,9 @@ impl Selector<'_> {
                 LaneBit::On => self.load_int(buffer, memory, *address),
                 LaneBit::Dynamic(bits) => {
                     let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
-                    let pointer = self.builder.emit(
-                        Inst::new(Op::Lea, Lane::I64, &[]).address(*address),
-                        Type::Int,
-                    );
+                    let pointer = self
+                        .builder
+                        .emit(Inst::new(Op::Lea, Lane::I64, &[]).address(*address), Type::Int);
                     let address = self.address_if(bit, pointer);
                     self.load_int(buffer, memory, address)
                 }
@@ -433,10 +432,12 @@ impl Selector<'_> {
             [0, 1, 4, 5, 8, 9, 12, 13, 255, 255, 255, 255, 255, 255, 255, 255]
         };
         let pool = self.builder.pool(pattern.repeat(2));
-        let inst = Inst::new(Op::ShuffleBytes, Lane::I32, &[value]).address(Address::pool(pool, false));
+        let inst =
+            Inst::new(Op::ShuffleBytes, Lane::I32, &[value]).address(Address::pool(pool, false));
         let mut packed = self.builder.emit(inst, ty);
         if ty == Type::V256 {
-            let order: &[u64] = if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
+            let order: &[u64] =
+                if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
             let order = self.lane_constants(order, Lane::I32);
             let order = self.register(order);
             let inst = Inst::new(Op::Permute, Lane::I32, &[order, packed]);
@@ -482,10 +483,9 @@ impl Selector<'_> {
                 LaneBit::On => *address,
                 LaneBit::Dynamic(bits) => {
                     let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << index);
-                    let pointer = self.builder.emit(
-                        Inst::new(Op::Lea, Lane::I64, &[]).address(*address),
-                        Type::Int,
-                    );
+                    let pointer = self
+                        .builder
+                        .emit(Inst::new(Op::Lea, Lane::I64, &[]).address(*address), Type::Int);
                     self.address_if(bit, pointer)
                 }
             };

@@ -110,7 +110,8 @@ impl Plan {
             .iter()
             .map(|extent| extent.as_constant().and_then(|n| usize::try_from(n).ok()).unwrap_or(0))
             .collect();
-        let (last, outer) = extents.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
+        let (last, outer) =
+            extents.split_last().map_or((1, &[][..]), |(last, outer)| (*last, outer));
         let slots_per_row = last.div_ceil(lanes);
         let count = outer.iter().product::<usize>() * slots_per_row;
         self.registers[id] = Some(Registers { first: self.slots, lanes, slots_per_row, count });

@@ -73,9 +73,7 @@ impl Selector<'_> {
         match self.constant_extent(inner) {
             Some(i64::MIN..=0) => Ok(()),
             Some(1) => self.unrolled(inner),
-            Some(extent) => {
-                self.counted(inner, Bound::Constant(0), Bound::Constant(extent))
-            }
+            Some(extent) => self.counted(inner, Bound::Constant(0), Bound::Constant(extent)),
             None => {
                 let extent = self.int(&inner.extent);
                 self.if_runs(inner, extent, |selector| {
@@ -107,8 +105,7 @@ impl Selector<'_> {
     ) -> base::Result<()> {
         let before = self.slots.clone();
         let carried = self.written_slots(&inner.body);
-        let mut branching =
-            self.builder.open_branch(Cond::Greater, trips, IntOperand::Imm(0));
+        let mut branching = self.builder.open_branch(Cond::Greater, trips, IntOperand::Imm(0));
         run(self)?;
         let results = self.slot_values(&carried);
         self.builder.next_arm(&mut branching, results);
@@ -324,12 +321,7 @@ impl Selector<'_> {
         }
     }
 
-    fn while_loop(
-        &mut self,
-        setup: &[Stmt],
-        condition: &Value,
-        body: &[Stmt],
-    ) -> base::Result<()> {
+    fn while_loop(&mut self, setup: &[Stmt], condition: &Value, body: &[Stmt]) -> base::Result<()> {
         if self.vector.is_some() {
             return Err(self.refuse("a vector loop holds a while loop".to_string()));
         }
@@ -434,12 +426,7 @@ impl Selector<'_> {
     }
 
     /// Returns a fault if an integer is outside a range, and `active` is nonzero.
-    fn check_range(
-        &mut self,
-        value: ValueId,
-        range: Range,
-        active: Option<ValueId>,
-    ) {
+    fn check_range(&mut self, value: ValueId, range: Range, active: Option<ValueId>) {
         let code = program::Fault::IndexOutOfRange.code();
         let value = match active {
             None => value,

@@ -142,9 +142,7 @@ impl Selector<'_> {
     pub(crate) fn differs_by_lane(&self, value: &Value) -> bool {
         match value {
             Value::Constant(_) | Value::Fold { .. } => false,
-            Value::Symbol(symbol) => {
-                self.lets[*symbol].is_some_and(|known| known.lanes() > 1)
-            }
+            Value::Symbol(symbol) => self.lets[*symbol].is_some_and(|known| known.lanes() > 1),
             Value::Index(expr) => self.expr_differs_by_lane(expr),
             Value::Load { index, .. } => index.iter().any(|expr| self.expr_differs_by_lane(expr)),
             Value::Apply { arguments, .. } => {
@@ -181,7 +179,8 @@ impl Selector<'_> {
             return self.broadcast_vector(vector, lanes);
         }
         let step = self.vector.as_ref().and_then(|vector| expr.linear_coefficient(vector.symbol));
-        let regular = expr.symbols().iter().all(|s| !matches!(self.bindings[*s], Binding::Lanes(_)));
+        let regular =
+            expr.symbols().iter().all(|s| !matches!(self.bindings[*s], Binding::Lanes(_)));
         if let Some(step) = step.filter(|_| regular) {
             let first = self.int(expr);
             let first = self.from_int(first, Lane::I64);
@@ -249,7 +248,9 @@ impl Selector<'_> {
         self.to_frame(vector, at);
         let bytes = vector.lane.bytes() as i32;
         let lane = if bytes == 4 { Lane::I32 } else { Lane::I64 };
-        (0..vector.lanes as i32).map(|index| self.int_from_frame(at + index * bytes, lane)).collect()
+        (0..vector.lanes as i32)
+            .map(|index| self.int_from_frame(at + index * bytes, lane))
+            .collect()
     }
 
     /// Lane 0 as an integer, 32-bit lanes sign-extended.

@@ -187,7 +187,8 @@ impl Reader {
         let digits: Option<Vec<u8>> =
             hex.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
         let digits = digits.ok_or_else(|| parser.error("expected hexadecimal digits"))?;
-        self.pool.push(digits.chunks(2).map(|pair| pair.iter().fold(0, |a, d| a << 4 | d)).collect());
+        self.pool
+            .push(digits.chunks(2).map(|pair| pair.iter().fold(0, |a, d| a << 4 | d)).collect());
         Ok(())
     }
 

@@ -78,7 +78,8 @@ impl Checker<'_> {
             changed = false;
             for block in 0..count {
                 let mut set: Option<Vec<bool>> = (block == 0).then(|| vec![false; count]);
-                for from in predecessors[block].iter().filter_map(|from| sets[from.index()].as_ref())
+                for from in
+                    predecessors[block].iter().filter_map(|from| sets[from.index()].as_ref())
                 {
                     set = Some(match set {
                         None => from.clone(),
@@ -154,11 +155,7 @@ impl Checker<'_> {
         if fits { Ok(()) } else { Err(format!("{value} is no `{kind}`")) }
     }
 
-    fn terminator(
-        &self,
-        dominators: &[Option<Vec<bool>>],
-        id: BlockId,
-    ) -> Result<(), String> {
+    fn terminator(&self, dominators: &[Option<Vec<bool>>], id: BlockId) -> Result<(), String> {
         let block = &self.function.blocks[id];
         let mut result = Ok(());
         block.end.each_use(|value| {
