@@ -1,0 +1,137 @@
+//! Which nodes share a kernel, where every value lives, and why no more is fused.
+//!
+//! The work is done in four steps, a file each, over the specialised function:
+//!
+//! - `legal`: what is written straight into the memory of a `Concat` or `Pad` gets copies where it
+//!   cannot be;
+//! - `homes`: every value is stored, or inlined into its readers;
+//! - `views`: stored values that lie in the memory of others;
+//! - `merge`: stored values become internal to the kernel of their readers.
+//!
+//! Invariants: each group has one output node, and no value of a group but its results is read
+//! outside of it; groups are in an order in which they can be run; every refusal is a remark.
+
+mod homes;
+mod legal;
+mod merge;
+mod views;
+
+use base::pass::Remark;
+use base::{Arena, SecondaryMap, define_id};
+use graph::{Function, NodeId, ValueId};
+
+use crate::naive::index::dense_strides;
+pub(crate) use legal::legalise;
+
+define_id!(pub GroupId, "g");
+
+/// Where a value lives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Home {
+    /// Nowhere: every reader computes it.
+    #[default]
+    Inlined,
+    /// In memory of its own, or in that of another value.
+    Stored(View),
+    /// Inside the kernel of its group.
+    Internal,
+}
+
+/// A stored value's place in the memory of a root value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The value that owns the memory.
+    pub root: ValueId,
+    /// Elements from the beginning of the root's memory to the first element.
+    pub offset: i64,
+    /// Elements from one index to the next along each axis.
+    pub strides: Vec<i64>,
+}
+
+impl View {
+    /// A dense value that owns its memory.
+    pub(crate) fn root(value: ValueId, shape: &[i64]) -> View {
+        View { root: value, offset: 0, strides: dense_strides(shape) }
+    }
+
+    /// Whether elements lie row-major without gaps.
+    pub(crate) fn is_dense(&self, shape: &[i64]) -> bool {
+        let dense = dense_strides(shape);
+        let axes = shape.iter().zip(&self.strides).zip(dense);
+        axes.into_iter().all(|((&extent, &stride), dense)| extent <= 1 || stride == dense)
+    }
+}
+
+/// Nodes that share a kernel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// What has nests of its own, in order; all else is substituted. The last one is the output.
+    pub stages: Vec<StageNode>,
+    /// What was fused, and how.
+    pub fused: Vec<String>,
+    /// What was not, and why.
+    pub not_fused: Vec<String>,
+}
+
+/// A node with nests of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageNode {
+    /// The node.
+    pub node: NodeId,
+    /// Set if its elementwise nest runs over another value's axes.
+    pub domain: Option<Domain>,
+}
+
+/// The axes of another value in the same kernel, whose elements correspond one to one to those of
+/// a node's result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Domain {
+    /// The value whose axes these are.
+    pub anchor: ValueId,
+    /// The nodes and operand numbers from the anchor to the result.
+    pub path: Vec<(NodeId, usize)>,
+}
+
+/// The decisions for a function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grouping {
+    /// Where each value lives.
+    pub homes: SecondaryMap<ValueId, Home>,
+    /// In an order in which they can be run.
+    pub groups: Arena<GroupId, Group>,
+    /// Every decision worth explaining.
+    pub remarks: Vec<Remark>,
+}
+
+impl Grouping {
+    /// Where a stored value lies.
+    pub fn view(&self, value: ValueId) -> Option<&View> {
+        match &self.homes[value] {
+            Home::Stored(view) => Some(view),
+            Home::Inlined | Home::Internal => None,
+        }
+    }
+
+    /// Whether a value has memory outside of kernels.
+    pub fn is_stored(&self, value: ValueId) -> bool {
+        self.view(value).is_some()
+    }
+
+    /// Whether a `Pad`'s operand is written straight into its memory.
+    pub fn shows_operand(&self, function: &Function, node: NodeId) -> bool {
+        let data = &function.nodes[node];
+        let root = |value| self.view(value).map(|view| view.root);
+        let own = root(data.results[0]);
+        own.is_some() && root(data.operands[0]) == own
+    }
+}
+
+/// Decides for a specialised and legalised function.
+pub fn form(function: &Function) -> Grouping {
+    let users = function.users();
+    let stored = homes::choose(function, &users);
+    let mut grouping = Grouping::default();
+    views::place(function, &users, &stored, &mut grouping);
+    merge::merge(function, &users, &mut grouping);
+    grouping
+}

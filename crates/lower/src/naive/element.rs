@@ -1,0 +1,206 @@
+//! Index-expression definitions: one element of a value as a scalar expression over the elements of
+//! stored values. Substituting one into another is what fusion is.
+
+use base::Id;
+use graph::{NodeId, Op, ValueId};
+use loops::build::{cast, equal, guard, less_equal, load};
+use loops::{Access, Condition, Value};
+use sym::Expr;
+use tensor::{DType, Scalar, ScalarFunction, Tensor};
+
+use super::index::{operand_index, shape_of};
+use super::write::Writer;
+
+/// The value that all elements of a tensor have, if they have one.
+pub(crate) fn splat(tensor: &Tensor) -> Option<Scalar> {
+    if tensor.is_empty() || tensor.dtype() == DType::String {
+        return None;
+    }
+    let first = tensor.get_scalar(0);
+    tensor.scalars().all(|scalar| scalar.bits() == first.bits()).then_some(first)
+}
+
+impl Writer<'_> {
+    /// The element of a value at an index: read where it has memory, else computed.
+    pub(crate) fn element(&mut self, value: ValueId, index: &[Expr]) -> Value {
+        if let Some((buffer, place)) = self.place(value, index, Access::Read) {
+            let stored = self.kernel.buffers[buffer].dtype;
+            return convert(load(buffer, place), stored, self.dtype(value));
+        }
+        let index: Vec<Expr> = index.iter().map(|expr| self.simplify(expr)).collect();
+        let known = self.known.iter().find(|(v, i, _)| *v == value && *i == index);
+        if let Some((_, _, known)) = known {
+            return known.clone();
+        }
+        let Some((node, _)) = self.function.producer(value) else {
+            panic!("{value} is a parameter without memory");
+        };
+        let computed = self.define(node, &index);
+        let shared = self.users[value].len() > 1 && matches!(computed, Value::Apply { .. });
+        if !shared || self.guards > 0 {
+            return computed;
+        }
+        let computed = self.share("x", computed, self.dtype(value));
+        self.known.push((value, index, computed.clone()));
+        computed
+    }
+
+    /// The element of a node's result at an index, from the elements of its operands.
+    ///
+    /// # Panics
+    /// If the primitive has no index expression; the grouping gives such values memory.
+    pub(crate) fn define(&mut self, node: NodeId, index: &[Expr]) -> Value {
+        let function = self.function;
+        let data = &function.nodes[node];
+        match &data.op {
+            Op::Literal(tensor) => match splat(tensor) {
+                Some(scalar) => Value::Constant(scalar),
+                None => panic!("{node}: a literal of several values has no memory"),
+            },
+            Op::Iota { result, axis } => {
+                convert(Value::Index(index[*axis].clone()), DType::I64, result.dtype)
+            }
+            Op::Dimension(expr) => Value::Index(expr.clone()),
+            Op::Map { function, dtype } => {
+                let arguments = (0..data.operands.len()).map(|k| self.operand(node, k, index));
+                let arguments = arguments.collect();
+                Value::Apply { function: *function, dtype: *dtype, arguments }
+            }
+            Op::Bitcast { dtype } => {
+                let arguments = vec![self.operand(node, 0, index)];
+                Value::Apply { function: ScalarFunction::Bitcast, dtype: *dtype, arguments }
+            }
+            Op::Bind { .. }
+            | Op::Broadcast { .. }
+            | Op::Reshape { .. }
+            | Op::Transpose { .. }
+            | Op::Slice { .. } => self.operand(node, 0, index),
+            Op::Pad { .. } => self.padded(node, index),
+            Op::Gather { axes, batch, position } => {
+                self.gathered(node, axes, *batch, *position, index)
+            }
+            Op::Weight { .. }
+            | Op::Concat { .. }
+            | Op::Scatter { .. }
+            | Op::Contract { .. }
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::NonZero
+            | Op::RandomBits { .. }
+            | Op::If
+            | Op::While
+            | Op::Scan { .. }
+            | Op::Call { .. }
+            | Op::Host { .. } => {
+                panic!("{node}: `{}` has no index expression and no memory", data.op.name())
+            }
+        }
+    }
+
+    fn operand(&mut self, node: NodeId, operand: usize, index: &[Expr]) -> Value {
+        let value = self.function.nodes[node].operands[operand];
+        let ranges = |symbol| self.range(symbol);
+        match operand_index(self.function, node, operand, index, &ranges) {
+            Some(index) => self.element(value, &index),
+            None => panic!("{node}: no index of operand {operand}"),
+        }
+    }
+
+    /// The operand's element where there is one, else the filling.
+    fn padded(&mut self, node: NodeId, index: &[Expr]) -> Value {
+        let conditions = self.padding_conditions(node, index);
+        if conditions.is_empty() {
+            return self.operand(node, 0, index);
+        }
+        self.guards += 1;
+        let (inside, outside) = (self.operand(node, 0, index), self.operand(node, 1, index));
+        self.guards -= 1;
+        guard(conditions, inside, outside)
+    }
+
+    /// What holds of the indices at which a `Pad` shows its operand; what always holds is left out.
+    fn padding_conditions(&self, node: NodeId, index: &[Expr]) -> Vec<Condition> {
+        let data = &self.function.nodes[node];
+        let Op::Pad { low, interior, .. } = &data.op else { return Vec::new() };
+        let shape = shape_of(self.function, data.operands[0]);
+        let ranges = |symbol| self.range(symbol);
+        let mut conditions = Vec::new();
+        for axis in 0..index.len() {
+            let step = interior[axis] + 1;
+            let past = self.simplify(&(index[axis].clone() - &low[axis]));
+            let last = Expr::constant((shape[axis] - 1) * step);
+            if !sym::proves_less_equal(&Expr::ZERO, &past, &ranges) {
+                conditions.push(less_equal(0, past.clone()));
+            }
+            if !sym::proves_less_equal(&past, &last, &ranges) {
+                conditions.push(less_equal(past.clone(), last));
+            }
+            if step > 1 {
+                conditions.push(equal(past.modulo(&step.into()), 0));
+            }
+        }
+        conditions
+    }
+
+    fn gathered(
+        &mut self,
+        node: NodeId,
+        axes: &[usize],
+        batch: usize,
+        position: usize,
+        index: &[Expr],
+    ) -> Value {
+        let data = self.function.nodes[node].operands[0];
+        let indices = &self.function.nodes[node].operands[1..];
+        let read = self.indexed_place(data, indices, axes, batch, position, index);
+        self.element(data, &read)
+    }
+
+    /// The index into `data` that a `Gather` reads for the element at `index` of its result, and a
+    /// `Scatter` writes for the element at `index` of its updates. Indices become checked `Let`s.
+    pub(crate) fn indexed_place(
+        &mut self,
+        data: ValueId,
+        indices: &[ValueId],
+        axes: &[usize],
+        batch: usize,
+        position: usize,
+        index: &[Expr],
+    ) -> Vec<Expr> {
+        let shape = shape_of(self.function, data);
+        let own = match indices.first() {
+            Some(&first) => shape_of(self.function, first).len() - batch,
+            None => 0,
+        };
+        let (before, inside) = (batch + position, batch + position + own);
+        let place: Vec<Expr> = [&index[..batch], &index[before..inside]].concat();
+        let mut kept = index[batch..before].iter().chain(&index[inside..]);
+        let mut read = index[..batch].to_vec();
+        for (axis, &extent) in shape.iter().enumerate().skip(batch) {
+            match axes.iter().position(|&indexed| indexed == axis) {
+                Some(number) => {
+                    let value = self.element(indices[number], &place);
+                    assert_eq!(self.guards, 0, "an index is checked outside of guards");
+                    read.push(self.checked_index(value, extent));
+                }
+                None => read.push(kept.next().cloned().unwrap_or(Expr::ZERO)),
+            }
+        }
+        read
+    }
+
+    /// The element type of a tensor.
+    pub(crate) fn dtype(&self, value: ValueId) -> DType {
+        match self.function.ty(value).as_tensor() {
+            Some(ty) => ty.dtype,
+            None => panic!("{value} is not a tensor"),
+        }
+    }
+}
+
+/// A value of one type in another.
+pub(crate) fn convert(value: Value, from: DType, to: DType) -> Value {
+    if from == to { value } else { cast(to, value) }
+}

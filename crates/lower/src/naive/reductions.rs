@@ -1,0 +1,204 @@
+//! Definitions of contractions, reductions and elementwise nests.
+//!
+//! The order of each sum is fixed here; see `docs/lowering.md`, naive kernels.
+
+use base::Id;
+use graph::{IterationSpace, NodeId, ValueId};
+use loops::build::{constant, fold, if_then, less, reduce, store};
+use loops::{Access, Value};
+use sym::{Expr, SymbolId};
+use tensor::{DType, Reduction, ScalarFunction};
+
+use super::element::convert;
+use super::index::{result_index, shape_of};
+use super::write::{Axes, Writer};
+use super::{Nest, StageKind};
+use crate::groups::Domain;
+
+/// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
+fn partials(extent: i64) -> i64 {
+    match extent {
+        256.. => 64,
+        128.. => 32,
+        16.. => 16,
+        _ => 1,
+    }
+}
+
+/// What a contraction or reduction updates with, and how.
+struct Update<'a> {
+    space: &'a IterationSpace,
+    operands: &'a [ValueId],
+    reduction: Reduction,
+    accumulator: DType,
+}
+
+impl Writer<'_> {
+    /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes in order.
+    pub(crate) fn contraction(
+        &mut self,
+        node: NodeId,
+        space: &IterationSpace,
+        accumulator: DType,
+    ) {
+        let data = &self.function.nodes[node];
+        let (operands, result) = (&data.operands, data.results[0]);
+        let update = Update { space, operands, reduction: Reduction::Sum, accumulator };
+        let nests = self.sequential(&update, result);
+        self.stage(self.internals[&result], StageKind::Contraction, nests);
+    }
+
+    /// `acc[p] = identity`, then `acc[p] = reduction(acc[p], operand[..])`, with interleaved
+    /// partials where the innermost reduced axis is contiguous in the operand.
+    pub(crate) fn reduction(
+        &mut self,
+        node: NodeId,
+        space: &IterationSpace,
+        reduction: Reduction,
+        accumulator: DType,
+    ) {
+        let data = &self.function.nodes[node];
+        let (operands, result) = (&data.operands, data.results[0]);
+        let update = Update { space, operands, reduction, accumulator };
+        let innermost = space.extents.len() - 1;
+        let contiguous = space.operands[0].last() == Some(&IterationSpace::axis(innermost));
+        let extent = space.extents[innermost].as_constant().unwrap_or(1);
+        let nests = match partials(extent) {
+            count @ 2.. if contiguous && space.parallel <= innermost => {
+                self.interleaved(&update, result, extent, count)
+            }
+            _ => self.sequential(&update, result),
+        };
+        self.stage(self.internals[&result], StageKind::Reduction, nests);
+    }
+
+    /// Initialises and updates in the order of the space.
+    fn sequential(&mut self, update: &Update<'_>, result: ValueId) -> Vec<Nest> {
+        let extents = constant_extents(update.space);
+        let (parallel, reduced) = extents.split_at(update.space.parallel);
+        let first = self.axes("i", parallel);
+        let acc = self.scratch("acc", update.accumulator, first.extents());
+        self.internals.insert(result, acc);
+        let identity = constant(update.reduction.identity(update.accumulator));
+        self.nest(&first.loops, vec![store(acc, first.variables(), identity)]);
+
+        let rows = self.axes("i", parallel);
+        let depth = self.axes("r", reduced);
+        let value = self.term(update, &[&rows.index[..], &depth.index].concat());
+        let statement = reduce(acc, rows.variables(), update.reduction, value);
+        self.nest(&rows.around(&depth.loops), vec![statement]);
+        let reduced = self.names(&depth.loops);
+        let update = Nest { parallel: self.names(&rows.loops), reduced, lanes: None };
+        vec![self.plain_nest(&first), update]
+    }
+
+    /// `partial[p, r mod count]` collects every `count`th element; a fixed tree combines them.
+    fn interleaved(
+        &mut self,
+        update: &Update<'_>,
+        result: ValueId,
+        extent: i64,
+        count: i64,
+    ) -> Vec<Nest> {
+        let extents = constant_extents(update.space);
+        let (parallel, reduced) = extents.split_at(update.space.parallel);
+        let first = self.axes("i", parallel);
+        let shape = [first.extents(), vec![count.into()]].concat();
+        let partial = self.scratch("partial", update.accumulator, shape);
+        let identity = constant(update.reduction.identity(update.accumulator));
+        let lane = self.variable("l", count);
+        let place = [first.variables(), vec![lane.into()]].concat();
+        self.nest(&first.around(&[(lane, count)]), vec![store(partial, place, identity)]);
+        let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
+
+        let rows = self.axes("i", parallel);
+        let mut depth = self.axes("r", &reduced[..reduced.len() - 1]);
+        let chunks = (extent + count - 1) / count;
+        let chunk = self.axes("r", &[chunks]);
+        let lane = self.variable("l", count);
+        let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
+        depth.loops.extend(&chunk.loops);
+        depth.index.push(position.clone());
+        let value = self.term(update, &[&rows.index[..], &depth.index].concat());
+        let place = [rows.variables(), vec![lane.into()]].concat();
+        let mut statements = vec![reduce(partial, place, update.reduction, value)];
+        if extent % count != 0 {
+            let inside = self.with_lets(statements);
+            statements = vec![if_then(vec![less(position, extent)], inside)];
+        }
+        let inner = depth.loops.iter().copied().chain([(lane, count)]).collect::<Vec<_>>();
+        self.nest(&rows.around(&inner), statements);
+        let reduced = self.names(&depth.loops);
+        let lanes = self.lane_name(lane);
+        let update_nest = Nest { parallel: self.names(&rows.loops), reduced, lanes };
+
+        let last = self.axes("i", parallel);
+        let acc = self.scratch("acc", update.accumulator, last.extents());
+        self.internals.insert(result, acc);
+        let folded = fold(update.reduction, partial, last.variables());
+        self.nest(&last.loops, vec![store(acc, last.variables(), folded)]);
+        vec![initialise, update_nest, self.plain_nest(&last)]
+    }
+
+    /// What one point of the space adds: the operand, or the product of both.
+    fn term(&mut self, update: &Update<'_>, axes: &[Expr]) -> Value {
+        let mut factors = Vec::new();
+        for (&operand, index) in update.operands.iter().zip(&update.space.operands) {
+            let at = |expr: &Expr| expr.substitute(&mut |axis| Some(axes[axis.index()].clone()));
+            let index: Vec<Expr> = index.iter().map(at).collect();
+            let value = self.element(operand, &index);
+            factors.push(convert(value, self.dtype(operand), update.accumulator));
+        }
+        match <[Value; 1]>::try_from(factors) {
+            Ok([only]) => only,
+            Err(factors) => self.kernel.apply(ScalarFunction::Mul, factors),
+        }
+    }
+
+    /// One nest that computes every element of a node's result, or converts a sum in this kernel to
+    /// the result's type, where it is to be stored. With a `domain` the nest runs over the axes of
+    /// a value in this kernel whose elements correspond one to one.
+    pub(crate) fn pointwise(&mut self, node: NodeId, domain: Option<&Domain>) {
+        let result = self.function.nodes[node].results[0];
+        let anchor = domain.map_or(result, |domain| domain.anchor);
+        let axes = self.axes("i", &shape_of(self.function, anchor));
+        let mut index = axes.index.clone();
+        for &(node, operand) in domain.iter().flat_map(|domain| &domain.path) {
+            let ranges = |symbol| self.range(symbol);
+            let next = result_index(self.function, node, operand, &index, &ranges);
+            index = next.expect("the grouping has walked this path");
+        }
+        let dtype = self.dtype(result);
+        let value = match self.internals.remove(&result) {
+            Some(sum) => {
+                let stored = self.kernel.buffers[sum].dtype;
+                convert(loops::build::load(sum, axes.variables()), stored, dtype)
+            }
+            None => self.define(node, &index),
+        };
+        if !self.grouping.is_stored(result) {
+            let shape = shape_of(self.function, result);
+            let extents = shape.iter().filter(|&&extent| extent != 1).map(|&e| e.into());
+            let buffer = self.scratch("row", dtype, extents.collect());
+            self.internals.insert(result, buffer);
+        }
+        let placed = self.place(result, &index, Access::Write);
+        let (buffer, place) = placed.expect("a stage's result has memory");
+        self.nest(&axes.loops, vec![store(buffer, place, value)]);
+        let nest = self.plain_nest(&axes);
+        self.stage(buffer, StageKind::Pointwise, vec![nest]);
+    }
+
+    /// A nest over the axes of a result alone.
+    pub(crate) fn plain_nest(&self, axes: &Axes) -> Nest {
+        Nest { parallel: self.names(&axes.loops), reduced: Vec::new(), lanes: None }
+    }
+
+    fn lane_name(&self, lane: SymbolId) -> Option<String> {
+        Some(self.kernel.symbols[lane].name.clone())
+    }
+}
+
+fn constant_extents(space: &IterationSpace) -> Vec<i64> {
+    space.extents.iter().map(|extent| extent.as_constant().unwrap_or(0)).collect()
+}

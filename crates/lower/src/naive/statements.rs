@@ -1,0 +1,372 @@
+//! Statement definitions: what has no index expression. Rows are independent, a row is sequential.
+
+use graph::{NodeId, Op, ValueId};
+use loops::build::{constant, equal, if_then, index, load, reduce, store};
+use loops::{Access, BufferId, Stmt, Value};
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction};
+
+use super::index::shape_of;
+use super::write::{Axes, Writer};
+use super::{Nest, StageKind};
+
+/// Which element comes first.
+#[derive(Clone, Copy)]
+struct Order {
+    descending: bool,
+    is_float: bool,
+}
+
+impl Writer<'_> {
+    fn two(&self, function: ScalarFunction, a: &Value, b: &Value) -> Value {
+        self.kernel.apply(function, vec![a.clone(), b.clone()])
+    }
+
+    fn select(&self, condition: &Value, yes: Value, no: Value) -> Value {
+        self.kernel.apply(ScalarFunction::Select, vec![condition.clone(), yes, no])
+    }
+
+    fn is_nan(&self, value: &Value, is_float: bool) -> Value {
+        match is_float {
+            true => self.kernel.apply(ScalarFunction::IsNan, vec![value.clone()]),
+            false => constant(Scalar::bool(false)),
+        }
+    }
+
+    /// `a or (b and not c)`
+    fn or_and_not(&self, a: &Value, b: &Value, c: &Value) -> Value {
+        let not = self.kernel.apply(ScalarFunction::Not, vec![c.clone()]);
+        self.two(ScalarFunction::Or, a, &self.two(ScalarFunction::And, b, &not))
+    }
+
+    /// The parameter that holds a result, and the place of one of its elements.
+    fn written(&mut self, value: ValueId, index: &[Expr]) -> (BufferId, Vec<Expr>) {
+        self.place(value, index, Access::Write).expect("a result of statements has memory")
+    }
+
+    fn opaque(&mut self, buffer: BufferId, rows: &Axes, reduced: &Axes) {
+        let reduced = self.names(&reduced.loops);
+        let nest = Nest { parallel: self.names(&rows.loops), reduced, lanes: None };
+        self.stage(buffer, StageKind::Opaque, vec![nest]);
+    }
+
+    /// Loops over all axes but one, and over that one; the index of the element at hand.
+    fn rows_and(&mut self, shape: &[i64], axis: usize) -> (Axes, Axes, Vec<Expr>) {
+        let mut others = shape.to_vec();
+        others.remove(axis);
+        let (rows, along) = (self.axes("i", &others), self.axes("r", &shape[axis..=axis]));
+        let mut index = rows.index.clone();
+        index.insert(axis, along.index[0].clone());
+        (rows, along, index)
+    }
+
+    /// The best element so far and its position; a NaN is better than any number.
+    pub(crate) fn arg_reduce(&mut self, node: NodeId, axis: usize, greatest: bool, last: bool) {
+        let data = &self.function.nodes[node];
+        let (operand, result) = (data.operands[0], data.results[0]);
+        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
+        let (rows, along, place) = self.rows_and(&shape, axis);
+        let best = self.scratch("best", dtype, rows.extents());
+        let at = self.scratch("at", DType::I64, rows.extents());
+        let first = self.axes("i", &without(&shape, axis));
+        let start = if greatest { Reduction::Max } else { Reduction::Min }.identity(dtype);
+        let zero = constant(Scalar::i64(0));
+        let begin = [
+            store(best, first.variables(), constant(start)),
+            store(at, first.variables(), zero),
+        ];
+        self.nest(&first.loops, begin.to_vec());
+        self.opaque(best, &first, &Axes::default());
+
+        let element = self.element(operand, &place);
+        let element = self.share("x", element, dtype);
+        let (held, is_float) = (load(best, rows.variables()), dtype.is_float());
+        let (nan, held_nan) = (self.is_nan(&element, is_float), self.is_nan(&held, is_float));
+        let compare = match (greatest, last) {
+            (true, false) => ScalarFunction::Gt,
+            (true, true) => ScalarFunction::Ge,
+            (false, false) => ScalarFunction::Lt,
+            (false, true) => ScalarFunction::Le,
+        };
+        let better = self.two(compare, &element, &held);
+        let better = match last {
+            true => self.two(ScalarFunction::Or, &better, &nan),
+            false => self.or_and_not(&better, &nan, &held_nan),
+        };
+        let better = self.share("better", better, DType::Bool);
+        let position = self.select(&better, index(&along.index[0]), load(at, rows.variables()));
+        let value = self.select(&better, element, held);
+        let update =
+            vec![store(at, rows.variables(), position), store(best, rows.variables(), value)];
+        self.nest(&rows.around(&along.loops), update);
+        self.opaque(best, &rows, &along);
+        self.internals.insert(result, at);
+        self.pointwise(node, None);
+    }
+
+    /// A running value a row.
+    pub(crate) fn cumulate(
+        &mut self,
+        node: NodeId,
+        axis: usize,
+        reduction: Reduction,
+        exclusive: bool,
+        reverse: bool,
+    ) {
+        let data = &self.function.nodes[node];
+        let (operand, result) = (data.operands[0], data.results[0]);
+        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
+        let first = self.axes("i", &without(&shape, axis));
+        let running = self.scratch("running", dtype, first.extents());
+        let identity = constant(reduction.identity(dtype));
+        self.nest(&first.loops, vec![store(running, first.variables(), identity)]);
+        self.opaque(running, &first, &Axes::default());
+
+        let (rows, along, mut place) = self.rows_and(&shape, axis);
+        if reverse {
+            place[axis] = Expr::constant(shape[axis] - 1) - &place[axis];
+        }
+        let element = self.element(operand, &place);
+        let (buffer, written) = self.written(result, &place);
+        let show = store(buffer, written, load(running, rows.variables()));
+        let update = reduce(running, rows.variables(), reduction, element);
+        let statements = if exclusive { vec![show, update] } else { vec![update, show] };
+        self.nest(&rows.around(&along.loops), statements);
+        self.opaque(buffer, &rows, &along);
+    }
+
+    /// Bottom-up merge sort of each row, stable: runs of doubling width are merged from one pair
+    /// of buffers (values, indices) into the other.
+    pub(crate) fn sort(&mut self, node: NodeId, axis: usize, descending: bool) {
+        let data = &self.function.nodes[node];
+        let (operand, results) = (data.operands[0], data.results.clone());
+        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
+        let extent = shape[axis];
+        let rows = self.axes("i", &without(&shape, axis));
+        let at = |writer: &mut Writer<'_>| {
+            let along = writer.axes("r", &[extent]);
+            let mut place = rows.index.clone();
+            place.insert(axis, along.index[0].clone());
+            (along, place)
+        };
+        let buffers = |writer: &mut Writer<'_>| Pair {
+            values: writer.scratch("values", dtype, vec![extent.into()]),
+            places: writer.scratch("places", DType::I64, vec![extent.into()]),
+        };
+        let (mut from, mut to) = (buffers(self), buffers(self));
+        let cursors = self.scratch("cursors", DType::I64, vec![2.into()]);
+
+        let (along, place) = at(self);
+        let element = self.element(operand, &place);
+        let position = &along.index[0];
+        let fill = vec![
+            store(from.values, [position], element),
+            store(from.places, [position], index(position)),
+        ];
+        let mut body = self.looped(&along, fill);
+        let order = Order { descending, is_float: dtype.is_float() };
+        let mut width = 1;
+        while width < extent {
+            body.extend(self.merge_pass(&from, &to, cursors, extent, width, order));
+            std::mem::swap(&mut from, &mut to);
+            width *= 2;
+        }
+        let (along, place) = at(self);
+        let (values, places) =
+            (self.written(results[0], &place), self.written(results[1], &place));
+        let position = &along.index[0];
+        let show = vec![
+            store(values.0, values.1, load(from.values, [position])),
+            store(places.0, places.1, load(from.places, [position])),
+        ];
+        body.extend(self.looped(&along, show));
+        self.nest(&rows.loops, body);
+        self.opaque(values.0, &rows, &Axes::default());
+    }
+
+    /// Statements inside loops, with the values they share.
+    fn looped(&mut self, axes: &Axes, statements: Vec<Stmt>) -> Vec<Stmt> {
+        let mut body = self.with_lets(statements);
+        for &(variable, extent) in axes.loops.iter().rev() {
+            let kind = loops::LoopKind::Serial;
+            body = vec![loops::build::for_loop(variable, extent, kind, body)];
+        }
+        body
+    }
+
+    /// Merges neighbouring runs of `width` elements; `cursors` are the next elements of both.
+    fn merge_pass(
+        &mut self,
+        from: &Pair,
+        to: &Pair,
+        cursors: BufferId,
+        extent: i64,
+        width: i64,
+        order: Order,
+    ) -> Vec<Stmt> {
+        let along = self.axes("r", &[extent]);
+        let position = along.index[0].clone();
+        let double = Expr::constant(2 * width);
+        let start = position.floor_div(&double) * (2 * width);
+        let limit = |expr: Expr| expr.min(&extent.into());
+        let middle = limit(start.clone() + width);
+        let end = limit(start.clone() + 2 * width);
+        let begin = if_then(
+            vec![equal(position.modulo(&double), 0)],
+            vec![store(cursors, [0], index(&start)), store(cursors, [1], index(&middle))],
+        );
+        let cursor = |number: i64| load(cursors, [number]);
+        let last = constant(Scalar::i64(extent - 1));
+        let clamp = |writer: &Writer<'_>, value: Value| {
+            writer.two(ScalarFunction::Min, &value, &last)
+        };
+        let (left, right) = (clamp(self, cursor(0)), clamp(self, cursor(1)));
+        let (left, right) = (self.checked_index(left, extent), self.checked_index(right, extent));
+        let (a, b) = (load(from.values, [&left]), load(from.values, [&right]));
+        let left_over = self.two(ScalarFunction::Ge, &cursor(0), &index(&middle));
+        let right_over = self.two(ScalarFunction::Ge, &cursor(1), &index(&end));
+        let right_first = self.comes_before(&b, &a, order);
+        // The right element is taken if the left run is used up, or if it comes first.
+        let take_right = self.or_and_not(&left_over, &right_first, &right_over);
+        let take_right = self.share("right", take_right, DType::Bool);
+        let value = self.select(&take_right, b, a);
+        let places = (load(from.places, [&left]), load(from.places, [&right]));
+        let place = self.select(&take_right, places.1, places.0);
+        let step = |writer: &Writer<'_>, yes: i64, no: i64| {
+            let scalar = |value| constant(Scalar::i64(value));
+            writer.select(&take_right, scalar(yes), scalar(no))
+        };
+        let statements = vec![
+            store(to.values, [&position], value),
+            store(to.places, [&position], place),
+            reduce(cursors, [0], Reduction::Sum, step(self, 0, 1)),
+            reduce(cursors, [1], Reduction::Sum, step(self, 1, 0)),
+        ];
+        let mut body = vec![begin];
+        body.extend(self.with_lets(statements));
+        let mut axes = vec![];
+        for &(variable, extent) in along.loops.iter().rev() {
+            axes.push(loops::build::for_loop(
+                variable,
+                extent,
+                loops::LoopKind::Serial,
+                std::mem::take(&mut body),
+            ));
+        }
+        axes
+    }
+
+    fn comes_before(&self, a: &Value, b: &Value, order: Order) -> Value {
+        let (a_nan, b_nan) = (self.is_nan(a, order.is_float), self.is_nan(b, order.is_float));
+        match order.descending {
+            false => {
+                self.or_and_not(&self.two(ScalarFunction::Lt, a, b), &b_nan, &a_nan)
+            }
+            true => self.or_and_not(&self.two(ScalarFunction::Gt, a, b), &a_nan, &b_nan),
+        }
+    }
+
+    /// Copies the data, then combines each update into its place, in order.
+    pub(crate) fn scatter(
+        &mut self,
+        node: NodeId,
+        axes: &[usize],
+        batch: usize,
+        position: usize,
+        reduction: Option<Reduction>,
+    ) {
+        let data = &self.function.nodes[node];
+        let (source, updates, result) = (data.operands[0], data.operands[1], data.results[0]);
+        let all = self.axes("i", &shape_of(self.function, source));
+        let element = self.element(source, &all.index);
+        let (buffer, place) = self.written(result, &all.index);
+        self.nest(&all.loops, vec![store(buffer, place, element)]);
+        self.opaque(buffer, &all, &Axes::default());
+
+        let shape = shape_of(self.function, updates);
+        let (rows, along) = shape.split_at(batch);
+        let (rows, along) = (self.axes("i", rows), self.axes("r", along));
+        let at = [&rows.index[..], &along.index].concat();
+        let place =
+            self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
+        let element = self.element(updates, &at);
+        let (buffer, place) = self.written(result, &place);
+        let statement = match reduction {
+            None => store(buffer, place, element),
+            Some(reduction) => reduce(buffer, place, reduction, element),
+        };
+        self.nest(&rows.around(&along.loops), vec![statement]);
+        self.opaque(buffer, &rows, &along);
+    }
+
+    /// Every element's index is written at the count so far, which only true elements advance;
+    /// what is left behind the last is cleared at the end.
+    pub(crate) fn non_zero(&mut self, node: NodeId) {
+        let data = &self.function.nodes[node];
+        let (operand, results) = (data.operands[0], data.results.clone());
+        let shape = shape_of(self.function, operand);
+        let bound = shape_of(self.function, results[0])[0];
+        let found = self.scratch("found", DType::I64, Vec::new());
+        let here = Vec::<Expr>::new;
+        let mut body = vec![store(found, here(), constant(Scalar::i64(0)))];
+
+        if bound == 0 {
+            body.push(self.counted(results[1], found));
+            self.nest(&[], body);
+            return self.opaque(found, &Axes::default(), &Axes::default());
+        }
+        let all = self.axes("r", &shape);
+        let last = constant(Scalar::i64(bound - 1));
+        let row = self.two(ScalarFunction::Min, &load(found, here()), &last);
+        let row = self.checked_index(row, bound);
+        let element = self.element(operand, &all.index);
+        let one = loops::build::cast(DType::I64, element);
+        let mut statements = Vec::new();
+        for (axis, expr) in all.index.iter().enumerate() {
+            let (buffer, place) = self.written(results[0], &[row.clone(), axis.into()]);
+            statements.push(store(buffer, place, index(expr)));
+        }
+        statements.push(reduce(found, here(), Reduction::Sum, one));
+        body.extend(self.looped(&all, statements));
+
+        let rest = self.axes("r", &[bound, shape.len() as i64]);
+        let (buffer, place) = self.written(results[0], &rest.index);
+        let valid = self.two(ScalarFunction::Lt, &index(&rest.index[0]), &load(found, here()));
+        let kept = self.select(&valid, load(buffer, place.clone()), constant(Scalar::i64(0)));
+        body.extend(self.looped(&rest, vec![store(buffer, place, kept)]));
+        body.push(self.counted(results[1], found));
+        self.nest(&[], body);
+        self.opaque(found, &Axes::default(), &Axes::default());
+    }
+
+    /// Stores a count in its parameter.
+    fn counted(&mut self, result: ValueId, found: BufferId) -> Stmt {
+        let (count, place) = self.written(result, &[]);
+        store(count, place, load(found, Vec::<Expr>::new()))
+    }
+}
+
+/// Values of a row and where they came from.
+struct Pair {
+    values: BufferId,
+    places: BufferId,
+}
+
+fn without(shape: &[i64], axis: usize) -> Vec<i64> {
+    let mut others = shape.to_vec();
+    others.remove(axis);
+    others
+}
+
+/// Whether a primitive is defined by statements.
+pub(crate) fn is_statement(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::Scatter { .. }
+            | Op::NonZero
+            | Op::RandomBits { .. }
+    )
+}

@@ -1,0 +1,305 @@
+//! The kernel under construction: loops, parameters, internal buffers, shared values.
+//!
+//! Axes of extent 1 have no loop and no axis in buffers. A parameter is an array as this kernel
+//! reads or writes it: where an index would take a row-major position apart only for the buffer to
+//! put it together again, the buffer is seen under the merged shape, so that reshapes cost nothing.
+//! Hence one value may stand behind two parameters.
+
+use std::collections::BTreeMap;
+
+use base::SecondaryMap;
+use graph::{Function, User, ValueId};
+use loops::build::{for_loop, let_value};
+use loops::visit::touched;
+use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Value};
+use sym::{Atom, Expr, Range, SymbolId, Term};
+use tensor::DType;
+
+use super::index::{dense_strides, shape_of};
+use super::{Naive, Nest, Stage, StageKind};
+use crate::groups::{Grouping, View};
+
+/// A kernel being written.
+pub(crate) struct Writer<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) grouping: &'a Grouping,
+    pub(crate) users: &'a SecondaryMap<ValueId, Vec<User>>,
+    pub(crate) kernel: Kernel,
+    pub(crate) stages: Vec<Stage>,
+    parameters: Vec<Parameter>,
+    /// Values that live inside the kernel, with their buffers (without the axes of extent 1).
+    pub(crate) internals: BTreeMap<ValueId, BufferId>,
+    ranges: BTreeMap<SymbolId, Range>,
+    /// The `Let`s of the nest at hand, and what they hold.
+    lets: Vec<Stmt>,
+    pub(crate) known: Vec<(ValueId, Vec<Expr>, Value)>,
+    /// How many guards surround the value at hand; inside of them nothing is shared.
+    pub(crate) guards: usize,
+}
+
+struct Parameter {
+    value: ValueId,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    buffer: BufferId,
+}
+
+/// Loops over some axes, and the index of the element at hand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Axes {
+    /// Variable and extent, outermost first.
+    pub(crate) loops: Vec<(SymbolId, i64)>,
+    /// One expression an axis.
+    pub(crate) index: Vec<Expr>,
+}
+
+impl Axes {
+    /// These loops with others inside.
+    pub(crate) fn around(&self, inner: &[(SymbolId, i64)]) -> Vec<(SymbolId, i64)> {
+        [&self.loops[..], inner].concat()
+    }
+
+    /// The variables alone: the index into a buffer that has no axes of extent 1.
+    pub(crate) fn variables(&self) -> Vec<Expr> {
+        self.loops.iter().map(|&(variable, _)| Expr::symbol(variable)).collect()
+    }
+
+    /// The extents of the loops.
+    pub(crate) fn extents(&self) -> Vec<Expr> {
+        self.loops.iter().map(|&(_, extent)| extent.into()).collect()
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// An empty kernel.
+    pub(crate) fn new(
+        function: &'a Function,
+        grouping: &'a Grouping,
+        users: &'a SecondaryMap<ValueId, Vec<User>>,
+        name: &str,
+    ) -> Writer<'a> {
+        Writer {
+            function,
+            grouping,
+            users,
+            kernel: Kernel::new(name),
+            stages: Vec::new(),
+            parameters: Vec::new(),
+            internals: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            lets: Vec::new(),
+            known: Vec::new(),
+            guards: 0,
+        }
+    }
+
+    /// The finished kernel.
+    pub(crate) fn finish(mut self) -> Naive {
+        let (read, written) = touched(&self.kernel.body);
+        for &id in &self.kernel.parameters {
+            let access = match (read.contains(&id), written.contains(&id)) {
+                (true, true) => Access::Update,
+                (false, true) => Access::Write,
+                (_, false) => Access::Read,
+            };
+            self.kernel.buffers[id].scope = Scope::Parameter(access);
+        }
+        let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
+        Naive { kernel: self.kernel, stages: self.stages, arguments }
+    }
+
+    // --- loops ---
+
+    /// New loops over axes of these extents, called `name0`, `name1`, ...
+    pub(crate) fn axes(&mut self, name: &str, extents: &[i64]) -> Axes {
+        let mut axes = Axes::default();
+        for &extent in extents {
+            if extent == 1 {
+                axes.index.push(Expr::ZERO);
+                continue;
+            }
+            let variable = self.variable(&format!("{name}{}", axes.loops.len()), extent);
+            axes.loops.push((variable, extent));
+            axes.index.push(Expr::symbol(variable));
+        }
+        axes
+    }
+
+    /// A new loop variable.
+    pub(crate) fn variable(&mut self, name: &str, extent: i64) -> SymbolId {
+        let variable = self.kernel.add_loop_variable(name);
+        self.ranges.insert(variable, Range::extent(extent));
+        variable
+    }
+
+    /// The values that a symbol can have.
+    pub(crate) fn range(&self, symbol: SymbolId) -> Range {
+        self.ranges.get(&symbol).copied().unwrap_or(Range::ALL)
+    }
+
+    /// The expression in its simplest form.
+    pub(crate) fn simplify(&self, expr: &Expr) -> Expr {
+        expr.simplify(&|symbol| self.range(symbol))
+    }
+
+    /// Adds a nest to the body: the shared values of its statements, then the statements, inside
+    /// serial loops.
+    pub(crate) fn nest(&mut self, loops: &[(SymbolId, i64)], statements: Vec<Stmt>) {
+        let mut body = self.with_lets(statements);
+        for &(variable, extent) in loops.iter().rev() {
+            body = vec![for_loop(variable, extent, LoopKind::Serial, body)];
+        }
+        self.kernel.body.extend(body);
+    }
+
+    /// The shared values found so far, then the statements.
+    pub(crate) fn with_lets(&mut self, statements: Vec<Stmt>) -> Vec<Stmt> {
+        self.known.clear();
+        let mut body = std::mem::take(&mut self.lets);
+        body.extend(statements);
+        super::tidy::inline_single_uses(&mut body, &self.kernel);
+        body
+    }
+
+    /// Names of loops, for a [`Nest`].
+    pub(crate) fn names(&self, loops: &[(SymbolId, i64)]) -> Vec<String> {
+        loops.iter().map(|&(variable, _)| self.kernel.symbols[variable].name.clone()).collect()
+    }
+
+    /// Records the nests that define a buffer.
+    pub(crate) fn stage(&mut self, buffer: BufferId, kind: StageKind, nests: Vec<Nest>) {
+        let buffer = self.kernel.buffers[buffer].name.clone();
+        self.stages.push(Stage { buffer, kind, nests });
+    }
+
+    // --- values ---
+
+    /// Computes a value once for the statements of this nest.
+    pub(crate) fn share(&mut self, name: &str, value: Value, dtype: DType) -> Value {
+        let symbol = self.kernel.add_value(name, dtype, None);
+        self.lets.push(let_value(symbol, value));
+        Value::Symbol(symbol)
+    }
+
+    /// An i64 as an index within an extent: running it with any other value is a fault.
+    pub(crate) fn checked_index(&mut self, value: Value, extent: i64) -> Expr {
+        let range = Range::extent(extent);
+        match &value {
+            Value::Constant(scalar) if range.contains(scalar.as_i64()) => {
+                return Expr::constant(scalar.as_i64());
+            }
+            Value::Index(expr) if range.includes(expr.bounds(&|s| self.range(s))) => {
+                return expr.clone();
+            }
+            _ => {}
+        }
+        let symbol = self.kernel.add_value("at", DType::I64, Some(range));
+        self.ranges.insert(symbol, range);
+        self.lets.push(let_value(symbol, value));
+        Expr::symbol(symbol)
+    }
+
+    // --- buffers ---
+
+    /// Where the element of a value at `index` lies: a parameter's element, or one of an internal
+    /// buffer's; none if the value has no memory here.
+    pub(crate) fn place(
+        &mut self,
+        value: ValueId,
+        index: &[Expr],
+        access: Access,
+    ) -> Option<(BufferId, Vec<Expr>)> {
+        let shape = shape_of(self.function, value);
+        if let Some(&buffer) = self.internals.get(&value) {
+            let kept = index.iter().zip(&shape).filter(|&(_, &extent)| extent != 1);
+            return Some((buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
+        }
+        let grouping = self.grouping;
+        let view = grouping.view(value)?;
+        let axes = self.merged_axes(&shape, view, index);
+        let shape: Vec<i64> = axes.iter().map(|axis| axis.extent).collect();
+        let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();
+        let index = axes.into_iter().map(|axis| axis.index).collect();
+        Some((self.parameter(value, shape, strides, access), index))
+    }
+
+    fn parameter(
+        &mut self,
+        value: ValueId,
+        shape: Vec<i64>,
+        strides: Vec<i64>,
+        access: Access,
+    ) -> BufferId {
+        let known = self.parameters.iter().find(|parameter| {
+            (parameter.value, &parameter.shape, &parameter.strides) == (value, &shape, &strides)
+        });
+        if let Some(parameter) = known {
+            return parameter.buffer;
+        }
+        let ty = self.function.ty(value).as_tensor();
+        let dtype = ty.map_or(DType::U8, |ty| ty.dtype);
+        let name = if access == Access::Read { "in" } else { "out" };
+        let extents = shape.iter().map(|&extent| extent.into()).collect();
+        let buffer = self.kernel.add_parameter(name, dtype, extents, access);
+        if strides != dense_strides(&shape) {
+            let strides = strides.iter().map(|&stride| stride.into()).collect();
+            self.kernel.buffers[buffer].strides = Some(strides);
+        }
+        self.parameters.push(Parameter { value, shape, strides, buffer });
+        buffer
+    }
+
+    fn merged_axes(&self, shape: &[i64], view: &View, index: &[Expr]) -> Vec<Axis> {
+        let mut axes: Vec<Axis> = Vec::new();
+        for (axis, &extent) in shape.iter().enumerate() {
+            if extent == 1 {
+                continue;
+            }
+            let index = self.simplify(&index[axis]);
+            let mut inner = Axis { extent, stride: view.strides[axis], index };
+            while let Some(merged) = axes.last().and_then(|outer| self.merge(outer, &inner)) {
+                axes.pop();
+                inner = merged;
+            }
+            axes.push(inner);
+        }
+        axes
+    }
+
+    /// Two neighbouring axes as one, if the index gets simpler by that.
+    fn merge(&self, outer: &Axis, inner: &Axis) -> Option<Axis> {
+        if outer.stride != inner.stride * inner.extent {
+            return None;
+        }
+        let whole = self.simplify(&(outer.index.clone() * inner.extent + &inner.index));
+        let before = quotients(&outer.index) + quotients(&inner.index);
+        (quotients(&whole) < before).then(|| Axis {
+            extent: outer.extent * inner.extent,
+            stride: inner.stride,
+            index: whole,
+        })
+    }
+
+    /// A new buffer inside the kernel.
+    pub(crate) fn scratch(&mut self, name: &str, dtype: DType, shape: Vec<Expr>) -> BufferId {
+        let name = self.kernel.fresh_buffer_name(name);
+        let scope = Scope::Scratch;
+        self.kernel.buffers.push(Buffer { name, dtype, shape, strides: None, scope })
+    }
+}
+
+struct Axis {
+    extent: i64,
+    stride: i64,
+    index: Expr,
+}
+
+/// How many quotients and remainders an expression takes.
+fn quotients(expr: &Expr) -> usize {
+    let of_atom = |atom: &Atom| match atom {
+        Atom::Symbol(_) => 0,
+        Atom::FloorDiv(a, b) | Atom::Mod(a, b) => 1 + quotients(a) + quotients(b),
+        Atom::Min(a, b) | Atom::Max(a, b) => quotients(a) + quotients(b),
+    };
+    expr.terms().iter().flat_map(Term::factors).map(of_atom).sum()
+}
