@@ -1,10 +1,275 @@
 //! From an optimised graph function to scheduled kernels, a program and a memory plan.
 //!
-//! `docs/lowering.md` is the design. This crate does not know machine code.
+//! `docs/lowering.md` is the design. [`lower`] does it all for one function and one binding of its
+//! symbols:
+//!
+//! - `specialise`: symbols become numbers;
+//! - [`groups`]: which nodes share a kernel, where values live;
+//! - [`naive`]: what each kernel computes;
+//! - `strategies`: how; `kernels` shares equal ones;
+//! - `emit` and `control`: the steps of the program;
+//! - `plan` and `lifetime`: offsets in the arena, barriers; [`check_plan`] verifies them.
+//!
+//! [`formats`] is a graph pass of its own, before the cut. This crate does not know machine code.
 
+mod check;
+mod control;
+mod emit;
 pub mod formats;
+pub mod groups;
+mod kernels;
+mod lifetime;
 pub mod naive;
+mod plan;
 mod remark;
+mod specialise;
 pub mod strategies;
 
+use std::collections::BTreeMap;
+
+use backend::Target;
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
+use graph::{Function, ValueId};
+use module::Module;
+use program::{Address, Place, Program};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+pub use check::check_plan;
 pub use remark::Remark;
+pub use specialise::specialise;
+use strategies::StrategyOptions;
+
+/// How to lower.
+#[derive(Clone, Debug)]
+pub struct LowerOptions {
+    /// What the function is.
+    pub role: Role,
+    /// What is asked of strategies.
+    pub strategies: StrategyOptions,
+}
+
+/// What a function is to the executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Fills the block of constants: result `k` lies at offset `Lowered::constants.offsets[k]`.
+    Setup,
+    /// Runs each time. Parameters behind the user's inputs are constants at these byte offsets.
+    Main {
+        /// How many of the parameters are the user's.
+        inputs: usize,
+        /// Where each of the other parameters lies in the block of constants.
+        constants: Vec<u64>,
+    },
+}
+
+/// A lowered function.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The program, in the module.
+    pub program: ProgramId,
+    /// One entry a run of a kernel, in the order of the program.
+    pub kernels: Vec<KernelInfo>,
+    /// What the caller passes.
+    pub inputs: Vec<Port>,
+    /// What the caller gets; of `setup`, what lies in the block of constants.
+    pub outputs: Vec<Port>,
+    /// Of `setup`: the layout of the block of constants.
+    pub constants: ConstantBlock,
+    /// Bytes of the arena.
+    pub arena_bytes: u64,
+    /// The most bytes that slots of the arena hold at one step.
+    pub largest_live_set: u64,
+    /// Every decision worth explaining, with its place in the function.
+    pub remarks: Vec<Remark>,
+}
+
+/// What a kernel's run computes, for `explain`.
+#[derive(Clone, Debug)]
+pub struct KernelInfo {
+    /// The kernel; equal ones are shared.
+    pub kernel: KernelId,
+    /// Its name.
+    pub name: String,
+    /// The nodes of the user's model that it computes.
+    pub nodes: Vec<String>,
+    /// What was fused, and how.
+    pub fused: Vec<String>,
+    /// What was not, and why; what strategies said.
+    pub not_fused: Vec<String>,
+    /// Floating-point and integer operations.
+    pub flops: u64,
+    /// Bytes of parameters that it touches.
+    pub bytes: u64,
+    /// The kernel before scheduling.
+    pub naive: String,
+    /// The steps that scheduled it.
+    pub trace: String,
+}
+
+/// An input or output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// What the caller calls it.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Shape.
+    pub shape: Vec<usize>,
+    /// Size.
+    pub bytes: usize,
+}
+
+/// Where the results of `setup` lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConstantBlock {
+    /// One a result, multiples of 64.
+    pub offsets: Vec<u64>,
+    /// Size of the block.
+    pub bytes: u64,
+}
+
+/// Lowers a function of the module for the values of its symbols. Kernels, the program and literals
+/// of several values are added to the module.
+///
+/// # Errors
+/// Diagnostics for dimensions without a value and for what cannot be compiled; internal errors for
+/// broken invariants.
+pub fn lower(
+    module: &mut Module,
+    function: FunctionId,
+    symbols: &BTreeMap<SymbolId, i64>,
+    target: &Target,
+    options: &LowerOptions,
+) -> base::Result<Lowered> {
+    let specialised = specialise(&module.functions[function], symbols)?;
+    refuse_unsupported(&specialised)?;
+    let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {
+        values.iter().zip(names).map(|(&value, name)| port(&specialised, value, name)).collect()
+    };
+    let all_inputs = ports(specialised.parameters(), &specialised.parameter_names);
+    let outputs = ports(specialised.results(), &specialised.result_names);
+    let program = Program {
+        name: specialised.name.clone(),
+        symbols: Arena::new(),
+        slots: Arena::new(),
+        arena_bytes: Expr::ZERO,
+        steps: Vec::new(),
+    };
+    let mut emitter = emit::Emitter {
+        module,
+        target,
+        options,
+        program,
+        library: kernels::Library::default(),
+        kernels: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let constants = match &options.role {
+        Role::Setup => block(&outputs),
+        Role::Main { .. } => ConstantBlock::default(),
+    };
+    let parameters = parameter_slots(&mut emitter, &all_inputs);
+    let results = result_slots(&mut emitter, &outputs, &constants);
+    emitter.program.steps = emitter.function(&specialised, &parameters, &results)?;
+    plan::plan(&mut emitter.program);
+    let emit::Emitter { program, kernels, remarks, .. } = emitter;
+    if cfg!(debug_assertions) {
+        check_plan(&program)?;
+    }
+    let (arena, live) = plan::figures(&program);
+    let inputs = match &options.role {
+        Role::Setup => all_inputs,
+        Role::Main { inputs, .. } => all_inputs[..*inputs].to_vec(),
+    };
+    let program = module.programs.push(program);
+    let (arena_bytes, largest_live_set) = (arena as u64, live as u64);
+    Ok(Lowered {
+        program,
+        kernels,
+        inputs,
+        outputs,
+        constants,
+        arena_bytes,
+        largest_live_set,
+        remarks,
+    })
+}
+
+fn port(function: &Function, value: ValueId, name: &str) -> Port {
+    let shape = naive::index::shape_of(function, value);
+    let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
+    Port {
+        name: name.to_owned(),
+        dtype,
+        shape: shape.iter().map(|&extent| extent.max(0) as usize).collect(),
+        bytes: emit::byte_count(function, value) as usize,
+    }
+}
+
+/// Lays out the results of `setup`.
+fn block(outputs: &[Port]) -> ConstantBlock {
+    let mut block = ConstantBlock::default();
+    for output in outputs {
+        block.offsets.push(block.bytes);
+        block.bytes += plan::aligned(output.bytes as i64) as u64;
+    }
+    block
+}
+
+fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[Port]) -> Vec<Address> {
+    let mut addresses = Vec::new();
+    for (number, port) in ports.iter().enumerate() {
+        let (name, place) = match &emitter.options.role {
+            Role::Main { inputs, constants } if number >= *inputs => {
+                let number = number - inputs;
+                let offset = Expr::constant(constants[number] as i64);
+                (format!("c{number}"), Place::Constants(offset))
+            }
+            _ => (format!("in{number}"), Place::Input(number as u32)),
+        };
+        let slot = emitter.slot(name, port.bytes as i64, place);
+        addresses.push(Address { slot, offset: Expr::ZERO });
+    }
+    addresses
+}
+
+fn result_slots(
+    emitter: &mut emit::Emitter<'_>,
+    ports: &[Port],
+    constants: &ConstantBlock,
+) -> Vec<Address> {
+    let mut addresses = Vec::new();
+    for (number, port) in ports.iter().enumerate() {
+        let (name, place) = match emitter.options.role {
+            Role::Setup => {
+                let offset = Expr::constant(constants.offsets[number] as i64);
+                (format!("c{number}"), Place::Constants(offset))
+            }
+            Role::Main { .. } => (format!("out{number}"), Place::Output(number as u32)),
+        };
+        let slot = emitter.slot(name, port.bytes as i64, place);
+        addresses.push(Address { slot, offset: Expr::ZERO });
+    }
+    addresses
+}
+
+/// Refuses what is no dense tensor, all of it at once.
+fn refuse_unsupported(function: &Function) -> base::Result<()> {
+    let mut found = Diagnostics::new();
+    for node in function.nodes_in_order() {
+        let data = &function.nodes[node];
+        let dense = |&value: &ValueId| {
+            function.ty(value).as_tensor().is_some_and(|ty| ty.dtype != DType::String)
+        };
+        if !data.results.iter().chain(&data.operands).all(dense) {
+            let message = format!("`{}` of a value that is no numeric tensor", data.op.name());
+            found.push(
+                Diagnostic::error(codes::UNSUPPORTED_TYPE, message)
+                    .at(function.locations.describe(data.location))
+                    .because("only dense tensors of numbers and booleans are compiled"),
+            );
+        }
+    }
+    found.or_ok(())
+}

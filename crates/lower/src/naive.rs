@@ -4,9 +4,26 @@
 //! define one buffer: for a reduction the nest that initialises it, the nest that updates it and,
 //! where partials are interleaved, the nest that folds them. The order of every reduction is fixed
 //! here and kept by all that follows.
+//!
+//! Sums always have a buffer of their own, from which an elementwise nest stores the result. Axes of
+//! extent 1 have no loops and no axes in buffers.
+//!
+//! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
+//! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`.
+
+mod border;
+mod build;
+pub(crate) mod element;
+pub(crate) mod index;
+mod reductions;
+pub(crate) mod statements;
+mod tidy;
+mod write;
 
 use graph::ValueId;
 use loops::Kernel;
+
+pub use build::build;
 
 /// A kernel as its definitions say it, with what strategies need to know of its structure.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +64,8 @@ pub enum StageKind {
 /// One perfect loop nest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nest {
-    /// Names of the loops over the axes of the result, outermost first, one an axis.
+    /// Names of the loops over the axes of the result, outermost first, one an axis of extent other
+    /// than 1.
     pub parallel: Vec<String>,
     /// Names of the loops over reduced axes, outermost first.
     pub reduced: Vec<String>,

@@ -16,10 +16,10 @@ mod legal;
 mod merge;
 mod views;
 
-use base::pass::Remark;
 use base::{Arena, SecondaryMap, define_id};
-use graph::{Function, NodeId, ValueId};
+use graph::{Function, NodeId, RegionId, User, ValueId};
 
+use crate::Remark;
 use crate::naive::index::dense_strides;
 pub(crate) use legal::legalise;
 
@@ -128,10 +128,37 @@ impl Grouping {
 
 /// Decides for a specialised and legalised function.
 pub fn form(function: &Function) -> Grouping {
-    let users = function.users();
+    let users = body_users(function);
     let stored = homes::choose(function, &users);
     let mut grouping = Grouping::default();
     views::place(function, &users, &stored, &mut grouping);
     merge::merge(function, &users, &mut grouping);
     grouping
+}
+
+/// Who reads each value of the body. What is read inside the regions of a node counts as read by
+/// that node, as an operand behind the others.
+pub fn body_users(function: &Function) -> SecondaryMap<ValueId, Vec<User>> {
+    let mut around: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
+    let mut regions: SecondaryMap<RegionId, Option<NodeId>> = SecondaryMap::new();
+    for &node in &function.regions[function.body].nodes {
+        let mut work = function.nodes[node].regions.clone();
+        while let Some(region) = work.pop() {
+            regions[region] = Some(node);
+            for &inner in &function.regions[region].nodes {
+                around[inner] = Some(node);
+                work.extend(&function.nodes[inner].regions);
+            }
+        }
+    }
+    let mut users = SecondaryMap::new();
+    let behind = |node: NodeId| User::Operand(node, function.nodes[node].operands.len());
+    for (value, readers) in function.users().iter() {
+        let outer = readers.iter().map(|user| match *user {
+            User::Operand(node, _) => around[node].map_or(*user, behind),
+            User::Result(region, _) => regions[region].map_or(*user, behind),
+        });
+        users.insert(value, outer.collect::<Vec<_>>());
+    }
+    users
 }

@@ -4,6 +4,7 @@ use base::SecondaryMap;
 use graph::{Function, NodeId, Op, User, ValueId};
 
 use super::Naive;
+use super::statements::is_statement;
 use super::write::Writer;
 use crate::groups::{Group, Grouping};
 
@@ -22,7 +23,8 @@ pub fn build(
         if is_sum(&function.nodes[stage.node].op) && !grouping.is_stored(result) {
             continue;
         }
-        if !super::statements::is_statement(&function.nodes[stage.node].op) {
+        let op = &function.nodes[stage.node].op;
+        if !is_statement(op) && !grouping.shows_operand(function, stage.node) {
             writer.pointwise(stage.node, stage.domain.as_ref());
         }
     }
@@ -58,7 +60,6 @@ impl Writer<'_> {
                 self.scatter(node, axes, *batch, *position, *reduction);
             }
             Op::NonZero => self.non_zero(node),
-            Op::RandomBits { .. } => self.random_bits(node),
             Op::Pad { .. } if grouping.shows_operand(function, node) => self.border(node),
             _ => {}
         }

@@ -1,14 +1,13 @@
 //! Index-expression definitions: one element of a value as a scalar expression over the elements of
 //! stored values. Substituting one into another is what fusion is.
 
-use base::Id;
 use graph::{NodeId, Op, ValueId};
 use loops::build::{cast, equal, guard, less_equal, load};
 use loops::{Access, Condition, Value};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use super::index::{operand_index, shape_of};
+use super::index::{linear_index, operand_index, shape_of};
 use super::write::Writer;
 
 /// The value that all elements of a tensor have, if they have one.
@@ -79,6 +78,7 @@ impl Writer<'_> {
             Op::Gather { axes, batch, position } => {
                 self.gathered(node, axes, *batch, *position, index)
             }
+            Op::RandomBits { .. } => self.random_bits(node, index),
             Op::Weight { .. }
             | Op::Concat { .. }
             | Op::Scatter { .. }
@@ -88,7 +88,6 @@ impl Writer<'_> {
             | Op::Cumulate { .. }
             | Op::Sort { .. }
             | Op::NonZero
-            | Op::RandomBits { .. }
             | Op::If
             | Op::While
             | Op::Scan { .. }
@@ -189,6 +188,29 @@ impl Writer<'_> {
             }
         }
         read
+    }
+
+    /// The generator splitmix64 (Steele, Lea and Flood, 2014), its state the key and the element's
+    /// row-major position.
+    fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> Value {
+        let shape = shape_of(self.function, self.function.nodes[node].results[0]);
+        let position = linear_index(&shape, index, &|symbol| self.range(symbol)) + 1;
+        let number = |bits: u64| Value::Constant(Scalar::u64(bits));
+        let apply = |writer: &Self, function, a, b| writer.kernel.apply(function, vec![a, b]);
+        let key = self.operand(node, 0, index);
+        let position = cast(DType::U64, Value::Index(position));
+        let step = apply(self, ScalarFunction::Mul, position, number(0x9e37_79b9_7f4a_7c15));
+        let mut bits = apply(self, ScalarFunction::Add, key, step);
+        let rounds = [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb), (31, 1)];
+        for (shift, factor) in rounds {
+            bits = self.share("bits", bits, DType::U64);
+            let shifted = apply(self, ScalarFunction::Shr, bits.clone(), number(shift));
+            bits = apply(self, ScalarFunction::Xor, bits, shifted);
+            if factor != 1 {
+                bits = apply(self, ScalarFunction::Mul, bits, number(factor));
+            }
+        }
+        bits
     }
 
     /// The element type of a tensor.

@@ -91,6 +91,7 @@ pub(crate) fn operand_index(
             read[*axis] -= &Expr::constant(concat_offset(function, node, operand));
             read
         }
+        Op::RandomBits { .. } => Vec::new(),
         _ => return None,
     })
 }
@@ -176,7 +177,7 @@ pub(crate) fn reshape_index(
 }
 
 /// The row-major position of an element.
-fn linear_index(shape: &[i64], index: &[Expr], ranges: Ranges<'_>) -> Expr {
+pub(crate) fn linear_index(shape: &[i64], index: &[Expr], ranges: Ranges<'_>) -> Expr {
     let mut linear = Expr::ZERO;
     for (expr, stride) in index.iter().zip(dense_strides(shape)) {
         linear += &(expr.clone() * stride);

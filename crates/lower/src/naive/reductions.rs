@@ -35,12 +35,7 @@ struct Update<'a> {
 
 impl Writer<'_> {
     /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes in order.
-    pub(crate) fn contraction(
-        &mut self,
-        node: NodeId,
-        space: &IterationSpace,
-        accumulator: DType,
-    ) {
+    pub(crate) fn contraction(&mut self, node: NodeId, space: &IterationSpace, accumulator: DType) {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction: Reduction::Sum, accumulator };

@@ -71,10 +71,8 @@ impl Writer<'_> {
         let first = self.axes("i", &without(&shape, axis));
         let start = if greatest { Reduction::Max } else { Reduction::Min }.identity(dtype);
         let zero = constant(Scalar::i64(0));
-        let begin = [
-            store(best, first.variables(), constant(start)),
-            store(at, first.variables(), zero),
-        ];
+        let begin =
+            [store(best, first.variables(), constant(start)), store(at, first.variables(), zero)];
         self.nest(&first.loops, begin.to_vec());
         self.opaque(best, &first, &Axes::default());
 
@@ -172,8 +170,7 @@ impl Writer<'_> {
             width *= 2;
         }
         let (along, place) = at(self);
-        let (values, places) =
-            (self.written(results[0], &place), self.written(results[1], &place));
+        let (values, places) = (self.written(results[0], &place), self.written(results[1], &place));
         let position = &along.index[0];
         let show = vec![
             store(values.0, values.1, load(from.values, [position])),
@@ -217,9 +214,8 @@ impl Writer<'_> {
         );
         let cursor = |number: i64| load(cursors, [number]);
         let last = constant(Scalar::i64(extent - 1));
-        let clamp = |writer: &Writer<'_>, value: Value| {
-            writer.two(ScalarFunction::Min, &value, &last)
-        };
+        let clamp =
+            |writer: &Writer<'_>, value: Value| writer.two(ScalarFunction::Min, &value, &last);
         let (left, right) = (clamp(self, cursor(0)), clamp(self, cursor(1)));
         let (left, right) = (self.checked_index(left, extent), self.checked_index(right, extent));
         let (a, b) = (load(from.values, [&left]), load(from.values, [&right]));
@@ -259,9 +255,7 @@ impl Writer<'_> {
     fn comes_before(&self, a: &Value, b: &Value, order: Order) -> Value {
         let (a_nan, b_nan) = (self.is_nan(a, order.is_float), self.is_nan(b, order.is_float));
         match order.descending {
-            false => {
-                self.or_and_not(&self.two(ScalarFunction::Lt, a, b), &b_nan, &a_nan)
-            }
+            false => self.or_and_not(&self.two(ScalarFunction::Lt, a, b), &b_nan, &a_nan),
             true => self.or_and_not(&self.two(ScalarFunction::Gt, a, b), &a_nan, &b_nan),
         }
     }
@@ -287,8 +281,7 @@ impl Writer<'_> {
         let (rows, along) = shape.split_at(batch);
         let (rows, along) = (self.axes("i", rows), self.axes("r", along));
         let at = [&rows.index[..], &along.index].concat();
-        let place =
-            self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
+        let place = self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
         let element = self.element(updates, &at);
         let (buffer, place) = self.written(result, &place);
         let statement = match reduction {
@@ -367,6 +360,5 @@ pub(crate) fn is_statement(op: &Op) -> bool {
             | Op::Sort { .. }
             | Op::Scatter { .. }
             | Op::NonZero
-            | Op::RandomBits { .. }
     )
 }

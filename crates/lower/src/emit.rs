@@ -1,0 +1,381 @@
+//! Steps of the program: one run a group, with the addresses of what it reads and writes.
+//!
+//! A function is emitted into a frame that knows where each root value begins. Roots get slots of
+//! their own, but for parameters and results, which the caller of the frame places; `plan` then
+//! gives the slots of the arena their offsets.
+
+use std::collections::BTreeMap;
+
+use backend::Target;
+use base::{ConstantId, Id, Locations, SecondaryMap};
+use graph::{Function, NodeId, Op, User, ValueId};
+use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
+use module::{Constant, Module};
+use program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step};
+use sym::Expr;
+use tensor::{DType, Tensor};
+
+use crate::groups::{Group, Grouping, View, body_users, form, legalise};
+use crate::kernels::{Library, NaiveText};
+use crate::naive::element::splat;
+use crate::naive::index::shape_of;
+use crate::naive::{self, Naive};
+use crate::specialise::internal;
+use crate::{KernelInfo, LowerOptions, Remark};
+
+/// Work below this many predicted nanoseconds is not worth a worker of its own.
+const GRAIN_NS: f64 = 4000.0;
+
+/// What is made while a program is emitted.
+pub(crate) struct Emitter<'a> {
+    pub(crate) module: &'a mut Module,
+    pub(crate) target: &'a Target,
+    pub(crate) options: &'a LowerOptions,
+    pub(crate) program: Program,
+    pub(crate) library: Library,
+    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// A function being emitted.
+pub(crate) struct Frame<'a> {
+    pub(crate) function: &'a Function,
+    grouping: &'a Grouping,
+    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    /// Where the memory of each root value begins.
+    roots: BTreeMap<ValueId, Address>,
+}
+
+impl Emitter<'_> {
+    /// Steps that compute a function of constant shapes, from parameters to results.
+    pub(crate) fn function(
+        &mut self,
+        function: &Function,
+        parameters: &[Address],
+        results: &[Address],
+    ) -> base::Result<Vec<Step>> {
+        let function = legalise(function).map_err(internal)?;
+        let grouping = form(&function);
+        let users = body_users(&function);
+        let roots = BTreeMap::new();
+        let mut frame = Frame { function: &function, grouping: &grouping, users: &users, roots };
+        for (&value, address) in function.parameters().iter().zip(parameters) {
+            frame.roots.insert(value, address.clone());
+        }
+        let copies = self.place_results(&mut frame, results);
+        let mut steps = Vec::new();
+        for group in grouping.groups.values() {
+            self.group(&mut frame, group, &mut steps)?;
+        }
+        for (number, value) in copies {
+            let bytes = Expr::constant(byte_count(&function, value));
+            let source = self.address(&mut frame, value);
+            steps.push(Step::Copy { source, destination: results[number].clone(), bytes });
+        }
+        self.remarks.extend(grouping.remarks.iter().cloned());
+        Ok(steps)
+    }
+
+    /// Places roots that are results where the caller wants them; returns which results have to be
+    /// copied there instead: parameters, constants, and what is wanted twice.
+    fn place_results(
+        &mut self,
+        frame: &mut Frame<'_>,
+        results: &[Address],
+    ) -> Vec<(usize, ValueId)> {
+        let mut copies = Vec::new();
+        for (number, &value) in frame.function.results().iter().enumerate() {
+            let Some(view) = frame.grouping.view(value) else { continue };
+            let root = view.root;
+            let whole = view.offset == 0
+                && byte_count(frame.function, root) == byte_count(frame.function, value);
+            if whole && !frame.roots.contains_key(&root) && is_made(frame.function, root) {
+                frame.roots.insert(root, results[number].clone());
+            } else if byte_count(frame.function, value) > 0 {
+                copies.push((number, value));
+            }
+        }
+        copies
+    }
+
+    /// The steps of a group.
+    fn group(
+        &mut self,
+        frame: &mut Frame<'_>,
+        group: &Group,
+        steps: &mut Vec<Step>,
+    ) -> base::Result<()> {
+        let Some(last) = group.stages.last() else { return Ok(()) };
+        let data = &frame.function.nodes[last.node];
+        match &data.op {
+            Op::If | Op::While | Op::Scan { .. } => {
+                return self.control_flow(frame, last.node, steps);
+            }
+            Op::Call { kernel, .. } => {
+                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
+                let kernel_data = self.module.kernels[*kernel].clone();
+                let run = self.run(frame, *kernel, &kernel_data, &values, 1);
+                steps.push(Step::Run(run));
+                return Ok(());
+            }
+            Op::Host { name, .. } => {
+                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
+                let arguments = values.iter().map(|&v| self.address(frame, v)).collect();
+                steps.push(Step::Host { name: name.clone(), arguments });
+                return Ok(());
+            }
+            _ => {}
+        }
+        let nothing = |&result: &ValueId| byte_count(frame.function, result) == 0;
+        if data.results.iter().all(nothing) {
+            return Ok(());
+        }
+        let naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        if naive.kernel.body.is_empty() {
+            return Ok(());
+        }
+        self.kernel(frame, group, naive, steps)
+    }
+
+    fn kernel(
+        &mut self,
+        frame: &mut Frame<'_>,
+        group: &Group,
+        naive: Naive,
+        steps: &mut Vec<Step>,
+    ) -> base::Result<()> {
+        let (flops, touched) = (operations(&naive.kernel), bytes_touched(&naive.kernel));
+        let constant = |expr: &Expr| expr.as_constant().unwrap_or(0);
+        let flops = constant(&flops) as u64;
+        let bytes = touched.values().map(constant).sum::<i64>() as u64;
+        let arguments = naive.arguments.clone();
+        let kind = kind_of(frame.function, group);
+        let prefix = format!("{}_{kind}", frame.function.name);
+        let made = self.library.kernel(naive, &prefix, self.module, self.target, self.options)?;
+        let kernel = self.module.kernels[made.kernel].clone();
+        let cost =
+            (flops as f64 / self.target.flops_per_ns).max(bytes as f64 / self.target.bytes_per_ns);
+        let extent = parallel_extent(&kernel);
+        let grain =
+            ((extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64).clamp(1, extent.max(1));
+        let run = self.run(frame, made.kernel, &kernel, &arguments, grain);
+        steps.push(Step::Run(run));
+        let NaiveText { naive, trace, remarks } = made.text;
+        let mut not_fused = group.not_fused.clone();
+        not_fused.extend(remarks);
+        self.kernels.push(KernelInfo {
+            kernel: made.kernel,
+            name: kernel.name.clone(),
+            nodes: nodes_of(frame.function, &group_nodes(frame, group)),
+            fused: group.fused.clone(),
+            not_fused,
+            flops,
+            bytes,
+            naive,
+            trace,
+        });
+        Ok(())
+    }
+
+    /// A run of a kernel on values.
+    fn run(
+        &mut self,
+        frame: &mut Frame<'_>,
+        id: base::KernelId,
+        kernel: &Kernel,
+        values: &[ValueId],
+        grain: i64,
+    ) -> Run {
+        let mut arguments = Vec::new();
+        for (&value, &parameter) in values.iter().zip(&kernel.parameters) {
+            let access = match kernel.buffers[parameter].scope {
+                loops::Scope::Parameter(access) => access,
+                loops::Scope::Scratch | loops::Scope::Register => loops::Access::Read,
+            };
+            arguments.push(Argument {
+                address: self.address(frame, value),
+                bytes: Expr::constant(span(frame, value)),
+                writes: access != loops::Access::Read,
+                reads: access != loops::Access::Write,
+            });
+        }
+        Run {
+            kernel: id,
+            arguments,
+            extent: Expr::constant(parallel_extent(kernel)),
+            scratch_bytes: scratch_layout(kernel).bytes,
+            grain: Expr::constant(grain),
+        }
+    }
+
+    // --- memory ---
+
+    /// Where a stored value begins.
+    pub(crate) fn address(&mut self, frame: &mut Frame<'_>, value: ValueId) -> Address {
+        let (root, offset) = match frame.grouping.view(value) {
+            Some(View { root, offset, .. }) => (*root, offset * element_bytes(frame, value)),
+            None => panic!("{value} of function {} has no memory", frame.function.name),
+        };
+        let mut address = match frame.roots.get(&root) {
+            Some(address) => address.clone(),
+            None => {
+                let slot = self.root_slot(frame, root);
+                let address = Address { slot, offset: Expr::ZERO };
+                frame.roots.insert(root, address.clone());
+                address
+            }
+        };
+        address.offset += &Expr::constant(offset);
+        address
+    }
+
+    fn root_slot(&mut self, frame: &Frame<'_>, root: ValueId) -> SlotId {
+        let bytes = byte_count(frame.function, root);
+        match frame.function.op(root) {
+            Some(Op::Weight { constant, .. }) => self.weight_slot(*constant, bytes),
+            Some(Op::Literal(tensor)) if splat(tensor).is_none() => {
+                let constant = self.literal(tensor);
+                self.weight_slot(constant, bytes)
+            }
+            _ => self.arena_slot(bytes),
+        }
+    }
+
+    /// A constant of the module that holds a literal.
+    fn literal(&mut self, tensor: &Tensor) -> ConstantId {
+        let same = |(_, constant): &(ConstantId, &Constant)| {
+            let other = &constant.tensor;
+            other.dtype() == tensor.dtype()
+                && other.shape() == tensor.shape()
+                && other.bytes() == tensor.bytes()
+                && constant.name.starts_with("literal.")
+        };
+        if let Some((id, _)) = self.module.constants.iter().find(same) {
+            return id;
+        }
+        let name = format!("literal.{}", self.module.constants.len());
+        self.module.constants.push(Constant { name, tensor: tensor.clone() })
+    }
+
+    fn weight_slot(&mut self, constant: ConstantId, bytes: i64) -> SlotId {
+        let place = Place::Weight(constant);
+        let known = self.program.slots.iter().find(|(_, slot)| slot.place == place);
+        match known.map(|(id, _)| id) {
+            Some(id) => id,
+            None => self.slot(format!("w{}", constant.index()), bytes, place),
+        }
+    }
+
+    /// A new slot in the arena, its offset open.
+    pub(crate) fn arena_slot(&mut self, bytes: i64) -> SlotId {
+        let name = format!("t{}", self.program.slots.len());
+        self.slot(name, bytes, Place::Arena(Expr::ZERO))
+    }
+
+    /// A new slot.
+    pub(crate) fn slot(&mut self, name: String, bytes: i64, place: Place) -> SlotId {
+        self.program.slots.push(Slot { name, bytes: Expr::constant(bytes), place })
+    }
+}
+
+/// Whether a kernel or step writes a value's memory, rather than the caller or the model's file.
+fn is_made(function: &Function, root: ValueId) -> bool {
+    match function.op(root) {
+        None | Some(Op::Weight { .. }) => false,
+        Some(Op::Literal(tensor)) => splat(tensor).is_some(),
+        Some(_) => true,
+    }
+}
+
+/// Bytes of a dense value.
+pub(crate) fn byte_count(function: &Function, value: ValueId) -> i64 {
+    let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
+    let count: i64 = shape_of(function, value).iter().product();
+    dtype.size_of_elements(count.max(0) as usize).unwrap_or(0) as i64
+}
+
+/// Bytes from a value's first element to behind its last.
+fn span(frame: &Frame<'_>, value: ValueId) -> i64 {
+    let shape = shape_of(frame.function, value);
+    let Some(view) = frame.grouping.view(value) else { return 0 };
+    if view.is_dense(&shape) {
+        return byte_count(frame.function, value);
+    }
+    if shape.contains(&0) {
+        return 0;
+    }
+    let last: i64 = shape.iter().zip(&view.strides).map(|(&e, &stride)| (e - 1) * stride).sum();
+    (last + 1) * element_bytes(frame, value)
+}
+
+fn element_bytes(frame: &Frame<'_>, value: ValueId) -> i64 {
+    let dtype = frame.function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
+    dtype.bytes().unwrap_or(1) as i64
+}
+
+/// Iterations of the kernel's parallel loop; 1 if it has none.
+pub(crate) fn parallel_extent(kernel: &Kernel) -> i64 {
+    match &kernel.body[..] {
+        [Stmt::For(inner)] if inner.kind == loops::LoopKind::Parallel => {
+            inner.extent.as_constant().unwrap_or(1)
+        }
+        _ => 1,
+    }
+}
+
+/// A word for what a kernel mostly does.
+fn kind_of(function: &Function, group: &Group) -> &'static str {
+    let rank = |op: &Op| match op {
+        Op::Contract { .. } => 3,
+        Op::Reduce { .. } => 2,
+        op if crate::naive::statements::is_statement(op) => 1,
+        _ => 0,
+    };
+    let ops = group.stages.iter().map(|stage| &function.nodes[stage.node].op);
+    match ops.max_by_key(|op| rank(op)) {
+        Some(op) => op.name(),
+        None => "nothing",
+    }
+}
+
+/// The nodes of a group: those with nests of their own and those substituted into them.
+fn group_nodes(frame: &Frame<'_>, group: &Group) -> Vec<NodeId> {
+    let mut nodes = Vec::new();
+    for stage in &group.stages {
+        push_tree(frame, stage.node, &mut nodes);
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+fn push_tree(frame: &Frame<'_>, node: NodeId, nodes: &mut Vec<NodeId>) {
+    if nodes.contains(&node) {
+        return;
+    }
+    nodes.push(node);
+    for &operand in &frame.function.nodes[node].operands {
+        if let Some((producer, _)) = frame.function.producer(operand)
+            && frame.grouping.homes[operand] == crate::groups::Home::Inlined
+        {
+            push_tree(frame, producer, nodes);
+        }
+    }
+}
+
+/// The user's names for nodes, each once.
+fn nodes_of(function: &Function, nodes: &[NodeId]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for &node in nodes {
+        let location = function.nodes[node].location;
+        if location == Locations::UNKNOWN {
+            continue;
+        }
+        for name in function.locations.names(location) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}

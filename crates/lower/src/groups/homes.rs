@@ -1,0 +1,336 @@
+//! Which values are stored, and which are inlined into their readers.
+//!
+//! Stored are parameters, weights, literals of several values, results, and what is made by
+//! statements or sums. The rest (maps, movements, gathers) is inlined unless that
+//!
+//! - puts computation into the operand of a contraction or of overlapping windows, which read it
+//!   many times, or makes a contraction's access strided along its innermost axis;
+//! - computes a value again for every repetition of a broadcast, or in several kernels, more work
+//!   than a load;
+//! - shares nothing because it happens inside a guard.
+//!
+//! Nodes are visited readers first, so what becomes of the readers is known. A `Reshape` never has
+//! memory of its own: where it needs some, its operand gets it.
+
+use std::collections::BTreeSet;
+
+use base::SecondaryMap;
+use graph::{Function, IterationSpace, NodeId, Op, User, ValueId};
+use sym::{Expr, Range};
+use tensor::ScalarFunction;
+
+use crate::naive::element::splat;
+use crate::naive::index::{dense_strides, operand_index, shape_of};
+
+/// A computation of at most this cost may be done again rather than stored, once for each of
+/// several readers.
+const CHEAP_TO_REPEAT: u32 = 4;
+
+/// The same for each repetition of a broadcast.
+const CHEAP_TO_BROADCAST: u32 = 2;
+
+/// What reading a value asks of it, seen through the movements in between.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demand {
+    /// It needs memory in any case.
+    memory: bool,
+    /// Read inside a guard.
+    guarded: bool,
+    /// Each element is read many times by a broadcast.
+    repeated: bool,
+    /// A contraction, or a reduction over overlapping windows, reads it.
+    windowed: bool,
+}
+
+struct Chooser<'a> {
+    function: &'a Function,
+    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    stored: SecondaryMap<ValueId, bool>,
+    demands: SecondaryMap<ValueId, Demand>,
+    /// The nodes with nests of their own into which a value's readers are inlined.
+    roots: SecondaryMap<ValueId, BTreeSet<NodeId>>,
+}
+
+/// Chooses; true is stored. A `Reshape` or `Bind` is never marked: it lies where its operand does.
+pub(super) fn choose(
+    function: &Function,
+    users: &SecondaryMap<ValueId, Vec<User>>,
+) -> SecondaryMap<ValueId, bool> {
+    let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
+    let mut chooser = Chooser { function, users, stored, demands, roots: SecondaryMap::new() };
+    for &parameter in function.parameters() {
+        chooser.stored[parameter] = true;
+    }
+    for &node in function.regions[function.body].nodes.iter().rev() {
+        for &result in &function.nodes[node].results {
+            chooser.visit(node, result);
+        }
+        chooser.ask_operands(node);
+    }
+    chooser.stored
+}
+
+impl Chooser<'_> {
+    fn visit(&mut self, node: NodeId, value: ValueId) {
+        let users = &self.users[value];
+        let is_result = users.iter().any(|user| matches!(user, User::Result(..)));
+        self.demands[value].memory |= is_result;
+        let mut roots = BTreeSet::new();
+        for user in users {
+            if let &User::Operand(reader, _) = user {
+                roots.extend(self.roots_of_reader(reader));
+            }
+        }
+        let several = roots.len() > 1;
+        self.roots[value] = roots;
+        self.stored[value] = self.is_stored(node, value, several);
+    }
+
+    fn roots_of_reader(&self, reader: NodeId) -> BTreeSet<NodeId> {
+        let results = &self.function.nodes[reader].results;
+        match results.iter().any(|&result| self.stored[result]) {
+            true => BTreeSet::from([reader]),
+            false => results.iter().flat_map(|&result| self.roots[result].clone()).collect(),
+        }
+    }
+
+    fn is_stored(&self, node: NodeId, value: ValueId, several_roots: bool) -> bool {
+        let demand = self.demands[value];
+        match &self.function.nodes[node].op {
+            Op::Literal(tensor) => splat(tensor).is_none() || demand.memory,
+            Op::Iota { .. } | Op::Dimension(_) => demand.memory,
+            Op::Reshape { .. } | Op::Bind { .. } => false,
+            Op::Map { .. } | Op::Bitcast { .. } | Op::Gather { .. } => {
+                let is_gather = matches!(self.function.nodes[node].op, Op::Gather { .. });
+                let shared = self.users[value].len() > 1;
+                demand.memory
+                    || demand.windowed
+                    || demand.guarded && (is_gather || shared)
+                    || demand.repeated && !self.may_repeat(value, CHEAP_TO_BROADCAST)
+                    || several_roots && !self.may_repeat(value, CHEAP_TO_REPEAT)
+            }
+            Op::Pad { .. } => {
+                let only_map = match self.users[value][..] {
+                    [User::Operand(reader, _)] => {
+                        matches!(self.function.nodes[reader].op, Op::Map { .. })
+                    }
+                    _ => false,
+                };
+                demand.memory || demand.windowed || demand.guarded || !only_map
+            }
+            Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. } => {
+                demand.memory || self.contraction_prefers_copy(value)
+            }
+            Op::Weight { .. }
+            | Op::Concat { .. }
+            | Op::Scatter { .. }
+            | Op::Contract { .. }
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulate { .. }
+            | Op::Sort { .. }
+            | Op::NonZero
+            | Op::RandomBits { .. }
+            | Op::If
+            | Op::While
+            | Op::Scan { .. }
+            | Op::Call { .. }
+            | Op::Host { .. } => true,
+        }
+    }
+
+    /// Passes on what a node's reads ask of its operands.
+    fn ask_operands(&mut self, node: NodeId) {
+        let data = &self.function.nodes[node];
+        let own = match data.results.first() {
+            Some(&result) if !self.stored[result] => self.demands[result],
+            _ => Demand::default(),
+        };
+        for (number, &operand) in data.operands.iter().enumerate() {
+            let mut asked = own;
+            match &data.op {
+                Op::Map { .. } | Op::Bitcast { .. } => {
+                    asked.windowed = false;
+                    asked.memory = false;
+                }
+                Op::Transpose { .. } | Op::Slice { .. } => asked.memory = false,
+                Op::Broadcast { shape, .. } => {
+                    asked.memory = false;
+                    let from: i64 = shape_of(self.function, operand).iter().product();
+                    let to = shape.iter().filter_map(Expr::as_constant).product::<i64>();
+                    asked.repeated |= from < to;
+                }
+                Op::Reshape { .. } | Op::Bind { .. } => asked.memory |= asked.windowed,
+                Op::Pad { .. } => {
+                    asked = Demand { guarded: true, repeated: number > 0, ..own };
+                    asked.memory = number == 0 && self.is_computed(operand);
+                }
+                Op::Gather { .. } => {
+                    asked.memory = number == 0 && self.is_pad(operand);
+                    asked.windowed = false;
+                    asked.repeated |= number > 0;
+                }
+                Op::Contract { .. } => asked.windowed = true,
+                Op::Reduce { space, .. } => asked.windowed = reads_twice(space),
+                Op::Concat { .. }
+                | Op::If
+                | Op::While
+                | Op::Scan { .. }
+                | Op::Call { .. }
+                | Op::Host { .. } => asked.memory = true,
+                Op::Scatter { .. }
+                | Op::ArgReduce { .. }
+                | Op::Cumulate { .. }
+                | Op::Sort { .. }
+                | Op::NonZero
+                | Op::RandomBits { .. }
+                | Op::Literal(_)
+                | Op::Weight { .. }
+                | Op::Iota { .. }
+                | Op::Dimension(_) => {}
+            }
+            let demand = &mut self.demands[operand];
+            demand.memory |= asked.memory;
+            demand.guarded |= asked.guarded;
+            demand.repeated |= asked.repeated;
+            demand.windowed |= asked.windowed;
+        }
+    }
+
+    fn is_computed(&self, value: ValueId) -> bool {
+        matches!(self.function.op(value), Some(Op::Map { .. } | Op::Bitcast { .. }))
+            || matches!(self.function.op(value), Some(Op::Gather { .. } | Op::Pad { .. }))
+    }
+
+    fn is_pad(&self, value: ValueId) -> bool {
+        matches!(self.function.op(value), Some(Op::Pad { .. }))
+    }
+
+    /// Whether computing a value again costs little more than loading it: few operations, at most
+    /// one operand of the same size, and no operand that would be stored for this alone.
+    fn may_repeat(&self, value: ValueId, limit: u32) -> bool {
+        let mut tree = Tree { cost: 0, leaves: Vec::new() };
+        self.walk_tree(value, true, &mut tree);
+        let count = |value| shape_of(self.function, value).iter().product::<i64>();
+        let size = count(value);
+        let large = tree.leaves.iter().filter(|&&leaf| 2 * count(leaf) > size && size > 1);
+        let only_for_this = |&leaf: &ValueId| {
+            let made = match self.function.op(leaf) {
+                None | Some(Op::Weight { .. } | Op::Literal(_)) => false,
+                Some(_) => true,
+            };
+            made && self.users[leaf].len() == 1
+        };
+        tree.cost <= limit && large.count() <= 1 && !tree.leaves.iter().any(only_for_this)
+    }
+
+    fn walk_tree(&self, value: ValueId, is_root: bool, tree: &mut Tree) {
+        let producer = self.function.producer(value).map(|(node, _)| &self.function.nodes[node]);
+        let inner = match producer {
+            Some(data) if is_root || self.users[value].len() == 1 => match &data.op {
+                Op::Literal(_) if splat_of(self.function, value) => return,
+                Op::Iota { .. } | Op::Dimension(_) => return,
+                Op::Map { function, .. } => Some((cost(*function), data)),
+                Op::Bitcast { .. } | Op::Gather { .. } => Some((1, data)),
+                Op::Reshape { .. }
+                | Op::Broadcast { .. }
+                | Op::Transpose { .. }
+                | Op::Slice { .. } => Some((0, data)),
+                _ => None,
+            },
+            Some(data) => match &data.op {
+                Op::Literal(_) if splat_of(self.function, value) => return,
+                Op::Broadcast { .. } | Op::Reshape { .. } => Some((0, data)),
+                _ => None,
+            },
+            None => None,
+        };
+        match inner {
+            Some((cost, data)) => {
+                tree.cost += cost;
+                data.operands.iter().for_each(|&operand| self.walk_tree(operand, false, tree));
+            }
+            None if !tree.leaves.contains(&value) => tree.leaves.push(value),
+            None => {}
+        }
+    }
+
+    /// Whether a contraction reads this movement with unit stride along the innermost axis of its
+    /// result, and would read the operand of the movement with another one.
+    fn contraction_prefers_copy(&self, value: ValueId) -> bool {
+        self.users[value].iter().any(|user| {
+            let &User::Operand(reader, number) = user else { return false };
+            let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
+            self.is_strided_without_copy(value, space, &space.operands[number])
+        })
+    }
+
+    fn is_strided_without_copy(
+        &self,
+        value: ValueId,
+        space: &IterationSpace,
+        index: &[Expr],
+    ) -> bool {
+        let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
+        let Some(axis) = (0..space.parallel).rev().find(|&axis| extent(axis) != 1) else {
+            return false;
+        };
+        let ranges = |symbol: sym::SymbolId| Range::extent(extent(base::Id::index(symbol)));
+        let axis = IterationSpace::axis(axis).as_symbol();
+        let stride = |value: ValueId, index: &[Expr]| {
+            let strides = dense_strides(&shape_of(self.function, value));
+            let parts = index.iter().zip(strides);
+            parts.fold(Some(0), |sum, (expr, stride)| {
+                Some(sum? + expr.linear_coefficient(axis?)? * stride)
+            })
+        };
+        if stride(value, index) == Some(0) {
+            return false;
+        }
+        let (mut leaf, mut place) = (value, index.to_vec());
+        while let Some((node, _)) = self.function.producer(leaf) {
+            let op = &self.function.nodes[node].op;
+            if !matches!(op, Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. }) {
+                break;
+            }
+            match operand_index(self.function, node, 0, &place, &ranges) {
+                Some(next) => place = next,
+                None => return true,
+            }
+            leaf = self.function.nodes[node].operands[0];
+        }
+        let after = stride(leaf, &place);
+        after != stride(value, index) && !matches!(after, Some(0 | 1))
+    }
+}
+
+struct Tree {
+    cost: u32,
+    /// Where it ends: each value once.
+    leaves: Vec<ValueId>,
+}
+
+fn splat_of(function: &Function, value: ValueId) -> bool {
+    function.literal(value).is_some_and(|tensor| splat(tensor).is_some())
+}
+
+/// Whether a reduction's windows overlap or its index is not one axis each: some element is read
+/// more than once.
+fn reads_twice(space: &IterationSpace) -> bool {
+    let symbols: Vec<_> = space.operands[0].iter().filter_map(Expr::as_symbol).collect();
+    let distinct: BTreeSet<_> = symbols.iter().collect();
+    let all = space.extents.iter().filter(|extent| !extent.is_one()).count();
+    distinct.len() != symbols.len() || symbols.len() < all
+}
+
+/// What a function costs, in additions.
+fn cost(function: ScalarFunction) -> u32 {
+    use ScalarFunction as F;
+    match function {
+        F::Div | F::Rem | F::Mod | F::Sqrt | F::Reciprocal => 4,
+        F::Pow | F::Exp | F::Exp2 | F::Expm1 | F::Log | F::Log2 | F::Log1p | F::Erf => 16,
+        F::Sin | F::Cos | F::Tan | F::Asin | F::Acos | F::Atan | F::Atan2 => 16,
+        F::Sinh | F::Cosh | F::Tanh | F::Asinh | F::Acosh | F::Atanh => 16,
+        _ => 1,
+    }
+}

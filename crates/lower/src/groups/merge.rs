@@ -1,0 +1,491 @@
+//! Which stored values become internal to the kernel of their readers.
+//!
+//! *Epilogues*: the elementwise nest that alone reads a contraction, each sum once and where it is
+//! computed, joins its kernel and runs over the sum's axes.
+//!
+//! *Row groups*: a reduction or elementwise nest all of whose readers are in one kernel joins it if
+//! everything inside that kernel agrees on some leading axes, the rows: then strategies can do a
+//! row at a time. Softmax and the normalisations are row groups; so is a window's sum with its
+//! scaling, one element a row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Arena, SecondaryMap};
+use graph::{Function, NodeId, Op, User, ValueId};
+use sym::{Expr, Range, SymbolId};
+
+use super::{Domain, Group, Grouping, Home, StageNode};
+use crate::Remark;
+use crate::naive::index::{generic_index, operand_index, result_index, shape_of};
+use crate::naive::statements::is_statement;
+
+/// A row's internal values should stay in the first two levels of cache.
+const ROW_BYTES: i64 = 256 << 10;
+
+/// Work that is not worth sharing among workers, in elements.
+const SMALL: i64 = 64 << 10;
+
+/// Fewer rows than this keep workers idle.
+const FEW_ROWS: i64 = 4;
+
+/// A read of a stored or internal value by a nest over a generic index; none where the place is not
+/// known before running.
+type Reads = Vec<(ValueId, Option<Vec<Expr>>)>;
+
+/// What the nests of a node do.
+#[derive(Clone, Debug)]
+struct Stage {
+    node: NodeId,
+    domain: Option<Domain>,
+    /// Extents of the axes of its generic index.
+    extents: Vec<i64>,
+    /// How many of them are axes of the result.
+    parallel: usize,
+    reads: Reads,
+    /// The place in the result that the generic index stands for.
+    writes: Vec<Expr>,
+    /// The nodes substituted into it.
+    tree: BTreeSet<NodeId>,
+}
+
+struct Merger<'a> {
+    function: &'a Function,
+    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    grouping: &'a mut Grouping,
+    stages: BTreeMap<NodeId, Stage>,
+    /// The output node of the group that a node is in.
+    group_of: BTreeMap<NodeId, NodeId>,
+    /// By output node: the nodes of the group in order, what was fused and what not.
+    members: BTreeMap<NodeId, Members>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Members {
+    nodes: Vec<NodeId>,
+    fused: Vec<String>,
+    not_fused: Vec<String>,
+}
+
+/// Forms the groups.
+pub(super) fn merge(
+    function: &Function,
+    users: &SecondaryMap<ValueId, Vec<User>>,
+    grouping: &mut Grouping,
+) {
+    let (stages, group_of, members) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut merger = Merger { function, users, grouping, stages, group_of, members };
+    let order: Vec<NodeId> = function.regions[function.body].nodes.clone();
+    let order: Vec<NodeId> = order.into_iter().filter(|&node| merger.has_nests(node)).collect();
+    for &node in &order {
+        merger.add(node);
+    }
+    for &node in &order {
+        if matches!(function.nodes[node].op, Op::Contract { .. }) {
+            merger.epilogue(node);
+        }
+    }
+    for &node in order.iter().rev() {
+        merger.row_group(node);
+    }
+    merger.finish(&order);
+}
+
+impl Merger<'_> {
+    /// Whether a kernel, or a step of the program, is needed for a node.
+    fn has_nests(&self, node: NodeId) -> bool {
+        let data = &self.function.nodes[node];
+        let made = !matches!(
+            data.op,
+            Op::Weight { .. } | Op::Reshape { .. } | Op::Bind { .. } | Op::Concat { .. }
+        );
+        let literal = match &data.op {
+            Op::Literal(tensor) => crate::naive::element::splat(tensor).is_none(),
+            _ => false,
+        };
+        let stored = data.results.iter().any(|&result| self.grouping.is_stored(result));
+        made && !literal && (stored || data.results.is_empty())
+    }
+
+    fn add(&mut self, node: NodeId) {
+        let stage = self.describe(node, None);
+        self.stages.insert(node, stage);
+        self.group_of.insert(node, node);
+        let nodes = vec![node];
+        self.members.insert(node, Members { nodes, ..Members::default() });
+    }
+
+    // --- what a node's nests read ---
+
+    fn describe(&self, node: NodeId, domain: Option<Domain>) -> Stage {
+        let data = &self.function.nodes[node];
+        let mut stage = Stage {
+            node,
+            domain,
+            extents: Vec::new(),
+            parallel: 0,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            tree: BTreeSet::new(),
+        };
+        match &data.op {
+            Op::Contract { space, .. } | Op::Reduce { space, .. } => {
+                let extents = space.extents.iter().map(|e| e.as_constant().unwrap_or(0));
+                stage.extents = extents.collect();
+                stage.parallel = space.parallel;
+                stage.writes = generic_index(&stage.extents[..space.parallel]);
+                let axes = generic_index(&stage.extents);
+                for (&operand, index) in data.operands.iter().zip(&space.operands) {
+                    let at = |expr: &Expr| {
+                        expr.substitute(&mut |axis| axes.get(base::Id::index(axis)).cloned())
+                    };
+                    let index = index.iter().map(at).collect();
+                    self.read(operand, Some(index), &mut stage);
+                }
+            }
+            op if is_statement(op) || data.results.is_empty() || !is_elementwise(op) => {
+                data.operands.iter().for_each(|&operand| self.read(operand, None, &mut stage));
+            }
+            _ => {
+                let result = data.results[0];
+                let anchor = stage.domain.as_ref().map_or(result, |domain| domain.anchor);
+                stage.extents = shape_of(self.function, anchor);
+                stage.parallel = stage.extents.len();
+                let ranges = ranges_of(&stage.extents);
+                let mut index = generic_index(&stage.extents);
+                for &(node, operand) in stage.domain.iter().flat_map(|domain| &domain.path) {
+                    match result_index(self.function, node, operand, &index, &ranges) {
+                        Some(next) => index = next,
+                        None => unreachable!("the path to a domain has been walked"),
+                    }
+                }
+                stage.writes = index.clone();
+                self.read_operands(node, Some(index), &mut stage);
+            }
+        }
+        stage
+    }
+
+    fn read_operands(&self, node: NodeId, index: Option<Vec<Expr>>, stage: &mut Stage) {
+        stage.tree.insert(node);
+        let ranges = ranges_of(&stage.extents);
+        let shows_operand = self.grouping.shows_operand(self.function, node);
+        for (number, &operand) in self.function.nodes[node].operands.iter().enumerate() {
+            if shows_operand && number == 0 {
+                continue;
+            }
+            let place = index
+                .as_ref()
+                .and_then(|index| operand_index(self.function, node, number, index, &ranges));
+            self.read(operand, place, stage);
+        }
+    }
+
+    /// Follows a read to what has memory, through the nodes that are substituted.
+    fn read(&self, value: ValueId, index: Option<Vec<Expr>>, stage: &mut Stage) {
+        let ranges = ranges_of(&stage.extents);
+        let index: Option<Vec<Expr>> =
+            index.map(|index| index.iter().map(|expr| expr.simplify(&ranges)).collect());
+        let producer = self.function.producer(value).map(|(node, _)| node);
+        let same_memory = producer.is_some_and(|node| {
+            matches!(self.function.nodes[node].op, Op::Reshape { .. } | Op::Bind { .. })
+        });
+        match producer {
+            Some(node) if same_memory || self.grouping.homes[value] == Home::Inlined => {
+                let known = stage.reads.iter().any(|(v, i)| *v == value && *i == index);
+                if !known || !stage.tree.contains(&node) {
+                    stage.reads.push((value, index.clone()));
+                    self.read_operands(node, index, stage);
+                }
+            }
+            _ => {
+                if !stage.reads.iter().any(|(v, i)| *v == value && *i == index) {
+                    stage.reads.push((value, index));
+                }
+            }
+        }
+    }
+
+    // --- readers ---
+
+    /// The nodes whose nests read a value, also through reshapes of it.
+    fn readers(&self, value: ValueId) -> Vec<NodeId> {
+        let reads = |stage: &&Stage| stage.reads.iter().any(|(read, _)| *read == value);
+        self.stages.values().filter(reads).map(|stage| stage.node).collect()
+    }
+
+    /// Whether a value must have memory: it is a result, lies in another value's memory or is seen
+    /// by something other than a nest.
+    fn must_be_stored(&self, value: ValueId) -> bool {
+        let in_other = self.grouping.view(value).is_none_or(|view| view.root != value);
+        in_other || self.shows_outside(value)
+    }
+
+    fn shows_outside(&self, value: ValueId) -> bool {
+        self.users[value].iter().any(|user| match *user {
+            User::Result(..) => true,
+            User::Operand(node, _) => match self.function.nodes[node].op {
+                Op::Reshape { .. } | Op::Bind { .. } => {
+                    self.shows_outside(self.function.nodes[node].results[0])
+                }
+                Op::If | Op::While | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => true,
+                _ => false,
+            },
+        })
+    }
+
+    // --- epilogues ---
+
+    fn epilogue(&mut self, node: NodeId) {
+        let value = self.function.nodes[node].results[0];
+        match self.find_epilogue(node, value) {
+            Ok((reader, domain)) => {
+                let text = format!("{} follows the sum in its kernel", self.name(reader));
+                self.join(node, reader, Some(domain), text);
+            }
+            Err(reason) => self.refuse(node, format!("no epilogue: {reason}")),
+        }
+    }
+
+    fn find_epilogue(&self, node: NodeId, value: ValueId) -> Result<(NodeId, Domain), String> {
+        if self.must_be_stored(value) {
+            return Err("its result is needed as it is".to_owned());
+        }
+        let readers = self.readers(value);
+        let &[reader] = &readers[..] else {
+            return Err(format!("{} kernels read its result", readers.len()));
+        };
+        let op = &self.function.nodes[reader].op;
+        if !is_elementwise(op) {
+            return Err(format!("{} is no elementwise nest", self.name(reader)));
+        }
+        if self.members[&self.group_of[&reader]].nodes.len() > 1 {
+            return Err(format!("{} belongs to another contraction", self.name(reader)));
+        }
+        let domain = self.domain(value, reader).ok_or_else(|| {
+            format!("{} reads its sums elsewhere than they are computed", self.name(reader))
+        })?;
+        debug_assert_ne!(node, reader);
+        Ok((reader, domain))
+    }
+
+    /// The axes of a value as those of a nest that reads it, if every element of one corresponds to
+    /// the element of the other.
+    fn domain(&self, anchor: ValueId, reader: NodeId) -> Option<Domain> {
+        let tree = &self.stages[&reader].tree;
+        let (mut value, mut path) = (anchor, Vec::new());
+        let extents = shape_of(self.function, anchor);
+        let ranges = ranges_of(&extents);
+        let mut index = generic_index(&extents);
+        while value != self.function.nodes[reader].results[0] {
+            let step = self.users[value].iter().find_map(|user| match *user {
+                User::Operand(node, number) if tree.contains(&node) => Some((node, number)),
+                _ => None,
+            });
+            let (node, number) = step?;
+            index = result_index(self.function, node, number, &index, &ranges)?;
+            path.push((node, number));
+            value = self.function.nodes[node].results[0];
+        }
+        let domain = Domain { anchor, path };
+        let stage = self.describe(reader, Some(domain.clone()));
+        let here = generic_index(&extents);
+        let mut reads = stage.reads.iter().filter(|(read, _)| *read == anchor);
+        reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(domain)
+    }
+
+    // --- row groups ---
+
+    fn row_group(&mut self, node: NodeId) {
+        let op = &self.function.nodes[node].op;
+        let joins = matches!(op, Op::Reduce { .. }) || is_elementwise(op);
+        if !joins || self.members[&self.group_of[&node]].nodes.len() > 1 {
+            return;
+        }
+        let value = self.function.nodes[node].results[0];
+        match self.find_row_group(node, value) {
+            Ok((reader, domain, text)) => self.join(node, reader, domain, text),
+            Err(reason) => self.refuse(node, reason),
+        }
+    }
+
+    /// The output node of the group to join, and the domain that its elementwise nest gets.
+    fn find_row_group(
+        &self,
+        node: NodeId,
+        value: ValueId,
+    ) -> Result<(NodeId, Option<Domain>, String), String> {
+        if self.must_be_stored(value) {
+            return Err("stored: its result is needed in memory".to_owned());
+        }
+        let readers = self.readers(value);
+        let outputs: BTreeSet<NodeId> =
+            readers.iter().map(|reader| self.group_of[reader]).collect();
+        let output = match outputs.first() {
+            Some(&output) if outputs.len() == 1 => output,
+            _ => return Err(format!("stored: {} kernels read its result", outputs.len())),
+        };
+        let members = &self.members[&output].nodes;
+        let joins = |&member: &NodeId| {
+            let op = &self.function.nodes[member].op;
+            matches!(op, Op::Reduce { .. }) || is_elementwise(op)
+        };
+        if let Some(&other) = members.iter().find(|member| !joins(member)) {
+            let reason = match self.function.nodes[other].op {
+                Op::Contract { .. } => "is a contraction, which reads its operands many times",
+                _ => "is defined by statements",
+            };
+            return Err(format!("stored: {} {reason}", self.name(other)));
+        }
+        let is_sum = matches!(self.function.nodes[node].op, Op::Reduce { .. });
+        let free = members.len() == 1 && is_elementwise(&self.function.nodes[output].op);
+        let domain = if is_sum && free { self.domain(value, output) } else { None };
+        let mut stages = vec![self.stages[&node].clone()];
+        stages.extend(members.iter().map(|&member| match &domain {
+            Some(domain) if member == output => self.describe(output, Some(domain.clone())),
+            _ => self.stages[&member].clone(),
+        }));
+        let rows = self.rows(&stages)?;
+        Ok((output, domain, format!("{} joins {rows}", self.name(node))))
+    }
+
+    /// Checks that nests can share a kernel row by row; what the rows are, or why not.
+    fn rows(&self, stages: &[Stage]) -> Result<String, String> {
+        let inside: BTreeSet<ValueId> = stages[..stages.len() - 1]
+            .iter()
+            .map(|stage| self.function.nodes[stage.node].results[0])
+            .collect();
+        let mut prefix = usize::MAX;
+        for stage in stages {
+            let own = &stage.extents[..stage.parallel];
+            prefix = prefix.min(own.len());
+            let result = self.function.nodes[stage.node].results[0];
+            if inside.contains(&result) {
+                let shape = shape_of(self.function, result);
+                prefix = prefix.min(common_prefix(own, &stage.writes, &shape));
+            }
+            for (value, index) in stage.reads.iter().filter(|(value, _)| inside.contains(value)) {
+                let shape = shape_of(self.function, *value);
+                let index = index.as_deref().unwrap_or(&[]);
+                prefix = prefix.min(common_prefix(own, index, &shape));
+            }
+        }
+        let rows: i64 = stages[0].extents[..prefix].iter().product();
+        let work: i64 = stages.iter().map(|stage| stage.extents.iter().product::<i64>()).sum();
+        let bytes: i64 = inside.iter().map(|&value| self.bytes_behind(value, prefix)).sum();
+        if bytes > ROW_BYTES {
+            return Err(format!("stored: a row of {bytes} bytes is too long to keep"));
+        }
+        if rows < FEW_ROWS && work > SMALL {
+            return Err(format!("stored: only {rows} row(s) would be independent"));
+        }
+        Ok(format!("{rows} row(s) over {prefix} axes"))
+    }
+
+    fn bytes_behind(&self, value: ValueId, prefix: usize) -> i64 {
+        let ty = self.function.ty(value).as_tensor();
+        let bits = ty.map_or(8, |ty| ty.dtype.bits());
+        let count: i64 = shape_of(self.function, value)[prefix..].iter().product();
+        count * i64::from(bits).max(8) / 8
+    }
+
+    // --- bookkeeping ---
+
+    /// Puts a node in front of the group whose output is `reader`, its result inside.
+    fn join(&mut self, node: NodeId, reader: NodeId, domain: Option<Domain>, text: String) {
+        let value = self.function.nodes[node].results[0];
+        self.grouping.homes[value] = Home::Internal;
+        self.inline_reshapes(value);
+        if domain.is_some() {
+            let stage = self.describe(reader, domain);
+            self.stages.insert(reader, stage);
+        }
+        let joining = self.members.remove(&node).unwrap_or_default();
+        for &member in &joining.nodes {
+            self.group_of.insert(member, reader);
+        }
+        let members = self.members.entry(reader).or_default();
+        members.nodes.splice(0..0, joining.nodes);
+        members.fused.extend(joining.fused);
+        members.not_fused.extend(joining.not_fused);
+        members.fused.push(text.clone());
+        let location = self.function.nodes[node].location;
+        self.grouping.remarks.push(Remark { location, message: text });
+    }
+
+    fn inline_reshapes(&mut self, value: ValueId) {
+        for user in &self.users[value] {
+            let User::Operand(node, _) = *user else { continue };
+            if matches!(self.function.nodes[node].op, Op::Reshape { .. } | Op::Bind { .. }) {
+                let result = self.function.nodes[node].results[0];
+                self.grouping.homes[result] = Home::Inlined;
+                self.inline_reshapes(result);
+            }
+        }
+    }
+
+    fn refuse(&mut self, node: NodeId, text: String) {
+        let subject = self.name(node);
+        let output = self.group_of[&node];
+        if let Some(members) = self.members.get_mut(&output) {
+            members.not_fused.push(format!("{subject}: {text}"));
+        }
+        let location = self.function.nodes[node].location;
+        self.grouping.remarks.push(Remark { location, message: format!("{subject}: {text}") });
+    }
+
+    /// A node in the user's words.
+    fn name(&self, node: NodeId) -> String {
+        let data = &self.function.nodes[node];
+        let names: Vec<&str> = self.function.locations.names(data.location).collect();
+        match names[..] {
+            [] => format!("{} {}", data.op.name(), data.results[0]),
+            _ => format!("{} {}", data.op.name(), names.join("+")),
+        }
+    }
+
+    fn finish(self, order: &[NodeId]) {
+        let mut groups = Arena::new();
+        for output in order {
+            let Some(members) = self.members.get(output) else { continue };
+            let stage =
+                |&node: &NodeId| StageNode { node, domain: self.stages[&node].domain.clone() };
+            groups.push(Group {
+                stages: members.nodes.iter().map(stage).collect(),
+                fused: members.fused.clone(),
+                not_fused: members.not_fused.clone(),
+            });
+        }
+        self.grouping.groups = groups;
+    }
+}
+
+/// How many leading axes an index leaves as they are.
+fn common_prefix(extents: &[i64], index: &[Expr], shape: &[i64]) -> usize {
+    let axes = generic_index(extents);
+    let same = |axis: usize| index[axis] == axes[axis] && shape[axis] == extents[axis];
+    let most = extents.len().min(index.len());
+    (0..most).take_while(|&axis| same(axis)).count()
+}
+
+fn ranges_of(extents: &[i64]) -> impl Fn(SymbolId) -> Range + use<> {
+    let extents = extents.to_vec();
+    move |symbol| extents.get(base::Id::index(symbol)).map_or(Range::ALL, |&e| Range::extent(e))
+}
+
+/// Whether a node's elements each depend on known places of its operands.
+fn is_elementwise(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Literal(_)
+            | Op::Iota { .. }
+            | Op::Dimension(_)
+            | Op::Map { .. }
+            | Op::Bitcast { .. }
+            | Op::Broadcast { .. }
+            | Op::Transpose { .. }
+            | Op::Slice { .. }
+            | Op::Pad { .. }
+            | Op::Gather { .. }
+            | Op::RandomBits { .. }
+    )
+}

@@ -1,0 +1,101 @@
+//! Where stored values lie: in memory of their own, or in that of another.
+//!
+//! The operands of a `Concat` lie in its result, the operand of a `Pad` in the middle of its result
+//! where it can; a `Reshape` or `Bind` is the same memory as its operand. All of it costs nothing
+//! at run time.
+
+use base::SecondaryMap;
+use graph::{Function, NodeId, Op, User, ValueId};
+use sym::Expr;
+
+use super::legal::can_lie_within;
+use super::{Grouping, Home, View};
+use crate::naive::index::{concat_offset, dense_strides, shape_of};
+
+/// Fills in the homes of stored values.
+pub(super) fn place(
+    function: &Function,
+    users: &SecondaryMap<ValueId, Vec<User>>,
+    stored: &SecondaryMap<ValueId, bool>,
+    grouping: &mut Grouping,
+) {
+    let nodes = &function.regions[function.body].nodes;
+    for &node in nodes.iter().rev() {
+        for &result in &function.nodes[node].results {
+            if stored[result] && !grouping.is_stored(result) {
+                own_memory(function, result, grouping);
+            }
+        }
+        match &function.nodes[node].op {
+            Op::Concat { axis } => concat_operands(function, node, *axis, grouping),
+            Op::Pad { low, high, interior } => {
+                let operand = function.nodes[node].operands[0];
+                let surrounds = low.iter().chain(high).all(|e| e.as_constant() >= Some(0))
+                    && interior.iter().all(|&between| between == 0);
+                let free = stored[operand] && !grouping.is_stored(operand);
+                let only_here = users[operand].iter().filter(|user| takes(function, user)).count();
+                let fits = can_lie_within(function, operand, &users[operand]);
+                if surrounds && free && only_here == 1 && fits {
+                    padded_operand(function, node, low, grouping);
+                }
+            }
+            _ => {}
+        }
+    }
+    for &parameter in function.parameters() {
+        own_memory(function, parameter, grouping);
+    }
+    for &node in nodes {
+        same_memory(function, node, grouping);
+    }
+}
+
+/// Whether a reader wants a value in its own memory.
+fn takes(function: &Function, user: &User) -> bool {
+    match user {
+        User::Operand(node, number) => match function.nodes[*node].op {
+            Op::Concat { .. } => true,
+            Op::Pad { .. } => *number == 0,
+            _ => false,
+        },
+        User::Result(..) => true,
+    }
+}
+
+fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
+    let shape = shape_of(function, value);
+    grouping.homes[value] = Home::Stored(View::root(value, &shape));
+}
+
+fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mut Grouping) {
+    let data = &function.nodes[node];
+    let Some(whole) = grouping.view(data.results[0]).cloned() else { return };
+    for (number, &operand) in data.operands.iter().enumerate() {
+        let begin = concat_offset(function, node, number);
+        let offset = whole.offset + begin * whole.strides[axis];
+        grouping.homes[operand] = Home::Stored(View { offset, ..whole.clone() });
+    }
+}
+
+fn padded_operand(function: &Function, node: NodeId, low: &[Expr], grouping: &mut Grouping) {
+    let data = &function.nodes[node];
+    let Some(whole) = grouping.view(data.results[0]).cloned() else { return };
+    let steps = low.iter().zip(&whole.strides);
+    let begin: i64 = steps.map(|(low, stride)| low.as_constant().unwrap_or(0) * stride).sum();
+    let view = View { offset: whole.offset + begin, ..whole };
+    grouping.homes[data.operands[0]] = Home::Stored(view);
+}
+
+/// A `Reshape` or `Bind` of a stored value lies where that does.
+fn same_memory(function: &Function, node: NodeId, grouping: &mut Grouping) {
+    let data = &function.nodes[node];
+    if !matches!(data.op, Op::Reshape { .. } | Op::Bind { .. }) {
+        return;
+    }
+    let Some(view) = grouping.view(data.operands[0]) else { return };
+    if !view.is_dense(&shape_of(function, data.operands[0])) {
+        return;
+    }
+    let strides = dense_strides(&shape_of(function, data.results[0]));
+    grouping.homes[data.results[0]] = Home::Stored(View { strides, ..view.clone() });
+}

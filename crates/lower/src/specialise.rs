@@ -1,0 +1,71 @@
+//! Symbols become numbers: a function for one binding of its symbols.
+//!
+//! Afterwards every extent is constant, and dimensions that were read as values are literals.
+
+use std::collections::BTreeMap;
+
+use base::{Diagnostic, Diagnostics, codes};
+use graph::{Function, Op, rebuild};
+use sym::{Expr, SymbolId};
+use tensor::{Scalar, Tensor};
+
+/// Puts values in the place of symbols.
+///
+/// # Errors
+/// A diagnostic for each symbol that an extent needs and that has no value: one that was not given,
+/// or one that the model computes while running.
+pub fn specialise(
+    function: &Function,
+    symbols: &BTreeMap<SymbolId, i64>,
+) -> base::Result<Function> {
+    let mut bound = function.clone();
+    let values = symbols.iter().map(|(&symbol, &value)| (symbol, Expr::constant(value))).collect();
+    bound.substitute(&values);
+    for (_, value) in bound.values.iter_mut() {
+        for expr in value.ty.exprs_mut() {
+            *expr = expr.simplify(&|_| sym::Range::ALL);
+        }
+    }
+    check(&bound)?;
+    let folded = rebuild(&bound, |rewriter, node| match &rewriter.source.nodes[node].op {
+        Op::Dimension(expr) => {
+            let value = expr.as_constant().map(Scalar::i64);
+            Ok(value.map(|value| vec![rewriter.builder.literal(Tensor::scalar(value))]))
+        }
+        _ => Ok(None),
+    });
+    folded.map_err(internal)
+}
+
+/// A broken invariant of the function at hand, as a diagnostic.
+pub(crate) fn internal(reason: String) -> Diagnostics {
+    Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, reason))
+}
+
+/// Refuses functions with extents that are not constant.
+fn check(function: &Function) -> base::Result<()> {
+    let mut unbound = BTreeMap::new();
+    for node in function.nodes_in_order() {
+        let data = &function.nodes[node];
+        let types = data.results.iter().flat_map(|&result| function.ty(result).exprs());
+        for symbol in types.chain(data.op.exprs()).flat_map(Expr::symbols) {
+            unbound.entry(symbol).or_insert(data.location);
+        }
+    }
+    for &parameter in function.parameters() {
+        for symbol in function.ty(parameter).exprs().into_iter().flat_map(Expr::symbols) {
+            unbound.entry(symbol).or_insert(base::Locations::UNKNOWN);
+        }
+    }
+    let mut found = Diagnostics::new();
+    for (symbol, location) in unbound {
+        let name = function.symbol_name(symbol);
+        let message = format!("the dimension `{name}` has no value");
+        let diagnostic = Diagnostic::error(codes::UNBOUND_DIMENSION, message)
+            .at(function.locations.describe(location))
+            .because("kernels are made for constant shapes")
+            .remedy(format!("bind it with `--dim {name}=N` or through an input's shape"));
+        found.push(diagnostic);
+    }
+    found.or_ok(())
+}
