@@ -1,6 +1,6 @@
 //! The memory plan's checker, independent of the planner: it knows nothing but the program.
 //!
-//! Steps between two barriers run at the same time, so time is counted in barriers. A byte of the
+//! Steps between two barriers run at the same time; a block's beginning and end are barriers. A byte of the
 //! arena belongs to the slot that a step last wrote it through; the checker replays the program over
 //! intervals of bytes and their owners and finds every read of a byte that another slot has taken
 //! since. Loops are replayed twice, which is enough: what the second turn sees, every later one does.
@@ -37,9 +37,11 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn block(&mut self, steps: &[Step]) {
+        self.period.clear();
         for step in steps {
             self.step(step);
         }
+        self.period.clear();
     }
 
     fn step(&mut self, step: &Step) {
@@ -57,32 +59,24 @@ impl Replay<'_> {
             }
             Step::Branch { condition, then, otherwise } => {
                 self.touch(vec![(condition, &Expr::ONE, true, false)]);
-                self.period.clear();
                 let before = self.owners.clone();
                 self.block(then);
                 let after = std::mem::replace(&mut self.owners, before);
                 self.block(otherwise);
                 self.forget_differences(&after);
-                self.period.clear();
             }
             Step::While { setup, condition, body } => {
-                self.period.clear();
                 for _ in 0..2 {
                     self.block(setup);
                     self.touch(vec![(condition, &Expr::ONE, true, false)]);
-                    self.period.clear();
                     self.block(body);
-                    self.period.clear();
                 }
                 self.block(setup);
-                self.period.clear();
             }
             Step::Repeat { body, .. } => {
                 for _ in 0..2 {
-                    self.period.clear();
                     self.block(body);
                 }
-                self.period.clear();
             }
             Step::Host { arguments, .. } => {
                 self.period.clear();

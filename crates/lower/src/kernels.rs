@@ -58,9 +58,6 @@ impl Library {
         }
         let text = naive.kernel.to_string();
         let scheduled = strategies::schedule(naive, target, &options.strategies)?;
-        if cfg!(debug_assertions) {
-            loops::verify_scheduled(&scheduled.kernel)?;
-        }
         let kernel = module.kernels.push(scheduled.kernel);
         let (trace, remarks) = (scheduled.trace, scheduled.remarks);
         let made = Made { kernel, text: NaiveText { naive: text, trace, remarks } };

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 
 use base::SecondaryMap;
-use graph::{Function, IterationSpace, NodeId, Op, User, ValueId};
+use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
 use sym::{Expr, Range};
 use tensor::ScalarFunction;
 
@@ -73,8 +73,12 @@ pub(super) fn choose(
 impl Chooser<'_> {
     fn visit(&mut self, node: NodeId, value: ValueId) {
         let users = &self.users[value];
-        let is_result = users.iter().any(|user| matches!(user, User::Result(..)));
-        self.demands[value].memory |= is_result;
+        // What is read inside a node's regions counts as an operand behind the others.
+        let as_a_whole = |user: &User| match *user {
+            User::Result(..) => true,
+            User::Operand(node, number) => number >= self.function.nodes[node].operands.len(),
+        };
+        self.demands[value].memory |= users.iter().any(as_a_whole);
         let mut roots = BTreeSet::new();
         for user in users {
             if let &User::Operand(reader, _) = user {
@@ -154,11 +158,9 @@ impl Chooser<'_> {
                     asked.memory = false;
                 }
                 Op::Transpose { .. } | Op::Slice { .. } => asked.memory = false,
-                Op::Broadcast { shape, .. } => {
+                Op::Broadcast { .. } => {
                     asked.memory = false;
-                    let from: i64 = shape_of(self.function, operand).iter().product();
-                    let to = shape.iter().filter_map(Expr::as_constant).product::<i64>();
-                    asked.repeated |= from < to;
+                    asked.repeated |= self.repeats(data);
                 }
                 Op::Reshape { .. } | Op::Bind { .. } => asked.memory |= asked.windowed,
                 Op::Pad { .. } => {
@@ -197,6 +199,12 @@ impl Chooser<'_> {
         }
     }
 
+    /// Whether a movement makes more elements than it reads.
+    fn repeats(&self, node: &Node) -> bool {
+        let count = |value| shape_of(self.function, value).iter().product::<i64>();
+        count(node.operands[0]) < count(node.results[0])
+    }
+
     fn is_computed(&self, value: ValueId) -> bool {
         matches!(self.function.op(value), Some(Op::Map { .. } | Op::Bitcast { .. }))
             || matches!(self.function.op(value), Some(Op::Gather { .. } | Op::Pad { .. }))
@@ -232,6 +240,8 @@ impl Chooser<'_> {
                 Op::Iota { .. } | Op::Dimension(_) => return,
                 Op::Map { function, .. } => Some((cost(*function), data)),
                 Op::Bitcast { .. } | Op::Gather { .. } => Some((1, data)),
+                // Small, and stored if it is work.
+                Op::Broadcast { .. } if self.repeats(data) => return,
                 Op::Reshape { .. }
                 | Op::Broadcast { .. }
                 | Op::Transpose { .. }
@@ -240,6 +250,7 @@ impl Chooser<'_> {
             },
             Some(data) => match &data.op {
                 Op::Literal(_) if splat_of(self.function, value) => return,
+                Op::Broadcast { .. } if self.repeats(data) => return,
                 Op::Broadcast { .. } | Op::Reshape { .. } => Some((0, data)),
                 _ => None,
             },

@@ -302,6 +302,9 @@ impl Merger<'_> {
             return;
         }
         let value = self.function.nodes[node].results[0];
+        if self.must_be_stored(value) {
+            return;
+        }
         match self.find_row_group(node, value) {
             Ok((reader, domain, text)) => self.join(node, reader, domain, text),
             Err(reason) => self.refuse(node, reason),
@@ -314,9 +317,6 @@ impl Merger<'_> {
         node: NodeId,
         value: ValueId,
     ) -> Result<(NodeId, Option<Domain>, String), String> {
-        if self.must_be_stored(value) {
-            return Err("stored: its result is needed in memory".to_owned());
-        }
         let readers = self.readers(value);
         let outputs: BTreeSet<NodeId> =
             readers.iter().map(|reader| self.group_of[reader]).collect();

@@ -17,7 +17,7 @@ mod merge;
 mod views;
 
 use base::{Arena, SecondaryMap, define_id};
-use graph::{Function, NodeId, RegionId, User, ValueId};
+use graph::{Function, NodeId, Op, RegionId, User, ValueId};
 
 use crate::Remark;
 use crate::naive::index::dense_strides;
@@ -121,8 +121,9 @@ impl Grouping {
     pub fn shows_operand(&self, function: &Function, node: NodeId) -> bool {
         let data = &function.nodes[node];
         let root = |value| self.view(value).map(|view| view.root);
-        let own = root(data.results[0]);
-        own.is_some() && root(data.operands[0]) == own
+        let own = data.results.first().and_then(|&result| root(result));
+        let is_pad = matches!(data.op, Op::Pad { .. });
+        is_pad && own.is_some() && root(data.operands[0]) == own
     }
 }
 

@@ -55,13 +55,13 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction, accumulator };
-        let innermost = space.extents.len() - 1;
-        let contiguous = space.operands[0].last() == Some(&IterationSpace::axis(innermost));
-        let extent = space.extents[innermost].as_constant().unwrap_or(1);
+        let innermost = space.extents.len().checked_sub(1).filter(|&axis| axis >= space.parallel);
+        let contiguous = innermost.is_some_and(|innermost| {
+            space.operands[0].last() == Some(&IterationSpace::axis(innermost))
+        });
+        let extent = space.extents.last().and_then(Expr::as_constant).unwrap_or(1);
         let nests = match partials(extent) {
-            count @ 2.. if contiguous && space.parallel <= innermost => {
-                self.interleaved(&update, result, extent, count)
-            }
+            count @ 2.. if contiguous => self.interleaved(&update, result, extent, count),
             _ => self.sequential(&update, result),
         };
         self.stage(self.internals[&result], StageKind::Reduction, nests);

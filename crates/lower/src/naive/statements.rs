@@ -1,7 +1,7 @@
 //! Statement definitions: what has no index expression. Rows are independent, a row is sequential.
 
 use graph::{NodeId, Op, ValueId};
-use loops::build::{constant, equal, if_then, index, load, reduce, store};
+use loops::build::{constant, equal, guard, if_then, index, less, load, reduce, store};
 use loops::{Access, BufferId, Stmt, Value};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
@@ -323,9 +323,11 @@ impl Writer<'_> {
         body.extend(self.looped(&all, statements));
 
         let rest = self.axes("r", &[bound, shape.len() as i64]);
+        let count = self.checked_index(load(found, here()), bound + 1);
         let (buffer, place) = self.written(results[0], &rest.index);
-        let valid = self.two(ScalarFunction::Lt, &index(&rest.index[0]), &load(found, here()));
-        let kept = self.select(&valid, load(buffer, place.clone()), constant(Scalar::i64(0)));
+        let shown = load(buffer, place.clone());
+        let zero = constant(Scalar::i64(0));
+        let kept = guard(vec![less(&rest.index[0], count)], shown, zero);
         body.extend(self.looped(&rest, vec![store(buffer, place, kept)]));
         body.push(self.counted(results[1], found));
         self.nest(&[], body);

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use base::SecondaryMap;
 use graph::{Function, User, ValueId};
 use loops::build::{for_loop, let_value};
-use loops::visit::touched;
 use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Value};
 use sym::{Atom, Expr, Range, SymbolId, Term};
 use tensor::DType;
@@ -94,16 +93,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The finished kernel.
-    pub(crate) fn finish(mut self) -> Naive {
-        let (read, written) = touched(&self.kernel.body);
-        for &id in &self.kernel.parameters {
-            let access = match (read.contains(&id), written.contains(&id)) {
-                (true, true) => Access::Update,
-                (false, true) => Access::Write,
-                (_, false) => Access::Read,
-            };
-            self.kernel.buffers[id].scope = Scope::Parameter(access);
-        }
+    pub(crate) fn finish(self) -> Naive {
         let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
         Naive { kernel: self.kernel, stages: self.stages, arguments }
     }

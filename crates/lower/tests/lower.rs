@@ -1,0 +1,156 @@
+//! Text tests of lowering, each compared with the graph's evaluator, and random functions.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use backend::Target;
+use base::Id;
+use filetest::Command;
+use graph::Function;
+use lower::strategies::StrategyOptions;
+use lower::{LowerOptions, Lowered, Role};
+use module::{Constant, Module};
+use proptest::prelude::*;
+use tensor::{DType, Tensor, compare};
+use testkit::{GraphOptions, GraphSample, graph_samples};
+use tilewright_lower as lower;
+
+const COMMANDS: &[(&str, Command)] =
+    &[("groups", groups), ("kernels", kernels), ("program", program), ("refuse", refuse)];
+
+#[test]
+fn texts() {
+    filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
+}
+
+/// A function with its weights and inputs, lowered, run and compared with the evaluator.
+struct Case {
+    module: Module,
+    lowered: Lowered,
+}
+
+fn lower_as(module: &mut Module, role: Role) -> base::Result<Lowered> {
+    let function = base::FunctionId::new(0);
+    let target = Target::named("x86-64-v4").expect("a target");
+    let options = LowerOptions { role, strategies: StrategyOptions { plain: true } };
+    let symbols = BTreeMap::new();
+    lower::lower(module, function, &symbols, &target, &options)
+}
+
+fn case(text: &str) -> Result<Case, String> {
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    graph::verify(&function).map_err(|error| error.to_string())?;
+    let sample = GraphSample { inputs: inputs(&function), constants: weights(&function), function };
+    check(&sample)
+}
+
+/// Random inputs; integers are 0 or 1.
+fn inputs(function: &Function) -> Vec<Tensor> {
+    let types = function.parameters().iter().map(|&value| function.ty(value).as_tensor());
+    types.enumerate().map(|(seed, ty)| random(ty.expect("a tensor"), seed)).collect()
+}
+
+fn random(ty: &graph::TensorType, seed: usize) -> Tensor {
+    let shape: Vec<usize> =
+        ty.shape.iter().map(|extent| extent.as_constant().expect("constant") as usize).collect();
+    tensor::random::random(ty.dtype, &shape, seed as u64)
+}
+
+fn weights(function: &Function) -> Vec<Tensor> {
+    let mut weights = BTreeMap::new();
+    for (_, node) in function.nodes.iter() {
+        if let graph::Op::Weight { constant, result } = &node.op {
+            weights.insert(constant.index(), random(result, 100 + constant.index()));
+        }
+    }
+    let count = weights.keys().last().map_or(0, |last| last + 1);
+    let none = || Tensor::zeros(DType::F32, &[0]);
+    (0..count).map(|index| weights.get(&index).cloned().unwrap_or_else(none)).collect()
+}
+
+fn check(sample: &GraphSample) -> Result<Case, String> {
+    let mut module = Module::default();
+    module.functions.push(sample.function.clone());
+    for (number, tensor) in sample.constants.iter().enumerate() {
+        let name = format!("weight{number}");
+        module.constants.push(Constant { name, tensor: tensor.clone() });
+    }
+    let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
+    let symbols = common::symbols(&sample.function, &sample.inputs);
+    let target = Target::named("x86-64-v4").expect("a target");
+    let options = LowerOptions { role, strategies: StrategyOptions { plain: true } };
+    let function = base::FunctionId::new(0);
+    let lowered = lower::lower(&mut module, function, &symbols, &target, &options)
+        .map_err(|error| error.to_string())?;
+    let results = common::run(&module, &lowered, &sample.inputs, &mut Vec::new())?;
+    let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
+    let precision = eval::Precision::Declared;
+    let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
+    let expected = expected.map_err(|fault| fault.to_string())?;
+    for (number, (result, expected)) in results.iter().zip(&expected).enumerate() {
+        let comparison = compare(result, expected, 1e-5, 1e-5);
+        if !comparison.passed() {
+            return Err(format!("result {number} differs: {comparison:?}"));
+        }
+    }
+    Ok(Case { module, lowered })
+}
+
+/// `groups`: what was fused and what not, by kernel.
+fn groups(text: &str, _: &[&str]) -> Result<String, String> {
+    let case = case(text)?;
+    let mut lines = Vec::new();
+    for kernel in &case.lowered.kernels {
+        lines.push(format!("{}: {}", kernel.name, kernel.nodes.join(", ")));
+        lines.extend(kernel.fused.iter().map(|reason| format!("  + {reason}")));
+        lines.extend(kernel.not_fused.iter().map(|reason| format!("  - {reason}")));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// `kernels`: the naive kernels.
+fn kernels(text: &str, _: &[&str]) -> Result<String, String> {
+    let case = case(text)?;
+    let kernels = case.lowered.kernels.iter().map(|kernel| kernel.naive.trim_end());
+    Ok(kernels.collect::<Vec<_>>().join("\n"))
+}
+
+/// `program`: the program with its memory plan.
+fn program(text: &str, _: &[&str]) -> Result<String, String> {
+    let case = case(text)?;
+    let Lowered { program, arena_bytes, largest_live_set, .. } = case.lowered;
+    let text = case.module.programs[program].to_string();
+    Ok(format!("{text}// arena {arena_bytes}, largest live set {largest_live_set}\n"))
+}
+
+/// `refuse`: the diagnostics of what cannot be lowered.
+fn refuse(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    let mut module = Module::default();
+    let inputs = function.parameters().len();
+    module.functions.push(function);
+    match lower_as(&mut module, Role::Main { inputs, constants: Vec::new() }) {
+        Ok(_) => Err("lowered".to_owned()),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
+
+    /// Random functions compute what the evaluator says, with a plan that its checker accepts.
+    #[test]
+    fn random_functions(
+        sample in graph_samples(GraphOptions { nodes: 12, symbolic: true, control_flow: true })
+    ) {
+        if let Err(message) = check(&sample) {
+            panic!("{message}\n{}", sample.function);
+        }
+    }
+}
+
+/// About a second's worth; more with `LOWER_CASES`.
+fn cases() -> u32 {
+    std::env::var("LOWER_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
+}
