@@ -70,16 +70,19 @@ fn largest_live_set(items: &[Item]) -> i64 {
 fn best_layout(items: &[Item]) -> Layout {
     let least = largest_live_set(items);
     let length = |item: &Item| (item.life.last - item.life.first + 1) as i64;
-    let keys: [&dyn Fn(&Item) -> (i64, i64); 4] = [
-        &|item| (-item.bytes, item.life.first as i64),
-        &|item| (-item.bytes, -length(item)),
-        &|item| (-item.bytes.saturating_mul(length(item)), 0),
-        &|item| (item.life.first as i64, -item.bytes),
-    ];
+    let keys = |item: &Item| {
+        let first = item.life.first as i64;
+        [
+            (-item.bytes, first),
+            (-item.bytes, -length(item)),
+            (-item.bytes.saturating_mul(length(item)), 0),
+            (first, -item.bytes),
+        ]
+    };
     let mut best: Option<(Layout, Vec<usize>)> = None;
-    for key in keys {
+    for number in 0..4 {
         let mut order: Vec<usize> = (0..items.len()).collect();
-        order.sort_by_key(|&index| (key(&items[index]), index));
+        order.sort_by_key(|&index| (keys(&items[index])[number], index));
         let layout = best_fit(items, &order);
         if best.as_ref().is_none_or(|(best, _)| layout.bytes < best.bytes) {
             best = Some((layout, order));

@@ -290,9 +290,9 @@ impl Chooser<'_> {
         let axis = IterationSpace::axis(axis).as_symbol();
         let stride = |value: ValueId, index: &[Expr]| {
             let strides = dense_strides(&shape_of(self.function, value));
-            let parts = index.iter().zip(strides);
-            parts.fold(Some(0), |sum, (expr, stride)| {
-                Some(sum? + expr.linear_coefficient(axis?)? * stride)
+            let mut parts = index.iter().zip(strides);
+            parts.try_fold(0, |sum, (expr, stride)| {
+                Some(sum + expr.linear_coefficient(axis?)? * stride)
             })
         };
         if stride(value, index) == Some(0) {

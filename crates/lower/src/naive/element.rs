@@ -60,11 +60,7 @@ impl Writer<'_> {
                 convert(Value::Index(index[*axis].clone()), DType::I64, result.dtype)
             }
             Op::Dimension(expr) => Value::Index(expr.clone()),
-            Op::Map { function, dtype } => {
-                let arguments = (0..data.operands.len()).map(|k| self.operand(node, k, index));
-                let arguments = arguments.collect();
-                Value::Apply { function: *function, dtype: *dtype, arguments }
-            }
+            Op::Map { function, dtype } => self.mapped(node, *function, *dtype, index),
             Op::Bitcast { dtype } => {
                 let arguments = vec![self.operand(node, 0, index)];
                 Value::Apply { function: ScalarFunction::Bitcast, dtype: *dtype, arguments }
@@ -105,6 +101,32 @@ impl Writer<'_> {
             Some(index) => self.element(value, &index),
             None => panic!("{node}: no index of operand {operand}"),
         }
+    }
+
+    /// A scalar function of the operands' elements. Short floats are computed in f32 and rounded
+    /// again, which is what they mean.
+    fn mapped(
+        &mut self,
+        node: NodeId,
+        function: ScalarFunction,
+        dtype: DType,
+        index: &[Expr],
+    ) -> Value {
+        let operands = &self.function.nodes[node].operands;
+        let keeps_bits = matches!(
+            function,
+            ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast
+        );
+        let wide = |dtype: DType| match dtype.is_float() && dtype.bits() < 32 && !keeps_bits {
+            true => DType::F32,
+            false => dtype,
+        };
+        let mut arguments = Vec::new();
+        for (number, &operand) in operands.iter().enumerate() {
+            let (value, own) = (self.operand(node, number, index), self.dtype(operand));
+            arguments.push(convert(value, own, wide(own)));
+        }
+        convert(Value::Apply { function, dtype: wide(dtype), arguments }, wide(dtype), dtype)
     }
 
     /// The operand's element where there is one, else the filling.
