@@ -1,8 +1,48 @@
 //! Passes over graph functions: graph in, graph out, each pass a file.
 //!
+//! - [`passes`]: the table, which the driver runs before and after the choice of formats;
+//! - `rules`: algebra, a line a rule; `maker`: makes nodes through the rules;
+//! - [`cut()`]: what depends on weights alone becomes the function `setup`.
+//!
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
 //! targets.
 
+mod cse;
 mod cut;
+mod dce;
+mod fold;
+mod maker;
+mod permutation;
+mod rules;
+mod simplify;
+
+use base::{Diagnostic, Diagnostics, PassRow, codes};
+use graph::Function;
 
 pub use cut::{Cut, cut};
+pub use rules::{apply_rule, laws};
+
+/// The passes, in order.
+pub fn passes() -> &'static [PassRow<Function>] {
+    PASSES
+}
+
+const PASSES: &[PassRow<Function>] = &[
+    PassRow { name: "simplify", run: simplify::run, after: &[] },
+    PassRow { name: "cse", run: cse::run, after: &["simplify"] },
+    PassRow { name: "dce", run: dce::run, after: &["cse"] },
+];
+
+/// A pass that made an ill-typed node: an internal error.
+fn ill_typed(pass: &str, reason: String) -> Diagnostics {
+    let message = format!("pass `{pass}` made an ill-typed node: {reason}");
+    Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, message))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_is_in_order() {
+        base::pass::check_table(super::passes()).unwrap();
+    }
+}

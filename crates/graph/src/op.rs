@@ -312,6 +312,21 @@ impl Op {
         }
     }
 
+    /// Whether its results follow from its operands and attributes alone: it neither reads nor
+    /// defines symbols as values, has no regions and leaves the graph nowhere.
+    pub fn is_pure(&self) -> bool {
+        !matches!(
+            self,
+            Op::Bind { .. }
+                | Op::Dimension(_)
+                | Op::If
+                | Op::While
+                | Op::Scan { .. }
+                | Op::Call { .. }
+                | Op::Host { .. }
+        )
+    }
+
     /// What each of its regions is called in text forms; none but for control flow.
     pub fn region_labels(&self) -> &'static [&'static str] {
         match self {

@@ -239,11 +239,8 @@ impl Function {
         let mut constants = BTreeSet::new();
         for &id in &self.regions[self.body].nodes {
             let node = &self.nodes[id];
-            let pure = match &node.op {
-                Op::Call { .. } | Op::Host { .. } | Op::Bind { .. } | Op::Dimension(_) => false,
-                Op::If | Op::While | Op::Scan { .. } => false,
-                _ => node.op.exprs().iter().all(|expr| expr.as_constant().is_some()),
-            };
+            let pure = node.op.is_pure()
+                && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
             if pure && node.operands.iter().all(|operand| constants.contains(operand)) {
                 constants.extend(&node.results);
             }

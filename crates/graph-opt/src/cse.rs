@@ -1,0 +1,128 @@
+//! Common subexpressions: nodes that compute the same become one.
+//!
+//! before: `a = relu x, b = relu x, a + b`
+//! after:  `a = relu x, a + a`
+//!
+//! A node is replaced by an earlier one with an equal primitive and equal operands in the same
+//! region or one around it; what is left stands for the places of both, constants apart. Literals
+//! are equal if their bits are. `Bind`, host functions and nodes with regions stay.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use base::{LocationId, PassContext, Result, SecondaryMap};
+use graph::{Function, NodeId, Op, RegionId, ValueId};
+
+/// What equal nodes share: a number of the primitive, and the operands.
+type Key = (u64, Vec<ValueId>);
+
+/// Makes equal nodes one.
+pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
+    let body = function.body;
+    let mut merger = Merger {
+        function,
+        merged: SecondaryMap::new(),
+        known: BTreeMap::new(),
+        opened: Vec::new(),
+        places: BTreeMap::new(),
+    };
+    merger.region(body);
+    merger.fuse_places();
+    function.compact();
+    Ok(())
+}
+
+struct Merger<'a> {
+    function: &'a mut Function,
+    /// What replaces a value.
+    merged: SecondaryMap<ValueId, Option<ValueId>>,
+    /// The nodes seen in the regions that are open.
+    known: BTreeMap<Key, Vec<NodeId>>,
+    /// The keys of `known` in the order added, to leave a region.
+    opened: Vec<Key>,
+    /// The places of the nodes that a node has taken in.
+    places: BTreeMap<NodeId, Vec<LocationId>>,
+}
+
+impl Merger<'_> {
+    fn region(&mut self, region: RegionId) {
+        let outside = self.opened.len();
+        for id in self.function.regions[region].nodes.clone() {
+            let mut operands = std::mem::take(&mut self.function.nodes[id].operands);
+            self.replace(&mut operands);
+            self.function.nodes[id].operands = operands;
+            for inner in self.function.nodes[id].regions.clone() {
+                self.region(inner);
+            }
+            self.node(id);
+        }
+        let mut results = std::mem::take(&mut self.function.regions[region].results);
+        self.replace(&mut results);
+        self.function.regions[region].results = results;
+        for key in self.opened.drain(outside..) {
+            self.known.entry(key).and_modify(|nodes| _ = nodes.pop());
+        }
+    }
+
+    fn replace(&self, values: &mut [ValueId]) {
+        for value in values {
+            *value = self.merged[*value].unwrap_or(*value);
+        }
+    }
+
+    /// Merges a node into an equal one, or remembers it.
+    fn node(&mut self, id: NodeId) {
+        let node = &self.function.nodes[id];
+        if matches!(node.op, Op::Bind { .. } | Op::Host { .. }) || !node.regions.is_empty() {
+            return;
+        }
+        let key = (fingerprint(&node.op), node.operands.clone());
+        let bucket = self.known.entry(key.clone()).or_default();
+        let equal = bucket.iter().find(|&&other| self.function.nodes[other].op == node.op);
+        let Some(&kept) = equal else {
+            bucket.push(id);
+            self.opened.push(key);
+            return;
+        };
+        if !node.operands.is_empty() {
+            self.places.entry(kept).or_default().push(node.location);
+        }
+        let (olds, news) = (node.results.clone(), self.function.nodes[kept].results.clone());
+        for (old, new) in olds.into_iter().zip(news) {
+            self.merged[old] = Some(new);
+            if self.function.values[new].name.is_none() {
+                self.function.values[new].name = self.function.values[old].name.take();
+            }
+        }
+    }
+
+    fn fuse_places(&mut self) {
+        for (&kept, places) in &self.places {
+            let own = self.function.nodes[kept].location;
+            let all = std::iter::once(own).chain(places.iter().copied());
+            let fused = self.function.locations.fuse(all);
+            self.function.nodes[kept].location = fused;
+        }
+    }
+}
+
+/// A number that equal primitives share, and different ones rarely.
+fn fingerprint(op: &Op) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    op.name().hash(&mut hasher);
+    op.exprs().hash(&mut hasher);
+    match op {
+        Op::Literal(tensor) => {
+            (tensor.dtype(), tensor.shape()).hash(&mut hasher);
+            if tensor.strings().is_none() {
+                tensor.bytes().hash(&mut hasher);
+            }
+        }
+        Op::Weight { constant, .. } => constant.hash(&mut hasher),
+        Op::Map { function, dtype } => (function, dtype).hash(&mut hasher),
+        Op::Broadcast { axes, .. } => axes.hash(&mut hasher),
+        Op::Transpose { permutation } => permutation.hash(&mut hasher),
+        _ => {}
+    }
+    hasher.finish()
+}

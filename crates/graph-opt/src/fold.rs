@@ -1,0 +1,60 @@
+//! Folding: nodes whose operands are all literals become literals.
+//!
+//! before: `neg {1, 2}`
+//! after:  `{-1, -2}`
+//!
+//! Values are those of the evaluator, so folding has no arithmetic of its own. Only results of at
+//! most [`LARGEST`] elements are folded: anything larger is cheaper as the node that makes it, and
+//! a `Broadcast` stays one unless its result has a single element.
+
+use base::ConstantId;
+use eval::Precision;
+use graph::{FunctionBuilder, Op, TensorType, Type, ValueId, element_count};
+use tensor::Tensor;
+
+/// The most elements of a folded result, and of the literals it comes from.
+pub(crate) const LARGEST: usize = 64;
+
+/// The value of a node, if it has one result that folds.
+pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) -> Option<Tensor> {
+    if !is_foldable(op) {
+        return None;
+    }
+    let function = builder.function();
+    let literal = |&value: &ValueId| function.literal(value).filter(|value| is_small(value));
+    let literals: Vec<&Tensor> = operands.iter().map(literal).collect::<Option<_>>()?;
+    let types: Vec<&Type> = operands.iter().map(|&value| function.ty(value)).collect();
+    let results = graph::infer(op, &types).ok()?;
+    let [Type::Tensor(result)] = &results[..] else { return None };
+    let largest = if matches!(op, Op::Broadcast { .. }) { 1 } else { LARGEST };
+    if !result_is_small(result, largest) {
+        return None;
+    }
+    let mut node = FunctionBuilder::new("fold");
+    let operands: Vec<ValueId> =
+        literals.into_iter().map(|literal| node.literal(literal.clone())).collect();
+    let value = node.add(op.clone(), &operands).ok()?[0];
+    let node = node.finish(vec![("value".to_owned(), value)]);
+    let no_weights = |_: ConstantId| Tensor::zeros(result.dtype, &[0]);
+    // What faults (an index out of range) is left to do so at run time.
+    let values = eval::graph::evaluate(&node, &no_weights, &[], Precision::Declared).ok()?;
+    values.into_iter().next()
+}
+
+/// Whether the value of a node follows from its operands' alone.
+fn is_foldable(op: &Op) -> bool {
+    match op {
+        Op::Literal(_) | Op::Weight { .. } | Op::Iota { .. } | Op::Dimension(_) => false,
+        Op::Bind { .. } | Op::Call { .. } | Op::Host { .. } => false,
+        Op::If | Op::While | Op::Scan { .. } | Op::RandomBits { .. } => false,
+        _ => op.exprs().iter().all(|expr| expr.as_constant().is_some()),
+    }
+}
+
+fn is_small(literal: &Tensor) -> bool {
+    literal.len() <= LARGEST
+}
+
+fn result_is_small(result: &TensorType, largest: usize) -> bool {
+    element_count(&result.shape).as_constant().is_some_and(|count| count <= largest as i64)
+}

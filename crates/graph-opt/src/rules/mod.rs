@@ -1,0 +1,94 @@
+//! Algebra: tables of rules, a line a rule, `before => after if condition`.
+//!
+//! Rules are exact: they keep every bit of a result, NaN payloads apart. Each looks at one node and
+//! what defines its operands, through a [`Maker`].
+
+mod arithmetic;
+
+use base::PassContext;
+use graph::{Function, Op, ValueId};
+
+use crate::maker::{Maker, Session};
+use crate::simplify::simplify;
+
+/// One rule.
+pub(crate) struct Rule {
+    /// What users disable it by.
+    pub(crate) name: &'static str,
+    /// `before => after if condition`, for people.
+    pub(crate) law: &'static str,
+    how: How,
+}
+
+/// How a rule is written.
+enum How {
+    /// As two expressions and a condition on what they share.
+    Expressions(arithmetic::Rewrite),
+    /// As a function of a node's primitive and operands.
+    Function(fn(&mut Maker<'_, '_>, &Op, &[ValueId]) -> Fired),
+}
+
+/// What a rule makes of a node, or why it does not fire.
+pub(crate) type Fired = Result<ValueId, No>;
+
+/// Why a rule does not fire.
+#[derive(Debug)]
+pub(crate) enum No {
+    /// The node does not have the form.
+    Match,
+    /// The form is right, but not the condition.
+    Because(&'static str),
+    /// It made an ill-typed node, which is an error of the rule.
+    Fault(String),
+}
+
+impl From<String> for No {
+    fn from(reason: String) -> No {
+        No::Fault(reason)
+    }
+}
+
+impl Rule {
+    /// Applies the rule to a node.
+    pub(crate) fn apply(&self, maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+        match &self.how {
+            How::Expressions(rewrite) => rewrite.apply(maker, op, operands),
+            How::Function(function) => function(maker, op, operands),
+        }
+    }
+}
+
+/// `Ok` if the condition holds, else the reason.
+fn require(condition: bool, reason: &'static str) -> Result<(), No> {
+    if condition { Ok(()) } else { Err(No::Because(reason)) }
+}
+
+/// All rules, in order of preference.
+pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
+    arithmetic::RULES.iter()
+}
+
+/// The rules that the user has not disabled.
+pub(crate) fn enabled(context: &PassContext) -> Vec<&'static Rule> {
+    all().filter(|rule| !context.is_disabled(rule.name)).collect()
+}
+
+/// Name and law of every rule: `before => after if condition`.
+pub fn laws() -> impl Iterator<Item = (&'static str, &'static str)> {
+    all().map(|rule| (rule.name, rule.law))
+}
+
+/// The function after a single rule, and why the rule did not fire where it might have.
+///
+/// # Errors
+/// When there is no such rule, or it made an ill-typed node.
+pub fn apply_rule(
+    function: &Function,
+    name: &str,
+) -> Result<(Function, Vec<&'static str>), String> {
+    let rule = all().find(|rule| rule.name == name);
+    let rules = [rule.ok_or_else(|| format!("there is no rule `{name}`"))?];
+    let mut session = Session::new(&rules, false);
+    let after = simplify(function, &mut session)?;
+    Ok((after, session.reasons.into_iter().map(|(_, reason)| reason).collect()))
+}

@@ -1,0 +1,34 @@
+//! Simplification: folding of literals and all rules of the tables, in one pass forwards.
+//!
+//! before: `reshape (reshape (x + -0.0))`
+//! after:  `reshape x`
+
+use base::{PassContext, Result};
+use graph::{Function, rebuild};
+
+use crate::maker::Session;
+use crate::{ill_typed, rules};
+
+/// Makes every node anew through the rules. `--disable fold` leaves nodes of literals as they are;
+/// the names of rules work likewise.
+pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+    let rules = rules::enabled(context);
+    let mut session = Session::new(&rules, !context.is_disabled("fold"));
+    *function = simplify(function, &mut session).map_err(|reason| ill_typed("simplify", reason))?;
+    Ok(())
+}
+
+/// The function, made anew.
+pub(crate) fn simplify(
+    function: &Function,
+    session: &mut Session<'_>,
+) -> std::result::Result<Function, String> {
+    rebuild(function, |rewriter, id| {
+        let node = &rewriter.source.nodes[id];
+        if !node.regions.is_empty() {
+            return Ok(None);
+        }
+        let operands = rewriter.operands(id);
+        session.maker(rewriter, node.location).make(&node.op, &operands).map(Some)
+    })
+}
