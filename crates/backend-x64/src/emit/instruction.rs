@@ -176,7 +176,7 @@ impl Emitter<'_> {
             None => None,
         };
         let mask = match inst.mask {
-            Some(_) => Some(register(Self::place_of(places, inst.args.len())?, 64)?),
+            Some(mask) => Some(self.register_of(Self::place_of(places, inst.args.len())?, mask)?),
             None => None,
         };
         let values = inst.args.iter().chain(inst.result);

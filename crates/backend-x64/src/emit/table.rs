@@ -207,6 +207,9 @@ pub(crate) fn forms(op: Op, lane: Lane) -> Forms {
 
 /// The form of a code's row for a vector width: the 128-, 256- or 512-bit one.
 pub(crate) fn widened(code: Code, bytes: usize) -> Code {
+    if code == INVALID {
+        return INVALID;
+    }
     let step = bytes.trailing_zeros().saturating_sub(4) as usize;
     Code::try_from(code as usize + step).unwrap_or(INVALID)
 }

@@ -155,7 +155,7 @@ impl Selector<'_> {
                 Evaluated::Vector(self.convert_op(Op::F16ToF32, raw, Lane::F32))
             }
             DType::BF16 => {
-                let shifted = self.unary(Op::ShlImm, raw, 16);
+                let shifted = self.unary(Op::ShlImm, Self::cast_lane(raw, Lane::I32), 16);
                 Evaluated::Vector(Self::cast_lane(shifted, Lane::F32))
             }
             DType::Bool => {
@@ -185,7 +185,7 @@ impl Selector<'_> {
         let vector = Vector { item: Item::Register(value), lane, lanes };
         match dtype {
             DType::F16 => Evaluated::Vector(vector),
-            _ => self.from_raw(Self::cast_lane(vector, lane), dtype),
+            _ => self.from_raw(vector, dtype),
         }
     }
 
