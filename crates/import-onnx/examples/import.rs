@@ -1,11 +1,11 @@
-//! Imports model files and says how long it took and how large the function is; with `-p` prints it.
+//! Imports model files and says how long it took and how large the function is; `-p` prints it.
 //!
 //!     cargo run -p tilewright-import-onnx --example import -- MODEL... [-p]
 
 use std::path::Path;
 use std::time::Instant;
 
-use tilewright_import_onnx::{ImportOptions, import};
+use import_onnx::{ImportOptions, import};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

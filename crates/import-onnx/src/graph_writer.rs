@@ -1,8 +1,8 @@
 //! The primitives as the operators use them: on [`Value`]s, with known elements folded away.
 //!
 //! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which
-//! infers the type. Extents that differ as expressions but may be equal are made equal by an assumption
-//! checked at entry. Sizes are checked against the limits before a node is made.
+//! infers the type. Extents that differ as expressions but may be equal are made equal by an
+//! assumption checked at entry. Sizes are checked against the limits before a node is made.
 
 use base::{Arena, ConstantId, Diagnostic, codes};
 use graph::{Assumption, FunctionBuilder, IterationSpace, Op, ValueId};
@@ -112,6 +112,15 @@ impl Graph {
 
     fn known_node(&mut self, value: &Value) -> Result<ValueId> {
         let known = value.known().unwrap_or_default().to_vec();
+        // Equal elements are one that is repeated.
+        if let Some((first, rest)) = known.split_first()
+            && value.rank() > 0
+            && rest.iter().all(|element| element == first)
+        {
+            let one = Value::of_known(value.dtype(), &[], vec![first.clone()]);
+            let one = self.known_node(&one)?;
+            return self.builder.broadcast_to(one, value.shape()).map_err(shape_error);
+        }
         let constants: Option<Vec<Scalar>> = known.iter().map(Known::constant).collect();
         if let Some(constants) = constants {
             let shape = value.constant_shape().unwrap_or_default();
@@ -230,7 +239,10 @@ impl Graph {
                 self.text(b)
             )));
         }
-        self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
+        let mirrored = Assumption::Equal(b.clone(), a.clone());
+        if !self.builder.function().assumptions.contains(&mirrored) {
+            self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
+        }
         Ok(())
     }
 

@@ -129,7 +129,7 @@ pub fn inspect_bytes(bytes: Bytes) -> base::Result<ModelInfo> {
 }
 
 fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {
-    let mut read = |(declared, proto): (Result<crate::inputs::Declared, _>, &ValueInfoProto)| {
+    let read = |(declared, proto): (Result<crate::inputs::Declared, _>, &ValueInfoProto)| {
         let Ok(declared) = declared else {
             return ValueInfo { name: proto.name.clone(), dtype: None, shape: None };
         };
@@ -146,7 +146,7 @@ fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueI
             shape: declared.shape.map(|shape| shape.iter().map(extent).collect()),
         }
     };
-    declared(protos).into_iter().zip(protos).map(|pair| read(pair)).collect()
+    declared(protos).into_iter().zip(protos).map(read).collect()
 }
 
 /// Calls a function for each constant of a graph and of the graphs inside it.

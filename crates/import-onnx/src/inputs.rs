@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
+use tensor::Tensor;
 
 use crate::data_type::data_type;
 use crate::graph_writer::{Graph, Result};
@@ -144,7 +145,27 @@ fn add_parameter(
     let ty = TensorType { dtype, shape };
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
     graph.builder.set_name(id, input.name.clone());
-    Ok(Value::of_node(id, ty))
+    let value = Value::of_node(id, ty);
+    match options.input_values.get(&input.name) {
+        Some(tensor) => specialized(graph, value, tensor),
+        None => Ok(value),
+    }
+}
+
+/// An input whose elements the user has told.
+fn specialized(graph: &mut Graph, value: Value, tensor: &Tensor) -> Result<Value> {
+    let shape: Vec<Expr> = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
+    if tensor.dtype() != value.dtype() || shape.len() != value.rank() {
+        return Err(Diagnostic::error(
+            codes::WRONG_DTYPE,
+            "a given value is not of the input's type",
+        )
+        .remedy("give the value with the type and rank that `info` shows"));
+    }
+    for (declared, given) in value.shape().iter().zip(&shape) {
+        graph.assume_equal(declared, given)?;
+    }
+    Ok(value.knowing(tensor))
 }
 
 /// Values of names: those that the user gives, and those that follow from given input shapes.

@@ -29,6 +29,7 @@ mod survey;
 mod tensors;
 mod value;
 mod windows;
+mod wire;
 
 use std::path::Path;
 
@@ -105,11 +106,25 @@ fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
             .remedy("copy or download it again")
             .into());
     }
+    if !wire::is_modest(&bytes, limits) {
+        return Err(Diagnostic::error(
+            codes::LIMIT_EXCEEDED,
+            "the file would take too much memory",
+        )
+        .because("it holds very many small messages")
+        .remedy("raise the limit of decoded bytes if the model is trusted")
+        .into());
+    }
     proto::ModelProto::decode(bytes).map_err(|error| not_onnx(&error).into())
 }
 
 fn not_onnx(error: &prost::DecodeError) -> Diagnostic {
     let text = error.to_string();
+    if text.contains("recursion limit") {
+        return Diagnostic::error(codes::LIMIT_EXCEEDED, "the file is nested too deeply")
+            .because("messages are more than 100 levels deep")
+            .remedy("export the model with fewer graphs inside each other");
+    }
     let is_cut = text.contains("underflow") || text.contains("delimited length exceeded");
     let diagnostic = match is_cut {
         true => Diagnostic::error(codes::TRUNCATED_FILE, "the file ends in the middle of a field"),

@@ -2,8 +2,8 @@
 //!
 //! Nodes are put in an order in which they can run, looked up in the table of operators and lowered
 //! one by one. Functions that the model defines, and graphs chosen by a known condition, are
-//! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a function sees
-//! only its own.
+//! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a
+//! function sees only its own.
 
 use std::collections::BTreeMap;
 
@@ -257,7 +257,7 @@ impl Importer<'_> {
             return self.call(function, proto, inputs);
         }
         let Some(operator) = find(domain, &proto.op_type, version) else {
-            return Err(survey::unsupported_operator(proto, version));
+            return Err(survey::unsupported_operator(proto, Some(version)));
         };
         operator.check(proto)?;
         let name = survey::node_name(proto);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tensor::Tensor;
+
 /// How to import a model.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
@@ -9,6 +11,9 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, i64>,
     /// Concrete shapes of inputs by name; they bind the symbols of those inputs' dimensions.
     pub input_shapes: BTreeMap<String, Vec<i64>>,
+    /// Values of inputs by name on which shapes may depend. The inputs stay parameters, which must
+    /// be given these values; other inputs' values are never needed to import.
+    pub input_values: BTreeMap<String, Tensor>,
     /// What is refused as too large.
     pub limits: Limits,
 }
@@ -18,6 +23,8 @@ pub struct ImportOptions {
 pub struct Limits {
     /// Bytes of a model file.
     pub file_bytes: u64,
+    /// Memory that the decoded file may take, besides four times its size.
+    pub decoded_bytes: u64,
     /// Graphs and functions inside each other.
     pub nesting: usize,
     /// Nodes of a model, with the bodies of functions counted at each call.
@@ -36,6 +43,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             file_bytes: 1 << 40,
+            decoded_bytes: 1 << 30,
             nesting: 24,
             nodes: 1 << 21,
             rank: 32,

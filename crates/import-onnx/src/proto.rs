@@ -1,10 +1,10 @@
 //! The messages of `onnx.proto`, as far as the importer reads them.
 //!
 //! Field numbers are those of the ONNX specification (IR version 14); fields left out
-//! (documentation, training, device placement, quantisation annotations) are skipped by the decoder.
-//! `bytes` fields are slices of the decoded buffer, so weights of a mapped file are never copied.
-//! The decoder itself refuses lengths beyond the buffer, more than 100 levels of nesting and strings
-//! that are not UTF-8.
+//! (documentation, training, device placement, quantisation annotations) are skipped by the
+//! decoder. `bytes` fields are slices of the decoded buffer, so weights of a mapped file are never
+//! copied. The decoder itself refuses lengths beyond the buffer, more than 100 levels of nesting
+//! and strings that are not UTF-8.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};

@@ -91,16 +91,22 @@ pub(crate) fn no_opset(domain: &str) -> Diagnostic {
 }
 
 /// The refusal of an operator that is not in the table.
-pub(crate) fn unsupported_operator(node: &NodeProto, version: i64) -> Diagnostic {
+pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Diagnostic {
     let operator = match domain(&node.domain) {
         "" => node.op_type.clone(),
         domain => format!("{domain}.{}", node.op_type),
     };
-    Diagnostic::error(
-        codes::UNSUPPORTED_OPERATOR,
-        format!("operator `{operator}` of version {version} is not supported"),
-    )
-    .remedy("export the model without it, or with another version of the operator set")
+    let problem = match version {
+        Some(version) => format!("operator `{operator}` of version {version} is not supported"),
+        None => format!("operator `{operator}` is not supported"),
+    };
+    let refusal = Diagnostic::error(codes::UNSUPPORTED_OPERATOR, problem);
+    match find(domain(&node.domain), &node.op_type, NEWEST) {
+        Some(row) => refusal
+            .because(format!("it is supported from version {} on", row.versions[0]))
+            .remedy("export the model with a newer version of the operator set"),
+        None => refusal.remedy("export the model without it"),
+    }
 }
 
 /// What a survey found missing: by operator, the names of the nodes.
@@ -173,8 +179,8 @@ impl<'a> Walk<'a> {
             return;
         }
         // A domain that is not imported is another refusal, made when the node is lowered.
-        let version = opsets.get(domain).copied().unwrap_or(NEWEST);
-        if find(domain, &node.op_type, version).is_none() {
+        let version = opsets.get(domain).copied();
+        if find(domain, &node.op_type, version.unwrap_or(NEWEST)).is_none() {
             self.missing.nodes.entry(full.clone()).or_default().push(place(node, index));
             let first = || unsupported_operator(node, version);
             self.missing.first.entry(full).or_insert_with(first);

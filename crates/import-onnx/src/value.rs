@@ -109,6 +109,16 @@ impl Value {
         Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight }
     }
 
+    /// The value with elements that are known all the same. Many are kept aside, for those who ask
+    /// for numbers.
+    pub(crate) fn knowing(self, tensor: &Tensor) -> Value {
+        let known = match tensor.len() <= KNOWN_ELEMENTS {
+            true => Value::of_tensor(tensor),
+            false => Value::of_weight(String::new(), tensor.clone()),
+        };
+        Value { node: self.node, ..known }
+    }
+
     /// The type.
     pub(crate) fn ty(&self) -> &TensorType {
         &self.ty

@@ -169,7 +169,7 @@ pub(super) fn shrink(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// Exponentials of rows over their sum.
 pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    by_rows(node, graph, &mut |graph, x, axes| {
+    by_rows(node, graph, |graph, x, axes| {
         let (_, exp, sum) = shifted_exponentials(graph, x, axes)?;
         graph.div(&exp, &sum)
     })
@@ -177,7 +177,7 @@ pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// The logarithm of softmax.
 pub(super) fn log_softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    by_rows(node, graph, &mut |graph, x, axes| {
+    by_rows(node, graph, |graph, x, axes| {
         let (shifted, _, sum) = shifted_exponentials(graph, x, axes)?;
         let log = graph.log(&sum)?;
         graph.sub(&shifted, &log)
@@ -199,7 +199,7 @@ fn shifted_exponentials(
 
 /// 1 for the first greatest element of a row, 0 for the others.
 pub(super) fn hardmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    by_rows(node, graph, &mut |graph, x, axes| {
+    by_rows(node, graph, |graph, x, axes| {
         // Rows of several axes become rows of one.
         let axis = axes[0];
         let mut flat = x.shape().to_vec();
@@ -224,7 +224,7 @@ pub(super) fn hardmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn by_rows(
     node: &Node<'_>,
     graph: &mut Graph,
-    function: &mut dyn FnMut(&mut Graph, &Value, &[usize]) -> Result<Value>,
+    function: fn(&mut Graph, &Value, &[usize]) -> Result<Value>,
 ) -> Lowered {
     let x = node.input(0)?;
     let axes = if node.version >= 13 {

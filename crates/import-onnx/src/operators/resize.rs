@@ -147,24 +147,24 @@ fn axes_by_factor(graph: &Graph, x: &Value, axes: &[usize], factors: &[f64]) -> 
             return Err(shape_error(format!("a factor of {factor}")));
         }
         let from = x.shape()[axis].clone();
-        let inverse = 1.0 / factor;
-        let to = if let Some(extent) = from.as_constant() {
-            let extent = (extent as f64 * factor).floor();
-            if extent > graph.limits.elements as f64 {
-                return Err(shape_error(format!("an axis of extent {extent}")));
-            }
-            Expr::from(extent as i64)
-        } else if factor.fract() == 0.0 && factor < 1e6 {
-            &from * factor as i64
-        } else if inverse.fract() == 0.0 && inverse < 1e6 {
-            from.floor_div(&Expr::from(inverse as i64))
-        } else {
+        let to = scaled_extent(&from, factor);
+        let to = to.filter(|to| to.as_constant().unwrap_or(0) as u64 <= graph.limits.elements);
+        let Some(to) = to else {
             let extent = graph.text(&from);
-            return Err(unsupported(format!("a symbolic extent {extent} times {factor}")));
+            return Err(shape_error(format!("an extent of {extent} times {factor}")));
         };
         Ok(Axis { axis, from, to, factor: Some(factor), region: (0.0, 1.0) })
     };
     axes.iter().zip(factors).map(plan).collect()
+}
+
+/// An extent times a factor, rounded down. Every float is a whole number times a power of two.
+fn scaled_extent(extent: &Expr, factor: f64) -> Option<Expr> {
+    let shift = (0..32).find(|shift| (factor * f64::from(1u32 << shift)).fract() == 0.0);
+    let shift = shift.unwrap_or(31);
+    let numerator = factor * f64::from(1u32 << shift);
+    let divisor = Expr::from(1i64 << shift);
+    (numerator < 2f64.powi(30)).then(|| (extent * numerator as i64).floor_div(&divisor))
 }
 
 fn axes_by_size(

@@ -65,7 +65,7 @@ pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         shape[axis] = rest(graph, x, &count, &shape)?;
     }
     let wanted: Expr = shape.iter().product();
-    if wanted != count {
+    if wanted != count && inferred.is_none() {
         let (low, high) = graph.bounds(&(&count - &wanted));
         if low > 0 || high < 0 {
             let (from, to) = (graph.shape_text(x.shape()), graph.shape_text(&shape));
@@ -91,7 +91,13 @@ fn rest(graph: &mut Graph, x: &Value, count: &Expr, others: &[Expr]) -> Result<E
         Some(number) if !count.divisible_by(number) => {
             graph.builder.assume(Assumption::Divisible(count.clone(), number));
         }
-        _ => {}
+        Some(_) => {}
+        None => {
+            let whole = count.floor_div(&product) * &product;
+            if whole != *count {
+                graph.builder.assume(Assumption::Equal(count.clone(), whole));
+            }
+        }
     }
     Ok(count.floor_div(&product))
 }

@@ -1,0 +1,104 @@
+//! No file makes the importer panic: damaged models end in diagnostics, or import.
+
+mod support;
+
+use base::text::Parser;
+use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
+use proptest::prelude::*;
+use prost::Message;
+
+/// A model with some of everything: subgraphs, functions, convolution, shape arithmetic.
+const MODEL: &str = r#"
+opset 18
+opset "my" 1
+function "my" Twice(a) -> (b) {b = Add(a, a)}
+input x: f32[n, 2, 5, 6]
+constant w: f32[4, 1, 3, 3] {0.25}
+constant rest: i64[1] {-1}
+c = Conv(x, w) {group = 2, strides = [2, 1], pads = [1, 1, 1, 1], dilations = [1, 2]}
+p, i = MaxPool(c) {kernel_shape = [2, 2], ceil_mode = 1, strides = [1, 2]}
+s = Shape(p) {end = 1}
+t = Concat(s, rest) {axis = 0}
+r = Reshape(p, t)
+k = Constant() {value = i64[1] {3}}
+v, j = TopK(r, k)
+q = "my" Twice(v)
+e = Einsum(q, q) {equation = "ij,kj->ik"}
+one = Constant() {value = i64[] {1}}
+size = Size(t)
+known = Greater(size, one)
+z = If(known) {then_branch = {a = Relu(e) output a: f32}, else_branch = {b = Abs(e) output b: f32}}
+scales = Constant() {value_floats = [1.5, 2.0]}
+y = Resize(z, _, scales) {mode = "cubic"}
+output y: f32[a, b]
+"#;
+
+fn model() -> Vec<u8> {
+    let model = support::parse_model(&mut Parser::new(MODEL));
+    model.expect("the model parses").encode_to_vec()
+}
+
+fn attempt(bytes: Vec<u8>) {
+    let _ = inspect_bytes(bytes.clone().into());
+    let Ok(module) = import_bytes(bytes.into(), None, &ImportOptions::default()) else { return };
+    for (_, function) in module.functions.iter() {
+        graph::verify(function).expect("what imports is well-formed");
+    }
+}
+
+#[test]
+fn the_model_itself_imports() {
+    let module = import_bytes(model().into(), None, &ImportOptions::default());
+    assert!(module.is_ok(), "{}", module.expect_err("an error"));
+}
+
+#[test]
+fn every_truncation_is_refused_or_imports() {
+    let whole = model();
+    for length in 0..whole.len() {
+        attempt(whole[..length].to_vec());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn damaged_bytes_never_panic(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = model();
+        for (index, byte) in damage {
+            let place = index.index(bytes.len());
+            bytes[place] = byte;
+        }
+        attempt(bytes);
+    }
+
+    #[test]
+    fn flipped_bits_never_panic(index in any::<prop::sample::Index>(), bit in 0u32..8) {
+        let mut bytes = model();
+        let place = index.index(bytes.len());
+        bytes[place] ^= 1 << bit;
+        attempt(bytes);
+    }
+
+    #[test]
+    fn large_numbers_never_panic(index in any::<prop::sample::Index>(), which in 0usize..4) {
+        // One number of the text, not of a constant's shape, becomes a large one.
+        let numbers: [i64; 4] = [i64::MIN, i64::MAX, -1, 1 << 40];
+        let mut text = MODEL.to_owned();
+        let is_number = |place: usize, c: char| {
+            let line = text[..place].lines().last().unwrap_or_default();
+            let starts = line.ends_with([' ', '[', '{']) && !line.ends_with("i64[");
+            c.is_ascii_digit() && starts && !line.starts_with("constant")
+        };
+        let places = text.char_indices().filter(|&(place, c)| is_number(place, c));
+        let digits: Vec<usize> = places.map(|(place, _)| place).collect();
+        let place = digits[index.index(digits.len())];
+        text.replace_range(place..place + 1, &numbers[which].to_string());
+        if let Ok(model) = support::parse_model(&mut Parser::new(&text)) {
+            attempt(model.encode_to_vec());
+        }
+    }
+}
