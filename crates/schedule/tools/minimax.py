@@ -70,42 +70,77 @@ def around_zero(function, series):
     return lambda x: series(x) if abs(x) < mpf(10) ** -9 else function(x)
 
 
-ONE = lambda x: mpf(1)
 LN2 = mp.log(2)
 
 
-def exp_rows(round_to, degree):
-    # exp(r) = 1 + r + r^2 q(r), |r| <= ln2/2, relative error.
+def expm1(round_to, degree):
+    # exp(r) = 1 + r + r^2 q(r), |r| <= ln2/2, relative error of exp(r) - 1.
     q = around_zero(lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: mpf(1) / 2 + r / 6)
-    fit("exp q", q, lambda r: r**2 / mp.exp(r), -LN2 / 2 * 1.001, LN2 / 2 * 1.001, range(degree + 1), round_to)
+    top = LN2 / 2 * mpf("1.001")
+    fit("expm1 q", q, abs, -top, top, range(degree + 1), round_to)
 
 
-def expm1_rows(round_to, degree):
-    # expm1(r) = r + r^2 q(r), relative error.
-    q = around_zero(lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: mpf(1) / 2 + r / 6)
-    fit("expm1 q", q, lambda r: abs(r), -LN2 / 2 * 1.001, LN2 / 2 * 1.001, range(degree + 1), round_to)
+def log(round_to, degree):
+    # log(m) = 2 s + s^3 p(s^2), s = (m - 1) / (m + 1), m <= sqrt(2).
+    top = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mpf("1.001")
+
+    def exact(z):
+        return (2 * mp.atanh(mp.sqrt(z)) - 2 * mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+    p = around_zero(exact, lambda z: mpf(2) / 3 + z * 2 / 5)
+    fit("log p", p, lambda z: z / 2, 0, top, range(degree + 1), round_to)
 
 
-def log_rows(round_to, degree):
-    # log(1+f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1+f <= sqrt(2), relative error.
-    p = around_zero(lambda f: (mp.log(1 + f) - f + f**2 / 2) / f**3, lambda f: mpf(1) / 3 - f / 4)
-    fit("log p", p, lambda f: f**2, mp.sqrt(2) / 2 - 1, mp.sqrt(2) - 1, range(degree + 1), round_to)
-
-
-def sin_cos_rows(round_to, sin_degree, cos_degree):
+def sin_cos(round_to, sin_degree, cos_degree):
     # sin(r) = r + r^3 s(r^2), cos(r) = 1 - r^2/2 + r^4 c(r^2), |r| <= pi/4.
     top = (mp.pi / 4 * mpf("1.001")) ** 2
-    s = around_zero(lambda z: (mp.sin(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3, lambda z: -mpf(1) / 6 + z / 120)
-    c = around_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: mpf(1) / 24 - z / 720)
+
+    def exact_sin(z):
+        return (mp.sin(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+    s = around_zero(exact_sin, lambda z: -mpf(1) / 6 + z / 120)
+    c = around_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,
+                    lambda z: mpf(1) / 24 - z / 720)
     fit("sin s", s, lambda z: z, 0, top, range(sin_degree + 1), round_to)
     fit("cos c", c, lambda z: z**2, 0, top, range(cos_degree + 1), round_to)
 
 
+def erf(round_to, near_degree, far_degree, middle, last):
+    # erf(x) = x + x p(x^2) up to the middle, 1 - exp(-g(x)) from there to the last point.
+    p = around_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
+                    lambda z: 2 / mp.sqrt(mp.pi) * (1 - z / 3) - 1)
+    fit("erf p", p, lambda z: 1 / (p(z) + 1), 0, middle**2, range(near_degree + 1), round_to)
+    fit("erf g", lambda x: -mp.log(mp.erfc(x)), mp.erfc, mpf("0.9"), last,
+        range(far_degree + 1), round_to)
+
+
+def atan(round_to, degree):
+    # atan(x) = x + x^3 p(x^2), x <= tan(pi/8).
+    def exact(z):
+        return (mp.atan(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+    p = around_zero(exact, lambda z: -mpf(1) / 3 + z / 5)
+    fit("atan p", p, lambda z: z, 0, mpf("0.4143") ** 2, range(degree + 1), round_to)
+
+
+def asin(round_to, degree):
+    # asin(x) = x + x^3 p(x^2), x <= 1/2.
+    def exact(z):
+        return (mp.asin(mp.sqrt(z)) - mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+    p = around_zero(exact, lambda z: mpf(1) / 6 + z * 3 / 40)
+    fit("asin p", p, lambda z: z, 0, mpf("0.251"), range(degree + 1), round_to)
+
+
 if __name__ == "__main__":
-    exp_rows(to_f32, 4)
-    expm1_rows(to_f32, 4)
-    expm1_rows(to_f32, 5)
-    log_rows(to_f32, 6)
-    log_rows(to_f32, 7)
-    sin_cos_rows(to_f32, 2, 1)
-    sin_cos_rows(to_f32, 3, 2)
+    expm1(to_f32, 4)
+    log(to_f32, 3)
+    log(to_f64, 7)
+    sin_cos(to_f32, 3, 2)
+    sin_cos(to_f64, 6, 6)
+    erf(to_f32, 6, 7, mpf("0.95"), 4)
+    erf(to_f64, 11, 20, mpf("0.9"), 6)
+    atan(to_f32, 4)
+    atan(to_f64, 12)
+    asin(to_f32, 5)
+    asin(to_f64, 13)

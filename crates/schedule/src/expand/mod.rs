@@ -21,8 +21,14 @@
 //! arithmetic of one float type and the integers of its width, with every fused multiply-add
 //! explicit, so that every target gives the same bits.
 
+mod error_function;
+mod exponential;
+mod inverse_trigonometric;
+mod logarithm;
 mod maths;
+mod power;
 mod simple;
+mod trigonometric;
 
 use loops::{Condition, Kernel, Stmt, Value};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
@@ -169,6 +175,29 @@ fn expand_float(maths: &mut Maths, function: ScalarFunction, x: &[Value]) -> Opt
         F::Sign => simple::sign(maths, &x[0]),
         F::IsNan => simple::is_nan(maths, &x[0]),
         F::IsInf => simple::is_inf(maths, &x[0]),
+        F::Rem => power::remainder(maths, &x[0], &x[1]),
+        F::Mod => power::modulo(maths, &x[0], &x[1]),
+        F::Pow => power::pow(maths, &x[0], &x[1]),
+        F::Exp => exponential::exp(maths, &x[0]),
+        F::Exp2 => exponential::exp2(maths, &x[0]),
+        F::Expm1 => exponential::expm1(maths, &x[0]),
+        F::Tanh => exponential::tanh(maths, &x[0]),
+        F::Sinh => exponential::sinh(maths, &x[0]),
+        F::Cosh => exponential::cosh(maths, &x[0]),
+        F::Log => logarithm::log(maths, &x[0]),
+        F::Log2 => logarithm::log2(maths, &x[0]),
+        F::Log1p => logarithm::log1p(maths, &x[0]),
+        F::Asinh => logarithm::asinh(maths, &x[0]),
+        F::Acosh => logarithm::acosh(maths, &x[0]),
+        F::Atanh => logarithm::atanh(maths, &x[0]),
+        F::Erf => error_function::erf(maths, &x[0]),
+        F::Sin => trigonometric::sin(maths, &x[0]),
+        F::Cos => trigonometric::cos(maths, &x[0]),
+        F::Tan => trigonometric::tan(maths, &x[0]),
+        F::Asin => inverse_trigonometric::asin(maths, &x[0]),
+        F::Acos => inverse_trigonometric::acos(maths, &x[0]),
+        F::Atan => inverse_trigonometric::atan(maths, &x[0]),
+        F::Atan2 => inverse_trigonometric::atan2(maths, &x[0], &x[1]),
         _ => return None,
     })
 }

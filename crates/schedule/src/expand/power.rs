@@ -1,0 +1,119 @@
+//! pow and the remainders.
+//!
+//! `x^y = 2^(y log2|x|)`, the logarithm and the product in pairs of numbers: `log(m) = 2 s + s^3
+//! p(s^2)` with `s = (m - 1) / (m + 1)` and what its division leaves, times `1 / ln 2` in two
+//! parts. The ends and signs of C99's annex F are selected afterwards.
+//!
+//! Largest error found in f32: pow 1.2 ULP. In f64 none was found to be more than 2 ULP from the
+//! platform's, while the power is neither huge nor tiny. Remainders are exact as long as the
+//! quotient is below 2^46 in f32 and 2^104 in f64.
+
+use loops::Value;
+
+use super::exponential::exp2_of_sum;
+use super::logarithm::{LOG, LOG2_E, split_any};
+use super::maths::{Maths, Of};
+
+/// A number and what its rounding lost.
+struct Pair {
+    high: Value,
+    low: Value,
+}
+
+/// `log2` of a positive number.
+fn log2_pair(m: &mut Maths, x: &Value) -> Pair {
+    let one = m.number(1.0);
+    let parts = split_any(m, x);
+    let f = m.bind(m.sub(&parts.mantissa, &one));
+    let below = m.bind(m.add(&parts.mantissa, &one));
+    let below_lost = m.sub(&parts.mantissa, &m.sub(&below, &one));
+    let s = m.bind(m.div(&f, &below));
+    let left = m.fma(&m.neg(&s), &below, &f);
+    let left = m.sub(&left, &m.mul(&s, &below_lost));
+    let s_lost = m.div(&left, &below);
+    let square = m.bind(m.mul(&s, &s));
+    let p = m.polynomial(&square, m.pick(LOG));
+    let cube = m.mul(&m.mul(&s, &square), &p);
+    let low = m.bind(m.fma(&s_lost, &m.number(2.0), &cube));
+    let high = m.bind(m.mul(&s, &m.number(2.0)));
+    // Times 1 / ln 2, plus the exponent, which is larger or zero.
+    let [unit, unit_low] = m.pick(LOG2_E).map(|part| m.number(part));
+    let product = m.bind(m.mul(&high, &unit));
+    let lost = m.fma(&high, &unit, &m.neg(&product));
+    let lost = m.fma(&high, &unit_low, &lost);
+    let lost = m.fma(&low, &unit, &lost);
+    let sum = m.bind(m.add(&parts.exponent, &product));
+    let sum_lost = m.sub(&product, &m.sub(&sum, &parts.exponent));
+    let rest = m.bind(m.add(&sum_lost, &lost));
+    let high = m.bind(m.add(&sum, &rest));
+    let low = m.bind(m.sub(&rest, &m.sub(&high, &sum)));
+    Pair { high, low }
+}
+
+/// The power of the size of `x`, which is finite, not zero and not one.
+fn power_of_size(m: &mut Maths, size: &Value, y: &Value) -> Value {
+    let log = log2_pair(m, size);
+    let high = m.bind(m.mul(y, &log.high));
+    let low = m.fma(y, &log.high, &m.neg(&high));
+    let low = m.fma(y, &log.low, &low);
+    // Far out only the sign matters, and the low part may be no number.
+    let bound = m.number(m.pick(Of { f32: 200.0, f64: 1200.0 }));
+    let inside = m.lt(&m.abs(&high), &bound);
+    let low = m.bind(m.select(&inside, &low, &m.number(0.0)));
+    exp2_of_sum(m, &high, Some(&low))
+}
+
+pub(super) fn pow(m: &mut Maths, x: &Value, y: &Value) -> Value {
+    let (zero, one) = (m.number(0.0), m.number(1.0));
+    let (infinity, nan) = (m.number(f64::INFINITY), m.number(f64::NAN));
+    let size = m.bind(m.abs(x));
+    let value = power_of_size(m, &size, y);
+    let value = m.bind(value);
+    let upwards = m.bind(m.gt(y, &zero));
+    let grown = m.select(&upwards, &infinity, &zero);
+    let shrunk = m.select(&upwards, &zero, &infinity);
+    let value = m.select(&m.eq(&size, &infinity), &grown, &value);
+    let value = m.select(&m.eq(&size, &zero), &shrunk, &value);
+    let value = m.bind(m.select(&m.eq(&size, &one), &one, &value));
+    // The sign: that of x for odd y; no real value for a fraction.
+    let half = m.bind(m.mul(y, &m.number(0.5)));
+    let whole = m.bind(m.eq(&m.trunc(y), y));
+    let odd = m.and(&whole, &m.ne(&m.trunc(&half), &half));
+    let signed = m.with_sign(&value, x);
+    let value = m.select(&odd, &signed, &value);
+    let finite_negative = m.and(&m.lt(x, &zero), &m.lt(&size, &infinity));
+    let value = m.select(&m.and(&finite_negative, &m.not(&whole)), &nan, &value);
+    let known = m.and(&m.eq(x, x), &m.eq(y, y));
+    let value = m.select(&known, &value, &nan);
+    // Whatever the other is, a NaN too.
+    m.select(&m.or(&m.eq(x, &one), &m.eq(y, &zero)), &one, &value)
+}
+
+/// Twice the whole quotient's multiple is taken off, which is exact as long as the quotient has at
+/// most twice the format's bits; rounding may take one too many, which is put back.
+pub(super) fn remainder(m: &mut Maths, a: &Value, b: &Value) -> Value {
+    let (size, divisor) = (m.bind(m.abs(a)), m.bind(m.abs(b)));
+    let mut rest = size.clone();
+    for _ in 0..2 {
+        let quotient = m.trunc(&m.div(&rest, &divisor));
+        rest = m.bind(m.fma(&m.neg(&quotient), &divisor, &rest));
+        let back = m.add(&rest, &divisor);
+        rest = m.bind(m.select(&m.lt(&rest, &m.number(0.0)), &back, &rest));
+    }
+    // A finite number is its own remainder by infinity.
+    let infinity = m.number(f64::INFINITY);
+    let finite = m.and(&m.lt(&size, &infinity), &m.eq(&divisor, &infinity));
+    let rest = m.select(&finite, &size, &rest);
+    let nan = m.select(&m.eq(b, b), &rest, b);
+    m.select(&m.eq(a, a), &m.with_sign(&nan, a), a)
+}
+
+/// The remainder, plus the divisor where their signs differ; a zero has the divisor's sign.
+pub(super) fn modulo(m: &mut Maths, a: &Value, b: &Value) -> Value {
+    let zero = m.number(0.0);
+    let rest = remainder(m, a, b);
+    let rest = m.bind(rest);
+    let differ = m.xor(&m.lt(&rest, &zero), &m.lt(b, &zero));
+    let moved = m.select(&differ, &m.add(&rest, b), &rest);
+    m.select(&m.eq(&rest, &zero), &m.with_sign(&zero, b), &moved)
+}
