@@ -14,7 +14,9 @@
 mod allocate;
 mod compile;
 mod emit;
+mod link;
 mod select;
 pub mod vcode;
 
+pub use link::{executable, load};
 pub use compile::{Options, X64, compile_vcode, compile_with, disassemble};

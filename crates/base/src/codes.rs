@@ -80,6 +80,8 @@ codes! {
         "The file is not a well-formed `.npy` or `.npz` file of a supported type.";
     UNKNOWN_DIMENSION = "TW0207", "unknown dimension name",
         "A value was given for a named dimension that the model does not have.";
+    UNKNOWN_KERNEL = "TW0207", "unknown kernel",
+        "No kernel of the compiled model has this name. The known names are listed.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",

@@ -248,6 +248,27 @@ impl Function {
         constants
     }
 
+    /// The function of one node alone: its parameters are the node's operands, each once, its results
+    /// the node's.
+    pub fn isolate(&self, node: NodeId) -> Function {
+        let mut isolated = self.clone();
+        let mut operands = self.nodes[node].operands.clone();
+        operands.sort_unstable();
+        operands.dedup();
+        for (number, &operand) in operands.iter().enumerate() {
+            isolated.values[operand].definition = Definition::Parameter(self.body, number as u32);
+        }
+        let results = &self.nodes[node].results;
+        let name = |(number, _): (usize, &ValueId)| format!("v{number}");
+        isolated.parameter_names = operands.iter().enumerate().map(name).collect();
+        isolated.result_names = results.iter().enumerate().map(name).collect();
+        isolated.regions[self.body] =
+            Region { parameters: operands, nodes: vec![node], results: results.clone() };
+        isolated.assumptions = Vec::new();
+        isolated.compact();
+        isolated
+    }
+
     /// Puts expressions in the place of symbols, in types, primitives and assumptions. The symbols
     /// stay in the table; a `Bind` of a replaced symbol must not be there.
     pub fn substitute(&mut self, values: &BTreeMap<SymbolId, Expr>) {

@@ -6,7 +6,7 @@ use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
 use crate::domain::{Ranges, walk_domains};
-use crate::kernel::{BufferId, Kernel, Scope, Stmt, Value};
+use crate::kernel::{Buffer, BufferId, Kernel, Scope, Stmt, Value};
 use crate::visit::own_references;
 
 /// Scratch buffers begin at multiples of this many bytes.
@@ -30,6 +30,28 @@ pub fn scratch_layout(kernel: &Kernel) -> ScratchLayout {
         layout.bytes += &(bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT);
     }
     layout
+}
+
+impl Buffer {
+    /// Bytes from the first element to behind the last, where extents and strides are constant. No
+    /// stride is negative.
+    pub fn span_bytes(&self) -> Option<i64> {
+        let extents: Vec<i64> = self.shape.iter().map(Expr::as_constant).collect::<Option<_>>()?;
+        if extents.contains(&0) {
+            return Some(0);
+        }
+        let elements = match &self.strides {
+            None => extents.iter().product::<i64>(),
+            Some(strides) => {
+                let mut last = 0;
+                for (extent, stride) in extents.iter().zip(strides) {
+                    last += (extent - 1) * stride.as_constant()?;
+                }
+                last + 1
+            }
+        };
+        size(self.dtype, elements.into()).as_constant()
+    }
 }
 
 /// The number of elements of a shape.

@@ -11,6 +11,7 @@ use program::{Address, Argument, Run, Step, Symbol};
 use sym::{Expr, Range, SymbolId};
 use tensor::DType;
 
+use crate::groups::legalise;
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::specialise::internal;
 
@@ -145,7 +146,11 @@ impl Emitter<'_> {
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
-        self.function(&extracted.function, &all, results)
+        let function = legalise(&extracted.function).map_err(internal)?;
+        self.depth += 1;
+        let steps = self.function(&function, &all, results);
+        self.depth -= 1;
+        steps
     }
 
     fn temporary(&mut self, bytes: i64) -> Address {

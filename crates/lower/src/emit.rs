@@ -15,13 +15,12 @@ use program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
-use crate::groups::{Group, Grouping, View, body_users, form, legalise};
+use crate::groups::{Group, Grouping, View, body_users, form};
 use crate::kernels::{Library, NaiveText};
 use crate::naive::element::splat;
 use crate::naive::index::shape_of;
 use crate::naive::{self, Naive};
-use crate::specialise::internal;
-use crate::{KernelInfo, LowerOptions, Remark};
+use crate::{KernelInfo, KernelSource, LowerOptions, Remark};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
 const GRAIN_NS: f64 = 4000.0;
@@ -33,6 +32,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) options: &'a LowerOptions,
     pub(crate) program: Program,
     pub(crate) library: Library,
+    /// Regions around the function being emitted.
+    pub(crate) depth: u32,
     pub(crate) kernels: Vec<KernelInfo>,
     pub(crate) remarks: Vec<Remark>,
 }
@@ -47,18 +48,17 @@ pub(crate) struct Frame<'a> {
 }
 
 impl Emitter<'_> {
-    /// Steps that compute a function of constant shapes, from parameters to results.
+    /// Steps that compute a legalised function of constant shapes, from parameters to results.
     pub(crate) fn function(
         &mut self,
         function: &Function,
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let function = legalise(function).map_err(internal)?;
-        let grouping = form(&function);
-        let users = body_users(&function);
+        let grouping = form(function);
+        let users = body_users(function);
         let roots = BTreeMap::new();
-        let mut frame = Frame { function: &function, grouping: &grouping, users: &users, roots };
+        let mut frame = Frame { function, grouping: &grouping, users: &users, roots };
         for (&value, address) in function.parameters().iter().zip(parameters) {
             frame.roots.insert(value, address.clone());
         }
@@ -159,14 +159,20 @@ impl Emitter<'_> {
         let grain =
             ((extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64).clamp(1, extent.max(1));
         let run = self.run(frame, made.kernel, &kernel, &arguments, grain);
+        let scratch_bytes = run.scratch_bytes.as_constant().unwrap_or(0);
         steps.push(Step::Run(run));
+        let nodes = group_nodes(frame, group);
+        let source = (self.depth == 0).then(|| KernelSource { nodes: nodes.clone(), arguments });
         let NaiveText { naive, trace, remarks } = made.text;
         let mut not_fused = group.not_fused.clone();
         not_fused.extend(remarks);
         self.kernels.push(KernelInfo {
             kernel: made.kernel,
             name: kernel.name.clone(),
-            nodes: nodes_of(frame.function, &group_nodes(frame, group)),
+            nodes: nodes_of(frame.function, &nodes),
+            source,
+            extent,
+            scratch_bytes,
             fused: group.fused.clone(),
             not_fused,
             flops,

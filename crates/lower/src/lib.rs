@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use backend::Target;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
-use graph::{Function, ValueId};
+use graph::{Function, NodeId, ValueId};
 use module::Module;
 use program::{Address, Place, Program};
 use sym::{Expr, SymbolId};
@@ -68,6 +68,8 @@ pub enum Role {
 pub struct Lowered {
     /// The program, in the module.
     pub program: ProgramId,
+    /// The function as it was lowered: specialised, with the copies that its layout needs.
+    pub function: Function,
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
     /// What the caller passes.
@@ -93,6 +95,13 @@ pub struct KernelInfo {
     pub name: String,
     /// The nodes of the user's model that it computes.
     pub nodes: Vec<String>,
+    /// The nodes of `Lowered::function` that it computes, and its arguments there, in the order of
+    /// its parameters; none for a kernel inside of control flow.
+    pub source: Option<KernelSource>,
+    /// Its parallel extent.
+    pub extent: i64,
+    /// Scratch memory that one worker needs, in bytes.
+    pub scratch_bytes: i64,
     /// What was fused, and how.
     pub fused: Vec<String>,
     /// What was not, and why; what strategies said.
@@ -105,6 +114,15 @@ pub struct KernelInfo {
     pub naive: String,
     /// The steps that scheduled it.
     pub trace: String,
+}
+
+/// What a kernel is in the function that was lowered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSource {
+    /// The nodes that it computes.
+    pub nodes: Vec<NodeId>,
+    /// The value behind each parameter.
+    pub arguments: Vec<ValueId>,
 }
 
 /// An input or output.
@@ -143,6 +161,7 @@ pub fn lower(
     options: &LowerOptions,
 ) -> base::Result<Lowered> {
     let specialised = specialise(&module.functions[function], symbols)?;
+    let specialised = groups::legalise(&specialised).map_err(specialise::internal)?;
     refuse_unsupported(&specialised)?;
     let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {
         values.iter().zip(names).map(|(&value, name)| port(&specialised, value, name)).collect()
@@ -162,6 +181,7 @@ pub fn lower(
         options,
         program,
         library: kernels::Library::default(),
+        depth: 0,
         kernels: Vec::new(),
         remarks: Vec::new(),
     };
@@ -186,6 +206,7 @@ pub fn lower(
     let (arena_bytes, largest_live_set) = (arena as u64, live as u64);
     Ok(Lowered {
         program,
+        function: specialised,
         kernels,
         inputs,
         outputs,

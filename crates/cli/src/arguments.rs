@@ -1,0 +1,156 @@
+//! The options that subcommands share, and how they become `tilewright::Options` and inputs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use base::{Diagnostic, Result, codes};
+use clap::Args;
+use tensor::Tensor;
+use tilewright::{Options, Port, Precision, TargetChoice};
+
+/// What to compile, and how.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelArguments {
+    /// The model, an ONNX file
+    pub(crate) model: PathBuf,
+
+    /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`
+    #[arg(long, default_value = "native", value_name = "NAME")]
+    target: String,
+
+    /// Worker threads [default: the cores available]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Fixes a named dimension of the model
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    dims: Vec<(String, i64)>,
+
+    /// Precision of products and convolutions
+    #[arg(long, default_value = "f32", value_name = "PRECISION")]
+    precision: PrecisionArgument,
+
+    /// Leaves out an optimisation
+    #[arg(long = "disable", value_name = "PASS")]
+    disabled: Vec<String>,
+
+    /// Writes kernel names where `perf` finds them
+    #[arg(long)]
+    perf_map: bool,
+}
+
+/// Precisions by name.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum PrecisionArgument {
+    F32,
+}
+
+/// Where inputs come from.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InputArguments {
+    /// Reads an input from a file
+    #[arg(long = "input", value_name = "NAME=FILE.npy", value_parser = input)]
+    inputs: Vec<(String, PathBuf)>,
+
+    /// Fills inputs that are not given: floats standard normal, integers 0 or 1, a fixed seed
+    #[arg(long)]
+    random: bool,
+}
+
+fn dimension(text: &str) -> std::result::Result<(String, i64), String> {
+    let (name, extent) = text.split_once('=').ok_or("expected NAME=N")?;
+    let extent: i64 = extent.parse().map_err(|_| format!("`{extent}` is not an integer"))?;
+    if extent < 0 {
+        return Err("an extent is not negative".to_string());
+    }
+    Ok((name.to_string(), extent))
+}
+
+fn input(text: &str) -> std::result::Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE.npy")?;
+    Ok((name.to_string(), PathBuf::from(file)))
+}
+
+impl ModelArguments {
+    /// The compile options which they stand for.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            target: match self.target.as_str() {
+                "native" => TargetChoice::Native,
+                name => TargetChoice::Named(name.to_string()),
+            },
+            threads: self.threads.map(usize::from),
+            dims: self.dims.iter().cloned().collect(),
+            precision: match self.precision {
+                PrecisionArgument::F32 => Precision::F32,
+            },
+            disabled: self.disabled.iter().cloned().collect(),
+            perf_map: self.perf_map,
+            ..Options::default()
+        }
+    }
+}
+
+impl InputArguments {
+    /// Reads the files given.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or an input given twice.
+    pub(crate) fn read(&self) -> Result<BTreeMap<String, Tensor>> {
+        let mut tensors = BTreeMap::new();
+        for (name, file) in &self.inputs {
+            let tensor = tensor::npy::read(file)?;
+            if tensors.insert(name.clone(), tensor).is_some() {
+                return Err(Diagnostic::error(
+                    codes::UNKNOWN_INPUT,
+                    format!("input `{name}` is given twice"),
+                )
+                .at(format!("--input {name}={}", file.display()))
+                .remedy("give each input once")
+                .into());
+            }
+        }
+        Ok(tensors)
+    }
+
+    /// One tensor a port: the ones given, and random ones for the rest where that was asked for.
+    ///
+    /// # Errors
+    /// A given name that the model does not have; a missing input without `--random`; a port whose
+    /// shape is not known.
+    pub(crate) fn fill(
+        &self,
+        mut given: BTreeMap<String, Tensor>,
+        ports: &[Port],
+        always: bool,
+    ) -> Result<Vec<Tensor>> {
+        let mut tensors = Vec::new();
+        for (number, port) in ports.iter().enumerate() {
+            tensors.push(match given.remove(&port.name) {
+                Some(tensor) => tensor,
+                None if self.random || always => port.random(number as u64)?,
+                None => return Err(missing(port)),
+            });
+        }
+        match given.into_keys().next() {
+            Some(name) => Err(unknown(&name, ports)),
+            None => Ok(tensors),
+        }
+    }
+}
+
+fn missing(port: &Port) -> base::Diagnostics {
+    Diagnostic::error(codes::MISSING_INPUT, format!("input `{}` is not given", port.name))
+        .at(port.to_string())
+        .remedy(format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name))
+        .into()
+}
+
+fn unknown(name: &str, ports: &[Port]) -> base::Diagnostics {
+    let names: Vec<_> = ports.iter().map(|port| format!("`{}`", port.name)).collect();
+    Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
+        .at(format!("--input {name}=…"))
+        .because(format!("its inputs are {}", names.join(", ")))
+        .remedy("use one of these names")
+        .into()
+}

@@ -1,0 +1,97 @@
+//! `tilewright bench`: compile time, latency and memory of a model.
+
+use clap::Args;
+use serde_json::json;
+use tilewright::Measurement;
+
+use crate::Outcome;
+use crate::arguments::{InputArguments, ModelArguments};
+
+/// Arguments of `tilewright bench`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// How long to measure
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("expected seconds, above 0 and at most 86400".to_string()),
+    }
+}
+
+/// Compiles and measures; inputs that are not given are random.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    let given = arguments.inputs.read()?;
+    let mut options = arguments.model.options();
+    options.bind_shapes(&given);
+    let measured =
+        tilewright::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
+            arguments.inputs.fill(given.clone(), ports, true)
+        })?;
+    if arguments.json {
+        println!("{}", as_json(&measured));
+    } else {
+        print!("{}", as_text(&measured));
+    }
+    Ok(Outcome::Good)
+}
+
+fn as_json(measured: &Measurement) -> serde_json::Value {
+    json!({
+        "model": measured.model,
+        "target": measured.target,
+        "threads": measured.threads,
+        "compile_ms": measured.compile_ms,
+        "first_run_ms": measured.first_run_ms,
+        "median_ms": measured.median_ms,
+        "min_ms": measured.min_ms,
+        "p95_ms": measured.p95_ms,
+        "runs": measured.runs,
+        "kernels": measured.statistics.kernels,
+        "code_bytes": measured.statistics.code_bytes,
+        "constant_bytes": measured.statistics.constant_bytes,
+        "arena_bytes": measured.statistics.arena_bytes,
+        "peak_rss_bytes": measured.peak_rss_bytes,
+    })
+}
+
+fn as_text(measured: &Measurement) -> String {
+    let statistics = &measured.statistics;
+    format!(
+        "{} on {}, {} thread(s)\n\
+         compile    {:>10.2} ms\n\
+         first run  {:>10.3} ms\n\
+         median     {:>10.3} ms of {} runs\n\
+         fastest    {:>10.3} ms\n\
+         95th perc. {:>10.3} ms\n\
+         kernels    {:>10}\n\
+         code       {:>10} bytes\n\
+         constants  {:>10} bytes\n\
+         arena      {:>10} bytes\n\
+         peak RSS   {:>10} bytes\n",
+        measured.model,
+        measured.target,
+        measured.threads,
+        measured.compile_ms,
+        measured.first_run_ms,
+        measured.median_ms,
+        measured.runs,
+        measured.min_ms,
+        measured.p95_ms,
+        statistics.kernels,
+        statistics.code_bytes,
+        statistics.constant_bytes,
+        statistics.arena_bytes,
+        measured.peak_rss_bytes,
+    )
+}

@@ -1,0 +1,37 @@
+//! `tilewright compile`: writes a model in its deployment form.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::Outcome;
+use crate::arguments::ModelArguments;
+
+/// Arguments of `tilewright compile`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// The folder to write to
+    #[arg(short, long = "output", value_name = "DIR")]
+    output: PathBuf,
+    /// The form to write
+    #[arg(long, value_name = "FORM")]
+    emit: Form,
+}
+
+/// Deployment forms.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    /// C99 that needs nothing: model.c, model.h, weights.bin, main.c
+    C,
+}
+
+/// Compiles and writes the files, all of them or none.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    let options = arguments.model.options();
+    match arguments.emit {
+        Form::C => tilewright::emit_c(&arguments.model.model, &options, &arguments.output)?,
+    }
+    Ok(Outcome::Good)
+}

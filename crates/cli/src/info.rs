@@ -1,0 +1,82 @@
+//! `tilewright info`: what a model holds.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use tilewright::{ModelInfo, ValueInfo};
+
+use crate::Outcome;
+
+/// Arguments of `tilewright info`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The model, an ONNX file
+    model: PathBuf,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what the model holds.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    let info = tilewright::inspect(&arguments.model)?;
+    if arguments.json {
+        println!("{}", as_json(&info));
+    } else {
+        print!("{}", as_text(&info));
+    }
+    Ok(Outcome::Good)
+}
+
+fn as_text(info: &ModelInfo) -> String {
+    let mut text = format!("{} by {}, format {}\n", info.name, info.producer, info.ir_version);
+    for (domain, version) in &info.opsets {
+        let _ = writeln!(text, "operator set {domain} {version}");
+    }
+    for (kind, ports) in [("input", &info.inputs), ("output", &info.outputs)] {
+        for port in ports {
+            let dtype = port.dtype.map_or("?".to_owned(), |dtype| dtype.to_string());
+            let shape = port.shape.as_ref().map_or("...".to_owned(), |shape| shape.join(", "));
+            let _ = writeln!(text, "{kind} {}: {dtype}[{shape}]", port.name);
+        }
+    }
+    if !info.dimensions.is_empty() {
+        let _ = writeln!(text, "free dimensions: {}", info.dimensions.join(", "));
+    }
+    let _ = writeln!(text, "{} parameters, {} bytes", info.parameters, info.parameter_bytes);
+    for (operator, count) in &info.operators {
+        let _ = writeln!(text, "{count:6} {operator}");
+    }
+    for (operator, nodes) in &info.unsupported {
+        let _ = writeln!(text, "unsupported: {operator} in {}", nodes.join(", "));
+    }
+    text
+}
+
+fn as_json(info: &ModelInfo) -> serde_json::Value {
+    json!({
+        "name": info.name,
+        "producer": info.producer,
+        "ir_version": info.ir_version,
+        "opsets": info.opsets.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "inputs": values(&info.inputs),
+        "outputs": values(&info.outputs),
+        "dimensions": info.dimensions,
+        "parameters": info.parameters,
+        "parameter_bytes": info.parameter_bytes,
+        "operators": info.operators,
+        "unsupported": info.unsupported,
+    })
+}
+
+fn values(infos: &[ValueInfo]) -> Vec<serde_json::Value> {
+    infos
+        .iter()
+        .map(|info| {
+            let dtype = info.dtype.map(|dtype| dtype.to_string());
+            json!({ "name": info.name, "dtype": dtype, "shape": info.shape })
+        })
+        .collect()
+}

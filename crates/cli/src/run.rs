@@ -1,0 +1,40 @@
+//! `tilewright run`: runs a model once and prints or keeps its outputs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::Outcome;
+use crate::arguments::{InputArguments, ModelArguments};
+use crate::outputs;
+
+/// Arguments of `tilewright run`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// Writes each output to `<name>.npy` in this folder instead of printing it
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+}
+
+/// Compiles, runs once, prints or writes the outputs.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    let given = arguments.inputs.read()?;
+    let options = arguments.model.options();
+    let executable = tilewright::compile(&arguments.model.model, &options)?;
+    let inputs = arguments.inputs.fill(given, executable.inputs(), false)?;
+    let tensors = executable.run(&inputs)?;
+    let names: Vec<String> = executable.outputs().iter().map(|port| port.name.clone()).collect();
+    match &arguments.output_dir {
+        Some(folder) => outputs::write(folder, &names, &tensors)?,
+        None => {
+            for (name, tensor) in names.iter().zip(&tensors) {
+                println!("{}", outputs::summary(name, tensor));
+            }
+        }
+    }
+    Ok(Outcome::Good)
+}

@@ -1,0 +1,109 @@
+//! Any stage of a compile as text.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use base::{Diagnostic, KernelId, Result, codes};
+use module::Module;
+
+use crate::executable::Executable;
+use crate::specialisation::Specialisation;
+use crate::{Options, compile, jit, pipeline, target};
+
+/// A stage of a compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The graph as imported.
+    Imported,
+    /// `setup` and `main` after optimisation, format choice and the cut.
+    Optimized,
+    /// Kernels as their definitions say them.
+    Kernels,
+    /// Kernels after scheduling, each behind its trace.
+    Scheduled,
+    /// The programs.
+    Program,
+    /// Kernels between instruction selection and register allocation.
+    Vcode,
+    /// Machine code, disassembled.
+    Asm,
+}
+
+/// Compiles as far as the stage needs and prints it; of kernels, only the one named, if one is.
+///
+/// # Errors
+/// Those of the compile; a kernel that is not there.
+pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>) -> Result<String> {
+    match stage {
+        Stage::Imported | Stage::Optimized => {
+            let target = target::resolve(&options.target)?;
+            let front = pipeline::front(model, options, &target)?;
+            Ok(match stage {
+                Stage::Imported => front.imported.to_string(),
+                _ => front.module.functions.values().map(|f| format!("{f}\n")).collect(),
+            })
+        }
+        _ => {
+            let executable = compile(model, options)?;
+            let specialisation = executable.only_specialisation()?;
+            let halves = [executable.setup(), &specialisation];
+            if stage == Stage::Program {
+                let program = |half: &Specialisation| half.module.programs[half.program].to_string();
+                return Ok(halves.map(program).join("\n"));
+            }
+            kernels(&executable, &halves, stage, kernel)
+        }
+    }
+}
+
+fn kernels(
+    executable: &Executable,
+    halves: &[&Specialisation],
+    stage: Stage,
+    only: Option<&str>,
+) -> Result<String> {
+    let mut text = String::new();
+    let mut names = Vec::new();
+    for half in halves {
+        for id in half.kernels() {
+            let name = &half.module.kernels[id].name;
+            names.push(name.clone());
+            if only.is_none_or(|only| only == name) {
+                text.push_str(&kernel_text(executable, half, id, stage)?);
+                text.push('\n');
+            }
+        }
+    }
+    if let Some(only) = only.filter(|_| text.is_empty()) {
+        return Err(Diagnostic::error(codes::UNKNOWN_KERNEL, format!("no kernel is called `{only}`"))
+            .at(format!("--kernel {only}"))
+            .because(format!("the kernels are {}", names.join(", ")))
+            .remedy("use one of these names")
+            .into());
+    }
+    Ok(text)
+}
+
+fn kernel_text(
+    executable: &Executable,
+    half: &Specialisation,
+    id: KernelId,
+    stage: Stage,
+) -> Result<String> {
+    let module: &Module = &half.module;
+    let kernel = &module.kernels[id];
+    let info = half.lowered.kernels.iter().find(|info| info.kernel == id);
+    Ok(match stage {
+        Stage::Kernels => info.map(|info| info.naive.clone()).unwrap_or_default(),
+        Stage::Scheduled => {
+            let mut text = String::new();
+            for line in info.map(|info| info.trace.lines()).into_iter().flatten() {
+                let _ = writeln!(text, "// {line}");
+            }
+            let _ = write!(text, "{kernel}");
+            text
+        }
+        Stage::Vcode => jit::vcode(kernel, executable.target())?,
+        _ => format!("{}:\n{}", kernel.name, jit::disassembly(kernel, executable.target())?),
+    })
+}

@@ -1,0 +1,167 @@
+//! Where the time goes: a row a kernel run.
+
+use std::fmt;
+use std::time::Instant;
+
+use base::Result;
+use tensor::Tensor;
+
+use crate::Executable;
+
+/// Runs that are profiled, after two that warm caches.
+const PROFILED_RUNS: u32 = 20;
+
+/// A profile of the runs of one model on inputs of one shape.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The target's name.
+    pub target: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// A row for each step that takes time, in the order they are run.
+    pub rows: Vec<ExplanationRow>,
+    /// Microseconds of a whole run, measured around it.
+    pub total_us: f64,
+    /// What format choice did and did not do.
+    pub formats: Vec<String>,
+}
+
+/// One step of the program.
+#[derive(Clone, Debug)]
+pub struct ExplanationRow {
+    /// The kernel's name, or the kind of step.
+    pub kernel: String,
+    /// The nodes of the model which it computes.
+    pub nodes: Vec<String>,
+    /// Why these are one kernel.
+    pub fused: Vec<String>,
+    /// Why it is not more.
+    pub not_fused: Vec<String>,
+    /// Arithmetic operations of a run.
+    pub flops: u64,
+    /// Bytes read and written in a run, each buffer once.
+    pub bytes: u64,
+    /// Microseconds of a run, on average.
+    pub time_us: f64,
+    /// The roofline's time over the measured time, from the target row's peak and bandwidth.
+    pub roofline: f64,
+}
+
+/// Runs the model with a clock around every step.
+///
+/// # Errors
+/// Those of running it.
+pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation> {
+    let mut outputs = executable.run(inputs)?;
+    executable.run_into(inputs, &mut outputs)?;
+    let specialisation = executable.specialisation(inputs)?;
+    let begin = Instant::now();
+    let clock = move || begin.elapsed().as_nanos() as u64;
+    let mut profile = runtime::Profile::new(&specialisation.executable, &clock);
+    let mut total_ns = 0;
+    for _ in 0..PROFILED_RUNS {
+        specialisation.with_state(executable.threads(), |state| {
+            let call = executable.call(&specialisation, state, inputs, &mut outputs)?;
+            let start = Instant::now();
+            call.run_profiled(&mut profile)?;
+            total_ns += start.elapsed().as_nanos();
+            Ok(())
+        })?;
+    }
+    let target = executable.target();
+    let cores = executable.threads() as f64;
+    let mut infos = specialisation.lowered.kernels.iter();
+    let mut rows = Vec::new();
+    for row in profile.rows() {
+        let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
+        let Some(info) = row.kernel.and_then(|_| infos.next()) else {
+            rows.push(ExplanationRow::of_step(time_us));
+            continue;
+        };
+        let limit_ns = (info.flops as f64 / (target.flops_per_ns * cores))
+            .max(info.bytes as f64 / target.bytes_per_ns);
+        rows.push(ExplanationRow {
+            kernel: info.name.clone(),
+            nodes: info.nodes.clone(),
+            fused: info.fused.clone(),
+            not_fused: info.not_fused.clone(),
+            flops: info.flops,
+            bytes: info.bytes,
+            time_us,
+            roofline: limit_ns / 1e3 / time_us.max(1e-3),
+        });
+    }
+    let locations = &executable.front.imported.locations;
+    let remark = |remark: &lower::Remark| {
+        format!("{}: {}", locations.describe(remark.location), remark.message)
+    };
+    Ok(Explanation {
+        target: target.name.clone(),
+        threads: executable.threads(),
+        rows,
+        total_us: total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3,
+        formats: executable.front.remarks.iter().map(remark).collect(),
+    })
+}
+
+impl ExplanationRow {
+    fn of_step(time_us: f64) -> ExplanationRow {
+        ExplanationRow {
+            kernel: "copy".to_owned(),
+            nodes: Vec::new(),
+            fused: Vec::new(),
+            not_fused: Vec::new(),
+            flops: 0,
+            bytes: 0,
+            time_us,
+            roofline: 0.0,
+        }
+    }
+}
+
+impl Explanation {
+    /// Microseconds that the rows account for.
+    #[must_use]
+    pub fn explained_us(&self) -> f64 {
+        self.rows.iter().map(|row| row.time_us).sum()
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} on {} thread(s)", self.target, self.threads)?;
+        writeln!(f, "   time us      %     MFLOP       kB  % of roofline  kernel: model nodes")?;
+        for row in &self.rows {
+            writeln!(
+                f,
+                "{:10.2} {:6.1} {:9.3} {:8.1} {:14.1}  {}: {}",
+                row.time_us,
+                100.0 * row.time_us / self.total_us,
+                row.flops as f64 / 1e6,
+                row.bytes as f64 / 1e3,
+                100.0 * row.roofline,
+                row.kernel,
+                row.nodes.join(", "),
+            )?;
+            for reason in &row.fused {
+                writeln!(f, "{:54}  fused: {reason}", "")?;
+            }
+            for reason in &row.not_fused {
+                writeln!(f, "{:54}  not fused: {reason}", "")?;
+            }
+        }
+        if !self.formats.is_empty() {
+            writeln!(f, "formats")?;
+        }
+        for remark in &self.formats {
+            writeln!(f, "  {remark}")?;
+        }
+        writeln!(
+            f,
+            "rows {:.1} us of {:.1} us ({:.1} %)",
+            self.explained_us(),
+            self.total_us,
+            100.0 * self.explained_us() / self.total_us,
+        )
+    }
+}

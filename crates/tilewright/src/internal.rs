@@ -1,0 +1,39 @@
+//! The driver's edge: broken invariants become diagnostics here, and only here.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+
+use base::{Diagnostic, Result, codes};
+
+thread_local! {
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a piece of the driver; a panic in it becomes an internal error, `TW0901`, instead of a
+/// message on standard error.
+///
+/// # Errors
+/// Those of the piece, and the internal error.
+pub fn catch_internal_errors<T>(piece: impl FnOnce() -> Result<T>) -> Result<T> {
+    let former = panic::take_hook();
+    panic::set_hook(Box::new(|information| {
+        let place = information.location().map(ToString::to_string);
+        PLACE.with(|cell| *cell.borrow_mut() = place);
+    }));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(piece));
+    panic::set_hook(former);
+    outcome.unwrap_or_else(|payload| {
+        let message = payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "an invariant is broken".to_owned());
+        let place = PLACE.with(|cell| cell.borrow_mut().take());
+        let mut diagnostic = Diagnostic::error(codes::INTERNAL_ERROR, message)
+            .remedy("report it with the model; it is a bug of the compiler, not of the model");
+        if let Some(place) = place {
+            diagnostic = diagnostic.at(place);
+        }
+        Err(diagnostic.into())
+    })
+}

@@ -1,0 +1,80 @@
+//! Kernels of a program to machine code in this process.
+
+use std::sync::Arc;
+
+use backend::{KernelCompiler, MachineCode, Target};
+use backend_x64::X64;
+use base::{Diagnostic, KernelId, ProgramId, Result, codes};
+use loops::Kernel;
+use module::Module;
+
+use crate::Options;
+use crate::specialisation::kernels_of;
+
+/// A program with its code.
+pub(crate) struct Linked {
+    pub(crate) executable: runtime::Executable,
+    /// Machine code and the constants behind it.
+    pub(crate) code_bytes: usize,
+}
+
+/// Compiles the kernels that a program runs and loads them.
+///
+/// # Errors
+/// Diagnostics of the back end; of the system, if it gives no executable memory.
+pub(crate) fn compile(
+    module: &Module,
+    program: ProgramId,
+    target: &Target,
+    options: &Options,
+) -> Result<Linked> {
+    let program = &module.programs[program];
+    let kernels = kernels_of(&program.steps)
+        .into_iter()
+        .map(|id| Ok((id, X64.compile(&module.kernels[id], target)?)))
+        .collect::<Result<Vec<(KernelId, MachineCode)>>>()?;
+    let code = Arc::new(backend_x64::load(&module.kernels, &kernels)?);
+    if options.perf_map {
+        append_perf_map(&code.perf_map())?;
+    }
+    let executable = backend_x64::executable(&module.kernels, program, code)?;
+    let code_bytes = kernels.iter().map(|(_, code)| code.bytes.len()).sum();
+    Ok(Linked { executable, code_bytes })
+}
+
+/// A kernel between selection and register allocation, as text.
+///
+/// # Errors
+/// Diagnostics of the back end.
+pub(crate) fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
+    let options = backend_x64::Options { want_vcode_text: true };
+    let code = backend_x64::compile_with(kernel, target, options)?;
+    Ok(code.vcode.unwrap_or_default())
+}
+
+/// A kernel's machine code as text.
+///
+/// # Errors
+/// Diagnostics of the back end.
+pub(crate) fn disassembly(kernel: &Kernel, target: &Target) -> Result<String> {
+    Ok(backend_x64::disassemble(&X64.compile(kernel, target)?))
+}
+
+/// Adds lines to the file in which `perf` looks for the names of generated code.
+fn append_perf_map(lines: &str) -> Result<()> {
+    use std::io::Write as _;
+    let path = std::env::temp_dir().join(format!("perf-{}.map", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let written = options
+        .create(true)
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(lines.as_bytes()));
+    written.map_err(|error| {
+        Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the map of kernel names")
+            .at(path.display().to_string())
+            .because(error.to_string())
+            .remedy("leave `--perf-map` out")
+            .into()
+    })
+}

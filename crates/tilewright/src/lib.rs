@@ -1,0 +1,42 @@
+//! Tilewright: a machine-learning compiler.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), tilewright::Diagnostics> {
+//! use tilewright::{Options, Tensor};
+//!
+//! let executable = tilewright::compile("model.onnx", &Options::default())?;
+//! let image = Tensor::from_vec(&[1, 1, 8, 8], vec![0.0_f32; 64]);
+//! let outputs = executable.run(&[image])?;
+//! println!("{:?}", outputs[0].to_f64_vec());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and holds
+//! what was compiled. What it drives is described in `ARCHITECTURE.md`.
+
+mod dump;
+mod executable;
+mod explain;
+mod internal;
+mod jit;
+mod measure;
+mod options;
+mod pipeline;
+mod port;
+mod specialisation;
+mod target;
+mod verify;
+
+pub use base::{Diagnostic, Diagnostics, Result};
+pub use dump::{Stage, dump};
+pub use executable::{Executable, Statistics, compile};
+pub use explain::{Explanation, ExplanationRow, explain};
+pub use import_onnx::{ModelInfo, ValueInfo, inspect};
+pub use internal::catch_internal_errors;
+pub use measure::{Measurement, measure};
+pub use options::{Options, Precision, TargetChoice};
+pub use port::{Port, PortExtent};
+pub use tensor::npy::read as read_npy;
+pub use tensor::{DType, Tensor};
+pub use verify::{KernelVerdict, VerifyReport, verify};

@@ -1,0 +1,106 @@
+//! Compile time, latency and memory of a model.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base::Result;
+use tensor::Tensor;
+
+use crate::executable::Statistics;
+use crate::{Options, Port, compile};
+
+/// Runs are timed one by one; their times are kept up to this many.
+const MOST_RUNS: usize = 1_000_000;
+/// The least number of timed runs, however slow.
+const LEAST_RUNS: usize = 3;
+
+/// What was measured. Times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The model's path, as given.
+    pub model: String,
+    /// The target's name.
+    pub target: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// From opening the file to a ready executable, `setup` included.
+    pub compile_ms: f64,
+    /// The first run.
+    pub first_run_ms: f64,
+    /// The median of the later runs.
+    pub median_ms: f64,
+    /// The fastest of the later runs.
+    pub min_ms: f64,
+    /// The 95th percentile of the later runs.
+    pub p95_ms: f64,
+    /// How many later runs there were.
+    pub runs: usize,
+    /// Sizes and counts.
+    pub statistics: Statistics,
+    /// The most memory the process has had, mapped pages included, in bytes; 0 where the system
+    /// does not say.
+    pub peak_rss_bytes: u64,
+}
+
+/// Compiles a model and runs it for some seconds, at least three times after the first run.
+/// `inputs` gives a tensor for each port.
+///
+/// # Errors
+/// Those of `compile`, of `inputs`, and of running.
+pub fn measure(
+    model: &Path,
+    options: &Options,
+    seconds: f64,
+    inputs: impl FnOnce(&[Port]) -> Result<Vec<Tensor>>,
+) -> Result<Measurement> {
+    warm_page_cache(model);
+    let start = Instant::now();
+    let executable = compile(model, options)?;
+    let compile_ms = milliseconds(start.elapsed());
+    let inputs = inputs(executable.inputs())?;
+    let start = Instant::now();
+    let mut outputs = executable.run(&inputs)?;
+    let first_run_ms = milliseconds(start.elapsed());
+    let budget = Duration::from_secs_f64(seconds);
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < LEAST_RUNS || (begin.elapsed() < budget && times.len() < MOST_RUNS) {
+        let start = Instant::now();
+        executable.run_into(&inputs, &mut outputs)?;
+        times.push(milliseconds(start.elapsed()));
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Measurement {
+        model: model.display().to_string(),
+        target: executable.target().name.clone(),
+        threads: executable.threads(),
+        compile_ms,
+        first_run_ms,
+        median_ms: times[times.len() / 2],
+        min_ms: times[0],
+        p95_ms: times[times.len() * 95 / 100],
+        runs: times.len(),
+        statistics: executable.statistics(),
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+/// Reads the file once, so that compile time does not measure the disk.
+fn warm_page_cache(model: &Path) {
+    if let Ok(mut file) = std::fs::File::open(model) {
+        // A file that cannot be read is reported by the compile.
+        let _ = std::io::copy(&mut file, &mut std::io::sink());
+    }
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// `VmHWM` of this process.
+fn peak_rss_bytes() -> u64 {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    kilobytes.unwrap_or(0_u64) * 1024
+}

@@ -1,0 +1,85 @@
+//! The front half of a compile: file to `setup` and `main`, symbols free.
+
+use std::path::Path;
+
+use backend::Target;
+use base::{ConstantId, FunctionId, PassContext, PassHooks, Result, run_passes};
+use graph::Function;
+use import_onnx::ImportOptions;
+use lower::Remark;
+use module::Module;
+use tensor::Tensor;
+
+use crate::Options;
+
+/// A model after the graph passes.
+#[derive(Debug)]
+pub(crate) struct Front {
+    /// Constants, and the functions below.
+    pub(crate) module: Module,
+    /// As imported; its parameters and results are the user's.
+    pub(crate) imported: Function,
+    /// What depends on weights alone.
+    pub(crate) setup: FunctionId,
+    /// The rest.
+    pub(crate) main: FunctionId,
+    /// What format choice did, and why not more.
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut.
+///
+/// # Errors
+/// Those of the importer; internal errors of passes.
+pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<Front> {
+    let import = ImportOptions {
+        dims: options.dims.clone(),
+        input_shapes: options.input_shapes.clone(),
+        ..ImportOptions::default()
+    };
+    let mut module = import_onnx::import(path, &import)?;
+    let Some(imported) = module.functions.values().next().cloned() else {
+        unreachable!("an imported module has a function")
+    };
+    let mut function = imported.clone();
+    optimise(&mut function, options)?;
+    let mut remarks = Vec::new();
+    if !options.disabled.contains("formats") {
+        function = lower::formats::choose(function, target, &mut remarks)?;
+        optimise(&mut function, options)?;
+    }
+    let cut = graph_opt::cut(&function)?;
+    module.functions = base::Arena::default();
+    let setup = module.functions.push(cut.setup);
+    let main = module.functions.push(cut.main);
+    Ok(Front { module, imported, setup, main, remarks })
+}
+
+/// Runs the table of graph passes.
+///
+/// # Errors
+/// Internal errors of passes and, where passes are verified, of the verifier.
+pub(crate) fn optimise(function: &mut Function, options: &Options) -> Result<()> {
+    let mut context = PassContext {
+        disabled: options.disabled.iter().cloned().collect(),
+        ..PassContext::default()
+    };
+    let mut hooks = Hooks { verify: options.verify_passes || cfg!(debug_assertions) };
+    run_passes(graph_opt::passes(), function, &mut context, &mut hooks)
+}
+
+/// What the driver does around each graph pass.
+struct Hooks {
+    verify: bool,
+}
+
+impl PassHooks<Function> for Hooks {
+    fn after(&mut self, _name: &'static str, function: &Function) -> Result<()> {
+        if self.verify { graph::verify(function) } else { Ok(()) }
+    }
+}
+
+/// The value of a constant of a module.
+pub(crate) fn constant(module: &Module, id: ConstantId) -> Tensor {
+    module.constants[id].tensor.clone()
+}

@@ -1,0 +1,119 @@
+//! Inputs and outputs as the caller sees them.
+
+use std::fmt;
+
+use base::{Diagnostic, Result, codes};
+use tensor::{DType, Tensor};
+
+/// Seed of the first random input; the n-th adds n.
+const RANDOM_SEED: u64 = 0x5EED;
+
+/// An input or output of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The user's name for it.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Its extents, outermost first.
+    pub shape: Vec<PortExtent>,
+}
+
+/// An extent of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortExtent {
+    /// Known.
+    Fixed(usize),
+    /// An expression over named dimensions that no option fixes.
+    Symbolic(String),
+}
+
+impl Port {
+    /// The shape, where all of it is known.
+    #[must_use]
+    pub fn fixed_shape(&self) -> Option<Vec<usize>> {
+        self.shape
+            .iter()
+            .map(|extent| match extent {
+                PortExtent::Fixed(extent) => Some(*extent),
+                PortExtent::Symbolic(_) => None,
+            })
+            .collect()
+    }
+
+    /// A random tensor for the input of this number: floats standard normal, integers 0 or 1.
+    ///
+    /// # Errors
+    /// `TW0205` if an extent is not known.
+    pub fn random(&self, number: u64) -> Result<Tensor> {
+        let shape = self.fixed_shape().ok_or_else(|| self.unbound())?;
+        Ok(tensor::random::random(self.dtype, &shape, RANDOM_SEED + number))
+    }
+
+    fn unbound(&self) -> Diagnostic {
+        let names: Vec<&str> = self
+            .shape
+            .iter()
+            .filter_map(|extent| match extent {
+                PortExtent::Symbolic(name) => Some(name.as_str()),
+                PortExtent::Fixed(_) => None,
+            })
+            .collect();
+        let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
+        Diagnostic::error(
+            codes::UNBOUND_DIMENSION,
+            format!("the shape of input `{}` is not known", self.name),
+        )
+        .at(self.to_string())
+        .because(format!("no value is given for {}", names.join(", ")))
+        .remedy(format!("give `{}`, or the input itself", options.join(" ")))
+    }
+
+    /// Checks a tensor against the port: element type, rank, and the extents that are known.
+    ///
+    /// # Errors
+    /// `TW0203` and `TW0204`.
+    pub fn check(&self, tensor: &Tensor) -> Result<()> {
+        if tensor.dtype() != self.dtype {
+            return Err(Diagnostic::error(
+                codes::WRONG_DTYPE,
+                format!("input `{}` is {}, not {}", self.name, tensor.dtype(), self.dtype),
+            )
+            .at(self.to_string())
+            .remedy(format!("convert it to {}", self.dtype))
+            .into());
+        }
+        let fits = tensor.shape().len() == self.shape.len()
+            && self.shape.iter().zip(tensor.shape()).all(|(extent, &given)| match extent {
+                PortExtent::Fixed(extent) => *extent == given,
+                PortExtent::Symbolic(_) => true,
+            });
+        if fits {
+            return Ok(());
+        }
+        Err(Diagnostic::error(
+            codes::WRONG_SHAPE,
+            format!("input `{}` has shape {:?}", self.name, tensor.shape()),
+        )
+        .at(self.to_string())
+        .because("the model declares another shape")
+        .remedy("give a tensor of the declared shape")
+        .into())
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}[", self.name, self.dtype)?;
+        for (axis, extent) in self.shape.iter().enumerate() {
+            if axis > 0 {
+                f.write_str(", ")?;
+            }
+            match extent {
+                PortExtent::Fixed(extent) => write!(f, "{extent}")?,
+                PortExtent::Symbolic(text) => f.write_str(text)?,
+            }
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,151 @@
+//! The back half of a compile: a graph function with known extents to code that can be run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use backend::Target;
+use base::{FunctionId, KernelId, ProgramId, Result};
+use graph::Function;
+use lower::strategies::StrategyOptions;
+use lower::{LowerOptions, Lowered, Role};
+use module::Module;
+use program::Step;
+use runtime::State;
+use sym::SymbolId;
+use tensor::{DType, Tensor};
+
+use crate::pipeline::optimise;
+use crate::{Options, jit};
+
+/// A function for one binding of its symbols, as code.
+#[derive(Debug)]
+pub(crate) struct Specialisation {
+    /// The function, its kernels and its program; the constants of the model are shared.
+    pub(crate) module: Module,
+    /// The function, with constant extents.
+    pub(crate) function: FunctionId,
+    /// The program.
+    pub(crate) program: ProgramId,
+    /// How each kernel was made, in the order of the program.
+    pub(crate) lowered: Lowered,
+    /// The program, ready to run.
+    pub(crate) executable: Arc<runtime::Executable>,
+    /// Bytes of machine code.
+    pub(crate) code_bytes: usize,
+    /// Types of the results.
+    pub(crate) outputs: Vec<(DType, Vec<usize>)>,
+    /// Shapes of the user's inputs that this is for.
+    pub(crate) input_shapes: Vec<Vec<usize>>,
+    /// Memory of callers that are not running.
+    states: Mutex<Vec<State>>,
+}
+
+/// Everything that is known when a function is specialised.
+pub(crate) struct Request<'a> {
+    /// Constants of the model.
+    pub(crate) module: &'a Module,
+    /// The function, symbols free.
+    pub(crate) function: &'a Function,
+    /// Values of its symbols.
+    pub(crate) symbols: &'a BTreeMap<SymbolId, i64>,
+    /// What the function is to the executable.
+    pub(crate) role: Role,
+    pub(crate) target: &'a Target,
+    pub(crate) options: &'a Options,
+    pub(crate) input_shapes: Vec<Vec<usize>>,
+}
+
+impl Specialisation {
+    /// Lowers the function and compiles its kernels.
+    ///
+    /// # Errors
+    /// Diagnostics of `lower` and of the back end.
+    pub(crate) fn new(request: Request<'_>) -> Result<Specialisation> {
+        let Request { options, target, .. } = request;
+        let mut function = lower::specialise(request.function, request.symbols)?;
+        optimise(&mut function, options)?;
+        let outputs = constant_types(&function);
+        let mut module = Module { constants: request.module.constants.clone(), ..Module::default() };
+        let id = module.functions.push(function);
+        let lower_options =
+            LowerOptions { role: request.role, strategies: StrategyOptions::default() };
+        let lowered = lower::lower(&mut module, id, &BTreeMap::new(), target, &lower_options)?;
+        let program = lowered.program;
+        if options.verify_passes || cfg!(debug_assertions) {
+            lower::check_plan(&module.programs[program])?;
+        }
+        let linked = jit::compile(&module, program, target, options)?;
+        Ok(Specialisation {
+            function: id,
+            program,
+            executable: Arc::new(linked.executable),
+            code_bytes: linked.code_bytes,
+            module,
+            lowered,
+            outputs,
+            input_shapes: request.input_shapes,
+            states: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Runs a piece of work with memory of its own; the memory is kept for the next caller.
+    ///
+    /// # Errors
+    /// Those of the work, and lack of memory.
+    pub(crate) fn with_state<T>(
+        &self,
+        threads: usize,
+        work: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        let kept = lock(&self.states).pop();
+        let mut state = match kept {
+            Some(state) => state,
+            None => State::new(self.executable.clone(), threads)?,
+        };
+        let outcome = work(&mut state);
+        lock(&self.states).push(state);
+        outcome
+    }
+
+    /// The weights that the program reads where they are.
+    pub(crate) fn weight(&self, id: base::ConstantId) -> &Tensor {
+        &self.module.constants[id].tensor
+    }
+
+    /// The kernels that the program runs, each once, in order of first use.
+    pub(crate) fn kernels(&self) -> Vec<KernelId> {
+        kernels_of(&self.module.programs[self.program].steps)
+    }
+}
+
+/// The kernels that steps run, each once, in order of first use.
+pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
+    let mut seen = base::SecondaryMap::<KernelId, bool>::new();
+    let mut kernels = Vec::new();
+    program::walk(steps, &mut |step| {
+        if let Step::Run(run) = step
+            && !std::mem::replace(&mut seen[run.kernel], true)
+        {
+            kernels.push(run.kernel);
+        }
+    });
+    kernels
+}
+
+/// A poisoned lock only means that another caller panicked; what it guards is a list of spare states.
+fn lock(states: &Mutex<Vec<State>>) -> std::sync::MutexGuard<'_, Vec<State>> {
+    states.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Element types and extents of a function's results, which are constant.
+fn constant_types(function: &Function) -> Vec<(DType, Vec<usize>)> {
+    let extent = |expr: &sym::Expr| expr.as_constant().map_or(0, |extent| extent as usize);
+    function
+        .results()
+        .iter()
+        .filter_map(|&value| match function.ty(value) {
+            graph::Type::Tensor(ty) => Some((ty.dtype, ty.shape.iter().map(extent).collect())),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,318 @@
+//! Every kernel of an executable against the reference evaluator.
+//!
+//! Each kernel is fed what the evaluator computed for its operands, so that errors do not add up and
+//! a wrong kernel is named. The nodes of a kernel that differs are then compiled one by one, which
+//! names the node, or, if each is right alone, their fusion.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base::{Arena, ConstantId, Diagnostics, Result};
+use eval::Precision;
+use graph::{NodeId, ValueId};
+use loops::{Access, Buffer, Scope};
+use lower::{KernelInfo, KernelSource, Role};
+use program::{Address, Argument, Place, Program, Run, Slot, Step};
+use sym::Expr;
+use tensor::Tensor;
+
+use crate::Executable;
+use crate::pipeline::constant;
+use crate::specialisation::{Request, Specialisation};
+
+/// Largest difference relative to the expected value.
+const RELATIVE: f64 = 1e-5;
+/// Largest difference relative to the largest expected value of the tensor.
+const OF_LARGEST: f64 = 1e-6;
+
+/// What became of each kernel.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyReport {
+    /// In the order of the programs, those of `setup` first.
+    pub kernels: Vec<KernelVerdict>,
+}
+
+/// What became of one run of a kernel.
+#[derive(Clone, Debug)]
+pub struct KernelVerdict {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The nodes of the model which it computes.
+    pub nodes: Vec<String>,
+    /// What differs, if something does.
+    pub failure: Option<String>,
+}
+
+impl VerifyReport {
+    /// Whether every kernel agrees with the evaluator.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.kernels.iter().all(|verdict| verdict.failure.is_none())
+    }
+}
+
+impl fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for verdict in &self.kernels {
+            if let Some(failure) = &verdict.failure {
+                writeln!(f, "{} ({}): {failure}", verdict.kernel, verdict.nodes.join(", "))?;
+            }
+        }
+        let wrong = self.kernels.iter().filter(|verdict| verdict.failure.is_some()).count();
+        writeln!(f, "{} kernels compared with the evaluator, {wrong} differ", self.kernels.len())
+    }
+}
+
+/// Compares every kernel of the code for these inputs; `progress` hears how many of how many are
+/// done, and the name of the kernel at hand.
+///
+/// # Errors
+/// Inputs that do not fit; faults of the evaluator.
+pub fn verify(
+    executable: &Executable,
+    inputs: &[Tensor],
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<VerifyReport> {
+    let main = executable.specialisation(inputs)?;
+    let setup = executable.setup();
+    let total = setup.lowered.kernels.len() + main.lowered.kernels.len();
+    let mut report = VerifyReport::default();
+    let mut half = |half: &Specialisation, inputs: &[Tensor]| -> Result<Vec<Tensor>> {
+        let values = Values::compute(half, inputs)?;
+        for info in &half.lowered.kernels {
+            progress(report.kernels.len(), total, &info.name);
+            let Some(source) = &info.source else { continue };
+            let failure = match difference(half, info, source, &values)? {
+                Some(found) => Some(format!("{found}; {}", blame(executable, half, source, &values)?)),
+                None => None,
+            };
+            let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
+            report.kernels.push(KernelVerdict { kernel, nodes, failure });
+        }
+        Ok(values.results)
+    };
+    let constants = half(setup, &[])?;
+    let all: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
+    half(&main, &all)?;
+    Ok(report)
+}
+
+/// What the evaluator computes for every value of a function.
+struct Values {
+    of: BTreeMap<ValueId, Tensor>,
+    results: Vec<Tensor>,
+}
+
+impl Values {
+    fn compute(half: &Specialisation, inputs: &[Tensor]) -> Result<Values> {
+        let function = &half.lowered.function;
+        let weights = |id: ConstantId| constant(&half.module, id);
+        let mut of = BTreeMap::new();
+        let results = eval::graph::evaluate_observed(
+            function,
+            &weights,
+            inputs,
+            Precision::Declared,
+            &mut |value, tensor| _ = of.insert(value, tensor.clone()),
+        )
+        .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
+        Ok(Values { of, results })
+    }
+}
+
+/// Runs one kernel on the evaluator's values; says what differs first, if something does.
+fn difference(
+    half: &Specialisation,
+    info: &KernelInfo,
+    source: &KernelSource,
+    values: &Values,
+) -> Result<Option<String>> {
+    let kernel = &half.module.kernels[info.kernel];
+    let mut memory = Vec::new();
+    for (value, &parameter) in source.arguments.iter().zip(&kernel.parameters) {
+        let buffer = &kernel.buffers[parameter];
+        memory.push(Memory::new(buffer, &values.of[value]));
+    }
+    let program = program_of(info, &memory);
+    let executable =
+        backend_x64::executable(&half.module.kernels, &program, half.executable.code().clone())?;
+    let mut state = runtime::State::new(std::sync::Arc::new(executable), 1)?;
+    let mut outputs: Vec<Vec<u8>> =
+        memory.iter().filter(|memory| memory.writes).map(|memory| memory.bytes.clone()).collect();
+    let mut call = state.call();
+    for (number, memory) in memory.iter().enumerate() {
+        call.input(number, &memory.bytes)?;
+    }
+    for (number, output) in outputs.iter_mut().enumerate() {
+        call.output(number, output)?;
+    }
+    call.run()?;
+    let written = memory.iter().zip(&source.arguments).filter(|(memory, _)| memory.writes);
+    for ((memory, value), bytes) in written.zip(&outputs) {
+        let expected = &values.of[value];
+        let actual = memory.read(bytes, expected);
+        let largest = expected.to_f64_vec().iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+        let largest = if largest.is_finite() { largest } else { 0.0 };
+        let comparison = tensor::compare(&actual, expected, RELATIVE, OF_LARGEST * largest);
+        if !comparison.passed() {
+            let name = half.lowered.function.values[*value].name.as_deref().unwrap_or("a value");
+            return Ok(Some(format!("{name}: {comparison}")));
+        }
+    }
+    Ok(None)
+}
+
+/// Which node of a kernel that differs is to blame.
+fn blame(
+    executable: &Executable,
+    half: &Specialisation,
+    source: &KernelSource,
+    values: &Values,
+) -> Result<String> {
+    let function = &half.lowered.function;
+    for &node in &source.nodes {
+        if differs_alone(executable, half, node, values)? {
+            let data = &function.nodes[node];
+            let place = function.locations.describe(data.location);
+            return Ok(format!("node {} of {place} differs alone, too", data.op.name()));
+        }
+    }
+    Ok("each of its nodes is right alone: their fusion or its schedule is wrong".to_owned())
+}
+
+fn differs_alone(
+    executable: &Executable,
+    half: &Specialisation,
+    node: NodeId,
+    values: &Values,
+) -> Result<bool> {
+    let isolated = half.lowered.function.isolate(node);
+    let alone = Specialisation::new(Request {
+        module: &half.module,
+        function: &isolated,
+        symbols: &BTreeMap::new(),
+        role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
+        target: executable.target(),
+        options: &executable.options,
+        input_shapes: Vec::new(),
+    })?;
+    let mut operands = half.lowered.function.nodes[node].operands.clone();
+    operands.sort();
+    operands.dedup();
+    let inputs: Vec<Tensor> = operands.iter().map(|value| values.of[value].clone()).collect();
+    let values = Values::compute(&alone, &inputs)?;
+    for info in &alone.lowered.kernels {
+        let Some(source) = &info.source else { continue };
+        if difference(&alone, info, source, &values)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The memory of one argument, as its buffer lays it out.
+struct Memory {
+    bytes: Vec<u8>,
+    /// For each element in row-major order, the byte where it is.
+    places: Vec<usize>,
+    reads: bool,
+    writes: bool,
+}
+
+impl Memory {
+    /// Holds a tensor's elements; all else is zero.
+    fn new(buffer: &Buffer, tensor: &Tensor) -> Memory {
+        let width = buffer.dtype.bytes().unwrap_or(1);
+        let extent = |expr: &Expr| expr.as_constant().unwrap_or(0) as usize;
+        let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
+        let strides: Vec<usize> = match &buffer.strides {
+            Some(strides) => strides.iter().map(extent).collect(),
+            None => (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect(),
+        };
+        let places: Vec<usize> = (0..shape.iter().product())
+            .map(|element| width * offset(element, &shape, &strides))
+            .collect();
+        let bytes = places.iter().max().map_or(0, |last| last + width);
+        let access = match buffer.scope {
+            Scope::Parameter(access) => access,
+            Scope::Scratch | Scope::Register => Access::Update,
+        };
+        let mut memory = Memory {
+            bytes: vec![0; bytes],
+            places,
+            reads: access != Access::Write,
+            writes: access != Access::Read,
+        };
+        if memory.reads {
+            for (element, &place) in memory.places.iter().enumerate() {
+                let source = &tensor.bytes()[element * width..][..width];
+                memory.bytes[place..][..width].copy_from_slice(source);
+            }
+        }
+        memory
+    }
+
+    /// The elements in such memory, as a tensor like another.
+    fn read(&self, bytes: &[u8], like: &Tensor) -> Tensor {
+        let mut tensor = Tensor::zeros(like.dtype(), like.shape());
+        let width = like.dtype().bytes().unwrap_or(1);
+        for (target, &place) in tensor.bytes_mut().chunks_exact_mut(width).zip(&self.places) {
+            target.copy_from_slice(&bytes[place..][..width]);
+        }
+        tensor
+    }
+}
+
+/// The offset of an element, counted in row-major order, under strides.
+fn offset(mut element: usize, shape: &[usize], strides: &[usize]) -> usize {
+    let mut offset = 0;
+    for (extent, stride) in shape.iter().zip(strides).rev() {
+        offset += element % extent * stride;
+        element /= extent;
+    }
+    offset
+}
+
+/// A program that runs the kernel once: argument `k` is input `k`; what it writes is an output, which
+/// begins as a copy of the input.
+fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
+    let mut slots = Arena::default();
+    let mut steps = Vec::new();
+    let mut arguments = Vec::new();
+    let mut outputs = 0;
+    for (number, memory) in memory.iter().enumerate() {
+        let bytes = Expr::from(memory.bytes.len());
+        let mut slot = |name: &str, place| {
+            let name = format!("{name}{number}");
+            slots.push(Slot { name, bytes: bytes.clone(), place })
+        };
+        let input = Address { slot: slot("input", Place::Input(number as u32)), offset: Expr::ZERO };
+        let address = if memory.writes {
+            let place = Place::Output(outputs);
+            outputs += 1;
+            let output = Address { slot: slot("output", place), offset: Expr::ZERO };
+            let (source, destination) = (input, output.clone());
+            steps.push(Step::Copy { source, destination, bytes: bytes.clone() });
+            output
+        } else {
+            input
+        };
+        let (reads, writes) = (memory.reads, memory.writes);
+        arguments.push(Argument { address, bytes, writes, reads });
+    }
+    let extent = Expr::constant(info.extent);
+    steps.push(Step::Run(Run {
+        kernel: info.kernel,
+        arguments,
+        grain: extent.clone(),
+        extent,
+        scratch_bytes: Expr::from(info.scratch_bytes as usize),
+    }));
+    Program {
+        name: "kernel".to_owned(),
+        symbols: Arena::default(),
+        slots,
+        arena_bytes: Expr::ZERO,
+        steps,
+    }
+}
