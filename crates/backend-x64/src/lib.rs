@@ -18,5 +18,5 @@ mod link;
 mod select;
 pub mod vcode;
 
-pub use link::{executable, load};
 pub use compile::{Options, X64, compile_vcode, compile_with, disassemble};
+pub use link::{executable, load};

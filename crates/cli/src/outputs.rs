@@ -75,9 +75,6 @@ mod tests {
     #[test]
     fn file_names_are_distinct_and_stay_in_the_folder() {
         let names = ["a/b", "a_b", "a b", "..", "ä"].map(String::from);
-        assert_eq!(
-            file_names(&names),
-            ["a_b.npy", "a_b_2.npy", "a_b_3.npy", "_...npy", "_.npy"]
-        );
+        assert_eq!(file_names(&names), ["a_b.npy", "a_b_2.npy", "a_b_3.npy", "_...npy", "_.npy"]);
     }
 }

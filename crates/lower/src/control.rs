@@ -11,8 +11,8 @@ use program::{Address, Argument, Run, Step, Symbol};
 use sym::{Expr, Range, SymbolId};
 use tensor::DType;
 
-use crate::groups::legalise;
 use crate::emit::{Emitter, Frame, byte_count};
+use crate::groups::legalise;
 use crate::specialise::internal;
 
 /// A region as a function: first the region's parameters, then these values from around it.

@@ -28,7 +28,8 @@ fn run() -> tilewright::Result<()> {
     let images = tilewright::read_npy(&folder.join("test_images.npy"))?;
     let labels = tilewright::read_npy(&folder.join("test_labels.npy"))?;
     // The batch is a free dimension of this model: code for it is made at the first run.
-    let logits = executable.run(std::slice::from_ref(&images))?.remove(0);
+    let outputs = executable.run(std::slice::from_ref(&images))?;
+    let logits = &outputs[0];
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
 
     let pictures = labels.len();
@@ -74,8 +75,9 @@ fn picture(images: &Tensor, number: usize) -> Tensor {
     let mut shape = images.shape().to_vec();
     shape[0] = 1;
     let size: usize = shape.iter().product();
-    let pixels = images.to_f64_vec()[number * size..][..size].iter().map(|&x| x as f32);
-    Tensor::from_vec(&shape, pixels.collect::<Vec<f32>>())
+    let pixels = images.to_f64_vec();
+    let pixels = pixels[number * size..][..size].iter().map(|&x| x as f32).collect::<Vec<f32>>();
+    Tensor::from_vec(&shape, pixels)
 }
 
 /// Draws a picture in characters.

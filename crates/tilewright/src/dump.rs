@@ -48,7 +48,8 @@ pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>)
             let specialisation = executable.only_specialisation()?;
             let halves = [executable.setup(), &specialisation];
             if stage == Stage::Program {
-                let program = |half: &Specialisation| half.module.programs[half.program].to_string();
+                let program =
+                    |half: &Specialisation| half.module.programs[half.program].to_string();
                 return Ok(halves.map(program).join("\n"));
             }
             kernels(&executable, &halves, stage, kernel)
@@ -75,11 +76,14 @@ fn kernels(
         }
     }
     if let Some(only) = only.filter(|_| text.is_empty()) {
-        return Err(Diagnostic::error(codes::UNKNOWN_KERNEL, format!("no kernel is called `{only}`"))
-            .at(format!("--kernel {only}"))
-            .because(format!("the kernels are {}", names.join(", ")))
-            .remedy("use one of these names")
-            .into());
+        return Err(Diagnostic::error(
+            codes::UNKNOWN_KERNEL,
+            format!("no kernel is called `{only}`"),
+        )
+        .at(format!("--kernel {only}"))
+        .because(format!("the kernels are {}", names.join(", ")))
+        .remedy("use one of these names")
+        .into());
     }
     Ok(text)
 }

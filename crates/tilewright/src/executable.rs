@@ -137,7 +137,8 @@ impl Executable {
         }
         if let Some(first) = kept.first() {
             let weights = first.executable.weights().iter();
-            statistics.constant_bytes += weights.map(|&id| first.weight(id).bytes().len()).sum::<usize>();
+            statistics.constant_bytes +=
+                weights.map(|&id| first.weight(id).bytes().len()).sum::<usize>();
         }
         statistics
     }
@@ -220,7 +221,11 @@ impl Executable {
     pub(crate) fn specialisation(&self, inputs: &[Tensor]) -> Result<Arc<Specialisation>> {
         self.check_inputs(inputs)?;
         let seen = |specialisation: &&Arc<Specialisation>| {
-            specialisation.input_shapes.iter().zip(inputs).all(|(shape, input)| shape == input.shape())
+            specialisation
+                .input_shapes
+                .iter()
+                .zip(inputs)
+                .all(|(shape, input)| shape == input.shape())
         };
         let find = || {
             let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);

@@ -65,7 +65,8 @@ impl Specialisation {
         let mut function = lower::specialise(request.function, request.symbols)?;
         optimise(&mut function, options)?;
         let outputs = constant_types(&function);
-        let mut module = Module { constants: request.module.constants.clone(), ..Module::default() };
+        let mut module =
+            Module { constants: request.module.constants.clone(), ..Module::default() };
         let id = module.functions.push(function);
         let lower_options =
             LowerOptions { role: request.role, strategies: StrategyOptions::default() };

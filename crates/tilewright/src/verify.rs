@@ -83,7 +83,9 @@ pub fn verify(
             progress(report.kernels.len(), total, &info.name);
             let Some(source) = &info.source else { continue };
             let failure = match difference(half, info, source, &values)? {
-                Some(found) => Some(format!("{found}; {}", blame(executable, half, source, &values)?)),
+                Some(found) => {
+                    Some(format!("{found}; {}", blame(executable, half, source, &values)?))
+                }
                 None => None,
             };
             let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
@@ -286,7 +288,8 @@ fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
             let name = format!("{name}{number}");
             slots.push(Slot { name, bytes: bytes.clone(), place })
         };
-        let input = Address { slot: slot("input", Place::Input(number as u32)), offset: Expr::ZERO };
+        let input =
+            Address { slot: slot("input", Place::Input(number as u32)), offset: Expr::ZERO };
         let address = if memory.writes {
             let place = Place::Output(outputs);
             outputs += 1;
