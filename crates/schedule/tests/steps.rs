@@ -1,8 +1,8 @@
 //! Text tests of the steps: a kernel, a line `---`, and a trace; the output is the kernel after it,
 //! or why the first step that is not legal is refused. `BLESS=1` rewrites the outputs.
 //!
-//! Every kernel on the way must pass the verifier, and the trace must survive printing and
-//! replaying.
+//! With `fully` the last kernel must also be one that a back end accepts. Every kernel on the way
+//! must pass the verifier, and the trace must survive printing and replaying.
 
 use loops::Kernel;
 use schedule::{Schedule, parse_trace, print_trace, replay};
@@ -11,7 +11,7 @@ fn verified(kernel: &Kernel) -> Result<(), String> {
     loops::verify(kernel).map_err(|error| error.to_string())
 }
 
-fn check(input: &str, _: &[&str]) -> Result<String, String> {
+fn check(input: &str, arguments: &[&str]) -> Result<String, String> {
     let (text, steps) = input.split_once("---\n").ok_or("no line `---` before the steps")?;
     let kernel = loops::parse(text).map_err(|error| error.to_string())?;
     verified(&kernel)?;
@@ -20,6 +20,9 @@ fn check(input: &str, _: &[&str]) -> Result<String, String> {
     for step in trace {
         schedule.apply(step.clone()).map_err(|error| error.to_string())?;
         verified(schedule.kernel()).map_err(|error| format!("after `{step}`: {error}"))?;
+    }
+    if arguments.contains(&"fully") {
+        loops::verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
     }
     let printed = print_trace(schedule.trace());
     let again = parse_trace(&printed).map_err(|error| error.to_string())?;
