@@ -53,6 +53,7 @@ impl State {
             Step::Split { target, factor, outer, inner, tail } => {
                 steps::split::apply(self, target, *factor, outer, inner, *tail)
             }
+            Step::Cut { target, at, into } => steps::cut::apply(self, target, *at, into),
             Step::Reorder { order } => steps::reorder::apply(self, order),
             Step::Fuse { outer, inner, into } => steps::fuse::apply(self, outer, inner, into),
             Step::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
@@ -146,6 +147,14 @@ impl Schedule {
     ) -> Applied {
         let (target, outer, inner) = (target.into(), outer.into(), inner.into());
         self.apply(Step::Split { target, factor, outer, inner, tail })
+    }
+
+    /// See [`Step::Cut`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn cut(&mut self, target: &str, at: i64, into: &str) -> Applied {
+        self.apply(Step::Cut { target: target.into(), at, into: into.into() })
     }
 
     /// See [`Step::Reorder`].

@@ -57,6 +57,15 @@ pub enum Step {
         /// What happens where the factor does not divide the extent.
         tail: Tail,
     },
+    /// One loop becomes two, one after the other: iterations before `at`, and from there on.
+    Cut {
+        /// The loop, which keeps its name for the first iterations.
+        target: String,
+        /// How many those are.
+        at: i64,
+        /// Name of the second loop.
+        into: String,
+    },
     /// The named loops of a perfect nest change places.
     Reorder {
         /// The new order, outermost first.
@@ -182,6 +191,7 @@ impl fmt::Display for Step {
                 let tail = tail_name(*tail);
                 write!(f, "split {target} by {factor} into {outer}, {inner} tail {tail}")
             }
+            Step::Cut { target, at, into } => write!(f, "cut {target} at {at} into {into}"),
             Step::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
             Step::Fuse { outer, inner, into } => write!(f, "fuse {outer}, {inner} into {into}"),
             Step::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
@@ -281,6 +291,12 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
             parser.expect_keyword("tail")?;
             Step::Split { target, factor, outer, inner, tail: tail(parser)? }
         }
+        "cut" => {
+            let target = name(parser)?;
+            parser.expect_keyword("at")?;
+            let at = parser.integer()?;
+            Step::Cut { target, at, into: after(parser, "into")? }
+        }
         "reorder" => Step::Reorder { order: parser.list("[", ",", "]", name)? },
         "fuse" => {
             let (outer, inner) = pair(parser)?;
@@ -338,6 +354,7 @@ mod tests {
 split i by 8 into io, ii tail guard
 split j by 16 into jo, ji tail exact
 split k by 4 into ko, ki tail shift
+cut k at 24 into k_rest
 reorder [io, jo, k, ii, ji]
 fuse io, jo into f
 flatten a axis 0

@@ -139,7 +139,7 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
     let buffer = pick(&buffers, b);
     let scope = if c % 2 == 0 { LocalScope::Scratch } else { LocalScope::Register };
     let fresh = |stem: &str| format!("{stem}{serial}");
-    match kind % 18 {
+    match kind % 19 {
         0..=3 => Step::Split {
             target,
             factor: [2, 3, 4, 5, 8][b as usize % 5],
@@ -162,6 +162,7 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
         },
         15 => Step::Vectorise { target },
         16 => Step::Parallelise { target: pick(&loops, 0) },
+        17 => Step::Cut { target, at: i64::from(b % 5), into: fresh("k") },
         _ => match c % 2 {
             0 => Step::Unroll { target },
             _ => Step::Simplify,

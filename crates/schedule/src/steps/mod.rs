@@ -1,6 +1,7 @@
 //! The primitive steps, one a file: what it does, before → after, and when it is legal.
 
 pub(crate) mod compute_at;
+pub(crate) mod cut;
 pub(crate) mod fission;
 pub(crate) mod flatten;
 pub(crate) mod fuse;
