@@ -1,6 +1,7 @@
 //! Arithmetic, comparisons, logic, bits and conversions, element by element.
 
 use sym::Expr;
+use tensor::minifloat::Overflow;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
@@ -140,7 +141,7 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
     let value = node.input(0)?;
     let is_short = to.is_float() && to.bits() == 8 && to != DType::F8E8M0;
     if is_short && value.dtype().is_float() && !node.flag("saturate", true)? {
-        return Err(type_error(format!("conversion to {to} without saturation is not supported")));
+        return Ok(vec![cast_unsaturated(graph, value, to)?]);
     }
     if to == DType::F8E8M0 && node.word("round_mode", &["up", "down", "nearest"])? != "nearest" {
         return Err(type_error(format!("conversion to {to} rounds to nearest only")));
@@ -151,6 +152,28 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
         return Ok(vec![graph.cast(&whole, to)?]);
     }
     Ok(vec![graph.cast(value, to)?])
+}
+
+/// A conversion to a short float in which numbers beyond the largest become infinite, or NaN where
+/// the type has no infinity.
+fn cast_unsaturated(graph: &mut Graph, value: &Value, to: DType) -> Result<Value> {
+    let largest = Scalar::from_f64(to, f64::MAX);
+    // Half a step above the largest number; on the tie an even largest number wins.
+    let below = Scalar::from_bits(to, largest.bits() - 1);
+    let limit = largest.as_f64() + (largest.as_f64() - below.as_f64()) / 2.0;
+    let limit = graph.number(value.dtype(), limit);
+    let magnitude = graph.abs(value)?;
+    let beyond = match largest.bits() % 2 {
+        0 => graph.greater(&magnitude, &limit)?,
+        _ => graph.greater_equal(&magnitude, &limit)?,
+    };
+    let special = |number| Value::of_scalar(Scalar::from_f64_with(to, number, Overflow::Special));
+    let zero = graph.number(value.dtype(), 0.0);
+    let negative = graph.less(value, &zero)?;
+    let (low, high) = (special(f64::NEG_INFINITY), special(f64::INFINITY));
+    let signed = graph.select(&negative, &low, &high)?;
+    let within = graph.cast(value, to)?;
+    graph.select(&beyond, &signed, &within)
 }
 
 /// The same bits as another type.

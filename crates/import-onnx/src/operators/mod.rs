@@ -2,11 +2,13 @@
 //! primitives.
 
 mod activations;
+mod attention;
 mod control;
 mod convolution;
 mod elementwise;
 mod gather_scatter;
 pub(crate) mod generator;
+mod losses;
 mod matmul;
 mod movement;
 mod normalization;
@@ -14,6 +16,7 @@ mod pooling;
 mod quantization;
 mod reductions;
 mod resize;
+mod sampling;
 mod shape;
 mod table;
 

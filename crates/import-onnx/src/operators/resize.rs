@@ -442,7 +442,7 @@ fn weighted_sum(
 
 /// Keys' cubic convolution of a distance `d` with coefficient `a`:
 /// `((a + 2) d - (a + 3)) d^2 + 1` up to 1, `((d - 5) d + 8) d a - 4 a` up to 2, else 0.
-fn cubic(graph: &mut Graph, distance: &Value, a: f64) -> Result<Value> {
+pub(super) fn cubic(graph: &mut Graph, distance: &Value, a: f64) -> Result<Value> {
     let square = graph.square(distance)?;
     let near = graph.mul_number(distance, a + 2.0)?;
     let near = graph.add_number(&near, -(a + 3.0))?;
@@ -454,8 +454,7 @@ fn cubic(graph: &mut Graph, distance: &Value, a: f64) -> Result<Value> {
     let far = graph.mul(&far, distance)?;
     let far = graph.mul_number(&far, a)?;
     let far = graph.add_number(&far, -4.0 * a)?;
-    let (one, two) = (graph.number(DType::F64, 1.0), graph.number(DType::F64, 2.0));
-    let zero = graph.number(DType::F64, 0.0);
+    let [zero, one, two] = [0.0, 1.0, 2.0].map(|number| graph.number(distance.dtype(), number));
     let is_far = graph.less(distance, &two)?;
     let far = graph.select(&is_far, &far, &zero)?;
     let is_near = graph.less_equal(distance, &one)?;

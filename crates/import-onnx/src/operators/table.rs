@@ -7,8 +7,9 @@
 use tensor::{Reduction, ScalarFunction as F};
 
 use super::{
-    Lower, Lowered, Operator, activations, control, convolution, elementwise, gather_scatter,
-    generator, matmul, movement, normalization, pooling, quantization, reductions, resize, shape,
+    Lower, Lowered, Operator, activations, attention, control, convolution, elementwise,
+    gather_scatter, generator, losses, matmul, movement, normalization, pooling, quantization,
+    reductions, resize, sampling, shape,
 };
 use crate::graph_writer::Graph;
 use crate::node::Node;
@@ -179,6 +180,17 @@ pub(crate) const TABLE: &[Operator] = &[
     op("ConvTranspose", &[1, 11, 22], (2, 3), 1,
        "auto_pad dilations group kernel_shape output_padding output_shape pads strides \
         ", convolution::conv_transpose),
+    // Attention
+    op("Attention", &[23, 24, 25], (3, 7), 4,
+       "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode \
+        right_window_size scale softcap softmax_precision", attention::attention),
+    op("RotaryEmbedding", &[23], (3, 4), 1,
+       "interleaved num_heads rotary_embedding_dim", attention::rotary_embedding),
+    // Losses
+    op("NegativeLogLikelihoodLoss", &[12, 13, 22], (2, 3), 1,
+       "ignore_index reduction", losses::negative_log_likelihood),
+    op("SoftmaxCrossEntropyLoss", &[12, 13], (2, 3), 2,
+       "ignore_index reduction", losses::softmax_cross_entropy),
     // Pooling
     op("MaxPool", &[1, 8, 10, 11, 12, 22], (1, 1), 2,
        "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", pooling::max),
@@ -227,6 +239,8 @@ pub(crate) const TABLE: &[Operator] = &[
        "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside \
         extrapolation_value keep_aspect_ratio_policy mode nearest_mode", resize::resize),
     op("Upsample", &[7, 9], (1, 2), 1, "mode scales", resize::upsample),
+    op("GridSample", &[16, 20, 22], (2, 2), 1,
+       "align_corners mode padding_mode", sampling::grid_sample),
     // Generators
     op("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], (0, 0), 1,
        "sparse_value value value_float value_floats value_int value_ints value_string \

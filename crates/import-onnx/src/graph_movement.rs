@@ -1,0 +1,233 @@
+//! The movement primitives of [`Graph`]: each result element is an element of an operand. Movements
+//! of known values with few elements are folded.
+
+use sym::Expr;
+
+use crate::graph_writer::{Graph, Result, constant_shape, shape_error, type_error};
+use crate::value::{KNOWN_ELEMENTS, Known, Value};
+
+impl Graph {
+    /// Operand axis `k` becomes axis `axes[k]` of the result.
+    pub(crate) fn broadcast(
+        &mut self,
+        value: &Value,
+        shape: &[Expr],
+        axes: &[usize],
+    ) -> Result<Value> {
+        if value.shape() == shape {
+            return Ok(value.clone());
+        }
+        self.check_size(shape)?;
+        let refined: Vec<Expr> = value
+            .shape()
+            .iter()
+            .zip(axes)
+            .map(|(extent, &axis)| match extent.as_constant() {
+                Some(1) => extent.clone(),
+                _ => shape[axis].clone(),
+            })
+            .collect();
+        let value = self.refine(value, &refined)?;
+        let moved = self.fold_movement(&value, shape, |index, source| {
+            for ((at, &axis), extent) in source.iter_mut().zip(axes).zip(&refined) {
+                *at = if extent.as_constant() == Some(1) { 0 } else { index[axis] };
+            }
+        });
+        if let Some(folded) = moved {
+            return Ok(folded);
+        }
+        let id = self.data(&value)?;
+        let built = self.builder.broadcast(id, shape, axes);
+        self.built(built)
+    }
+
+    /// Broadcasts to a shape as NumPy does: the last axes correspond.
+    pub(crate) fn broadcast_to(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+        let Some(lead) = shape.len().checked_sub(value.rank()) else {
+            let (from, to) = (value.rank(), shape.len());
+            return Err(shape_error(format!("rank {from} does not broadcast to rank {to}")));
+        };
+        let axes: Vec<usize> = (lead..shape.len()).collect();
+        self.broadcast(value, shape, &axes)
+    }
+
+    /// A value of rank 1 broadcast along all axes but one.
+    pub(crate) fn broadcast_axis(
+        &mut self,
+        value: &Value,
+        shape: &[Expr],
+        axis: usize,
+    ) -> Result<Value> {
+        if value.rank() != 1 || axis >= shape.len() {
+            return Err(shape_error(format!("rank {} where rank 1 is needed", value.rank())));
+        }
+        self.broadcast(value, shape, &[axis])
+    }
+
+    /// The same elements under another shape.
+    pub(crate) fn reshape(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+        if value.shape() == shape {
+            return Ok(value.clone());
+        }
+        self.check_size(shape)?;
+        if let (Some(known), Some(shape)) = (value.known(), constant_shape(shape))
+            && shape.iter().product::<usize>() == known.len()
+        {
+            return Ok(Value::of_known(value.dtype(), &shape, known.to_vec()));
+        }
+        let id = self.data(value)?;
+        let built = self.builder.reshape(id, shape);
+        self.built(built)
+    }
+
+    /// Result axis `k` is operand axis `permutation[k]`.
+    pub(crate) fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
+        let is_permutation = (0..value.rank()).all(|axis| permutation.contains(&axis));
+        if permutation.len() != value.rank() || !is_permutation {
+            let rank = value.rank();
+            return Err(shape_error(format!("{permutation:?} does not permute {rank} axes")));
+        }
+        let shape: Vec<Expr> =
+            permutation.iter().map(|&axis| value.shape()[axis].clone()).collect();
+        let moved = self.fold_movement(value, &shape, |index, source| {
+            for (at, &axis) in index.iter().zip(permutation) {
+                source[axis] = *at;
+            }
+        });
+        if let Some(folded) = moved {
+            return Ok(folded);
+        }
+        let id = self.data(value)?;
+        let built = self.builder.transpose(id, permutation);
+        self.built(built)
+    }
+
+    /// `result[i] = value[starts + i * steps]`
+    pub(crate) fn slice(
+        &mut self,
+        value: &Value,
+        starts: &[Expr],
+        steps: &[i64],
+        shape: &[Expr],
+    ) -> Result<Value> {
+        self.check_size(shape)?;
+        let first: Option<Vec<i64>> = starts.iter().map(Expr::as_constant).collect();
+        if let Some(first) = first {
+            let moved = self.fold_movement(value, shape, |index, source| {
+                for (axis, at) in source.iter_mut().enumerate() {
+                    *at = (first[axis] + index[axis] as i64 * steps[axis]) as usize;
+                }
+            });
+            if let Some(folded) = moved {
+                return Ok(folded);
+            }
+        }
+        let id = self.data(value)?;
+        let built = self.builder.slice(id, starts, steps, shape);
+        self.built(built)
+    }
+
+    /// As [`Self::slice`], along one axis only.
+    pub(crate) fn slice_axis(
+        &mut self,
+        value: &Value,
+        axis: usize,
+        start: Expr,
+        step: i64,
+        extent: Expr,
+    ) -> Result<Value> {
+        let mut starts = vec![Expr::from(0); value.rank()];
+        let mut steps = vec![1; value.rank()];
+        let mut shape = value.shape().to_vec();
+        (starts[axis], steps[axis], shape[axis]) = (start, step, extent);
+        self.slice(value, &starts, &steps, &shape)
+    }
+
+    /// Surrounds, and intersperses, a value with a number.
+    pub(crate) fn pad(
+        &mut self,
+        value: &Value,
+        fill: &Value,
+        low: &[Expr],
+        high: &[Expr],
+        interior: &[i64],
+    ) -> Result<Value> {
+        let (id, fill) = (self.data(value)?, self.data(fill)?);
+        let built = self.builder.pad(id, fill, low, high, interior);
+        self.built(built)
+    }
+
+    /// Puts values behind each other along an axis.
+    pub(crate) fn concat(&mut self, axis: usize, values: &[Value]) -> Result<Value> {
+        let Some(first) = values.first() else {
+            return Err(shape_error("there is nothing to put together"));
+        };
+        let values = self.alike_but_for(axis, values)?;
+        let (dtype, mut shape) = (first.dtype(), values[0].shape().to_vec());
+        if let Some(other) = values.iter().find(|value| value.dtype() != dtype) {
+            return Err(type_error(format!("{dtype} and {} in one tensor", other.dtype())));
+        }
+        let known: Option<Vec<&[Known]>> = values.iter().map(|value| value.known()).collect();
+        if let (Some(known), 1, 0) = (known, shape.len(), axis) {
+            let elements = known.concat();
+            if elements.len() <= KNOWN_ELEMENTS {
+                return Ok(Value::of_known(dtype, &[elements.len()], elements));
+            }
+        }
+        shape[axis] = values.iter().map(|value| &value.shape()[axis]).sum();
+        self.check_size(&shape)?;
+        let operands = self.all_data(&values.iter().collect::<Vec<_>>())?;
+        let built = self.builder.concat(axis, &operands);
+        self.built(built)
+    }
+
+    /// Values that have the same extents on all axes but one.
+    fn alike_but_for(&mut self, axis: usize, values: &[Value]) -> Result<Vec<Value>> {
+        let model = values[0].shape().to_vec();
+        if axis >= model.len() {
+            return Err(shape_error(format!("there is no axis {axis} of {}", model.len())));
+        }
+        let refine = |value: &Value| {
+            let mut shape = model.clone();
+            if let Some(extent) = value.shape().get(axis) {
+                shape[axis] = extent.clone();
+            }
+            self.refine(value, &shape)
+        };
+        values.iter().map(refine).collect()
+    }
+
+    /// A known value moved, where the result has few elements: `source` fills in where a result
+    /// element is read.
+    pub(crate) fn fold_movement(
+        &self,
+        value: &Value,
+        shape: &[Expr],
+        source: impl Fn(&[usize], &mut [usize]),
+    ) -> Option<Value> {
+        let (known, from, to) = (value.known()?, value.constant_shape()?, constant_shape(shape)?);
+        let count = to.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))?;
+        if count > KNOWN_ELEMENTS {
+            return None;
+        }
+        let mut elements = Vec::with_capacity(count);
+        let (mut index, mut at) = (vec![0; to.len()], vec![0; from.len()]);
+        for number in 0..count {
+            let mut rest = number;
+            for axis in (0..to.len()).rev() {
+                index[axis] = rest % to[axis];
+                rest /= to[axis];
+            }
+            source(&index, &mut at);
+            let mut place = 0;
+            for (at, extent) in at.iter().zip(&from) {
+                if at >= extent {
+                    return None;
+                }
+                place = place * extent + at;
+            }
+            elements.push(known[place].clone());
+        }
+        Some(Value::of_known(value.dtype(), &to, elements))
+    }
+}

@@ -1,0 +1,321 @@
+//! Attention and rotary embeddings, composed of contractions and scalar functions.
+//!
+//! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
+//! and keys, `d` for the size of a head.
+
+use graph::IterationSpace;
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
+
+use super::Lowered;
+use super::gather_scatter::gather_axis;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::{Node, attribute_error, unsupported};
+use crate::value::Value;
+
+/// `[b, s, h * d]` as `[b, h, s, d]`.
+fn split_heads(graph: &mut Graph, x: &Value, heads: i64) -> Result<Value> {
+    let [batch, places, width] = x.shape() else {
+        return Err(shape_error(format!("an input of rank {}, not 3 or 4", x.rank())));
+    };
+    if heads < 1 || !width.divisible_by(heads) {
+        let width = graph.text(width);
+        return Err(shape_error(format!("a width of {width} does not fall into {heads} heads")));
+    }
+    let size = width.floor_div(&Expr::from(heads));
+    let shape = [batch.clone(), places.clone(), Expr::from(heads), size];
+    let split = graph.reshape(x, &shape)?;
+    graph.transpose(&split, &[0, 2, 1, 3])
+}
+
+/// `[b, h, s, d]` as `[b, s, h * d]`.
+fn merge_heads(graph: &mut Graph, x: &Value) -> Result<Value> {
+    let turned = graph.transpose(x, &[0, 2, 1, 3])?;
+    let shape = turned.shape().to_vec();
+    graph.reshape(&turned, &[shape[0].clone(), shape[1].clone(), &shape[2] * &shape[3]])
+}
+
+/// The operands of attention, each `[b, h, s, d]`.
+struct Operands {
+    query: Value,
+    key: Value,
+    value: Value,
+    /// How many keys precede those of this call.
+    past: Expr,
+}
+
+fn operands(node: &Node<'_>, graph: &mut Graph) -> Result<Operands> {
+    let heads = |index: usize, attribute: &str, graph: &mut Graph| {
+        let x = node.input(index)?;
+        match x.rank() {
+            4 => Ok(x.clone()),
+            _ => split_heads(graph, x, node.int(attribute, 0)?),
+        }
+    };
+    let query = heads(0, "q_num_heads", graph)?;
+    let mut key = heads(1, "kv_num_heads", graph)?;
+    let mut value = heads(2, "kv_num_heads", graph)?;
+    let mut past = Expr::ZERO;
+    if let (Some(past_key), Some(past_value)) = (node.optional(4), node.optional(5)) {
+        if past_key.rank() != 4 || past_value.rank() != 4 {
+            return Err(shape_error("the past keys and values must have four axes"));
+        }
+        past = past_key.shape()[2].clone();
+        key = graph.concat(2, &[past_key.clone(), key])?;
+        value = graph.concat(2, &[past_value.clone(), value])?;
+    }
+    Ok(Operands { query, key, value, past })
+}
+
+/// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
+/// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
+fn product(graph: &mut Graph, left: &Value, right: &Value, by_rows: bool) -> Result<Value> {
+    let (l, r) = (left.shape().to_vec(), right.shape().to_vec());
+    let summed = if by_rows { 3 } else { 2 };
+    graph.assume_equal(&l[0], &r[0])?;
+    graph.assume_equal(&l[3], &r[summed])?;
+    let (Some(heads), Some(groups)) = (l[1].as_constant(), r[1].as_constant()) else {
+        return Err(unsupported("the number of heads is not fixed"));
+    };
+    if groups < 1 || heads % groups != 0 {
+        return Err(shape_error(format!("{heads} heads of queries for {groups} of keys")));
+    }
+    let share = Expr::from(heads / groups);
+    let grouped = [l[0].clone(), r[1].clone(), share.clone(), l[2].clone(), l[3].clone()];
+    let left = graph.reshape(left, &grouped)?;
+    let mut right_shape = r.clone();
+    (right_shape[0], right_shape[summed]) = (l[0].clone(), l[3].clone());
+    let right = graph.refine(right, &right_shape)?;
+    // The axes: b, g, heads of a group, q, the free axis of the right operand; then the sum's.
+    let free = r[if by_rows { 2 } else { 3 }].clone();
+    let [b, g, own, q, other, sum] = [0, 1, 2, 3, 4, 5].map(IterationSpace::axis);
+    let extents = [&grouped[..4], &[free.clone(), l[3].clone()]].concat();
+    let read_left = vec![b.clone(), g.clone(), own, q, sum.clone()];
+    let read_right = if by_rows { vec![b, g, other, sum] } else { vec![b, g, sum, other] };
+    let space = IterationSpace { extents, parallel: 5, operands: vec![read_left, read_right] };
+    let dtype = left.dtype();
+    let result = graph.contract(space, &left, &right, graph::accumulator_of(dtype), dtype)?;
+    graph.reshape(&result, &[l[0].clone(), l[1].clone(), l[2].clone(), free])
+}
+
+/// What is added to the scores, and which scores count at all.
+#[derive(Default)]
+struct Mask {
+    bias: Option<Value>,
+    allowed: Option<Value>,
+}
+
+impl Mask {
+    fn allow(&mut self, graph: &mut Graph, more: Value) -> Result<()> {
+        self.allowed = Some(match &self.allowed {
+            Some(allowed) => graph.and(allowed, &more)?,
+            None => more,
+        });
+        Ok(())
+    }
+}
+
+fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Result<Mask> {
+    let mut result = Mask::default();
+    let (queries, keys) = (operands.query.shape()[2].clone(), operands.key.shape()[2].clone());
+    if let Some(given) = node.optional(3) {
+        let given = widened(graph, given, &keys)?;
+        match given.dtype() {
+            DType::Bool => result.allowed = Some(given),
+            _ => result.bias = Some(given),
+        }
+    }
+    let (left, right) = (node.int("left_window_size", -1)?, node.int("right_window_size", -1)?);
+    if left < -1 || right < -1 {
+        return Err(attribute_error("left_window_size", "a window is -1 or not negative"));
+    }
+    let causal = node.flag("is_causal", false)?;
+    let shape = [queries.clone(), keys];
+    let place = graph.iota(DType::I64, &shape, 1)?;
+    let valid = match node.optional(6) {
+        Some(valid) => {
+            let column = [valid.shape()[..].to_vec(), vec![Expr::ONE; 3]].concat();
+            let valid = graph.cast(valid, DType::I64)?;
+            Some(graph.reshape(&valid, &column)?)
+        }
+        None => None,
+    };
+    if causal || left >= 0 || right >= 0 {
+        let offset = match &valid {
+            Some(valid) => {
+                let queries = graph.dimension(queries);
+                graph.sub(valid, &queries)?
+            }
+            None => graph.dimension(operands.past.clone()),
+        };
+        let row = graph.iota(DType::I64, &shape, 0)?;
+        let own = graph.add(&row, &offset)?;
+        if causal {
+            let before = graph.less_equal(&place, &own)?;
+            result.allow(graph, before)?;
+        }
+        if left >= 0 {
+            let first = graph.sub(&own, &Value::of_scalar(Scalar::i64(left)))?;
+            let inside = graph.greater_equal(&place, &first)?;
+            result.allow(graph, inside)?;
+        }
+        if right >= 0 {
+            let last = graph.add(&own, &Value::of_scalar(Scalar::i64(right)))?;
+            let inside = graph.less_equal(&place, &last)?;
+            result.allow(graph, inside)?;
+        }
+    }
+    if let Some(valid) = &valid {
+        let inside = graph.less(&place, valid)?;
+        result.allow(graph, inside)?;
+    }
+    Ok(result)
+}
+
+/// A mask whose last axis may be short of keys: those it leaves out do not count.
+fn widened(graph: &mut Graph, mask: &Value, keys: &Expr) -> Result<Value> {
+    let Some(last) = mask.shape().last() else { return Ok(mask.clone()) };
+    let missing = keys - last;
+    if last.is_one() || missing.is_zero() || graph.bounds(&missing).0 < 0 {
+        return Ok(mask.clone());
+    }
+    let fill = Value::of_scalar(Scalar::lowest(mask.dtype()));
+    let none = vec![Expr::ZERO; mask.rank()];
+    let mut high = none.clone();
+    high[mask.rank() - 1] = missing;
+    graph.pad(mask, &fill, &none, &high, &vec![0; mask.rank()])
+}
+
+/// Scaled dot-product attention, with masks, caches, windows and groups of heads.
+pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let merged = node.input(0)?.rank() == 3;
+    let operands = operands(node, graph)?;
+    let dtype = operands.query.dtype();
+    let scale = match operands.query.shape()[3].as_constant() {
+        Some(size) if !node.has("scale") && size > 0 => 1.0 / (size as f64).sqrt(),
+        None if !node.has("scale") => return Err(unsupported("the size of a head is not fixed")),
+        _ => node.float("scale", 1.0)?,
+    };
+    // Short floats might overflow: both operands are scaled by the root.
+    let mut scores = if dtype.bits() < 32 {
+        let query = graph.mul_number(&operands.query, scale.sqrt())?;
+        let key = graph.mul_number(&operands.key, scale.sqrt())?;
+        product(graph, &query, &key, true)?
+    } else {
+        let query = graph.mul_number(&operands.query, scale)?;
+        product(graph, &query, &operands.key, true)?
+    };
+    let mode = node.int("qk_matmul_output_mode", 0)?;
+    let mut stages = vec![scores.clone()];
+    let cap = node.float("softcap", 0.0)?;
+    if cap > 0.0 {
+        let scaled = graph.mul_number(&scores, 1.0 / cap)?;
+        let bent = graph.tanh(&scaled)?;
+        scores = graph.mul_number(&bent, cap)?;
+    }
+    stages.push(scores.clone());
+    let mask = mask(node, graph, &operands)?;
+    if let Some(bias) = &mask.bias {
+        let bias = graph.cast(bias, dtype)?;
+        scores = graph.add(&scores, &bias)?;
+    }
+    if let Some(allowed) = &mask.allowed {
+        let never = graph.number(dtype, f64::NEG_INFINITY);
+        scores = graph.select(allowed, &scores, &never)?;
+    }
+    stages.push(scores.clone());
+    let wide = node.dtype("softmax_precision", dtype)?;
+    let is_masked = mask.bias.is_some() || mask.allowed.is_some();
+    let scores = graph.cast(&scores, wide)?;
+    let weights = weights(graph, &scores, is_masked)?;
+    let weights = graph.cast(&weights, dtype)?;
+    stages.push(weights.clone());
+    let mut result = product(graph, &weights, &operands.value, false)?;
+    if merged {
+        result = merge_heads(graph, &result)?;
+    }
+    let stage = usize::try_from(mode).ok().and_then(|mode| stages.get(mode).cloned());
+    let stage =
+        stage.ok_or_else(|| attribute_error("qk_matmul_output_mode", "it is not 0 to 3"))?;
+    Ok(vec![result, operands.key, operands.value, stage])
+}
+
+/// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.
+fn weights(graph: &mut Graph, scores: &Value, is_masked: bool) -> Result<Value> {
+    let mut greatest = graph.reduce_axes(scores, &[3], Reduction::Max, true)?;
+    let zero = graph.number(scores.dtype(), 0.0);
+    if is_masked {
+        let infinite = graph.map(F::IsInf, &[&greatest])?;
+        greatest = graph.select(&infinite, &zero, &greatest)?;
+    }
+    let shifted = graph.sub(scores, &greatest)?;
+    let exp = graph.exp(&shifted)?;
+    let sum = graph.reduce_axes(&exp, &[3], Reduction::Sum, true)?;
+    let quotient = graph.div(&exp, &sum)?;
+    if !is_masked {
+        return Ok(quotient);
+    }
+    let empty = graph.equal(&sum, &zero)?;
+    graph.select(&empty, &zero, &quotient)
+}
+
+/// Pairs of elements of each head rotated by the angle of the token's place.
+pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let input = node.input(0)?;
+    let merged = input.rank() == 3;
+    let x = match input.rank() {
+        4 => input.clone(),
+        _ => split_heads(graph, input, node.int("num_heads", 0)?)?,
+    };
+    let size = x.shape()[3].as_constant();
+    let size = size.ok_or_else(|| unsupported("the size of a head is not fixed"))?;
+    let rotated = match node.int("rotary_embedding_dim", 0)? {
+        0 => size,
+        part => part,
+    };
+    if !(2..=size).contains(&rotated) || rotated % 2 != 0 {
+        return Err(shape_error(format!("{rotated} rotated elements of {size}")));
+    }
+    let half = Expr::from(rotated / 2);
+    // Sines and cosines: [b, 1, s, rotated / 2].
+    let angle = |index: usize, graph: &mut Graph| -> Result<Value> {
+        let mut cache = node.input(index)?.clone();
+        if let Some(places) = node.optional(3) {
+            let places = graph.cast(places, DType::I64)?;
+            cache = gather_axis(graph, &cache, 0, &places)?;
+        }
+        let [batch, places, width] = cache.shape() else {
+            return Err(shape_error(format!("angles of rank {}", cache.rank())));
+        };
+        let shape = [batch.clone(), Expr::ONE, places.clone(), width.clone()];
+        graph.reshape(&cache, &shape)
+    };
+    let (cosine, sine) = (angle(1, graph)?, angle(2, graph)?);
+    let interleaved = node.flag("interleaved", false)?;
+    let part = |number: i64, graph: &mut Graph| match interleaved {
+        true => graph.slice_axis(&x, 3, Expr::from(number), 2, half.clone()),
+        false => graph.slice_axis(&x, 3, &half * number, 1, half.clone()),
+    };
+    let (first, second) = (part(0, graph)?, part(1, graph)?);
+    let (a, b) = (graph.mul(&cosine, &first)?, graph.mul(&sine, &second)?);
+    let real = graph.sub(&a, &b)?;
+    let (a, b) = (graph.mul(&sine, &first)?, graph.mul(&cosine, &second)?);
+    let imaginary = graph.add(&a, &b)?;
+    let mut pieces = if interleaved {
+        let column = [real.shape(), &[Expr::ONE]].concat();
+        let (real, imaginary) =
+            (graph.reshape(&real, &column)?, graph.reshape(&imaginary, &column)?);
+        let pairs = graph.concat(4, &[real, imaginary])?;
+        let mut shape = x.shape().to_vec();
+        shape[3] = Expr::from(rotated);
+        vec![graph.reshape(&pairs, &shape)?]
+    } else {
+        vec![real, imaginary]
+    };
+    if rotated < size {
+        let rest = Expr::from(size - rotated);
+        pieces.push(graph.slice_axis(&x, 3, Expr::from(rotated), 1, rest)?);
+    }
+    let result = graph.concat(3, &pieces)?;
+    Ok(vec![if merged { merge_heads(graph, &result)? } else { result }])
+}
