@@ -1,0 +1,326 @@
+//! Kernels of many shapes, compiled for every target, against the evaluator.
+
+mod support;
+
+use support::{Exact, agree, small_buffers};
+use tensor::{DType, Tensor};
+
+fn parse(text: &str) -> loops::Kernel {
+    loops::parse(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// Compares on small random numbers.
+fn check(text: &str) {
+    check_with(text, &[]);
+}
+
+fn check_with(text: &str, symbols: &[i64]) {
+    let kernel = parse(text);
+    for seed in 1..4 {
+        agree(&kernel, &small_buffers(&kernel, symbols, seed), symbols, Exact::ZeroSign);
+    }
+}
+
+#[test]
+fn elementwise_of_every_length() {
+    for extent in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257] {
+        check(&format!(
+            "kernel @axpy(%x: read f32[{extent}], %y: update f32[{extent}]) {{
+               for i < {extent} vector {{ %y[i] = %x[i] * 2.5 + %y[i] }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @mixed(%x: read f64[{extent}], %b: read u8[{extent}], %y: write f32[{extent}]) {{
+               for i < {extent} vector {{ %y[i] = cast<f32>(%x[i]) + cast<f32>(%b[i]) }}
+             }}"
+        ));
+    }
+}
+
+#[test]
+fn a_product_with_tails_in_all_axes() {
+    for (rows, columns) in [(6, 16), (12, 32), (5, 20), (3, 7), (1, 33)] {
+        check(&format!(
+            "kernel @product(%a: read f32[3, {rows}, 9], %b: read f32[9, {columns}],
+               %bias: read f32[{columns}], %c: write f32[3, {rows}, {columns}]) {{
+               %acc: register f32[{rows}, {columns}]
+               for t < 3 parallel {{
+                 for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = 0.0 }} }}
+                 for k < 9 {{
+                   for r1 < {rows} unroll {{ for c1 < {columns} vector {{
+                     %acc[r1, c1] += %a[t, r1, k] * %b[k, c1]
+                   }} }}
+                 }}
+                 for r2 < {rows} unroll {{ for c2 < {columns} vector {{
+                   %c[t, r2, c2] = max(%acc[r2, c2] + %bias[c2], 0.0)
+                 }} }}
+               }}
+             }}"
+        ));
+    }
+}
+
+#[test]
+fn guards() {
+    check(
+        "kernel @shifted(%x: read f32[20], %y: write f32[20]) {
+           for i < 20 vector {
+             %y[i] = guard(1 <= i ? %x[i - 1] : 0.5) + guard(i + 3 < 20 ? %x[i + 3] : -1.0)
+           }
+         }",
+    );
+    check(
+        "kernel @padded(%x: read f32[6, 20], %y: write f32[6, 20]) {
+           for r < 6 parallel {
+             for i < 20 vector {
+               %y[r, i] = guard(1 <= r ? %x[r - 1, i] : 0.0)
+                 + guard(r + 1 < 6, 2 <= i ? %x[r + 1, i - 2] : 3.0)
+             }
+           }
+         }",
+    );
+    check(
+        "kernel @ragged(%x: read f32[13, 50], %y: update f32[13, 50]) {
+           for r < 13 {
+             for i < 50 vector {
+               if i + 2 * r < 40 { %y[r, i] = %x[r, i] * 2.0 } else { %y[r, i] = 1.0 }
+               if r < 5 { %y[r, i] += %x[r, i] }
+             }
+           }
+         }",
+    );
+    check(
+        "kernel @guarded_broadcast(%x: read f32[9], %s: read f32[4], %y: write f32[9]) {
+           for r < 9 {
+             %y[r] = guard(r < 4 ? %s[r] : %x[r]) + guard(2 <= r ? %x[r - 2] * 2.0 : 7.0)
+           }
+         }",
+    );
+    check(
+        "kernel @narrow(%x: read i8[30], %y: write i16[30]) {
+           for i < 30 vector {
+             %y[i] = cast<i16>(guard(i < 11 ? %x[i + 4] : 7i8)) + guard(i == 12 ? 100i16 : 0i16)
+           }
+         }",
+    );
+}
+
+#[test]
+fn gathers_and_scatters() {
+    for dtype in ["f32", "f64", "i64", "i8", "u16", "bf16", "f16", "bool"] {
+        check(&format!(
+            "kernel @transposed(%x: read {dtype}[21, 6], %y: write {dtype}[6, 21]) {{
+               for c < 6 {{ for r < 21 vector {{ %y[c, r] = %x[r, c] }} }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @scattered(%x: read {dtype}[21, 6], %y: write {dtype}[6, 21]) {{
+               for r < 21 {{ for c < 6 vector {{ %y[c, r] = %x[r, c] }} }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @reversed(%x: read {dtype}[37], %y: write {dtype}[37]) {{
+               for i < 37 vector {{ %y[i] = %x[36 - i] }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @unpacked(%x: read {dtype}[5, 8, 3], %y: write {dtype}[120]) {{
+               for i < 120 vector {{
+                 %y[i] = %x[i mod 5, (i div 5) mod 8, i div 40]
+               }}
+             }}"
+        ));
+    }
+    check(
+        "kernel @masked_gather(%x: read f32[40, 3], %y: update f32[40]) {
+           for i < 40 vector { %y[i] = guard(i < 33 ? %x[i + 7, 1] : 2.0) }
+         }",
+    );
+}
+
+#[test]
+fn loops_and_branches() {
+    check(
+        "kernel @prefix(%x: read f32[50], %y: write f32[50]) {
+           %s: register f32[1]
+           %s[0] = 0.0
+           for i < 50 {
+             %s[0] += %x[i]
+             if i == 20 { %s[0] = 1.0 } else { %y[i] = %s[0] }
+             if i == 20 { %y[i] = -4.0 }
+           }
+         }",
+    );
+    check(
+        "kernel @row_max(%x: read f32[7, 45], %y: write f32[7, 45]) {
+           %m: register f32[8]
+           for r < 7 parallel {
+             for a < 8 vector { %m[a] = -inf }
+             for k < 5 { for b < 8 vector { %m[b] max= %x[r, k * 8 + b] } }
+             let top: f32 = max(fold(max, %m[]), 1.0)
+             for i < 45 vector { %y[r, i] = %x[r, i] / top }
+           }
+         }",
+    );
+    check(
+        "kernel @halving(%x: read i64[9], %y: write i64[9]) {
+           %n: register i64[1]
+           %c: register i64[1]
+           for i < 9 {
+             %n[0] = abs(%x[i])
+             %c[0] = 0
+             while { } holds gt(%n[0], 0) {
+               %n[0] = %n[0] / 2
+               %c[0] += 1
+             }
+             %y[i] = %c[0]
+           }
+         }",
+    );
+    check(
+        "kernel @scratch(%x: read f32[10, 40], %y: write f32[10, 40]) {
+           %t: scratch f32[40]
+           %u: scratch i8[3]
+           for r < 10 parallel {
+             for i < 40 vector { %t[i] = %x[r, i] * %x[r, i] }
+             %u[2] = 5i8
+             for j < 40 vector { %y[r, j] = %t[39 - j] + cast<f32>(%u[2]) }
+           }
+         }",
+    );
+}
+
+#[test]
+fn index_arithmetic() {
+    check(
+        "kernel @blocks(%x: read f32[1000], %y: write f32[1000]) {
+           for i < 1000 {
+             %y[i] = %x[(i div 7) * 7 + 6 - min(i mod 7, 6)
+               - max(0, (i div 7) * 7 + 6 - min(i mod 7, 6) - 999)]
+           }
+         }",
+    );
+    check(
+        "kernel @indices(%y: write i64[70], %z: write f32[70]) {
+           for i < 70 vector {
+             %y[i] = index(i * 3 - 5)
+             %z[i] = cast<f32>(index(i div 9)) + cast<f32>(index(i mod 9)) * 0.5
+           }
+         }",
+    );
+    check(
+        "kernel @negative(%y: write i64[40]) {
+           for i < 40 { %y[i] = index((i - 20) div 3) * 100 + index((i - 20) mod 3) }
+         }",
+    );
+    check(
+        "kernel @uniform_by_blocks(%x: read f32[4], %y: write f32[64]) {
+           for i < 64 vector { %y[i] = %x[i div 16] }
+         }",
+    );
+}
+
+#[test]
+fn shape_symbols() {
+    for n in [1, 2, 9, 64] {
+        check_with(
+            "kernel @symbolic(n: shape 0 in 1..=64, %x: read f32[n, 16], %y: write f32[n, 16]) {
+               for i < n parallel { for j < 16 vector { %y[i, j] = %x[n - 1 - i, j] + 1.0 } }
+             }",
+            &[n],
+        );
+        check_with(
+            "kernel @sum(n: shape 0 in 0..=64, %x: read f32[n], %y: write f32[1]) {
+               %s: register f32[1]
+               %s[0] = 0.0
+               for i < n { %s[0] += %x[i] }
+               %y[0] = %s[0]
+             }",
+            &[n],
+        );
+        check_with(
+            "kernel @strided(n: shape 0 in 1..=64, %x: read f32[5, n], %y: write f32[n, 5]) {
+               for i < n { for j < 5 vector { %y[i, j] = %x[j, i] } }
+             }",
+            &[n],
+        );
+    }
+}
+
+#[test]
+fn strided_views() {
+    check(
+        "kernel @view(%x: read f32[4, 12] strides [40, 1], %y: write f32[4, 12] strides [1, 8]) {
+           for i < 4 { for j < 12 vector { %y[i, j] = %x[i, j] } }
+         }",
+    );
+}
+
+/// `let` with a range: indices from data, within and out of it.
+#[test]
+fn indices_from_data() {
+    let scalar = parse(
+        "kernel @rows(%i: read i64[6], %x: read f32[10, 20], %y: write f32[6, 20]) {
+           for r < 6 {
+             let k: i64 in 0..=9 = %i[r]
+             for c < 20 vector { %y[r, c] = %x[k, c] }
+           }
+         }",
+    );
+    let lanes = parse(
+        "kernel @elements(%i: read i32[21], %x: read f32[10], %y: write f32[21]) {
+           for c < 21 vector {
+             let k: i64 in 0..=9 = cast<i64>(%i[c])
+             %y[c] = %x[k]
+           }
+         }",
+    );
+    for worst in [9, 0, -1, 10] {
+        let mut rows = vec![3i64; 6];
+        rows[4] = worst;
+        let mut elements = vec![5i32; 21];
+        elements[17] = worst as i32;
+        let x = tensor::random::random(DType::F32, &[200], 5);
+        let short = tensor::random::random(DType::F32, &[10], 6);
+        let out = |count| Tensor::zeros(DType::F32, &[count]);
+        agree(&scalar, &[Tensor::from_vec(&[6], rows), x, out(120)], &[], Exact::Bits);
+        agree(&lanes, &[Tensor::from_vec(&[21], elements), short, out(21)], &[], Exact::Bits);
+    }
+}
+
+#[test]
+fn register_buffers_of_every_kind() {
+    for dtype in ["f32", "f64", "f16", "i64", "u8", "bool"] {
+        check(&format!(
+            "kernel @moved(%x: read {dtype}[3, 24], %y: write {dtype}[3, 24], %z: write {dtype}[3]) {{
+               %r: register {dtype}[3, 24]
+               for a < 3 unroll {{ for b < 24 vector {{ %r[a, b] = %x[a, b] }} }}
+               for n < 5 {{ for c < 3 unroll {{ for d < 24 vector {{
+                 %r[c, d] = max(%r[c, d], %x[c, 23 - d])
+               }} }} }}
+               %r[1, 5] = %x[0, 0]
+               for e < 3 unroll {{
+                 for f < 24 vector {{ %y[e, f] = %r[e, f] }}
+                 %z[e] = %r[e, 19]
+               }}
+             }}"
+        ));
+    }
+}
+
+/// More live vectors than registers: the allocator spills.
+#[test]
+fn spills() {
+    for dtype in ["f32", "f64", "bool"] {
+        check(&format!(
+            "kernel @spilling(%x: read {dtype}[40, 20], %y: write {dtype}[40, 20]) {{
+               %r: register {dtype}[40, 20]
+               for a < 40 unroll {{ for b < 20 vector {{ %r[a, b] = %x[a, b] }} }}
+               for n < 3 {{ for c < 40 unroll {{ for d < 20 vector {{
+                 %r[c, d] = max(%r[c, d], %x[39 - c, d])
+               }} }} }}
+               for e < 40 unroll {{ for f < 20 vector {{ %y[e, f] = %r[e, f] }} }}
+             }}"
+        ));
+    }
+}
