@@ -39,12 +39,11 @@ pub fn compile_with(
     }
     let selected = select::select(kernel, target.isa)?;
     if cfg!(debug_assertions) {
-        vcode::verify::verify(&selected.function)
-            .map_err(|error| internal(&selected.function, &error))?;
+        vcode::verify(&selected.function).map_err(|error| internal(&selected.function, &error))?;
     }
     let mut code = compile_vcode(&selected.function, target.isa)?;
     code.scratch_bytes = selected.scratch_bytes;
-    code.vcode = options.want_vcode_text.then(|| vcode::text::print(&selected.function));
+    code.vcode = options.want_vcode_text.then(|| vcode::print(&selected.function));
     Ok(code)
 }
 
@@ -69,7 +68,7 @@ fn internal(function: &vcode::Function, error: &str) -> Diagnostics {
     Diagnostic::error(codes::INTERNAL_ERROR, "machine code could not be made of a kernel")
         .at(format!("kernel `{}`", function.name))
         .because(error.to_string())
-        .because(format!("the kernel's vcode is\n{}", vcode::text::print(function)))
+        .because(format!("the kernel's vcode is\n{}", vcode::print(function)))
         .into()
 }
 

@@ -4,17 +4,19 @@
 //! definition in a block that the definition's block dominates. Selection builds it, the allocator
 //! gives every value a register, and emission writes the machine's instructions.
 //!
-//! Invariants, checked by [`verify`]: instructions have the operands that the table of operations
+//! Invariants, checked by [`verify()`]: instructions have the operands that the table of operations
 //! states; jumps pass one argument a parameter; a branch goes to blocks without parameters and with
 //! no other predecessor (critical edges are split by construction).
 
 pub(crate) mod op;
-pub(crate) mod text;
-pub(crate) mod verify;
+mod text;
+mod verify;
 
 use base::{Arena, define_id};
 
 pub use op::Op;
+pub use text::{parse, print};
+pub use verify::verify;
 
 define_id!(
     /// A value: the result of an instruction or a block's parameter.

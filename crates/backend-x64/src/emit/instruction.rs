@@ -522,8 +522,6 @@ impl Emitter<'_> {
                 self.encode(&with2(Code::Xor_r32_rm32, Register::EDX, Register::EDX))?;
                 self.encode(&with1(Code::Div_rm64, arguments[1]))
             }
-            Op::IntLzcnt => self.encode(&with2(Code::Lzcnt_r64_rm64, result, arguments[0])),
-            Op::IntPopcnt => self.encode(&with2(Code::Popcnt_r64_rm64, result, arguments[0])),
             Op::IntExtend => {
                 let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
                 let (code, short) = extension(inst.lane);

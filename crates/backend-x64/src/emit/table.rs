@@ -76,8 +76,6 @@ const ARITHMETIC: &[(Op, Lane, Code, Code)] = &[
     (Op::SarImm, I64, INVALID, EVEX_Vpsraq_xmm_k1z_xmmm128b64_imm8),
     (Op::Abs, I32, VEX_Vpabsd_xmm_xmmm128, EVEX_Vpabsd_xmm_k1z_xmmm128b32),
     (Op::Abs, I64, INVALID, EVEX_Vpabsq_xmm_k1z_xmmm128b64),
-    (Op::Lzcnt, I32, INVALID, EVEX_Vplzcntd_xmm_k1z_xmmm128b32),
-    (Op::Lzcnt, I64, INVALID, EVEX_Vplzcntq_xmm_k1z_xmmm128b64),
     (Op::Sqrt, F32, VEX_Vsqrtps_xmm_xmmm128, EVEX_Vsqrtps_xmm_k1z_xmmm128b32),
     (Op::Sqrt, F64, VEX_Vsqrtpd_xmm_xmmm128, EVEX_Vsqrtpd_xmm_k1z_xmmm128b64),
     (Op::Round, F32, VEX_Vroundps_xmm_xmmm128_imm8, EVEX_Vrndscaleps_xmm_k1z_xmmm128b32_imm8),

@@ -8,7 +8,7 @@ use tensor::{Class, DType, Reduction, ScalarFunction};
 
 use super::Selector;
 use super::memory::{APART, COLLECT};
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, carrier, register_type};
+use super::value::{Evaluated, Item, Mask, Vector, carrier, register_type};
 use crate::vcode::{Inst, Lane, Op, Type, ValueId};
 
 /// Predicates of CMPPS that do not signal: ordered ones but for `NotEqual`.
@@ -468,7 +468,7 @@ impl Selector<'_> {
         let quotients: Vec<ValueId> =
             a.into_iter().zip(b).map(|(a, b)| self.quotient(dtype, a, b)).collect();
         if lanes == 1 {
-            return self.from_int(quotients[0], lane);
+            return self.vector_of_int(quotients[0], lane);
         }
         self.gather_ints(&quotients, lane)
     }
@@ -504,14 +504,6 @@ impl Selector<'_> {
         let next = self.builder.add_imm(b, 1);
         let quotient = self.builder.int(Op::IntSelect, &[quotient, negated, next]);
         self.builder.int(Op::IntSelect, &[quotient, ones, b])
-    }
-
-    /// The lanes that carry elements of a type.
-    pub(crate) fn lane_of(dtype: DType) -> Lane {
-        match carrier(dtype) {
-            Some(Carrier::Lane(lane)) => lane,
-            _ => Lane::I32,
-        }
     }
 }
 

@@ -224,13 +224,6 @@ impl Builder {
         self.int(Op::IntAdd, &[base, scaled])
     }
 
-    pub(crate) fn bound(&mut self, bound: Bound) -> ValueId {
-        match bound {
-            Bound::Constant(value) => self.int_const(value),
-            Bound::Value(value) => value,
-        }
-    }
-
     // Control flow.
 
     fn start_block(&mut self, block: BlockId) {
@@ -298,6 +291,13 @@ impl Builder {
         params
     }
 
+    fn loop_at(&self, depth: u32) -> &LoopScope {
+        match &self.scopes[depth as usize].looped {
+            Some(looped) => looped,
+            None => unreachable!("the scope is a loop's"),
+        }
+    }
+
     fn looped(&mut self, depth: u32) -> &mut LoopScope {
         match &mut self.scopes[depth as usize].looped {
             Some(looped) => looped,
@@ -306,8 +306,8 @@ impl Builder {
     }
 
     /// Whether the scope of a depth is a loop without loops inside.
-    pub(crate) fn is_innermost(&mut self, depth: u32) -> bool {
-        self.looped(depth).innermost
+    pub(crate) fn is_innermost(&self, depth: u32) -> bool {
+        self.loop_at(depth).innermost
     }
 
     /// The variable of the loop at a depth.
@@ -329,13 +329,13 @@ impl Builder {
     }
 
     /// Where the loop's variable starts.
-    pub(crate) fn loop_start(&mut self, depth: u32) -> Bound {
-        self.looped(depth).start
+    pub(crate) fn loop_start(&self, depth: u32) -> Bound {
+        self.loop_at(depth).start
     }
 
     /// How far the loop's variable goes in one turn.
-    pub(crate) fn loop_step(&mut self, depth: u32) -> i64 {
-        self.looped(depth).step
+    pub(crate) fn loop_step(&self, depth: u32) -> i64 {
+        self.loop_at(depth).step
     }
 
     /// A value that starts as `entry`, of an outer scope, and grows by `step` each turn of the loop

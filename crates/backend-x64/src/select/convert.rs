@@ -266,7 +266,7 @@ impl Selector<'_> {
             let address = Address::frame(COLLECT + (index * lane.bytes()) as i32);
             self.builder.effect(Inst::new(Op::StoreLane, lane, &[float]).address(address));
         }
-        self.from_frame(COLLECT, lane, vector.lanes)
+        self.frame_vector(COLLECT, lane, vector.lanes)
     }
 
     // Floats to integers.
@@ -398,9 +398,9 @@ impl Selector<'_> {
         if vector.lanes == 1 {
             let inst = Inst::new(Op::IntFromFloat, Lane::F64, &[value]);
             let int = self.builder.emit(inst, Type::Int);
-            return self.from_int(int, Lane::I64);
+            return self.vector_of_int(int, Lane::I64);
         }
-        self.to_frame(vector, APART);
+        self.put_in_frame(vector, APART);
         let ints: Vec<_> = (0..vector.lanes as i32)
             .map(|lane| {
                 let inst = Inst::new(Op::LoadLane, Lane::F64, &[])
@@ -423,7 +423,7 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Evaluated {
         let bits = self.as_bits(value, from, lanes);
-        self.from_bits(bits, to)
+        self.element_of_bits(bits, to)
     }
 
     /// The bits of elements in integer lanes, zero or sign above them.
@@ -460,7 +460,7 @@ impl Selector<'_> {
         Vector { item: Item::Register(value), lane: Lane::I32, ..vector }
     }
 
-    fn from_bits(&mut self, bits: Vector, to: DType) -> Evaluated {
+    fn element_of_bits(&mut self, bits: Vector, to: DType) -> Evaluated {
         let lanes = bits.lanes;
         Evaluated::Vector(match to {
             DType::Bool => return Evaluated::Mask(self.nonzero(bits), lanes),
@@ -473,7 +473,7 @@ impl Selector<'_> {
             DType::F16 => {
                 let ints = self.lanes_as_ints(bits, APART);
                 if lanes == 1 {
-                    let one = self.from_int(ints[0], Lane::I32);
+                    let one = self.vector_of_int(ints[0], Lane::I32);
                     return Evaluated::Vector(self.convert_op(Op::F16ToF32, one, Lane::F32));
                 }
                 for (lane, int) in ints.into_iter().enumerate() {

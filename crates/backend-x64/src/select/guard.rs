@@ -104,7 +104,7 @@ impl Selector<'_> {
         let result = self.in_register(second, lanes);
         let merged = self.builder.close_branch(branching, vec![result])[0];
         self.trim_loaded();
-        Ok(self.from_register(first, merged))
+        Ok(self.register_as(first, merged))
     }
 
     /// A value in one register, in the form that registers of its type always have.
@@ -116,7 +116,7 @@ impl Selector<'_> {
     }
 
     /// Another register with a value of the same form as `like`.
-    pub(crate) fn from_register(&self, like: Evaluated, register: ValueId) -> Evaluated {
+    pub(crate) fn register_as(&self, like: Evaluated, register: ValueId) -> Evaluated {
         match like {
             Evaluated::Vector(vector) => {
                 Evaluated::Vector(Vector { item: Item::Register(register), ..vector })
@@ -222,8 +222,7 @@ impl Selector<'_> {
             if let Some(value) = bound.as_constant() {
                 return Ok(Holds::Constant(compares(condition.comparison, value)));
             }
-            let left = self.int(&bound);
-            let right = self.builder.int_const(0);
+            let (left, right) = (self.int(&condition.left), self.int(&condition.right));
             return Ok(Holds::Uniform(self.int_compare(condition.comparison, left, right)));
         }
         let symbol = self.vector.as_ref().map(|vector| vector.symbol);
@@ -243,7 +242,7 @@ impl Selector<'_> {
         let high = self.builder.int_const(1 << 30);
         let first = self.builder.int(Op::IntMax, &[first, low]);
         let first = self.builder.int(Op::IntMin, &[first, high]);
-        let first = self.from_int(first, Lane::I32);
+        let first = self.vector_of_int(first, Lane::I32);
         let first = self.broadcast_vector(first, lanes);
         let limits: Vec<u64> = (0..lanes as i64).map(|lane| (-lane * step) as u64).collect();
         let limits = self.lane_constants(&limits, Lane::I32);
@@ -285,7 +284,7 @@ impl Selector<'_> {
             let inst = Inst::new(Op::MaskFromInt, Lane::I64, &[bits]);
             return Mask::Register(self.builder.emit(inst, Type::Mask), 0);
         }
-        let vector = self.from_int(bits, Lane::I32);
+        let vector = self.vector_of_int(bits, Lane::I32);
         let vector = self.broadcast_vector(vector, lanes);
         Mask::Register(self.register(vector), 4)
     }

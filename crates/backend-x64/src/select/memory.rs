@@ -143,12 +143,12 @@ impl Selector<'_> {
         let lane = if lane == Lane::F16 { Lane::U16 } else { lane };
         let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
         let int = self.load_inst(inst, Type::Int, buffer);
-        let raw = self.from_int(int, Lane::I32);
-        self.from_raw(raw, dtype)
+        let raw = self.vector_of_int(int, Lane::I32);
+        self.element_of_raw(raw, dtype)
     }
 
     /// 32-bit lanes that hold a narrow element's bits (integers extended) as the element.
-    fn from_raw(&mut self, raw: Vector, dtype: DType) -> Evaluated {
+    fn element_of_raw(&mut self, raw: Vector, dtype: DType) -> Evaluated {
         match dtype {
             DType::F16 => {
                 // Only ever one lane: vectors of f16 are converted as they are loaded.
@@ -185,7 +185,7 @@ impl Selector<'_> {
         let vector = Vector { item: Item::Register(value), lane, lanes };
         match dtype {
             DType::F16 => Evaluated::Vector(vector),
-            _ => self.from_raw(vector, dtype),
+            _ => self.element_of_raw(vector, dtype),
         }
     }
 
@@ -271,7 +271,7 @@ impl Selector<'_> {
         let vector = Vector { item: Item::Register(value), lane: carried, lanes };
         match dtype {
             DType::F16 => Evaluated::Vector(vector),
-            _ => self.from_raw(vector, dtype),
+            _ => self.element_of_raw(vector, dtype),
         }
     }
 
@@ -359,23 +359,23 @@ impl Selector<'_> {
 
     fn store_element(&mut self, buffer: BufferId, address: Address, value: Evaluated) {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let raw = self.to_raw(value, dtype);
+        let raw = self.raw_of(value, dtype);
         if dtype.bits() >= 32 {
             let value = self.register(raw);
             self.builder.effect(Inst::new(Op::StoreLane, raw.lane, &[value]).address(address));
             return;
         }
         let raw = match dtype {
-            DType::F16 => self.to_half(raw),
+            DType::F16 => self.half_of(raw),
             _ => raw,
         };
-        let int = self.to_int(raw);
+        let int = self.int_of(raw);
         let lane = if dtype.bits() == 8 { Lane::I8 } else { Lane::I16 };
         self.builder.effect(Inst::new(Op::IntStore, lane, &[int]).address(address));
     }
 
     /// f32 as f16 in 16-bit lanes, of which the first is also the low half of a 32-bit lane.
-    fn to_half(&mut self, vector: Vector) -> Vector {
+    fn half_of(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
         let inst = Inst::new(Op::F32ToF16, Lane::F32, &[value]);
         let value = self.builder.emit(inst, Type::vector(2 * vector.lanes));
@@ -383,7 +383,7 @@ impl Selector<'_> {
     }
 
     /// An element as lanes whose low bits are what is stored; f16 stays f32.
-    fn to_raw(&mut self, value: Evaluated, dtype: DType) -> Vector {
+    fn raw_of(&mut self, value: Evaluated, dtype: DType) -> Vector {
         match value {
             Evaluated::Mask(mask, lanes) => self.mask_as_ints(mask, lanes),
             Evaluated::Vector(vector) if dtype == DType::BF16 => {
@@ -406,7 +406,7 @@ impl Selector<'_> {
         lanes: usize,
     ) {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let raw = self.to_raw(value, dtype);
+        let raw = self.raw_of(value, dtype);
         if !self.builder.has_masks() && dtype.bits() < 32 && dtype != DType::F16 {
             self.store_packed(address, raw, dtype.bits());
             return;
@@ -460,7 +460,7 @@ impl Selector<'_> {
         mask: Mask,
     ) {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let raw = self.to_raw(value, dtype);
+        let raw = self.raw_of(value, dtype);
         let lanes = addresses.len();
         let (bytes, lane) = match dtype.bits() {
             64 => (8, Lane::I64),
@@ -475,7 +475,7 @@ impl Selector<'_> {
             let inst = Inst::new(Op::Store, Lane::F16, &[value]).address(Address::frame(APART));
             self.builder.effect(inst);
         } else {
-            self.to_frame(raw, APART);
+            self.put_in_frame(raw, APART);
         }
         for (index, address) in addresses.iter().enumerate() {
             let address = match bits.of(index) {
@@ -489,7 +489,7 @@ impl Selector<'_> {
                     self.address_if(bit, pointer)
                 }
             };
-            let value = self.int_from_frame(APART + (index * bytes) as i32, lane);
+            let value = self.frame_int(APART + (index * bytes) as i32, lane);
             self.builder.effect(Inst::new(Op::IntStore, lane, &[value]).address(address));
         }
     }

@@ -267,7 +267,7 @@ impl Selector<'_> {
 
     fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[ValueId]) {
         for ((slot, form), value) in slots.iter().zip(values) {
-            self.slots[*slot] = Some(self.from_register(*form, *value));
+            self.slots[*slot] = Some(self.register_as(*form, *value));
         }
     }
 
@@ -400,7 +400,7 @@ impl Selector<'_> {
             let any = self.any_lane();
             self.check_range(int, range, any);
             self.bindings[symbol] = Binding::Int(int);
-            self.lets[symbol] = Some(Evaluated::Vector(self.from_int(int, Lane::I64)));
+            self.lets[symbol] = Some(Evaluated::Vector(self.vector_of_int(int, Lane::I64)));
             return Ok(());
         }
         let evaluated = self.evaluate(value, lanes)?;

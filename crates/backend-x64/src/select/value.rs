@@ -175,7 +175,7 @@ impl Selector<'_> {
         }
         if lanes == 1 || !self.expr_differs_by_lane(expr) {
             let value = self.int(expr);
-            let vector = self.from_int(value, Lane::I64);
+            let vector = self.vector_of_int(value, Lane::I64);
             return self.broadcast_vector(vector, lanes);
         }
         let step = self.vector.as_ref().and_then(|vector| expr.linear_coefficient(vector.symbol));
@@ -183,7 +183,7 @@ impl Selector<'_> {
             expr.symbols().iter().all(|s| !matches!(self.bindings[*s], Binding::Lanes(_)));
         if let Some(step) = step.filter(|_| regular) {
             let first = self.int(expr);
-            let first = self.from_int(first, Lane::I64);
+            let first = self.vector_of_int(first, Lane::I64);
             let first = self.broadcast_vector(first, lanes);
             let offsets: Vec<u64> = (0..lanes as i64).map(|lane| (lane * step) as u64).collect();
             let offsets = self.lane_constants(&offsets, Lane::I64);
@@ -216,11 +216,11 @@ impl Selector<'_> {
             let address = Address::frame((index * lane.bytes()) as i32);
             self.builder.effect(Inst::new(Op::IntStore, lane, &[*value]).address(address));
         }
-        self.from_frame(0, lane, values.len())
+        self.frame_vector(0, lane, values.len())
     }
 
     /// The frame's area as a vector.
-    pub(crate) fn from_frame(&mut self, at: i32, lane: Lane, lanes: usize) -> Vector {
+    pub(crate) fn frame_vector(&mut self, at: i32, lane: Lane, lanes: usize) -> Vector {
         let inst = Inst::new(Op::Load, lane, &[]).address(Address::frame(at));
         let ty = register_type(lane, lanes);
         let value = self.builder.emit(inst, ty);
@@ -228,14 +228,14 @@ impl Selector<'_> {
     }
 
     /// Puts a vector into the frame's area.
-    pub(crate) fn to_frame(&mut self, vector: Vector, at: i32) {
+    pub(crate) fn put_in_frame(&mut self, vector: Vector, at: i32) {
         let value = self.register(vector);
         let inst = Inst::new(Op::Store, vector.lane, &[value]).address(Address::frame(at));
         self.builder.effect(inst);
     }
 
     /// An element of the frame's area, as an integer.
-    pub(crate) fn int_from_frame(&mut self, at: i32, lane: Lane) -> ValueId {
+    pub(crate) fn frame_int(&mut self, at: i32, lane: Lane) -> ValueId {
         let inst = Inst::new(Op::IntLoad, lane, &[]).address(Address::frame(at));
         self.builder.emit(inst, Type::Int)
     }
@@ -243,18 +243,16 @@ impl Selector<'_> {
     /// The lanes of a vector as integers, extended by the lane's sign.
     pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<ValueId> {
         if vector.lanes == 1 {
-            return vec![self.to_int(vector)];
+            return vec![self.int_of(vector)];
         }
-        self.to_frame(vector, at);
+        self.put_in_frame(vector, at);
         let bytes = vector.lane.bytes() as i32;
         let lane = if bytes == 4 { Lane::I32 } else { Lane::I64 };
-        (0..vector.lanes as i32)
-            .map(|index| self.int_from_frame(at + index * bytes, lane))
-            .collect()
+        (0..vector.lanes as i32).map(|index| self.frame_int(at + index * bytes, lane)).collect()
     }
 
     /// Lane 0 as an integer, 32-bit lanes sign-extended.
-    pub(crate) fn to_int(&mut self, vector: Vector) -> ValueId {
+    pub(crate) fn int_of(&mut self, vector: Vector) -> ValueId {
         if let Item::Constant(bits) = vector.item {
             let wide = vector.lane.bytes() == 8;
             let value = if wide { bits as i64 } else { i64::from(bits as i32) };
@@ -270,7 +268,7 @@ impl Selector<'_> {
     }
 
     /// An integer as a one-lane vector.
-    pub(crate) fn from_int(&mut self, value: ValueId, lane: Lane) -> Vector {
+    pub(crate) fn vector_of_int(&mut self, value: ValueId, lane: Lane) -> Vector {
         let bits = if lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
         let inst = Inst::new(Op::VectorFromInt, bits, &[value]);
         let value = self.builder.emit(inst, Type::V128);

@@ -21,7 +21,7 @@ pub(crate) const READS: u8 = 16;
 /// What an operation is called, reads and writes.
 pub(crate) struct OpRow {
     /// The operation of this row.
-    pub(crate) op: Op,
+    op: Op,
     /// The name in the text form.
     pub(crate) name: &'static str,
     /// `i`, `v`, `m`, `x`, or `-` for none.
@@ -88,10 +88,6 @@ ops! {
     IntDivUnsigned  "int.div_unsigned"  'i' "ii"  PURE;
     /// The remainder of that.
     IntRemUnsigned  "int.rem_unsigned"  'i' "ii"  PURE;
-    /// Leading zero bits of 64.
-    IntLzcnt        "int.lzcnt"         'i' "i"   PURE;
-    /// One bits.
-    IntPopcnt       "int.popcnt"        'i' "i"   PURE;
     /// The low lane-sized part, extended to 64 bits by the lane's sign.
     IntExtend       "int.extend"        'i' "i"   PURE;
     /// Loads an element, extended to 64 bits by the lane's sign.
@@ -207,8 +203,6 @@ ops! {
     SarImm          "sar_imm"           'v' "v"   PURE;
     /// The absolute value of integers.
     Abs             "abs"               'v' "v"   PURE | MEMORY;
-    /// Leading zero bits (AVX-512).
-    Lzcnt           "lzcnt"             'v' "v"   PURE | MEMORY;
     /// The square root.
     Sqrt            "sqrt"              'v' "v"   PURE | MEMORY;
     /// A whole number: the immediate is the rounding mode of the ROUND instructions.

@@ -90,7 +90,7 @@ fn type_name(function: &Function, value: ValueId) -> &'static str {
     function.values.get(value).map_or("?", |ty| name_of(&Type::NAMES, *ty))
 }
 
-fn inst_text(function: &Function, inst: &Inst) -> String {
+pub(super) fn inst_text(function: &Function, inst: &Inst) -> String {
     let mut text = String::new();
     let defined: Vec<String> = inst
         .result
@@ -266,8 +266,9 @@ impl Reader {
             inst.imm = immediate(parser)?;
             parser.eat(",");
         }
-        while inst.address.is_none() && (args.len() < arity || parser.at("[")) {
-            if parser.at("[") || parser.at_keyword("broadcast") {
+        let at_address = |parser: &mut Parser<'_>| parser.at("[") || parser.at_keyword("broadcast");
+        while inst.address.is_none() && (args.len() < arity || at_address(parser)) {
+            if at_address(parser) {
                 inst.address = Some(address(parser)?);
             } else {
                 args.push(id::<ValueId>(parser)?);

@@ -3,6 +3,7 @@
 use base::{Id, SecondaryMap};
 
 use super::op::ADDRESS;
+use super::text::inst_text;
 use super::{BlockId, Function, Inst, IntOperand, Terminator, Type, ValueId};
 
 /// Checks a function.
@@ -15,7 +16,7 @@ pub fn verify(function: &Function) -> Result<(), String> {
     let dominators = checker.dominators();
     for (id, block) in function.blocks.iter() {
         for (index, inst) in block.insts.iter().enumerate() {
-            let place = |error: String| format!("{id}, {:?}: {error}", inst);
+            let place = |error: String| format!("{id}, `{}`: {error}", inst_text(function, inst));
             checker.shape(inst).map_err(place)?;
             let mut result = Ok(());
             inst.each_use(|value| {

@@ -195,9 +195,6 @@ pub fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact)
             let asm = tilewright_backend_x64::disassemble(&code);
             format!("{}\n{kernel}\n{vcode}\n{asm}", target.name)
         };
-        if std::env::var_os("SHOW").is_some() {
-            std::fs::write("/tmp/last.txt", listing()).unwrap();
-        }
         let actual = match (execute(kernel, &code, buffers, symbols), &outcome) {
             (Ok(actual), Ok(())) => actual,
             (Err(_), Err(_)) => continue,
