@@ -30,7 +30,8 @@ fn kernel(rows: usize, columns: usize, depth: usize) -> String {
         for u < {depth} unroll {{
           for r1 < {rows} unroll {{
             for c1 < {columns} vector {{
-              %acc[r1, c1] += %a[i, kb * {KB} + k * {depth} + u, r1] * %b[t, kb * {KB} + k * {depth} + u, c1]
+              %acc[r1, c1] += %a[i, kb * {KB} + k * {depth} + u, r1]
+                * %b[t, kb * {KB} + k * {depth} + u, c1]
             }}
           }}
         }}

@@ -1,11 +1,11 @@
 //! Register allocation: vcode as `regalloc2` sees it.
 //!
-//! Integer, vector and mask registers are its classes `Int`, `Float` and `Vector`. The operands of an
-//! instruction are listed in one order, which emission follows when it reads the allocations:
+//! Integer, vector and mask registers are its classes `Int`, `Float` and `Vector`. The operands of
+//! an instruction are listed in one order, which emission follows when it reads the allocations:
 //! arguments, mask, base, index, then result and lost value.
 //!
-//! Relies on vcode's invariant that critical edges are split. In tests and debug builds every result
-//! passes `regalloc2`'s independent checker.
+//! Relies on vcode's invariant that critical edges are split. In tests and debug builds every
+//! result passes `regalloc2`'s independent checker.
 
 use backend::Isa;
 use base::Id;

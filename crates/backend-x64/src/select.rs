@@ -1,11 +1,11 @@
 //! Selection: a scheduled kernel to vcode.
 //!
 //! Statements are walked in order. Register buffers are values, carried by the loops that write
-//! them; `Unroll` loops are written out; `Vector` loops are cut in vectors, all of a loop's statements
-//! for one vector before the next vector, with a mask for the rest.
+//! them; `Unroll` loops are written out; `Vector` loops are cut in vectors, all of a loop's
+//! statements for one vector before the next vector, with a mask for the rest.
 //!
 //! - `plan`: what is decided before: lanes of vectors, places of register buffers;
-//! - `build`: where instructions go; hoisting and numbering of values;
+//! - `build`: where instructions go; hoisting and numbering of values; `tidy`: what comes after;
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `memory`, `registers`: loads, stores, register buffers, folds.
@@ -19,6 +19,7 @@ mod memory;
 mod plan;
 mod registers;
 mod statement;
+mod tidy;
 mod value;
 
 use std::collections::BTreeSet;
@@ -81,10 +82,11 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
 fn constants(kernel: &Kernel) -> usize {
     let mut seen = BTreeSet::new();
     loops::visit::walk_values(&kernel.body, &mut |value| {
-        if let Value::Constant(scalar) = value {
-            if scalar.bits() != 0 && scalar.dtype() != DType::Bool {
-                seen.insert(*scalar);
-            }
+        if let Value::Constant(scalar) = value
+            && scalar.bits() != 0
+            && scalar.dtype() != DType::Bool
+        {
+            seen.insert(*scalar);
         }
     });
     seen.len()

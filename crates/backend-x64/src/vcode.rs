@@ -200,7 +200,8 @@ pub enum Cond {
 }
 
 impl Cond {
-    /// All comparisons with the names they print as; the position is the immediate of `int.compare`.
+    /// All comparisons with the names they print as; the position is the immediate of
+    /// `int.compare`.
     pub(crate) const NAMES: [(Cond, &'static str); 6] = [
         (Cond::Equal, "equal"),
         (Cond::NotEqual, "not_equal"),

@@ -30,7 +30,8 @@ fn elementwise_of_every_length() {
              }}"
         ));
         check(&format!(
-            "kernel @mixed(%x: read f64[{extent}], %b: read u8[{extent}], %y: write f32[{extent}]) {{
+            "kernel @mixed(%x: read f64[{extent}], %b: read u8[{extent}],
+               %y: write f32[{extent}]) {{
                for i < {extent} vector {{ %y[i] = cast<f32>(%x[i]) + cast<f32>(%b[i]) }}
              }}"
         ));
@@ -292,7 +293,8 @@ fn indices_from_data() {
 fn register_buffers_of_every_kind() {
     for dtype in ["f32", "f64", "f16", "i64", "u8", "bool"] {
         check(&format!(
-            "kernel @moved(%x: read {dtype}[3, 24], %y: write {dtype}[3, 24], %z: write {dtype}[3]) {{
+            "kernel @moved(%x: read {dtype}[3, 24], %y: write {dtype}[3, 24],
+               %z: write {dtype}[3]) {{
                %r: register {dtype}[3, 24]
                for a < 3 unroll {{ for b < 24 vector {{ %r[a, b] = %x[a, b] }} }}
                for n < 5 {{ for c < 3 unroll {{ for d < 24 vector {{

@@ -1,6 +1,7 @@
-//! Text tests: `// run: vcode TARGET` and `// run: asm TARGET` compile the kernel below and print it
-//! between selection and allocation, or its machine code. What prints of vcode must also parse, print
-//! the same and compile to the same bytes. `// run: parse` prints vcode as it was read, once verified.
+//! Text tests: `// run: vcode TARGET` and `// run: asm TARGET` compile the kernel below and print
+//! it between selection and allocation, or its machine code. What prints of vcode must also parse,
+//! print the same and compile to the same bytes. `// run: parse` prints vcode as it was read, once
+//! verified.
 
 use backend::Target;
 use tilewright_backend_x64::{Options, compile_vcode, compile_with, disassemble, vcode};

@@ -1,8 +1,8 @@
 //! One vcode instruction to machine instructions.
 //!
 //! Operands come in the allocator's order: arguments, mask, base, index, result, lost value. Where
-//! an instruction has a VEX and an EVEX encoding, AVX-512 code takes the shorter VEX one for vectors
-//! of up to 256 bits in the lower 16 registers without mask.
+//! an instruction has a VEX and an EVEX encoding, AVX-512 code takes the shorter VEX one for
+//! vectors of up to 256 bits in the lower 16 registers without mask.
 
 use backend::Isa;
 use iced_x86::{Code, Instruction, OpKind, Register};
@@ -575,14 +575,15 @@ impl Emitter<'_> {
     }
 
     fn lea(&mut self, result: Register, memory: Memory) -> Result<(), String> {
-        if memory.base == result && memory.index.is_none() {
-            if let Ok(imm) = i32::try_from(memory.displacement) {
-                let short = i8::try_from(imm).is_ok();
-                let code = if short { Code::Add_rm64_imm8 } else { Code::Add_rm64_imm32 };
-                self.encode(&with_imm(code, result, imm))?;
-                self.flags = Some(result);
-                return Ok(());
-            }
+        if memory.base == result
+            && memory.index.is_none()
+            && let Ok(imm) = i32::try_from(memory.displacement)
+        {
+            let short = i8::try_from(imm).is_ok();
+            let code = if short { Code::Add_rm64_imm8 } else { Code::Add_rm64_imm32 };
+            self.encode(&with_imm(code, result, imm))?;
+            self.flags = Some(result);
+            return Ok(());
         }
         self.put(Code::Lea_r64_m, &[Operand::Register(result), Operand::Memory], Some(memory), None)
     }

@@ -202,10 +202,10 @@ impl Selector<'_> {
     fn float_extreme(&mut self, op: Op, a: Vector, b: Vector) -> Vector {
         // The instruction gives the second operand if either is NaN, so that a number stands first.
         for (first, second) in [(a, b), (b, a)] {
-            if let Item::Constant(bits) = first.item {
-                if !is_nan(bits, first.lane) {
-                    return self.binary(op, first, second);
-                }
+            if let Item::Constant(bits) = first.item
+                && !is_nan(bits, first.lane)
+            {
+                return self.binary(op, first, second);
             }
         }
         let extreme = self.binary(op, a, b);

@@ -1,7 +1,7 @@
 //! Writing vcode: where instructions go.
 //!
-//! The builder holds a stack of open scopes, the function's body outermost; each is a loop's body or
-//! a branch's arm and has one open block, and all but the innermost wait for the scope inside to
+//! The builder holds a stack of open scopes, the function's body outermost; each is a loop's body
+//! or a branch's arm and has one open block, and all but the innermost wait for the scope inside to
 //! close. A value's *depth* is the scope that defines it; from there on it is visible in every open
 //! scope at least as deep. So a pure instruction goes to the deepest scope of its operands, which
 //! moves it out of every loop it does not depend on, and is found again instead of repeated.
@@ -14,10 +14,11 @@ use std::collections::HashMap;
 use backend::Isa;
 use base::{Id, SecondaryMap};
 
-use crate::vcode::op::{PURE, READS};
+use super::tidy::{remove_unused, reorder};
+use crate::vcode::op::PURE;
 use crate::vcode::{
-    Address, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator,
-    Type, ValueId,
+    Address, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator, Type,
+    ValueId,
 };
 
 /// A function under construction.
@@ -130,10 +131,11 @@ impl Builder {
 
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
     pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
-        if let Some(known) = self.numbered.get(&inst) {
-            if self.depth_of[*known] <= depth && self.function.values[*known] == ty {
-                return *known;
-            }
+        if let Some(known) = self.numbered.get(&inst)
+            && self.depth_of[*known] <= depth
+            && self.function.values[*known] == ty
+        {
+            return *known;
         }
         let value = self.push(inst.clone(), Some(ty), depth);
         self.numbered.insert(inst.clone(), value);
@@ -355,8 +357,8 @@ impl Builder {
         param
     }
 
-    /// Closes the innermost loop. `carried` are the values that the next turn starts with, which are
-    /// also what the values are after the loop.
+    /// Closes the innermost loop. `carried` are the values that the next turn starts with, which
+    /// are also what the values are after the loop.
     pub(crate) fn close_loop(&mut self, carried: &[ValueId]) {
         let depth = self.depth();
         let (trips, step, start) = {
@@ -512,8 +514,8 @@ impl Builder {
         exit
     }
 
-    /// Closes the loop of [`Self::open_while`]. `next` are the values that the next turn starts with,
-    /// `last` those at the exit, which is where writing goes on.
+    /// Closes the loop of [`Self::open_while`]. `next` are the values that the next turn starts
+    /// with, `last` those at the exit, which is where writing goes on.
     pub(crate) fn close_while(&mut self, exit: BlockId, next: Vec<ValueId>, last: &[ValueId]) {
         let depth = self.depth();
         let scope = self.close_scope();
@@ -529,8 +531,8 @@ impl Builder {
         }
     }
 
-    /// Ends the kernel and returns the function, its blocks in layout order and without what nothing
-    /// uses.
+    /// Ends the kernel and returns the function, its blocks in layout order and without what
+    /// nothing uses.
     pub(crate) fn finish(mut self) -> Function {
         self.end(Terminator::Return(0));
         let mut order = std::mem::take(&mut self.order);
@@ -541,128 +543,4 @@ impl Builder {
         remove_unused(&mut function);
         function
     }
-}
-
-/// Renumbers the blocks to this order.
-fn reorder(mut function: Function, order: &[BlockId]) -> Function {
-    let mut new_id: SecondaryMap<BlockId, Option<BlockId>> = SecondaryMap::new();
-    for (index, block) in order.iter().enumerate() {
-        new_id[*block] = Some(BlockId::new(index));
-    }
-    let renumbered = |block: &mut BlockId| *block = new_id[*block].unwrap_or(*block);
-    let mut blocks = Vec::new();
-    for id in order {
-        let mut block = std::mem::take(&mut function.blocks[*id]);
-        match &mut block.end {
-            Terminator::Jump(to, _) => renumbered(to),
-            Terminator::Branch { then, otherwise, .. } => {
-                renumbered(then);
-                renumbered(otherwise);
-            }
-            Terminator::Open | Terminator::Return(_) => {}
-        }
-        blocks.push(block);
-    }
-    function.blocks = blocks.into_iter().collect();
-    function
-}
-
-/// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
-/// values densely.
-fn remove_unused(function: &mut Function) {
-    let mut used: SecondaryMap<ValueId, bool> = SecondaryMap::new();
-    let mut defined_by: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
-    let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
-    let mut param_of: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
-    let mut work = Vec::new();
-    let removable = |inst: &Inst| inst.op.has(PURE) || inst.op.has(READS);
-    for (id, block) in function.blocks.iter() {
-        for (index, param) in block.params.iter().enumerate() {
-            param_of[*param] = Some((id, index));
-        }
-        for (index, inst) in block.insts.iter().enumerate() {
-            if let Some(result) = inst.result {
-                defined_by[result] = Some((id, index));
-            }
-            if !removable(inst) {
-                inst.each_use(|value| work.push(value));
-            }
-        }
-        match &block.end {
-            Terminator::Jump(to, _) => incoming[*to].push(id),
-            end => end.each_use(|value| work.push(value)),
-        }
-    }
-    while let Some(value) = work.pop() {
-        if std::mem::replace(&mut used[value], true) {
-            continue;
-        }
-        if let Some((block, index)) = defined_by[value] {
-            function.blocks[block].insts[index].each_use(|value| work.push(value));
-        }
-        if let Some((block, index)) = param_of[value] {
-            for from in &incoming[block] {
-                if let Terminator::Jump(_, args) = &function.blocks[*from].end {
-                    work.push(args[index]);
-                }
-            }
-        }
-    }
-    let keep: Vec<Vec<bool>> = function
-        .blocks
-        .iter()
-        .map(|(id, block)| block.params.iter().map(|p| id.index() == 0 || used[*p]).collect())
-        .collect();
-    for (id, block) in function.blocks.iter_mut() {
-        block
-            .insts
-            .retain(|inst| !removable(inst) || inst.result.is_none_or(|result| used[result]));
-        filter(&mut block.params, &keep[id.index()]);
-        if let Terminator::Jump(to, args) = &mut block.end {
-            filter(args, &keep[to.index()]);
-        }
-    }
-    renumber(function);
-}
-
-fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
-    let mut keep = keep.iter();
-    values.retain(|_| keep.next().copied().unwrap_or(true));
-}
-
-/// Numbers the values in the order of their definitions.
-fn renumber(function: &mut Function) {
-    let mut new_id: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
-    let mut types = base::Arena::new();
-    for block in function.blocks.values() {
-        let results = block.insts.iter().flat_map(|inst| inst.result.iter().chain(&inst.lost));
-        for value in block.params.iter().chain(results) {
-            new_id[*value] = Some(types.push(function.values[*value]));
-        }
-    }
-    let rename = |value: &mut ValueId| *value = new_id[*value].unwrap_or(*value);
-    for (_, block) in function.blocks.iter_mut() {
-        block.params.iter_mut().for_each(rename);
-        for inst in &mut block.insts {
-            inst.args.iter_mut().for_each(rename);
-            inst.result.iter_mut().chain(&mut inst.lost).chain(&mut inst.mask).for_each(rename);
-            if let Some(address) = &mut inst.address {
-                if let Base::Value(base) = &mut address.base {
-                    rename(base);
-                }
-                address.index.iter_mut().for_each(|(index, _)| rename(index));
-            }
-        }
-        match &mut block.end {
-            Terminator::Jump(_, args) => args.iter_mut().for_each(rename),
-            Terminator::Branch { left, right, .. } => {
-                rename(left);
-                if let IntOperand::Value(right) = right {
-                    rename(right);
-                }
-            }
-            Terminator::Open | Terminator::Return(_) => {}
-        }
-    }
-    function.values = types;
 }

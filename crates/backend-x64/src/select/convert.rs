@@ -1,9 +1,9 @@
 //! Casts and bit casts, by the rules of `tensor::Scalar::cast`.
 //!
 //! Floats become integers by truncation, saturated, NaN as 0; integers wrap into integers; anything
-//! becomes a float by one rounding to nearest even. Where the way leads through a wider float, what is
-//! cut off on the way leaves a trace in the last bit (rounding to odd), so that the second rounding
-//! is that of the whole.
+//! becomes a float by one rounding to nearest even. Where the way leads through a wider float, what
+//! is cut off on the way leaves a trace in the last bit (rounding to odd), so that the second
+//! rounding is that of the whole.
 
 use loops::Comparison;
 use tensor::{Class, DType};
@@ -183,7 +183,8 @@ impl Selector<'_> {
         self.fused(high, scale, low)
     }
 
-    /// f32 that rounds to halves as the integer would: beyond 2^24, 8 bits less and a trace of them.
+    /// f32 that rounds to halves as the integer would: beyond 2^24, 8 bits less and a trace of
+    /// them.
     fn int32_to_odd_f32(&mut self, vector: Vector, unsigned: bool) -> Vector {
         let near = self.int32_to_f32(vector, unsigned);
         let shift = if unsigned { Op::ShrImm } else { Op::SarImm };
@@ -203,8 +204,8 @@ impl Selector<'_> {
         self.blend_vectors(large, near, odd)
     }
 
-    /// 64-bit integers whose 11 lowest bits have become a trace in the twelfth, where there are more
-    /// than f64 holds.
+    /// 64-bit integers whose 11 lowest bits have become a trace in the twelfth, where there are
+    /// more than f64 holds.
     fn int64_to_odd(&mut self, vector: Vector, unsigned: bool) -> Vector {
         let mask = self.constant(0x7ff, vector);
         let low = self.binary(Op::And, vector, mask);
@@ -293,8 +294,8 @@ impl Selector<'_> {
                 self.f32_to_i32(vector)
             };
         }
-        // The bounds are floats, so clamping first is exact. The bound stands second: NaN becomes it,
-        // and is cleared below.
+        // The bounds are floats, so clamping first is exact. The bound stands second: NaN becomes
+        // it, and is cleared below.
         let bits = |value: i128| match vector.lane {
             Lane::F64 => (value as f64).to_bits(),
             _ => u64::from((value as f32).to_bits()),

@@ -418,10 +418,10 @@ impl Selector<'_> {
     pub(crate) fn mask_as_ints(&mut self, mask: Mask, lanes: usize) -> Vector {
         let like = Vector { item: Item::Constant(0), lane: Lane::I32, lanes };
         let one = self.constant(1, like);
-        if let Mask::Constant(bits) = mask {
-            if bits & all_lanes(lanes) == all_lanes(lanes) {
-                return one;
-            }
+        if let Mask::Constant(bits) = mask
+            && bits & all_lanes(lanes) == all_lanes(lanes)
+        {
+            return one;
         }
         if self.builder.has_masks() {
             return self.blend_vectors(mask, like, one);

@@ -431,8 +431,8 @@ impl Selector<'_> {
         }
         let start = match self.bindings[vector.symbol] {
             Binding::Constant(value) => Expr::constant(value),
-            // Here the symbol counts turns: that the variable is a multiple of the step is what makes
-            // quotients the same for all lanes.
+            // Here the symbol counts turns: that the variable is a multiple of the step is what
+            // makes quotients the same for all lanes.
             Binding::Loop(depth) => Expr::symbol(vector.symbol) * self.builder.loop_step(depth),
             _ => Expr::symbol(vector.symbol),
         };

@@ -1,10 +1,10 @@
 //! What is decided about a kernel before its code is written.
 //!
-//! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element of
-//!   the loop's body allows, fewer if the loop is short, and the same for all loops that share a
+//! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element
+//!   of the loop's body allows, fewer if the loop is short, and the same for all loops that share a
 //!   register buffer.
-//! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them along
-//!   the last axis where a `Vector` loop covers that.
+//! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them
+//!   along the last axis where a `Vector` loop covers that.
 //! - Strides and scratch offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -205,10 +205,10 @@ fn each_register<'a>(
         _ => {}
     });
     loops::visit::walk_values(block, &mut |value| {
-        if let Value::Load { buffer, index } = value {
-            if is_register(*buffer) {
-                visit(*buffer, index);
-            }
+        if let Value::Load { buffer, index } = value
+            && is_register(*buffer)
+        {
+            visit(*buffer, index);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Register buffers: elements that are values of vcode, and folding them.
 //!
-//! A slot is one element, or a vector of them along the last axis where a `Vector` loop covers that.
-//! A slot that has not been written holds zeros.
+//! A slot is one element, or a vector of them along the last axis where a `Vector` loop covers
+//! that. A slot that has not been written holds zeros.
 
 use loops::{BufferId, Value};
 use sym::Expr;

@@ -1,9 +1,9 @@
 //! What an element is in registers, and the evaluation of values.
 //!
 //! Elements are carried in lanes of four kinds: f32 (also for f16 and bf16, rounded after every
-//! operation), f64, i32 (also for narrower integers, kept sign- or zero-extended) and i64; booleans are
-//! masks. A value has as many lanes as the `Vector` loop around it, or one. One-lane values live in
-//! lane 0 of a 128-bit register; what the other lanes hold does not matter.
+//! operation), f64, i32 (also for narrower integers, kept sign- or zero-extended) and i64; booleans
+//! are masks. A value has as many lanes as the `Vector` loop around it, or one. One-lane values
+//! live in lane 0 of a 128-bit register; what the other lanes hold does not matter.
 
 use loops::Value;
 use sym::{Expr, SymbolId};
@@ -355,11 +355,12 @@ impl Selector<'_> {
 
     /// The instruction with one more operand, from memory if it is a constant that is not kept.
     pub(crate) fn with_last(&mut self, inst: Inst, args: &[ValueId], last: Vector) -> Inst {
-        if let Item::Constant(bits) = last.item {
-            if bits != 0 && !self.builder.keep_constants {
-                let address = self.constant_address(bits, last.lane);
-                return inst.address(address);
-            }
+        if let Item::Constant(bits) = last.item
+            && bits != 0
+            && !self.builder.keep_constants
+        {
+            let address = self.constant_address(bits, last.lane);
+            return inst.address(address);
         }
         let last = self.register(last);
         let mut all = args.to_vec();

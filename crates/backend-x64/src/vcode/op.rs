@@ -33,7 +33,10 @@ pub(crate) struct OpRow {
 }
 
 macro_rules! ops {
-    ($($(#[$meta:meta])* $op:ident $name:literal $result:literal $arguments:literal $flags:expr;)*) => {
+    ($(
+        $(#[$meta:meta])*
+        $op:ident $name:literal $result:literal $arguments:literal $flags:expr;
+    )*) => {
         /// An operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Op { $($(#[$meta])* $op,)* }

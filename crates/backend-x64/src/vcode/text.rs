@@ -141,7 +141,7 @@ const MOST_VALUES: usize = 1 << 20;
 
 type Parsed<T> = Result<T, TextError>;
 
-/// Parses what [`print`] prints. The result is not verified.
+/// Parses what [`print()`] prints. The result is not verified.
 ///
 /// # Errors
 /// Where the text goes wrong.

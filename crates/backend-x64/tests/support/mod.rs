@@ -18,7 +18,8 @@ struct Pages {
 impl Pages {
     fn new(bytes: usize) -> Pages {
         let length = bytes.next_multiple_of(PAGE) + PAGE;
-        // SAFETY: a fresh private mapping; its last page is made inaccessible before anyone sees it.
+        // SAFETY: a fresh private mapping; its last page is made inaccessible before anyone sees
+        // it.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -52,14 +53,14 @@ impl Drop for Pages {
 }
 
 /// Code in executable memory.
-pub struct Loaded {
+pub(crate) struct Loaded {
     pages: Pages,
     scratch_bytes: usize,
 }
 
 impl Loaded {
     /// Copies code into pages that are then executable and no longer writable.
-    pub fn new(code: &MachineCode) -> Loaded {
+    pub(crate) fn new(code: &MachineCode) -> Loaded {
         let pages = Pages::new(code.bytes.len());
         // SAFETY: the pages are as long as the code, and nothing else knows them.
         unsafe {
@@ -73,7 +74,7 @@ impl Loaded {
     ///
     /// # Safety
     /// The buffers must be as large as the kernel's parameters say, and in their order.
-    pub unsafe fn run(
+    pub(crate) unsafe fn run(
         &self,
         buffers: &[*mut u8],
         symbols: &mut [i64],
@@ -95,18 +96,18 @@ impl Loaded {
 }
 
 /// Whether this machine has the instructions of a target.
-pub fn can_run(target: &Target) -> bool {
+pub(crate) fn can_run(target: &Target) -> bool {
     target.check_machine(&runtime::cpu::has_feature).is_ok()
 }
 
 /// The x86-64 targets.
-pub fn targets() -> impl Iterator<Item = Target> {
+pub(crate) fn targets() -> impl Iterator<Item = Target> {
     ["x86-64-v4", "x86-64-v3"].into_iter().filter_map(Target::named)
 }
 
 /// How exactly results must agree; NaNs are equal to each other in any case.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Exact {
+pub(crate) enum Exact {
     /// To the bit.
     Bits,
     /// A zero may have either sign.
@@ -137,7 +138,7 @@ fn shape_value(kernel: &Kernel, symbol: sym::SymbolId, symbols: &[i64]) -> Optio
 }
 
 /// Runs compiled code on copies of the buffers and gives back what they hold, or the fault code.
-pub fn execute(
+pub(crate) fn execute(
     kernel: &Kernel,
     code: &MachineCode,
     buffers: &[Tensor],
@@ -178,7 +179,7 @@ pub fn execute(
 }
 
 /// Compiles a kernel for every target and compares its results with the evaluator's, or its fault.
-pub fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact) {
+pub(crate) fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact) {
     loops::verify_scheduled(kernel).unwrap_or_else(|errors| panic!("{errors}"));
     let mut expected = buffers.to_vec();
     let outcome = eval::evaluate_kernel(kernel, &mut expected, symbols, eval::Options::default());
@@ -218,7 +219,7 @@ pub fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact)
 }
 
 /// Parameters filled with small numbers; those only written hold zeros.
-pub fn small_buffers(kernel: &Kernel, symbols: &[i64], seed: u64) -> Vec<Tensor> {
+pub(crate) fn small_buffers(kernel: &Kernel, symbols: &[i64], seed: u64) -> Vec<Tensor> {
     let mut generator = tensor::random::Generator::new(seed);
     let mut buffers = Vec::new();
     for id in &kernel.parameters {

@@ -1,0 +1,130 @@
+//! Tidying a selected function: blocks in layout order, nothing unused, values numbered densely.
+
+use base::{Id, SecondaryMap};
+
+use crate::vcode::op::{PURE, READS};
+use crate::vcode::{Base, BlockId, Function, Inst, IntOperand, Terminator, ValueId};
+
+/// Renumbers the blocks to this order.
+pub(super) fn reorder(mut function: Function, order: &[BlockId]) -> Function {
+    let mut new_id: SecondaryMap<BlockId, Option<BlockId>> = SecondaryMap::new();
+    for (index, block) in order.iter().enumerate() {
+        new_id[*block] = Some(BlockId::new(index));
+    }
+    let renumbered = |block: &mut BlockId| *block = new_id[*block].unwrap_or(*block);
+    let mut blocks = Vec::new();
+    for id in order {
+        let mut block = std::mem::take(&mut function.blocks[*id]);
+        match &mut block.end {
+            Terminator::Jump(to, _) => renumbered(to),
+            Terminator::Branch { then, otherwise, .. } => {
+                renumbered(then);
+                renumbered(otherwise);
+            }
+            Terminator::Open | Terminator::Return(_) => {}
+        }
+        blocks.push(block);
+    }
+    function.blocks = blocks.into_iter().collect();
+    function
+}
+
+/// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
+/// values densely.
+pub(super) fn remove_unused(function: &mut Function) {
+    let mut used: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let mut defined_by: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
+    let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
+    let mut param_of: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
+    let mut work = Vec::new();
+    let removable = |inst: &Inst| inst.op.has(PURE) || inst.op.has(READS);
+    for (id, block) in function.blocks.iter() {
+        for (index, param) in block.params.iter().enumerate() {
+            param_of[*param] = Some((id, index));
+        }
+        for (index, inst) in block.insts.iter().enumerate() {
+            if let Some(result) = inst.result {
+                defined_by[result] = Some((id, index));
+            }
+            if !removable(inst) {
+                inst.each_use(|value| work.push(value));
+            }
+        }
+        match &block.end {
+            Terminator::Jump(to, _) => incoming[*to].push(id),
+            end => end.each_use(|value| work.push(value)),
+        }
+    }
+    while let Some(value) = work.pop() {
+        if std::mem::replace(&mut used[value], true) {
+            continue;
+        }
+        if let Some((block, index)) = defined_by[value] {
+            function.blocks[block].insts[index].each_use(|value| work.push(value));
+        }
+        if let Some((block, index)) = param_of[value] {
+            for from in &incoming[block] {
+                if let Terminator::Jump(_, args) = &function.blocks[*from].end {
+                    work.push(args[index]);
+                }
+            }
+        }
+    }
+    let keep: Vec<Vec<bool>> = function
+        .blocks
+        .iter()
+        .map(|(id, block)| block.params.iter().map(|p| id.index() == 0 || used[*p]).collect())
+        .collect();
+    for (id, block) in function.blocks.iter_mut() {
+        block
+            .insts
+            .retain(|inst| !removable(inst) || inst.result.is_none_or(|result| used[result]));
+        filter(&mut block.params, &keep[id.index()]);
+        if let Terminator::Jump(to, args) = &mut block.end {
+            filter(args, &keep[to.index()]);
+        }
+    }
+    renumber(function);
+}
+
+fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    values.retain(|_| keep.next().copied().unwrap_or(true));
+}
+
+/// Numbers the values in the order of their definitions.
+fn renumber(function: &mut Function) {
+    let mut new_id: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
+    let mut types = base::Arena::new();
+    for block in function.blocks.values() {
+        let results = block.insts.iter().flat_map(|inst| inst.result.iter().chain(&inst.lost));
+        for value in block.params.iter().chain(results) {
+            new_id[*value] = Some(types.push(function.values[*value]));
+        }
+    }
+    let rename = |value: &mut ValueId| *value = new_id[*value].unwrap_or(*value);
+    for (_, block) in function.blocks.iter_mut() {
+        block.params.iter_mut().for_each(rename);
+        for inst in &mut block.insts {
+            inst.args.iter_mut().for_each(rename);
+            inst.result.iter_mut().chain(&mut inst.lost).chain(&mut inst.mask).for_each(rename);
+            if let Some(address) = &mut inst.address {
+                if let Base::Value(base) = &mut address.base {
+                    rename(base);
+                }
+                address.index.iter_mut().for_each(|(index, _)| rename(index));
+            }
+        }
+        match &mut block.end {
+            Terminator::Jump(_, args) => args.iter_mut().for_each(rename),
+            Terminator::Branch { left, right, .. } => {
+                rename(left);
+                if let IntOperand::Value(right) = right {
+                    rename(right);
+                }
+            }
+            Terminator::Open | Terminator::Return(_) => {}
+        }
+    }
+    function.values = types;
+}
