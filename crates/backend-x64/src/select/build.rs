@@ -30,6 +30,8 @@ pub(crate) struct Builder {
     scopes: Vec<Scope>,
     depth_of: SecondaryMap<ValueId, u32>,
     numbered: HashMap<Inst, ValueId>,
+    /// The values of integer constants.
+    integers: SecondaryMap<ValueId, Option<i64>>,
     pooled: HashMap<Vec<u8>, PoolId>,
     /// Whether vector constants live in registers for the whole kernel.
     pub(crate) keep_constants: bool,
@@ -86,6 +88,7 @@ impl Builder {
             scopes: vec![Scope { block: entry, keys: Vec::new(), looped: None }],
             depth_of: SecondaryMap::new(),
             numbered: HashMap::new(),
+            integers: SecondaryMap::new(),
             pooled: HashMap::new(),
             keep_constants: false,
         }
@@ -121,12 +124,40 @@ impl Builder {
             return self.push(inst, Some(ty), depth);
         }
         let mut depth = 0;
-        inst.each_use(|value| depth = depth.max(self.depth_of[value]));
+        inst.each_use(|value| {
+            if self.integers[value].is_none() {
+                depth = depth.max(self.depth_of[value]);
+            }
+        });
+        let inst = self.with_constants_at(inst, depth);
         let constant = matches!(inst.op, Op::Zero | Op::Ones | Op::Constant);
         if inst.op == Op::IntConst || constant && !self.keep_constants {
             depth = self.depth();
         }
         self.emit_at(inst, ty, depth)
+    }
+
+    /// The instruction with its constant operands written where it goes itself, so that a constant
+    /// made inside of a loop does not keep its reader there.
+    fn with_constants_at(&mut self, mut inst: Inst, depth: u32) -> Inst {
+        let mut moved = |value: &mut ValueId| {
+            if let Some(imm) = self.integers[*value]
+                && self.depth_of[*value] > depth
+            {
+                let constant = Inst::new(Op::IntConst, Lane::I64, &[]).imm(imm);
+                *value = self.emit_at(constant, Type::Int, depth);
+            }
+        };
+        inst.args.iter_mut().for_each(&mut moved);
+        if let Some(address) = &mut inst.address {
+            if let Base::Value(base) = &mut address.base {
+                moved(base);
+            }
+            if let Some((index, _)) = &mut address.index {
+                moved(index);
+            }
+        }
+        inst
     }
 
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
@@ -138,6 +169,9 @@ impl Builder {
             return *known;
         }
         let value = self.push(inst.clone(), Some(ty), depth);
+        if inst.op == Op::IntConst {
+            self.integers[value] = Some(inst.imm);
+        }
         self.numbered.insert(inst.clone(), value);
         self.scopes[depth as usize].keys.push(inst);
         value
