@@ -157,10 +157,16 @@ impl Importer<'_> {
         graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
     }
 
-    /// Lowers a graph that sees the names around it, in place.
+    /// Lowers a graph without inputs that sees the names around it, in place.
     pub(crate) fn inline(&mut self, graph: &GraphProto) -> Lowered {
+        self.inline_with(graph, &[])
+    }
+
+    /// Lowers a graph that sees the names around it, in place, with these inputs.
+    pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Value]) -> Lowered {
         self.enter()?;
-        self.scopes.push(Scope::new());
+        let names = graph.input.iter().map(|input| input.name.clone());
+        self.scopes.push(names.zip(inputs.iter().cloned()).collect());
         let outputs = self.graph_here(graph);
         self.scopes.pop();
         self.depth -= 1;
@@ -181,7 +187,8 @@ impl Importer<'_> {
 
     // --- names ---
 
-    fn lookup(&self, name: &str) -> Option<&Value> {
+    /// The value of a name in the current scope or one around it.
+    pub(crate) fn lookup(&self, name: &str) -> Option<&Value> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 

@@ -1,15 +1,294 @@
-//! Control flow.
+//! Control flow: graphs inside nodes become regions.
+//!
+//! A region sees the values around it. Whatever it reads from there gets its node before the region
+//! is opened, so that no node of a region is ever used outside of it.
+
+use graph::{Op, RegionId, Type, ValueId};
+use sym::Expr;
+use tensor::{DType, Scalar};
 
 use super::Lowered;
+use crate::graph_writer::{Graph, Result, shape_error};
 use crate::model::Importer;
-use crate::node::{Node, unsupported};
+use crate::node::{Node, normalize_axis, unsupported};
+use crate::order::names_captured;
+use crate::proto::GraphProto;
+use crate::value::{Known, Value};
 
 /// One of two graphs. A condition known to compile picks the graph now.
 pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
-    let condition = node.input(0)?.known().and_then(|known| known.first()?.constant());
-    let Some(condition) = condition else {
-        return Err(unsupported("its condition is computed from data"));
+    let condition = node.input(0)?.clone();
+    let (then, other) = (node.graph("then_branch")?, node.graph("else_branch")?);
+    if let Some(known) = condition.known().and_then(|known| known.first()?.constant()) {
+        return importer.inline(if known.as_bool() { then } else { other });
+    }
+    let condition = importer.graph.cast(&condition, DType::Bool)?;
+    let condition = importer.graph.reshape(&condition, &[])?;
+    let condition = importer.graph.data(&condition)?;
+    let mut regions = Vec::new();
+    for graph in [then, other] {
+        importer.prepare(graph)?;
+        importer.graph.builder.begin_region(&[]);
+        let region = importer.inline(graph).and_then(|values| importer.graph.all_owned(&values));
+        regions.push(close(importer, region)?.0);
+    }
+    let results = importer.graph.builder.add_with_regions(Op::If, &[condition], &regions);
+    adopt_all(&importer.graph, results)
+}
+
+/// Closes the region opened last, also after a refusal.
+fn close(
+    importer: &mut Importer<'_>,
+    results: Result<Vec<ValueId>>,
+) -> Result<(RegionId, Vec<ValueId>)> {
+    let ids = results.as_deref().unwrap_or_default().to_vec();
+    let region = importer.graph.builder.end_region(&ids);
+    results.map(|ids| (region, ids))
+}
+
+fn adopt_all(graph: &Graph, results: std::result::Result<Vec<ValueId>, String>) -> Lowered {
+    let results = results.map_err(shape_error)?;
+    results.into_iter().map(|id| graph.built(Ok(id))).collect()
+}
+
+/// The type of a value as a parameter of a region.
+fn parameter_type(value: &Value) -> Type {
+    Type::Tensor(value.ty().clone())
+}
+
+fn scalar_type(dtype: DType) -> Type {
+    Type::Tensor(graph::TensorType { dtype, shape: Vec::new() })
+}
+
+impl Importer<'_> {
+    /// Makes the nodes of all values that a graph reads from around it.
+    fn prepare(&mut self, graph: &GraphProto) -> Result<()> {
+        for name in names_captured(graph) {
+            if let Some(value) = self.lookup(name).cloned() {
+                self.graph.data(&value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Graph {
+    /// The nodes of values, which must be of the current region or around it.
+    fn all_owned(&mut self, values: &[Value]) -> Result<Vec<ValueId>> {
+        values.iter().map(|value| self.data(value)).collect()
+    }
+}
+
+/// A loop: counted if the number of iterations is known and the condition never changes, else one
+/// that asks before each iteration.
+pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
+    let body = node.graph("body")?;
+    let carried: Vec<Value> =
+        (2..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Result<_>>()?;
+    if body.input.len() != carried.len() + 2 || body.output.len() < carried.len() + 1 {
+        return Err(shape_error("the body does not take or give what the loop carries"));
+    }
+    importer.prepare(body)?;
+    let count = match node.optional(0) {
+        Some(_) => node.exprs(0, "number of iterations").ok().and_then(|mut list| list.pop()),
+        None => None,
     };
-    let taken = if condition.as_bool() { "then_branch" } else { "else_branch" };
-    importer.inline(node.graph(taken)?)
+    let starts = match node.optional(1) {
+        Some(condition) => condition.known().and_then(|known| known.first()?.constant()),
+        None => Some(Scalar::bool(true)),
+    };
+    if let (Some(count), Some(true)) = (&count, starts.map(Scalar::as_bool))
+        && let Some(results) = counted(importer, body, count, &carried)?
+    {
+        return Ok(results);
+    }
+    asked(node, importer, body, &carried)
+}
+
+/// A loop whose body always goes on: a scan. None if the body's condition is not known to hold.
+fn counted(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    count: &Expr,
+    carried: &[Value],
+) -> Result<Option<Vec<Value>>> {
+    let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
+    let initial = importer.graph.all_owned(carried)?;
+    let mut types = vec![scalar_type(DType::I64)];
+    types.extend(carried.iter().map(parameter_type));
+    let parameters = importer.graph.builder.begin_region(&types);
+    let result = body_results(importer, body, &parameters, Some(true));
+    let goes_on = result.as_ref().is_ok_and(|values| {
+        let condition = values.first().and_then(Value::known).and_then(|known| known.first());
+        condition.and_then(Known::constant).is_some_and(Scalar::as_bool)
+    });
+    let ids = result.and_then(|values| importer.graph.all_owned(&values[1..]));
+    let (region, _) = close(importer, ids)?;
+    if !goes_on {
+        return Ok(None);
+    }
+    let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
+    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
+    adopt_all(&importer.graph, results).map(Some)
+}
+
+/// The results of a loop's body, whose parameters are the iteration, perhaps the condition, and
+/// what is carried.
+fn body_results(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    parameters: &[ValueId],
+    known_condition: Option<bool>,
+) -> Lowered {
+    let mut values = Vec::new();
+    for &id in parameters {
+        values.push(importer.graph.built(Ok(id))?);
+    }
+    if let Some(condition) = known_condition {
+        values.insert(1, Value::of_scalar(Scalar::bool(condition)));
+    }
+    importer.inline_with(body, &values)
+}
+
+/// A loop that asks its condition before each iteration. It cannot stack results.
+fn asked(
+    node: &Node<'_>,
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    carried: &[Value],
+) -> Lowered {
+    if body.output.len() > carried.len() + 1 {
+        return Err(unsupported("it stacks results, but how many depends on data"));
+    }
+    let graph = &mut importer.graph;
+    let zero = Value::of_scalar(Scalar::i64(0));
+    let condition = match node.optional(1) {
+        Some(condition) => graph.reshape(condition, &[])?,
+        None => Value::of_scalar(Scalar::bool(true)),
+    };
+    let limit = match node.optional(0) {
+        Some(limit) => {
+            let limit = graph.reshape(limit, &[])?;
+            graph.cast(&limit, DType::I64)?
+        }
+        None => Value::of_scalar(Scalar::i64(i64::MAX)),
+    };
+    graph.data(&limit)?;
+    let all: Vec<Value> = [zero, condition].into_iter().chain(carried.iter().cloned()).collect();
+    let initial = graph.all_owned(&all)?;
+    let types: Vec<Type> = all.iter().map(parameter_type).collect();
+
+    let parameters = graph.builder.begin_region(&types);
+    let goes_on = condition_region(graph, &parameters, &limit);
+    let (goes_on, _) = close(importer, goes_on)?;
+
+    let parameters = importer.graph.builder.begin_region(&types);
+    let results = body_results(importer, body, &parameters, None).and_then(|values| {
+        let graph = &mut importer.graph;
+        let iteration = graph.built(Ok(parameters[0]))?;
+        let next = graph.add_number(&iteration, 1.0)?;
+        let mut all = vec![next, graph.reshape(&values[0], &[])?];
+        all.extend_from_slice(&values[1..]);
+        graph.all_owned(&all)
+    });
+    let (step, _) = close(importer, results)?;
+    let results = importer.graph.builder.add_with_regions(Op::While, &initial, &[goes_on, step]);
+    Ok(adopt_all(&importer.graph, results)?.split_off(2))
+}
+
+/// Whether another iteration runs: the limit is not reached, and the body said so.
+fn condition_region(
+    graph: &mut Graph,
+    parameters: &[ValueId],
+    limit: &Value,
+) -> Result<Vec<ValueId>> {
+    let iteration = graph.built(Ok(parameters[0]))?;
+    let condition = graph.built(Ok(parameters[1]))?;
+    let within = graph.less(&iteration, limit)?;
+    let both = graph.and(&within, &condition)?;
+    graph.all_owned(&[both])
+}
+
+/// ONNX's Scan: states carried along, slices of inputs in, slices of outputs stacked.
+pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
+    if node.version < 9 {
+        return Err(unsupported("the first version of it, with batches"));
+    }
+    let body = node.graph("body")?;
+    let inputs = node.all_inputs()?;
+    let scanned = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
+    let Some(states) = inputs.len().checked_sub(scanned).filter(|_| scanned > 0) else {
+        return Err(shape_error(format!("{scanned} scanned inputs of {}", inputs.len())));
+    };
+    let Some(stacked) = body.output.len().checked_sub(states) else {
+        return Err(shape_error("the body gives fewer results than there are states"));
+    };
+    if body.input.len() != inputs.len() {
+        return Err(shape_error("the body does not take what is scanned"));
+    }
+    let list = |name: &str, count: usize| -> Result<Vec<i64>> {
+        let list = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
+        match list.len() == count {
+            true => Ok(list),
+            false => Err(shape_error(format!("`{name}` has {} entries, not {count}", list.len()))),
+        }
+    };
+    let (in_axes, in_back) =
+        (list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
+    let (out_axes, out_back) =
+        (list("scan_output_axes", stacked)?, list("scan_output_directions", stacked)?);
+    importer.prepare(body)?;
+    let graph = &mut importer.graph;
+    let mut operands = inputs[..states].to_vec();
+    for (number, input) in inputs[states..].iter().enumerate() {
+        let axis = normalize_axis(in_axes[number], input.rank())?;
+        let front = to_front(graph, input, axis)?;
+        let front = if in_back[number] != 0 { reversed(graph, &front)? } else { front };
+        operands.push(front);
+    }
+    let trip_count = operands[states].shape()[0].clone();
+    for operand in &mut operands[states..] {
+        let mut shape = operand.shape().to_vec();
+        shape[0] = trip_count.clone();
+        *operand = graph.refine(operand, &shape)?;
+    }
+    let initial = graph.all_owned(&operands)?;
+    let slice = |value: &Value| {
+        let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
+        Type::Tensor(graph::TensorType { dtype, shape })
+    };
+    let mut types = vec![scalar_type(DType::I64)];
+    types.extend(operands[..states].iter().map(parameter_type));
+    types.extend(operands[states..].iter().map(slice));
+    let parameters = graph.builder.begin_region(&types);
+    let results = body_results(importer, body, &parameters[1..], None)
+        .and_then(|values| importer.graph.all_owned(&values));
+    let (region, _) = close(importer, results)?;
+    let op = Op::Scan { trip_count, carried: states, reverse: false };
+    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
+    let mut results = adopt_all(&importer.graph, results)?;
+    for (number, result) in results[states..].iter_mut().enumerate() {
+        let graph = &mut importer.graph;
+        if out_back[number] != 0 {
+            *result = reversed(graph, result)?;
+        }
+        let axis = normalize_axis(out_axes[number], result.rank())?;
+        let mut order: Vec<usize> = (1..result.rank()).collect();
+        order.insert(axis, 0);
+        *result = graph.transpose(result, &order)?;
+    }
+    Ok(results)
+}
+
+/// A value with one axis moved to the front.
+fn to_front(graph: &mut Graph, value: &Value, axis: usize) -> Result<Value> {
+    let mut order: Vec<usize> = (0..value.rank()).filter(|other| *other != axis).collect();
+    order.insert(0, axis);
+    graph.transpose(value, &order)
+}
+
+/// A value from the last slice along its first axis to the first.
+pub(super) fn reversed(graph: &mut Graph, value: &Value) -> Result<Value> {
+    let extent = value.shape()[0].clone();
+    graph.slice_axis(value, 0, &extent - 1, -1, extent)
 }

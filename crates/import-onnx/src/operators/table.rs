@@ -12,6 +12,7 @@ use super::{
     reductions, resize, sampling, shape,
 };
 use crate::graph_writer::Graph;
+use crate::model::Importer;
 use crate::node::Node;
 
 /// Any number of inputs or outputs.
@@ -57,6 +58,18 @@ const fn op(
     lower: fn(&Node<'_>, &mut Graph) -> Lowered,
 ) -> Operator {
     Operator { domain: "", name, versions, inputs, outputs, attributes, lower: Lower::Plain(lower) }
+}
+
+/// A row of an operator with graphs among its attributes.
+const fn control(
+    name: &'static str,
+    versions: &'static [i64],
+    inputs: (usize, usize),
+    attributes: &'static str,
+    lower: fn(&Node<'_>, &mut Importer<'_>) -> Lowered,
+) -> Operator {
+    let lower = Lower::Graphs(lower);
+    Operator { domain: "", name, versions, inputs, outputs: MANY, attributes, lower }
 }
 
 /// All operators.
@@ -251,10 +264,12 @@ pub(crate) const TABLE: &[Operator] = &[
     op("EyeLike", &[9, 22], (1, 1), 1, "dtype k", generator::eye_like),
     op("OneHot", &[9, 11, 28], (3, 3), 1, "axis", generator::one_hot),
     // Control flow
-    Operator {
-        domain: "", name: "If", versions: &[1, 11, 13, 16, 19, 21, 23, 24, 25], inputs: (1, 1),
-        outputs: MANY, attributes: "then_branch else_branch", lower: Lower::Graphs(control::branch),
-    },
+    control("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], (1, 1),
+            "then_branch else_branch", control::branch),
+    control("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], (2, MANY), "body", control::repeat),
+    control("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
+            "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes \
+             scan_output_directions", control::scan),
     // Quantisation
     op("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], (2, 3), 1,
        "axis block_size output_dtype precision saturate", quantization::quantize),
