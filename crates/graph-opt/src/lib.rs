@@ -15,6 +15,7 @@ mod maker;
 mod permutation;
 mod rules;
 mod simplify;
+mod transpose_motion;
 
 use base::{Diagnostic, Diagnostics, PassRow, codes};
 use graph::Function;
@@ -30,7 +31,8 @@ pub fn passes() -> &'static [PassRow<Function>] {
 const PASSES: &[PassRow<Function>] = &[
     PassRow { name: "simplify", run: simplify::run, after: &[] },
     PassRow { name: "cse", run: cse::run, after: &["simplify"] },
-    PassRow { name: "dce", run: dce::run, after: &["cse"] },
+    PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },
+    PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },
 ];
 
 /// A pass that made an ill-typed node: an internal error.

@@ -4,6 +4,9 @@
 //! what defines its operands, through a [`Maker`].
 
 mod arithmetic;
+mod map;
+mod movement;
+pub(crate) mod spaces;
 
 use base::PassContext;
 use graph::{Function, Op, ValueId};
@@ -49,6 +52,14 @@ impl From<String> for No {
 }
 
 impl Rule {
+    const fn new(
+        name: &'static str,
+        law: &'static str,
+        function: fn(&mut Maker<'_, '_>, &Op, &[ValueId]) -> Fired,
+    ) -> Rule {
+        Rule { name, law, how: How::Function(function) }
+    }
+
     /// Applies the rule to a node.
     pub(crate) fn apply(&self, maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
         match &self.how {
@@ -65,7 +76,7 @@ fn require(condition: bool, reason: &'static str) -> Result<(), No> {
 
 /// All rules, in order of preference.
 pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
-    arithmetic::RULES.iter()
+    [movement::RULES, spaces::RULES, map::RULES, arithmetic::RULES].into_iter().flatten()
 }
 
 /// The rules that the user has not disabled.

@@ -1,0 +1,169 @@
+//! Rules of scalar functions as such: what holds of every commutative, associative, idempotent one.
+
+use graph::{Op, ValueId};
+use sym::Expr;
+use tensor::{DType, Scalar, ScalarFunction};
+
+use super::{Fired, No, Rule, require};
+use crate::maker::Maker;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule::new("identity_element", "f(x, e) => x if e is f's right identity", identity_element),
+    Rule::new("constants_right", "f(c, x) => f(x, c) if f is commutative", constants_right),
+    Rule::new("associativity", "f(f(x, c), d) => f(x, f(c, d)) if f is associative", associativity),
+    Rule::new("idempotence", "f(x, x) => x if f is idempotent", idempotence),
+    Rule::new("projection", "f(f(x)) => f(x) if f is a projection", projection),
+    Rule::new("cast_to_itself", "cast<T>(x: T) => x", cast_to_itself),
+    Rule::new("cast_twice", "cast<C>(cast<B>(x: A)) => cast<C>(x) if B holds all of A", cast_twice),
+    Rule::new("division", "x / c => x * (1 / c) if c is a power of two", division),
+    Rule::new("map_of_broadcasts", "f(broadcast x, ..) => broadcast f(x, ..)", map_of_broadcasts),
+];
+
+/// The scalar function of a node and its result's type.
+fn function_of(op: &Op) -> Result<(ScalarFunction, DType), No> {
+    match op {
+        Op::Map { function, dtype } => Ok((*function, *dtype)),
+        _ => Err(No::Match),
+    }
+}
+
+fn identity_element(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (function, dtype) = function_of(op)?;
+    let (identity, &[x, e]) = (function.right_identity(dtype).ok_or(No::Match)?, operands) else {
+        return Err(No::Match);
+    };
+    let found = maker.splat(e).ok_or(No::Match)?;
+    require(found == identity, "the literal is not the identity")?;
+    Ok(x)
+}
+
+fn constants_right(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (function, _) = function_of(op)?;
+    let &[c, x] = operands else { return Err(No::Match) };
+    if !maker.is_constant(c) || maker.is_constant(x) {
+        return Err(No::Match);
+    }
+    require(function.is_commutative(), "the function is not commutative")?;
+    Ok(maker.map(function, &[x, c])?)
+}
+
+fn associativity(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (outer, dtype) = function_of(op)?;
+    let &[value, d] = operands else { return Err(No::Match) };
+    let Some((Op::Map { function, .. }, inner)) = maker.definition(value) else {
+        return Err(No::Match);
+    };
+    if function != outer || maker.splat(inner[1]).is_none() || maker.splat(d).is_none() {
+        return Err(No::Match);
+    }
+    require(outer.is_associative(dtype), "the function is not associative on this type")?;
+    let both = maker.map(outer, &[inner[1], d])?;
+    Ok(maker.map(outer, &[inner[0], both])?)
+}
+
+fn idempotence(_: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (function, _) = function_of(op)?;
+    match *operands {
+        [x, y] if x == y => {
+            require(function.is_idempotent(), "the function is not idempotent")?;
+            Ok(x)
+        }
+        _ => Err(No::Match),
+    }
+}
+
+fn projection(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (outer, _) = function_of(op)?;
+    match maker.function().op(operands[0]) {
+        Some(Op::Map { function, .. }) if *function == outer && outer.arity() == 1 => {
+            require(outer.is_projection(), "the function is not a projection")?;
+            Ok(operands[0])
+        }
+        _ => Err(No::Match),
+    }
+}
+
+fn cast_to_itself(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    match function_of(op)? {
+        (ScalarFunction::Cast, dtype) => {
+            require(maker.dtype(operands[0])? == dtype, "the types differ")?;
+            Ok(operands[0])
+        }
+        _ => Err(No::Match),
+    }
+}
+
+fn cast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (ScalarFunction::Cast, last) = function_of(op)? else { return Err(No::Match) };
+    let Some((Op::Map { function: ScalarFunction::Cast, dtype }, inner)) =
+        maker.definition(operands[0])
+    else {
+        return Err(No::Match);
+    };
+    require(holds_all(dtype, maker.dtype(inner[0])?), "the first cast may change the value")?;
+    Ok(maker.cast(inner[0], last)?)
+}
+
+/// Whether a type has every value of another, NaN and infinities included.
+fn holds_all(wide: DType, narrow: DType) -> bool {
+    use DType::{BF16, F16, F32, F64};
+    if let (Some((low, high)), Some((least, most))) = (wide.integer_range(), narrow.integer_range())
+    {
+        return wide != DType::Bool && low <= least && most <= high;
+    }
+    match narrow {
+        F16 | BF16 => matches!(wide, F32 | F64),
+        F32 => wide == F64,
+        DType::Bool => wide.is_number() && wide.integer_range().is_some_and(|range| range.1 >= 1),
+        _ => false,
+    }
+}
+
+/// Multiplication by a power of two is exact where the division is, and rounds as it does.
+fn division(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (ScalarFunction::Div, dtype) = function_of(op)? else { return Err(No::Match) };
+    let divisor = maker.splat(operands[1]).ok_or(No::Match)?;
+    require(matches!(dtype, DType::F32 | DType::F64), "the type is not f32 or f64")?;
+    let inverse = Scalar::from_f64(dtype, 1.0 / divisor.as_f64());
+    let is_power = divisor.as_f64().to_bits().trailing_zeros() >= 52;
+    let safe = (1e-30..=1e30).contains(&divisor.as_f64().abs());
+    require(is_power && safe, "the divisor is not a power of two of moderate size")?;
+    let shape = maker.shape(operands[1])?;
+    let factor = maker.full(&shape, inverse)?;
+    Ok(maker.map(ScalarFunction::Mul, &[operands[0], factor])?)
+}
+
+fn map_of_broadcasts(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    function_of(op)?;
+    let broadcasts = |value: &ValueId| match maker.function().op(*value) {
+        Some(Op::Broadcast { shape, axes }) => Some((shape.clone(), axes.clone())),
+        _ => None,
+    };
+    let found: Vec<Option<(Vec<Expr>, Vec<usize>)>> = operands.iter().map(broadcasts).collect();
+    // The broadcast of highest rank sets the shape; the others must be alike, or one number.
+    let widest = found.iter().flatten().max_by_key(|(_, axes)| axes.len());
+    let (shape, axes) = widest.cloned().ok_or(No::Match)?;
+    let mut small: Option<Vec<Expr>> = None;
+    let mut inner = Vec::new();
+    for (&operand, found) in operands.iter().zip(&found) {
+        let alike = found.as_ref().is_some_and(|(_, other)| *other == axes);
+        let Some((_, source)) = maker.definition(operand).filter(|_| alike) else {
+            inner.push(None);
+            continue;
+        };
+        let extents = maker.shape(source[0])?;
+        require(small.get_or_insert_with(|| extents.clone()) == &extents, "extents differ")?;
+        inner.push(Some(source[0]));
+    }
+    let small = small.ok_or(No::Match)?;
+    let mut values = Vec::new();
+    for (&operand, inner) in operands.iter().zip(inner) {
+        values.push(match (inner, maker.splat(operand)) {
+            (Some(inner), _) => inner,
+            (None, Some(number)) => maker.full(&small, number)?,
+            (None, None) => return Err(No::Because("an operand is not repeated likewise")),
+        });
+    }
+    let value = maker.one(op, &values)?;
+    Ok(maker.broadcast(value, &shape, &axes)?)
+}

@@ -1,0 +1,254 @@
+//! Rules of iteration spaces: contractions and reductions.
+
+use base::Id;
+use graph::{IterationSpace, Op, ValueId};
+use sym::{Atom, Expr, SymbolId};
+use tensor::{Reduction, Scalar, ScalarFunction};
+
+use super::movement::corresponding;
+use super::{Fired, No, Rule, require};
+use crate::maker::Maker;
+use crate::permutation;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule::new(
+        "unit_axes",
+        "an axis of extent 1 is not summed over, nor part of a window",
+        unit_axes,
+    ),
+    Rule::new("read_through_broadcast", "sum (broadcast x)[i] => sum x[j]", read_through_broadcast),
+    Rule::new(
+        "read_through_reshape",
+        "sum (reshape x)[i] => sum x[j] if only axes of extent 1 come or go",
+        read_through_reshape,
+    ),
+    Rule::new(
+        "read_through_transpose",
+        "sum (transpose x)[i] => sum x[j] if the vector axis stays contiguous",
+        read_through_transpose,
+    ),
+    Rule::new("product_with_ones", "sum x[i] * 1 => sum x[i]", product_with_ones),
+    Rule::new("reduce_nothing", "reduce x[i] => x if no axis is reduced", reduce_nothing),
+];
+
+/// The space of a contraction or reduction.
+fn space_of(op: &Op) -> Result<&IterationSpace, No> {
+    match op {
+        Op::Contract { space, .. } | Op::Reduce { space, .. } => Ok(space),
+        _ => Err(No::Match),
+    }
+}
+
+/// The same contraction or reduction over another space.
+pub(crate) fn with_space(op: &Op, space: IterationSpace) -> Op {
+    match op {
+        Op::Contract { accumulator, dtype, .. } => {
+            Op::Contract { space, accumulator: *accumulator, dtype: *dtype }
+        }
+        Op::Reduce { reduction, accumulator, .. } => {
+            Op::Reduce { space, reduction: *reduction, accumulator: *accumulator }
+        }
+        _ => op.clone(),
+    }
+}
+
+fn unit_axes(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let old = space_of(op)?;
+    let is_unit = |axis: usize| old.extents[axis].is_one();
+    // The new number of each axis that stays.
+    let kept: Vec<usize> =
+        (0..old.extents.len()).filter(|&axis| axis < old.parallel || !is_unit(axis)).collect();
+    let renamed = |index: &Expr| {
+        let compound = index.as_symbol().is_none();
+        index.substitute(&mut |symbol| {
+            let axis = symbol.index();
+            let zero = is_unit(axis) && (compound || axis >= old.parallel);
+            let new = kept.iter().position(|&other| other == axis).filter(|_| !zero);
+            Some(new.map_or(Expr::ZERO, IterationSpace::axis))
+        })
+    };
+    let operands_of = |index: &Vec<Expr>| index.iter().map(renamed).collect();
+    let space = IterationSpace {
+        extents: permutation::apply(&kept, &old.extents),
+        parallel: old.parallel,
+        operands: old.operands.iter().map(operands_of).collect(),
+    };
+    require(space != *old, "no axis of extent 1 is reduced or in a window")?;
+    Ok(maker.one(&with_space(op, space), operands)?)
+}
+
+/// Replaces the first operand that `read` sees through: it gets the operand's definition and its
+/// index, and returns what to read instead, and where.
+fn read_through(
+    maker: &mut Maker<'_, '_>,
+    op: &Op,
+    operands: &[ValueId],
+    read: impl Fn(&mut Maker<'_, '_>, usize) -> Result<(ValueId, Vec<Expr>), No>,
+) -> Fired {
+    let mut space = space_of(op)?.clone();
+    let mut why = No::Match;
+    for number in 0..operands.len() {
+        match read(maker, number) {
+            Ok((value, index)) => {
+                space.operands[number] = index;
+                let mut operands = operands.to_vec();
+                operands[number] = value;
+                return Ok(maker.one(&with_space(op, space), &operands)?);
+            }
+            Err(No::Match) => {}
+            Err(No::Because(reason)) => why = No::Because(reason),
+            Err(fault) => return Err(fault),
+        }
+    }
+    Err(why)
+}
+
+fn read_through_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let space = space_of(op)?;
+    read_through(maker, op, operands, |maker, number| {
+        let Some((Op::Broadcast { axes, .. }, x)) = maker.definition(operands[number]) else {
+            return Err(No::Match);
+        };
+        let all_equal = maker.splat(operands[number]).is_some();
+        require(!all_equal, "it is one number throughout")?;
+        let small = maker.shape(x[0])?;
+        let index = |(&axis, extent): (&usize, &Expr)| match extent.is_one() {
+            true => Expr::ZERO,
+            false => space.operands[number][axis].clone(),
+        };
+        Ok((x[0], axes.iter().zip(&small).map(index).collect()))
+    })
+}
+
+fn read_through_reshape(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let space = space_of(op)?;
+    read_through(maker, op, operands, |maker, number| {
+        let Some((Op::Reshape { shape }, x)) = maker.definition(operands[number]) else {
+            return Err(No::Match);
+        };
+        let old = maker.shape(x[0])?;
+        let pairs = corresponding(&old, &shape).ok_or(No::Because("longer axes change"))?;
+        let mut index = vec![Expr::ZERO; old.len()];
+        for (from, to) in pairs {
+            index[from] = space.operands[number][to].clone();
+        }
+        Ok((x[0], index))
+    })
+}
+
+/// A transpose in front disappears into the index, unless it is what makes a format: constants
+/// are stored as they are read, blocked operands stay blocked, and the vector axis stays last.
+fn read_through_transpose(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let space = space_of(op)?;
+    read_through(maker, op, operands, |maker, number| {
+        let Some((Op::Transpose { permutation }, x)) = maker.definition(operands[number]) else {
+            return Err(No::Match);
+        };
+        require(!maker.is_constant(x[0]), "constants are stored as they are read")?;
+        let old = space.operands[number].as_slice();
+        let index = permutation::apply(&permutation::inverse(&permutation), old);
+        let shape = maker.shape(x[0])?;
+        match op {
+            Op::Contract { .. } => {
+                let harmed = harms_format(space, old, &index, &permutation, &shape);
+                require(!harmed, "it makes the vector axis contiguous, or panels")?;
+            }
+            _ => {
+                let order = natural_order(space, &index);
+                let result = &space.extents[..space.parallel];
+                let follows = permutation::moves_nothing(&order, result);
+                require(follows, "the result's axes would not follow the operand's")?;
+            }
+        }
+        Ok((x[0], index))
+    })
+}
+
+/// Whether a contraction that reads `index` from an operand of a shape lost by that: the operand
+/// transposed by `permutation`, read at `transposed`, has a format.
+pub(crate) fn harms_format(
+    space: &IterationSpace,
+    transposed: &[Expr],
+    index: &[Expr],
+    permutation: &[usize],
+    shape: &[Expr],
+) -> bool {
+    let blocked = |index: &Expr| {
+        let terms = index.terms().iter();
+        terms.flat_map(|term| term.factors()).any(|atom| !matches!(atom, Atom::Symbol(_)))
+    };
+    if transposed.iter().any(blocked) {
+        return true;
+    }
+    let Some(vector) = permutation::last_long(&space.extents[..space.parallel]) else {
+        return false;
+    };
+    let vector = SymbolId::new(vector);
+    let new_shape = permutation::apply(permutation, shape);
+    let carries = |index: &[Expr], shape: &[Expr]| {
+        permutation::last_long(shape).is_some_and(|last| index[last].contains(vector))
+    };
+    carries(transposed, &new_shape) && !carries(index, shape)
+}
+
+/// The order of the result's axes that follows the operand's: those that its first axis reads come
+/// first, those that it does not read last.
+pub(crate) fn natural_order(space: &IterationSpace, index: &[Expr]) -> Vec<usize> {
+    let place = |axis: usize| {
+        let symbol = SymbolId::new(axis);
+        index.iter().position(|index| index.contains(symbol)).unwrap_or(index.len())
+    };
+    let mut order = permutation::identity(space.parallel);
+    order.sort_by_key(|&axis| place(axis));
+    order
+}
+
+fn product_with_ones(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Contract { space, accumulator, dtype } = op else { return Err(No::Match) };
+    let number = |value: ValueId| maker.splat(value);
+    let other = match [number(operands[0]), number(operands[1])] {
+        [_, Some(one)] if one == Scalar::one(one.dtype()) => 0,
+        [Some(one), _] if one == Scalar::one(one.dtype()) => 1,
+        [None, None] => return Err(No::Match),
+        _ => return Err(No::Because("the number is not 1")),
+    };
+    let mut space = space.clone();
+    space.operands = vec![space.operands[other].clone()];
+    let (reduction, accumulator) = (Reduction::Sum, *accumulator);
+    let sum = maker.one(&Op::Reduce { space, reduction, accumulator }, &[operands[other]])?;
+    Ok(maker.cast(sum, *dtype)?)
+}
+
+fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Reduce { space, reduction, accumulator } = op else { return Err(No::Match) };
+    require(space.parallel == space.extents.len(), "axes are reduced")?;
+    let shape = maker.shape(operands[0])?;
+    // The operand's axes that the result has, by the result's axis.
+    let mut read: Vec<(usize, usize)> = Vec::new();
+    for (axis, index) in space.operands[0].iter().enumerate() {
+        match index.as_symbol() {
+            Some(symbol) if space.extents[symbol.index()] == shape[axis] => {
+                read.push((symbol.index(), axis));
+            }
+            None if shape[axis].is_one() => {}
+            _ => return Err(No::Because("the operand is not read whole")),
+        }
+    }
+    let distinct = (0..space.parallel).all(|a| read.iter().filter(|pair| pair.0 == a).count() <= 1);
+    require(distinct, "it reads a diagonal")?;
+    let axes: Vec<usize> = read.iter().map(|&(_, axis)| axis).collect();
+    let mut value = maker.reshape(operands[0], &permutation::apply(&axes, &shape))?;
+    let mut order = permutation::identity(read.len());
+    order.sort_by_key(|&position| read[position].0);
+    value = maker.transpose(value, &order)?;
+    read.sort_unstable();
+    let axes: Vec<usize> = read.iter().map(|&(axis, _)| axis).collect();
+    value = maker.broadcast(value, &space.extents, &axes)?;
+    value = maker.cast(value, *accumulator)?;
+    if *reduction == Reduction::Sum && accumulator.is_float() {
+        // Sums start at 0.0, which makes 0.0 of -0.0.
+        let zero = maker.full(&space.extents, Scalar::zero(*accumulator))?;
+        value = maker.map(ScalarFunction::Add, &[value, zero])?;
+    }
+    Ok(value)
+}
