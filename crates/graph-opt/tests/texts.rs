@@ -23,6 +23,7 @@ fn every_rule_has_its_cases() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts");
     for entry in std::fs::read_dir(folder).expect("a folder") {
         texts.push_str(&std::fs::read_to_string(entry.expect("an entry").path()).expect("text"));
+        texts.push_str("// ====");
     }
     let cases: Vec<&str> = texts.split("// ====").collect();
     for (name, law) in laws() {
