@@ -17,8 +17,8 @@ use base::{Id, SecondaryMap};
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
 use crate::vcode::{
-    Address, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator, Type,
-    ValueId,
+    Address, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator,
+    Type, ValueId,
 };
 
 /// A function under construction.
