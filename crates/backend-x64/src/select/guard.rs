@@ -99,11 +99,11 @@ impl Selector<'_> {
         let first = self.evaluate(value, lanes)?;
         let result = self.in_register(first, lanes);
         self.builder.next_arm(&mut branching, vec![result]);
-        self.trim_loaded();
+        self.trim_loaded(self.builder.depth() - 1);
         let second = self.evaluate(otherwise, lanes)?;
         let result = self.in_register(second, lanes);
         let merged = self.builder.close_branch(branching, vec![result])[0];
-        self.trim_loaded();
+        self.trim_loaded(self.builder.depth());
         Ok(self.register_as(first, merged))
     }
 

@@ -109,11 +109,11 @@ impl Selector<'_> {
         run(self)?;
         let results = self.slot_values(&carried);
         self.builder.next_arm(&mut branching, results);
-        self.trim_loaded();
+        self.trim_loaded(self.builder.depth() - 1);
         self.slots = before;
         let results = self.slot_values(&carried);
         let merged = self.builder.close_branch(branching, results);
-        self.trim_loaded();
+        self.trim_loaded(self.builder.depth());
         self.set_slots(&carried, &merged);
         Ok(())
     }
@@ -271,9 +271,8 @@ impl Selector<'_> {
         }
     }
 
-    /// Forgets loaded values that are no longer visible.
-    pub(super) fn trim_loaded(&mut self) {
-        let depth = self.builder.depth();
+    /// Forgets loaded values but those of scopes up to a depth.
+    pub(super) fn trim_loaded(&mut self, depth: u32) {
         let builder = &self.builder;
         self.loaded.retain(|loaded| builder.depth_of(loaded.value) <= depth);
     }
@@ -309,12 +308,12 @@ impl Selector<'_> {
                 self.block(then)?;
                 let results = self.slot_values(&carried);
                 self.builder.next_arm(&mut branching, results);
-                self.trim_loaded();
+                self.trim_loaded(self.builder.depth() - 1);
                 self.slots = before;
                 self.block(otherwise)?;
                 let results = self.slot_values(&carried);
                 let merged = self.builder.close_branch(branching, results);
-                self.trim_loaded();
+                self.trim_loaded(self.builder.depth());
                 self.set_slots(&carried, &merged);
                 Ok(())
             }
