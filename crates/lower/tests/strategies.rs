@@ -6,6 +6,7 @@ use backend::Target;
 use eval::{Options, Order, evaluate_kernel};
 use filetest::Command;
 use loops::{Kernel, Scope};
+use proptest::prelude::*;
 use tensor::Tensor;
 use tilewright_lower::naive::{Naive, Stage, StageKind};
 use tilewright_lower::strategies::{self, Scheduled, StrategyOptions};
@@ -92,4 +93,130 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
     evaluate_kernel(kernel, &mut buffers, &[], options)
         .map_err(|fault| format!("{fault:?}\n{kernel}"))?;
     Ok(buffers)
+}
+
+/// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
+const KERNELS: [&str; 11] = [
+    "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B], %c: write f32[A, B]) {
+      %acc: scratch f32[A, B]
+      for x0 < A { for y0 < B { %acc[x0, y0] = 0.0 } }
+      for x1 < A { for y1 < B { for k < C {
+        %acc[x1, y1] += %a[x1, k] * %b[(y1) div P, k, (y1) mod P]
+      } } }
+      for x < A { for y < B { %c[x, y] = max(%acc[x, y] + %d[y], 0.0) } }
+    }",
+    "kernel @plain_product(%a: read f32[C, A], %b: read f32[C, B], %c: write f32[A, B]) {
+      %acc: scratch f32[A, B]
+      for x0 < A { for y0 < B { %acc[x0, y0] = 0.0 } }
+      for x1 < A { for y1 < B { for k < C { %acc[x1, y1] += %a[k, x1] * %b[k, y1] } } }
+      for x < A { for y < B { %c[x, y] = %acc[x, y] } }
+    }",
+    "kernel @in_place(%a: read f32[A, C], %b: read f32[C, B], %c: update f32[A, B]) {
+      %acc: scratch f32[A, B]
+      for x0 < A { for y0 < B { %acc[x0, y0] = 0.0 } }
+      for x1 < A { for y1 < B { for k < C { %acc[x1, y1] += %a[x1, k] * %b[k, y1] } } }
+      for x < A { for y < B { %c[x, y] = %c[x, y] + %acc[x, y] } }
+    }",
+    "kernel @convolution(%x: read f32[A + 2, A + 1, C], %w: read f32[Q, C, 3, 2, P], %y: write f32[A, A, B]) {
+      %acc: scratch f32[A, A, B]
+      for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
+      for x1 < A { for y1 < A { for z1 < B { for k < C { for u < 3 { for v < 2 {
+        %acc[x1, y1, z1] += %x[x1 + u, y1 + v, k] * %w[(z1) div P, k, u, v, (z1) mod P]
+      } } } } } }
+      for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] } } }
+    }",
+    "kernel @depthwise(%x: read f32[2*A + 1, 2*A + 1, B], %w: read f32[3, 3, B], %y: write f32[A, A, B]) {
+      %acc: scratch f32[A, A, B]
+      for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
+      for x1 < A { for y1 < A { for z1 < B { for u < 3 { for v < 3 {
+        %acc[x1, y1, z1] += %x[2*x1 + u, 2*y1 + v, z1] * %w[u, v, z1]
+      } } } } }
+      for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] } } }
+    }",
+    "kernel @means(%x: read f32[A, C, B], %y: write f32[A, B]) {
+      %acc: scratch f32[A, B]
+      for x0 < A { for y0 < B { %acc[x0, y0] = 0.0 } }
+      for x1 < A { for y1 < B { for k < C { %acc[x1, y1] += %x[x1, k, y1] } } }
+      for x < A { for y < B { %y[x, y] = %acc[x, y] * 0.5 } }
+    }",
+    "kernel @centre(%x: read f32[A, B], %y: write f32[A, B]) {
+      %partial: scratch f32[A, 16]
+      %sum: scratch f32[A]
+      for x0 < A { for l0 < 16 { %partial[x0, l0] = 0.0 } }
+      for x1 < A { for k < (B + 15) div 16 { for l1 < 16 {
+        if 16*k + l1 < B { %partial[x1, l1] += %x[x1, 16*k + l1] }
+      } } }
+      for x2 < A { %sum[x2] = fold(sum, %partial[x2]) }
+      for x < A { for y < B { %y[x, y] = %x[x, y] - %sum[x] } }
+    }",
+    "kernel @columns(%x: read f32[A, B], %y: write f32[A, B]) {
+      %top: scratch f32[B]
+      %sum: scratch f32[B]
+      for y0 < B { %top[y0] = -inf }
+      for y1 < B { for k < A { %top[y1] max= %x[k, y1] } }
+      for y2 < B { %sum[y2] = 0.0 }
+      for y3 < B { for k3 < A { %sum[y3] += %x[k3, y3] - %top[y3] } }
+      for x < A { for y < B { %y[x, y] = (%x[x, y] - %top[y]) * %sum[y] } }
+    }",
+    "kernel @map(%x: read f32[A, B, C], %b: read f32[C], %y: write f32[A, B, C]) {
+      for x < A { for y < B { for z < C { %y[x, y, z] = max(%x[x, y, z] * %b[z], 0.0) } } }
+    }",
+    "kernel @transpose(%x: read f32[A, B, C], %y: write f32[C, A, B]) {
+      for x < C { for y < A { for z < B { %y[x, y, z] = %x[y, z, x] } } }
+    }",
+    "kernel @pad(%x: read f32[A, B, C], %y: write f32[A + 2, B + 3, C]) {
+      for x < A + 2 { for y < B + 3 { for z < C {
+        %y[x, y, z] = guard(1 <= x, x < A + 1, 2 <= y, y < B + 2 ? %x[x - 1, y - 2, z] : 0.0)
+      } } }
+    }",
+];
+
+fn instance(structure: usize, extents: [i64; 3], panel: i64) -> Kernel {
+    let [a, b, c] = extents;
+    let values = [("A", a), ("B", b), ("C", c), ("P", panel), ("Q", (b + panel - 1) / panel)];
+    let mut text = String::new();
+    let mut word = String::new();
+    for char in KERNELS[structure].chars().chain([' ']) {
+        if char.is_alphanumeric() || char == '_' {
+            word.push(char);
+            continue;
+        }
+        match values.iter().find(|(name, _)| *name == word) {
+            Some((_, value)) => text += &value.to_string(),
+            None => text += &word,
+        }
+        word.clear();
+        text.push(char);
+    }
+    loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    /// Whatever the extents, a strategy keeps the bits, and its trace replays.
+    #[test]
+    fn strategies_keep_the_bits(
+        structure in 0..KERNELS.len(),
+        extents in [1i64..24, 1i64..80, 1i64..12],
+        panel in prop::sample::select(vec![8, 16, 32, 48]),
+        target in prop::sample::select(vec!["x86-64-v4", "x86-64-v3", "c99"]),
+    ) {
+        let naive = instance(structure, extents, panel);
+        let target = Target::named(target).expect("a row of the table");
+        let options = StrategyOptions::default();
+        let scheduled = strategies::schedule(self::naive(naive.clone()), &target, &options);
+        let scheduled = scheduled.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        if let Err(errors) = loops::verify_scheduled(&scheduled.kernel) {
+            return Err(TestCaseError::fail(errors.to_string()));
+        }
+        agree(&naive, &scheduled).map_err(TestCaseError::fail)?;
+        let remarks = scheduled.remarks.join("\n");
+        prop_assert!(!remarks.contains("plain:"), "{remarks}\n{naive}");
+    }
+}
+
+/// Cases of the property test; `STRATEGY_CASES=100000` runs longer.
+fn cases() -> u32 {
+    std::env::var("STRATEGY_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }

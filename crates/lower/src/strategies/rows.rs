@@ -47,12 +47,12 @@ pub(super) fn apply(
     hand.simplify()?;
     inside(&mut hand, outer.last(), target)?;
     registers(&mut hand)?;
-    hand.share(&outer, SHARED)?;
-    let text = match outer.len() {
-        0 => "one row".to_owned(),
-        _ => format!("everything at {}", outer.join(", ")),
-    };
-    Ok(text)
+    let present = hand.present(&outer);
+    hand.share(&present, SHARED)?;
+    match outer.len() {
+        0 => Ok("one row".to_owned()),
+        _ => Ok(format!("everything at {}", outer.join(", "))),
+    }
 }
 
 /// The kernel's own buffers in the order in which nests first write them.
