@@ -57,6 +57,7 @@ impl State {
             Step::Reorder { order } => steps::reorder::apply(self, order),
             Step::Fuse { outer, inner, into } => steps::fuse::apply(self, outer, inner, into),
             Step::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
+            Step::Pad { buffer, axis, extent } => steps::pad::apply(self, buffer, *axis, *extent),
             Step::Unroll { target } => steps::unroll::apply(self, target),
             Step::Vectorise { target } => steps::vectorise::apply(self, target),
             Step::Parallelise { target } => steps::parallelise::apply(self, target),
@@ -179,6 +180,14 @@ impl Schedule {
     /// When the step is not legal here.
     pub fn flatten(&mut self, buffer: &str, axis: usize) -> Applied {
         self.apply(Step::Flatten { buffer: buffer.into(), axis })
+    }
+
+    /// See [`Step::Pad`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn pad(&mut self, buffer: &str, axis: usize, extent: i64) -> Applied {
+        self.apply(Step::Pad { buffer: buffer.into(), axis, extent })
     }
 
     /// See [`Step::Unroll`].

@@ -87,6 +87,15 @@ pub enum Step {
         /// The first of the two axes.
         axis: usize,
     },
+    /// An axis of a local buffer grows.
+    Pad {
+        /// The buffer.
+        buffer: String,
+        /// The axis.
+        axis: usize,
+        /// Its new extent.
+        extent: i64,
+    },
     /// A loop is to be written out.
     Unroll {
         /// The loop.
@@ -195,6 +204,7 @@ impl fmt::Display for Step {
             Step::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
             Step::Fuse { outer, inner, into } => write!(f, "fuse {outer}, {inner} into {into}"),
             Step::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
+            Step::Pad { buffer, axis, extent } => write!(f, "pad {buffer} axis {axis} to {extent}"),
             Step::Unroll { target } => write!(f, "unroll {target}"),
             Step::Vectorise { target } => write!(f, "vectorise {target}"),
             Step::Parallelise { target } => write!(f, "parallelise {target}"),
@@ -307,6 +317,13 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
             parser.expect_keyword("axis")?;
             Step::Flatten { buffer, axis: number(parser)? }
         }
+        "pad" => {
+            let buffer = name(parser)?;
+            parser.expect_keyword("axis")?;
+            let axis = number(parser)?;
+            parser.expect_keyword("to")?;
+            Step::Pad { buffer, axis, extent: parser.integer()? }
+        }
         "unroll" => Step::Unroll { target: name(parser)? },
         "vectorise" => Step::Vectorise { target: name(parser)? },
         "parallelise" => Step::Parallelise { target: name(parser)? },
@@ -358,6 +375,7 @@ cut k at 24 into k_rest
 reorder [io, jo, k, ii, ji]
 fuse io, jo into f
 flatten a axis 0
+pad a axis 1 to 1040
 unroll ii
 vectorise ji
 parallelise f

@@ -38,6 +38,9 @@ use crate::naive::Naive;
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
 
+/// Vectors that one turn of a copying loop moves.
+const COPIED: i64 = 4;
+
 /// Multiply-adds of vectors that the body of the innermost loop may hold.
 const UNROLLED: i64 = 256;
 
@@ -71,6 +74,8 @@ struct Choice {
     vector: usize,
     row: Option<usize>,
     tile: Tile,
+    /// Elements of a vector.
+    lanes: i64,
     /// Elements of the vector loop.
     width: i64,
     /// The tail of the vector split: packed panels cannot be shifted.
@@ -266,7 +271,10 @@ fn candidate(
             let width = panel.unwrap_or(tile.vectors * lanes);
             let tail = if panel.is_some() { Tail::Guard } else { Tail::Shift };
             let staged = staged.clone();
-            best = Some((cost, Choice { vector, row, tile, width, tail, blocks, order, staged }));
+            best = Some((
+                cost,
+                Choice { vector, row, tile, lanes, width, tail, blocks, order, staged },
+            ));
         }
     }
     best.expect("there is always one block")
@@ -405,7 +413,7 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), R
     let shared = hand.present(&parts.outer);
     let shared = match &parts.block {
         Some(block) if !staged.is_empty() => {
-            stage(hand, &staged, block)?;
+            stage(hand, &staged, block, choice.lanes)?;
             let upto = shared.iter().position(|name| name == block).unwrap_or(0);
             shared[..=upto].to_vec()
         }
@@ -470,17 +478,25 @@ fn unroll_sum(hand: &mut Hand<'_>, reduced: &[String], choice: &Choice) -> Resul
     Ok(())
 }
 
-/// Copies the rows of a block into scratch memory, where neighbouring rows do not collide.
-fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str) -> Result<(), Refused> {
+/// Copies the rows of a block into scratch memory, where they are apart by a few lines more than before
+/// so that neighbouring rows do not collide.
+fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str, lanes: i64) -> Result<(), Refused> {
     for buffer in buffers {
         let into = hand.fresh(buffer, "rows");
         hand.take(Step::StageRead {
             buffer: buffer.clone(),
             target: block.to_owned(),
-            into,
+            into: into.clone(),
             scope: LocalScope::Scratch,
             order: Vec::new(),
         })?;
+        let copy = hand.kernel().buffers.values().find(|copy| copy.name == into);
+        let shape = copy.map(|copy| copy.shape.clone()).unwrap_or_default();
+        let Some((axis, extent)) = shape.iter().enumerate().next_back() else { continue };
+        let Some(extent) = extent.as_constant() else { continue };
+        hand.take(Step::Pad { buffer: into.clone(), axis, extent: extent + lanes })?;
+        let (_, vector) = hand.split_whole(&format!("{into}_{axis}"), COPIED * lanes)?;
+        hand.vectorise(&vector)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub(crate) mod flatten;
 pub(crate) mod fuse;
 pub(crate) mod inline;
 pub(crate) mod merge;
+pub(crate) mod pad;
 pub(crate) mod parallelise;
 pub(crate) mod reorder;
 pub(crate) mod set_scope;
