@@ -201,6 +201,12 @@ impl SymbolRanges {
         self.of[symbol]
     }
 
+    /// The number of iterations of the loop that binds a variable, where it is a constant.
+    pub(crate) fn iterations(&self, variable: SymbolId) -> Option<i64> {
+        let binds = |found: &&Loop| found.variable == variable;
+        self.loops.iter().find(binds).and_then(|found| found.extent.as_constant())
+    }
+
     pub(crate) fn bounds(&self, expr: &Expr) -> Range {
         expr.bounds(&|symbol| self.of[symbol])
     }

@@ -1,11 +1,11 @@
 //! Whether a local buffer's contents never outlive one run of a block: each element is stored
 //! before it is read, every time.
 //!
-//! A read is covered by an earlier store if the store's loops can be solved for the read's index:
-//! along each axis the store's index is a base plus loop variables whose values fill an interval
-//! without gaps (`i`, or `4 * io + ii` with `ii < 4`), and the read's index provably lies in it.
-//! Where the store is guarded, the guard must follow, with the solution put in, from the read's
-//! guards. What is not recognised is not private.
+//! A read is covered by an earlier store if the store's loops, all of constant extents, can be
+//! solved for the read's index: along each axis the store's index is a base plus loop variables
+//! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`), and the read's
+//! index provably lies in it. Where the store is guarded, the guard must follow, with the solution
+//! put in, from the read's guards. What is not recognised is not private.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,6 +67,9 @@ fn covers(kernel: &Kernel, ranges: &SymbolRanges, store: &Access, read: &Access)
     // Loops around both have the same value in both; the store's others are to be solved for.
     let common = store.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
     let own: BTreeSet<SymbolId> = store.loops[common..].iter().copied().collect();
+    if own.iter().any(|variable| ranges.iterations(*variable).is_none_or(|count| count < 1)) {
+        return false;
+    }
     let guards: Vec<Condition> = read.conditions.iter().map(|(_, c)| c.clone()).collect();
     let mut solution =
         Solution { ranges, own: &own, solved: BTreeMap::new(), used: BTreeSet::new() };
@@ -113,14 +116,11 @@ impl Solution<'_> {
         parts.sort_unstable();
         let mut extent = 1i64;
         for (coefficient, symbol) in parts {
-            let range = self.ranges.get(symbol);
+            let last = self.ranges.iterations(symbol)? - 1;
             if coefficient < 1 || coefficient > extent || !self.used.insert(symbol) {
                 return None;
             }
-            if range.max == i64::MAX || range.max < 0 {
-                return None;
-            }
-            extent = extent.checked_add(coefficient.checked_mul(range.max)?)?;
+            extent = extent.checked_add(coefficient.checked_mul(last)?)?;
         }
         Some((base, moving, extent))
     }

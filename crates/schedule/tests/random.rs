@@ -13,7 +13,7 @@ use schedule::{LocalScope, Schedule, Step, Tail, parse_trace, print_trace, repla
 use tensor::Tensor;
 
 /// Kernels with extents `A`, `B`, `C`.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
     "kernel @contraction(
       %a: read f32[A, C], %b: read f32[C, B], %d: read f32[B], %c: write f32[A, B]
     ) {
@@ -79,6 +79,12 @@ const KERNELS: [&str; 9] = [
         %s[j] *= cast<f32>(%x[i, j])
       } }
       for k < B { %z[k] = %s[k] - cast<f32>(%y[k]) }
+    }",
+    "kernel @triangle(%x: read f32[A, B], %y: write f32[A, B]) {
+      %t: scratch f32[A, B]
+      for i0 < A { for j0 < B { %t[i0, j0] = 0.0 } }
+      for i1 < A { for k < i1 + 1 { for j1 < B { %t[i1, j1] += %x[k, j1] } } }
+      for i < A { for j < B { %y[i, j] = %t[i, j] * 2.0 } }
     }",
 ];
 

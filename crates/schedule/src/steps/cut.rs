@@ -11,8 +11,8 @@
 //! for rest < 3 { body(rest + 24) }
 //! ```
 //!
-//! Legal: the loop is still serial and provably has at least `at` iterations, and `at` is not
-//! negative. The order of iterations stays. Symbols that the body binds get new names in the second
+//! Legal: the loop is still serial and provably has at least `at` iterations, and `at` is
+//! at least 1. The order of iterations stays. Symbols that the body binds get new names in the second
 //! loop, derived from the old ones: `j` becomes `j_1`.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: i64, into: &str) -> Out
     check_new_symbol(kernel, into)?;
     let Loop { variable, extent, body, .. } = loop_at(kernel, &site).clone();
     let cut = Expr::constant(at);
-    if at < 0 || !SymbolRanges::of(kernel).less_equal(&cut, &extent) {
+    if at < 1 || !SymbolRanges::of(kernel).less_equal(&cut, &extent) {
         let message = format!("it is not known to have {at} iterations");
         return Err(Refusal::at_loop(target, message));
     }
