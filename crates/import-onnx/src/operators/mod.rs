@@ -14,6 +14,7 @@ mod movement;
 mod normalization;
 mod pooling;
 mod quantization;
+mod recurrent;
 mod reductions;
 mod resize;
 mod sampling;

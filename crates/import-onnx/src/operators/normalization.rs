@@ -82,7 +82,7 @@ pub(super) fn instance(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// Groups of channels standardised, then scaled and shifted: by channel since version 21, before
-/// that by group.
+/// that by group (or by channel, as some files have it).
 pub(super) fn group(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let groups = node.int("num_groups", 0)?;
@@ -99,7 +99,7 @@ pub(super) fn group(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (mut normal, ..) = standardize(graph, &wide, &axes, node.float("epsilon", 1e-5)?)?;
     normal = graph.cast(&normal, x.dtype())?;
     let mut target = shape.clone();
-    if node.version < 21 {
+    if node.version < 21 && node.input(1)?.shape() == [Expr::from(groups)] {
         target = split;
     } else {
         normal = graph.reshape(&normal, &shape)?;

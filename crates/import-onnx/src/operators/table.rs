@@ -9,7 +9,7 @@ use tensor::{Reduction, ScalarFunction as F};
 use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, elementwise,
     gather_scatter, generator, losses, matmul, movement, normalization, pooling, quantization,
-    reductions, resize, sampling, shape,
+    recurrent, reductions, resize, sampling, shape,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -23,6 +23,16 @@ const WINDOWS: &str = "auto_pad dilations group kernel_shape pads strides";
 
 /// The attributes of reductions.
 const REDUCED: &str = "axes keepdims noop_with_empty_axes";
+
+/// The attributes of recurrent networks, whichever has them.
+const RECURRENT: &str = "activation_alpha activation_beta activations clip direction hidden_size \
+                         input_forget layout linear_before_reset output_sequence";
+
+macro_rules! recurrent {
+    ($kind:ident) => {
+        |node, graph| recurrent::recurrent(node, graph, recurrent::Kind::$kind)
+    };
+}
 
 macro_rules! unary {
     ($function:ident) => {
@@ -270,6 +280,10 @@ pub(crate) const TABLE: &[Operator] = &[
     control("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
             "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes \
              scan_output_directions", control::scan),
+    // Recurrent networks
+    op("RNN", &[1, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Rnn)),
+    op("GRU", &[3, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Gru)),
+    op("LSTM", &[1, 7, 14, 22], (3, 8), 3, RECURRENT, recurrent!(Lstm)),
     // Quantisation
     op("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], (2, 3), 1,
        "axis block_size output_dtype precision saturate", quantization::quantize),
