@@ -182,14 +182,23 @@ impl Selector<'_> {
     fn address_from(&mut self, mut pointer: ValueId, linear: &Linear) -> Address {
         let mut terms: Vec<(u32, &(i64, Factor))> =
             linear.terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
-        terms.sort_by_key(|(depth, _)| *depth);
+        // Of what is known at one depth, the loop's variable comes first: its pointer is carried from
+        // turn to turn, so it starts from what is known outside.
+        let is_loop = |factor: &Factor| match factor {
+            Factor::Symbol(symbol) => matches!(self.bindings[*symbol], Binding::Loop(_)),
+            Factor::Product(_) => false,
+        };
+        terms.sort_by_key(|(depth, (_, factor))| (*depth, !is_loop(factor)));
         for (_, (coefficient, factor)) in terms {
             if *coefficient == 0 {
                 continue;
             }
             pointer = match factor {
                 Factor::Symbol(symbol) => match self.bindings[*symbol] {
-                    Binding::Loop(depth) if self.builder.is_innermost(depth) => {
+                    Binding::Loop(depth)
+                        if self.builder.is_innermost(depth)
+                            && self.builder.depth_of(pointer) < depth =>
+                    {
                         self.carried_pointer(pointer, depth, *coefficient)
                     }
                     _ => {
