@@ -1,0 +1,109 @@
+//! Conversions, by the rules of `tensor::Scalar::cast`: floats to integers truncate and saturate,
+//! NaN gives 0; integers wrap; to a float everything rounds once, to nearest even.
+
+use tensor::DType;
+
+use super::Helpers;
+use crate::code::{Code, Strength};
+use crate::dtype::{is_short_float, value_type, wide_type};
+
+impl Helpers {
+    /// A value in another type.
+    pub(crate) fn cast(&mut self, from: DType, to: DType, value: &Code) -> Code {
+        if from == to {
+            return value.clone();
+        }
+        if to == DType::Bool {
+            let value = self.as_float(from, value);
+            let zero = Code::primary("0");
+            return Code::infix(&value, "!=", &zero, Strength::Loose);
+        }
+        if is_short_float(to) {
+            let value = match from {
+                DType::I64 | DType::U64 => Code::call(&self.odd_double(from), &[value.clone()]),
+                _ => self.as_float(from, value),
+            };
+            return self.short_of_float(to, to.bits() <= 8, &value);
+        }
+        let value = self.as_float(from, value);
+        if !to.is_float() && from.is_float() {
+            let from = if from == DType::F64 { DType::F64 } else { DType::F32 };
+            return Code::call(&self.integer_of_float(from, to), &[value]);
+        }
+        match to.is_float() {
+            true => {
+                let text = format!("({}){}", value_type(to), value.at(Strength::Primary));
+                Code::new(text, Strength::Unary)
+            }
+            false => Code::new(self.wrap(to, &value.text), Strength::Unary),
+        }
+    }
+
+    /// The same bits as another type of the same width.
+    pub(crate) fn bitcast(&mut self, from: DType, to: DType, value: &Code) -> Code {
+        let is_wide = |dtype| matches!(dtype, DType::F32 | DType::F64);
+        if from == to {
+            return value.clone();
+        }
+        let bits = match is_wide(from) {
+            true => Code::call(&self.to_bits(from), &[value.clone()]),
+            false => value.clone(),
+        };
+        if is_wide(to) {
+            let text = format!("({}){}", wide_type(from), bits.at(Strength::Primary));
+            return Code::call(&self.from_bits(to), &[Code::new(text, Strength::Unary)]);
+        }
+        match to {
+            DType::Bool => Code::infix(&bits, "!=", &Code::primary("0"), Strength::Loose),
+            _ => Code::new(self.wrap(to, &bits.text), Strength::Unary),
+        }
+    }
+
+    fn integer_of_float(&mut self, from: DType, to: DType) -> String {
+        self.define(format!("tw_{to}_of_{from}"), |_, name| {
+            let (ty, float, bits) = (value_type(to), value_type(from), to.bits());
+            let (low, high) = to.integer_range().unwrap_or((0, 0));
+            let power = |exponent: u32| (exponent as f64).exp2();
+            let (least, limit) = match to.is_signed_integer() {
+                true => (-power(bits - 1), power(bits - 1)),
+                false => (0.0, power(bits)),
+            };
+            let suffix = if from == DType::F32 { "f" } else { "" };
+            let (lowest, highest) = match (to, bits) {
+                (DType::I64 | DType::I32, _) => {
+                    (format!("INT{bits}_MIN"), format!("INT{bits}_MAX"))
+                }
+                (DType::U64 | DType::U32, _) => ("0".to_owned(), format!("UINT{bits}_MAX")),
+                _ => (low.to_string(), high.to_string()),
+            };
+            format!(
+                "/* Truncates and saturates; of NaN, 0. */\n\
+                static {ty} {name}({float} x)\n{{\n  \
+                if (x != x) return 0;\n  \
+                if (x <= {least:?}{suffix}) return {lowest};\n  \
+                return x >= {limit:?}{suffix} ? {highest} : ({ty})x;\n}}\n"
+            )
+        })
+    }
+
+    /// A 64-bit integer as `double`, the last bit set if anything was lost, so that rounding it
+    /// again to a short float rounds the integer once.
+    fn odd_double(&mut self, from: DType) -> String {
+        self.define(format!("tw_odd_f64_of_{from}"), |_, name| {
+            let (ty, sign, magnitude) = match from {
+                DType::I64 => {
+                    ("int64_t", "x < 0 ? -1.0 : 1.0", "x < 0 ? 0 - (uint64_t)x : (uint64_t)x")
+                }
+                _ => ("uint64_t", "1.0", "x"),
+            };
+            format!(
+                "/* Rounded to odd: its nearest short float is that of the integer. */\n\
+                static double {name}({ty} x)\n{{\n  \
+                double sign = {sign};\n  uint64_t magnitude = {magnitude};\n  \
+                if (magnitude >> 53 == 0) return sign * (double)magnitude;\n  \
+                magnitude = (magnitude >> 11) | (magnitude % 2048 != 0);\n  \
+                return sign * 2048 * (double)magnitude;\n}}\n"
+            )
+        })
+    }
+}

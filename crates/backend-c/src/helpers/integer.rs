@@ -1,0 +1,139 @@
+//! Functions of integers: they wrap, and division and shifts are defined for every operand, as the
+//! scalar function table says.
+
+use tensor::{DType, ScalarFunction};
+
+use super::Helpers;
+use crate::dtype::{is_packed, value_type, wide_type};
+
+impl Helpers {
+    /// Wraps a C integer to a type.
+    pub(crate) fn wrap(&mut self, dtype: DType, text: &str) -> String {
+        match is_packed(dtype) {
+            false => format!("({})({text})", value_type(dtype)),
+            true => format!("{}({text})", self.wrap_packed(dtype)),
+        }
+    }
+
+    fn wrap_packed(&mut self, dtype: DType) -> String {
+        self.define(format!("tw_wrap_{dtype}"), |_, name| {
+            let (ty, mask) = (value_type(dtype), (1u32 << dtype.bits()) - 1);
+            let sign = 1u32 << (dtype.bits() - 1);
+            let value = match dtype.is_signed_integer() {
+                true => format!("(int)((bits & {mask}u) ^ {sign}u) - {sign}"),
+                false => format!("bits & {mask}u"),
+            };
+            format!("static {ty} {name}(uint32_t bits)\n{{\n  return ({ty})({value});\n}}\n")
+        })
+    }
+
+    pub(super) fn integer_function(
+        &mut self,
+        function: ScalarFunction,
+        dtype: DType,
+    ) -> Option<String> {
+        use ScalarFunction as F;
+        let wide = wide_type(dtype);
+        let operator = |sign: &str| format!("({wide})a {sign} ({wide})b");
+        let (parameters, value) = match function {
+            F::Add => (2, operator("+")),
+            F::Sub => (2, operator("-")),
+            F::Mul => (2, operator("*")),
+            F::FusedMultiplyAdd => (3, format!("({wide})a * ({wide})b + ({wide})c")),
+            F::Neg => (1, format!("0 - ({wide})a")),
+            F::Not if dtype != DType::Bool => (1, format!("~({wide})a")),
+            F::Abs if dtype.is_signed_integer() => {
+                (1, format!("a < 0 ? 0 - ({wide})a : ({wide})a"))
+            }
+            F::Min => return Some(self.minimum(dtype)),
+            F::Max => return Some(self.maximum(dtype)),
+            F::Div => return Some(self.divide(dtype)),
+            F::Shl | F::Shr => return Some(self.shift(function, dtype)),
+            _ => return None,
+        };
+        Some(self.define(format!("tw_{function}_{dtype}"), |helpers, name| {
+            let ty = value_type(dtype);
+            let names = ["a", "b", "c"].map(|name| format!("{ty} {name}"))[..parameters].join(", ");
+            let value = helpers.wrap(dtype, &value);
+            format!("static {ty} {name}({names})\n{{\n  return {value};\n}}\n")
+        }))
+    }
+
+    pub(super) fn extremum(&mut self, stem: &str, sign: &str, dtype: DType) -> String {
+        self.define(format!("tw_{stem}_{dtype}"), |_, name| {
+            let ty = value_type(dtype);
+            let (comment, nan) = match dtype.is_float() {
+                true => ("/* NaN if either operand is. */\n", " || a != a"),
+                false => ("", ""),
+            };
+            format!(
+                "{comment}static {ty} {name}({ty} a, {ty} b)\n{{\n  \
+                return a {sign} b{nan} ? a : b;\n}}\n"
+            )
+        })
+    }
+
+    fn divide(&mut self, dtype: DType) -> String {
+        self.define(format!("tw_div_{dtype}"), |helpers, name| {
+            let (ty, wide) = (value_type(dtype), wide_type(dtype));
+            let ones = helpers.wrap(dtype, &format!("~({wide})0"));
+            let (negative, quotient) = match dtype.is_signed_integer() {
+                true => (
+                    format!("  if (b == -1) return {};\n", helpers.wrap(dtype, "0 - (WIDE)a")),
+                    format!("({ty})(a / b)"),
+                ),
+                false => (String::new(), format!("({ty})(a / b)")),
+            };
+            let negative = negative.replace("WIDE", wide);
+            format!(
+                "/* Truncates; by zero, all bits are set. */\n\
+                static {ty} {name}({ty} a, {ty} b)\n{{\n  \
+                if (b == 0) return {ones};\n{negative}  return {quotient};\n}}\n"
+            )
+        })
+    }
+
+    fn shift(&mut self, function: ScalarFunction, dtype: DType) -> String {
+        self.define(format!("tw_{function}_{dtype}"), |helpers, name| {
+            let (ty, wide, width) = (value_type(dtype), wide_type(dtype), dtype.bits());
+            let amount = match dtype.bits() {
+                8 | 16 => format!("uint{width}_t"),
+                _ if is_packed(dtype) => "uint8_t".to_owned(),
+                _ => wide.to_owned(),
+            };
+            let (inside, outside) = match (function, dtype.is_signed_integer()) {
+                (ScalarFunction::Shl, _) => (helpers.wrap(dtype, &format!("({wide})a << b")), "0"),
+                (_, true) => (format!("({ty})(a >> b)"), "(a < 0 ? -1 : 0)"),
+                (_, false) => (format!("({ty})(a >> b)"), "0"),
+            };
+            format!(
+                "static {ty} {name}({ty} a, {ty} b)\n{{\n  \
+                return ({amount})b < {width}u ? {inside} : {outside};\n}}\n"
+            )
+        })
+    }
+
+    /// The quotient rounded towards minus infinity.
+    pub(crate) fn floor_div(&mut self) -> String {
+        self.define("tw_floor_div".to_owned(), |_, name| {
+            format!(
+                "/* The quotient rounded towards minus infinity. */\n\
+                static int64_t {name}(int64_t a, int64_t b)\n{{\n  \
+                int64_t quotient = a / b;\n  \
+                return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;\n}}\n"
+            )
+        })
+    }
+
+    /// What `floor_div` leaves.
+    pub(crate) fn floor_mod(&mut self) -> String {
+        self.define("tw_floor_mod".to_owned(), |_, name| {
+            format!(
+                "/* What division rounded towards minus infinity leaves. */\n\
+                static int64_t {name}(int64_t a, int64_t b)\n{{\n  \
+                int64_t rest = a % b;\n  \
+                return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}\n"
+            )
+        })
+    }
+}

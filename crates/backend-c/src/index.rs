@@ -1,0 +1,88 @@
+//! Index expressions as C.
+//!
+//! Sums and products are written as they stand. A quotient or remainder that is provably one of
+//! numbers that are not negative is C's own; the others, which round the other way than C, go
+//! through helpers.
+
+use sym::{Atom, Expr, Range, SymbolId};
+use tensor::DType;
+
+use crate::helpers::Helpers;
+
+/// What is needed to write index expressions at some place.
+pub(crate) struct IndexContext<'a> {
+    /// How a symbol is written there.
+    pub(crate) name: &'a dyn Fn(SymbolId) -> String,
+    /// The values that it can have there.
+    pub(crate) range: &'a dyn Fn(SymbolId) -> Range,
+}
+
+impl IndexContext<'_> {
+    /// The expression, in parentheses if it is a sum or product and `tight` is set.
+    pub(crate) fn text(&self, helpers: &mut Helpers, expr: &Expr, tight: bool) -> String {
+        let mut out = String::new();
+        // A term with a plus sign comes first, where there is one.
+        let (negative, positive): (Vec<_>, Vec<_>) =
+            expr.terms().iter().partition(|term| term.coefficient() < 0);
+        for term in positive.into_iter().chain(negative) {
+            let coefficient = term.coefficient();
+            let sign = match (out.is_empty(), coefficient < 0) {
+                (true, true) => "-",
+                (true, false) => "",
+                (false, true) => " - ",
+                (false, false) => " + ",
+            };
+            out.push_str(sign);
+            if coefficient.unsigned_abs() != 1 {
+                out.push_str(&format!("{} * ", coefficient.unsigned_abs()));
+            }
+            let factors: Vec<String> =
+                term.factors().iter().map(|atom| self.atom(helpers, atom)).collect();
+            out.push_str(&factors.join(" * "));
+        }
+        let constant = expr.constant_part();
+        if out.is_empty() {
+            return integer(constant, tight);
+        }
+        match constant {
+            0 => {}
+            1.. => out.push_str(&format!(" + {constant}")),
+            _ => out.push_str(&format!(" - {}", constant.unsigned_abs())),
+        }
+        match tight && out.contains(' ') {
+            true => format!("({out})"),
+            false => out,
+        }
+    }
+
+    fn atom(&self, helpers: &mut Helpers, atom: &Atom) -> String {
+        let (a, b) = match (atom, atom.operands()) {
+            (Atom::Symbol(symbol), _) => return (self.name)(*symbol),
+            (_, Some(operands)) => operands,
+            (_, None) => unreachable!("all atoms but symbols have operands"),
+        };
+        let plain = a.bounds(self.range).min >= 0 && b.bounds(self.range).min > 0;
+        let sign = if matches!(atom, Atom::FloorDiv(..)) { "/" } else { "%" };
+        let function = match atom {
+            Atom::FloorDiv(..) | Atom::Mod(..) if plain => {
+                let a = self.text(helpers, a, true);
+                return format!("({a} {sign} {})", self.text(helpers, b, true));
+            }
+            Atom::FloorDiv(..) => helpers.floor_div(),
+            Atom::Mod(..) => helpers.floor_mod(),
+            Atom::Min(..) => helpers.minimum(DType::I64),
+            Atom::Max(..) | Atom::Symbol(_) => helpers.maximum(DType::I64),
+        };
+        let a = self.text(helpers, a, false);
+        format!("{function}({a}, {})", self.text(helpers, b, false))
+    }
+}
+
+/// An integer, in parentheses if it is negative and `tight` is set.
+pub(crate) fn integer(value: i64, tight: bool) -> String {
+    match value {
+        i64::MIN => "INT64_MIN".to_owned(),
+        ..0 if tight => format!("({value})"),
+        _ => value.to_string(),
+    }
+}

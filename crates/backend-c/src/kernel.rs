@@ -1,0 +1,374 @@
+//! One kernel as a function of C.
+//!
+//! Every loop, whatever its kind, becomes a plain loop that counts up: a C compiler finds vectors by
+//! itself. Buffers that the kernel owns are local arrays, or lie in scratch memory where they are
+//! large. Parameters that no other argument of the kernel's runs overlaps are `restrict`.
+
+use std::collections::BTreeSet;
+
+use base::text::Printer;
+use base::{Id, Locations};
+use loops::{Access, BufferId, Kernel, Loop, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value};
+use loops::{element_count, visit};
+use sym::{Expr, Range, SymbolId};
+use tensor::{DType, Reduction, ScalarFunction};
+
+use crate::code::{Code, Strength};
+use crate::dtype::{storage_type, value_type};
+use crate::helpers::Helpers;
+use crate::index::integer;
+use crate::names::{Names, comment};
+use crate::scalar::apply;
+use crate::value::ValueContext;
+
+/// Buffers of more bytes than this lie in scratch memory, not on the stack.
+const LOCAL_BYTES: i64 = 4096;
+
+/// Pieces of scratch memory begin at multiples of this many bytes.
+const ALIGNMENT: i64 = 64;
+
+/// A kernel as C.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelCode {
+    /// The function's name.
+    pub(crate) name: String,
+    /// Its definition.
+    pub(crate) text: String,
+    /// Whether it returns a fault code, or nothing.
+    pub(crate) returns_fault: bool,
+    /// Positions in the program's symbols of the values that it takes behind its buffers.
+    pub(crate) symbols: Vec<u32>,
+    /// Bytes of scratch memory that it takes behind those, if any.
+    pub(crate) scratch_bytes: i64,
+}
+
+/// Writes a kernel. `name` is an identifier; `unshared` are those parameters that are disjoint from
+/// all others in every run.
+pub(crate) fn write(
+    kernel: &Kernel,
+    locations: &Locations,
+    name: String,
+    unshared: &BTreeSet<BufferId>,
+    helpers: &mut Helpers,
+) -> KernelCode {
+    let mut names = Names::default();
+    let scratch = names.fresh("scratch");
+    let buffers = kernel.buffers.values().map(|buffer| names.fresh(&buffer.name)).collect();
+    let symbols = kernel.symbols.values().map(|symbol| names.fresh(&symbol.name)).collect();
+    let mut writer = Writer {
+        kernel,
+        buffers,
+        symbols,
+        used: BTreeSet::new(),
+        ranges: Ranges::new(kernel),
+        helpers,
+        printer: Printer::new(),
+        scratch_bytes: 0,
+    };
+    writer.used = writer.used_symbols();
+    writer.function(locations, name, unshared, &scratch)
+}
+
+struct Writer<'a> {
+    kernel: &'a Kernel,
+    /// Names of the buffers.
+    buffers: Vec<String>,
+    /// Names of the symbols.
+    symbols: Vec<String>,
+    /// Symbols that something reads.
+    used: BTreeSet<SymbolId>,
+    /// What is known at the present place.
+    ranges: Ranges,
+    helpers: &'a mut Helpers,
+    printer: Printer,
+    scratch_bytes: i64,
+}
+
+impl Writer<'_> {
+    fn function(
+        mut self,
+        locations: &Locations,
+        name: String,
+        unshared: &BTreeSet<BufferId>,
+        scratch: &str,
+    ) -> KernelCode {
+        let kernel = self.kernel;
+        let returns_fault = self.can_fault();
+        self.printer.indent();
+        self.own_buffers(scratch);
+        self.block(&kernel.body);
+        if returns_fault {
+            self.printer.line("return 0;");
+        }
+        let body = std::mem::take(&mut self.printer).finish();
+        let mut parameters: Vec<String> =
+            kernel.parameters.iter().map(|id| self.parameter(*id, unshared)).collect();
+        let mut symbols = Vec::new();
+        for (id, symbol) in kernel.symbols.iter() {
+            if let SymbolKind::Shape { position, .. } = symbol.kind {
+                symbols.push(position);
+                parameters.push(format!("int64_t {}", self.symbols[id.index()]));
+            }
+        }
+        if self.scratch_bytes > 0 {
+            parameters.push(format!("unsigned char *{scratch}"));
+        }
+        if parameters.is_empty() {
+            parameters.push("void".to_owned());
+        }
+        let result = if returns_fault { "int" } else { "void" };
+        let headline = comment(&self.headline(locations));
+        self.printer.line(format_args!("/* {headline} */"));
+        let head = format!("static {result} {name}({})", parameters.join(", "));
+        match head.len() <= 100 {
+            true => self.printer.line(head),
+            false => {
+                self.printer.line(format_args!("static {result} {name}("));
+                let list = parameters.join(",\n    ");
+                self.printer.line(format_args!("    {list})"));
+            }
+        }
+        self.printer.line("{");
+        let head = self.printer.finish();
+        KernelCode {
+            name,
+            text: format!("{head}{body}}}\n"),
+            returns_fault,
+            symbols,
+            scratch_bytes: self.scratch_bytes,
+        }
+    }
+
+    /// The kernel's name and the nodes of the model that it computes.
+    fn headline(&self, locations: &Locations) -> String {
+        let known = self.kernel.origin.iter().filter(|id| locations.ids().len() > id.index());
+        let nodes: Vec<String> = known.map(|id| locations.describe(*id)).collect();
+        match nodes.is_empty() {
+            true => self.kernel.name.clone(),
+            false => format!("{}: {}", self.kernel.name, nodes.join(", ")),
+        }
+    }
+
+    fn parameter(&self, id: BufferId, unshared: &BTreeSet<BufferId>) -> String {
+        let buffer = &self.kernel.buffers[id];
+        let (constant, ty) = match buffer.scope {
+            Scope::Parameter(Access::Read) => ("const ", storage_type(buffer.dtype)),
+            _ => ("", storage_type(buffer.dtype)),
+        };
+        let restrict = if unshared.contains(&id) { "restrict " } else { "" };
+        format!("{constant}{ty} *{restrict}{}", self.buffers[id.index()])
+    }
+
+    /// Symbols in expressions and values, but for those in the values of `Let`s that nothing reads.
+    fn used_symbols(&self) -> BTreeSet<SymbolId> {
+        let mut used = BTreeSet::new();
+        loop {
+            let mut found = BTreeSet::new();
+            visit::walk(&self.kernel.body, &mut |stmt| {
+                let dead = matches!(stmt, Stmt::Let { symbol, .. }
+                    if !used.contains(symbol) && self.checked_range(*symbol).is_none());
+                if !dead {
+                    found.extend(visit::statement_symbols(stmt));
+                }
+            });
+            if found == used {
+                return used;
+            }
+            used = found;
+        }
+    }
+
+    /// The range that running a `Let` checks, if there is anything to check.
+    fn checked_range(&self, symbol: SymbolId) -> Option<Range> {
+        match self.kernel.symbols[symbol].kind {
+            SymbolKind::Value { range, .. } => range.filter(|range| *range != Range::ALL),
+            SymbolKind::Shape { .. } | SymbolKind::Loop => None,
+        }
+    }
+
+    fn can_fault(&self) -> bool {
+        let mut found = false;
+        visit::walk(&self.kernel.body, &mut |stmt| {
+            found |= matches!(stmt, Stmt::Let { symbol, .. }
+                if self.checked_range(*symbol).is_some());
+        });
+        found
+    }
+
+    fn own_buffers(&mut self, scratch: &str) {
+        let (reads, writes) = visit::touched(&self.kernel.body);
+        for (id, buffer) in self.kernel.buffers.iter() {
+            let is_parameter = matches!(buffer.scope, Scope::Parameter(_));
+            if is_parameter || !(reads.contains(&id) || writes.contains(&id)) {
+                continue;
+            }
+            let count = self.ranges.bounds(&element_count(&buffer.shape)).max.max(1);
+            let bits = count.saturating_mul(i64::from(buffer.dtype.bits()));
+            let bytes = bits / 8 + i64::from(bits % 8 != 0);
+            let (ty, name) = (storage_type(buffer.dtype), &self.buffers[id.index()]);
+            if bytes <= LOCAL_BYTES {
+                let elements = bytes * 8 / i64::from(buffer.dtype.bits().max(8));
+                self.printer.line(format_args!("{ty} {name}[{elements}];"));
+            } else {
+                let offset = self.scratch_bytes;
+                self.printer.line(format_args!("{ty} *{name} = ({ty} *)({scratch} + {offset});"));
+                let rounded = (bytes / ALIGNMENT + i64::from(bytes % ALIGNMENT != 0)) * ALIGNMENT;
+                self.scratch_bytes = offset.saturating_add(rounded);
+            }
+        }
+    }
+
+    fn context(&mut self) -> (ValueContext<'_>, &mut Helpers) {
+        let context = ValueContext {
+            kernel: self.kernel,
+            symbols: &self.symbols,
+            buffers: &self.buffers,
+            ranges: &self.ranges,
+        };
+        (context, self.helpers)
+    }
+
+    fn index(&mut self, expr: &Expr) -> String {
+        let (context, helpers) = self.context();
+        context.index(helpers, expr, false)
+    }
+
+    fn value(&mut self, value: &Value) -> Code {
+        let (context, helpers) = self.context();
+        context.value(helpers, value)
+    }
+
+    fn block(&mut self, block: &[Stmt]) {
+        block.iter().for_each(|stmt| self.statement(stmt));
+    }
+
+    fn inside(&mut self, block: &[Stmt]) {
+        self.printer.indent();
+        self.block(block);
+        self.printer.dedent();
+    }
+
+    fn statement(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::For(inner) => self.count(inner),
+            Stmt::Let { symbol, value } => self.bind(*symbol, value),
+            Stmt::Store { buffer, index, value } => {
+                let value = self.value(value);
+                self.store(*buffer, index, &value);
+            }
+            Stmt::Reduce { buffer, index, reduction, value } => {
+                self.reduce(*buffer, index, *reduction, value);
+            }
+            Stmt::If { conditions, then, otherwise } => {
+                let (context, helpers) = self.context();
+                let test = context.conditions(helpers, conditions);
+                self.printer.line(format_args!("if ({test}) {{"));
+                let outside = self.ranges.clone();
+                self.ranges.assume(conditions);
+                self.inside(then);
+                self.ranges = outside;
+                if !otherwise.is_empty() {
+                    self.printer.line("} else {");
+                    self.inside(otherwise);
+                }
+                self.printer.line("}");
+            }
+            Stmt::While { setup, condition, body } => {
+                self.printer.line("for (;;) {");
+                self.printer.indent();
+                self.block(setup);
+                let condition = self.value(condition).at(Strength::Primary);
+                self.printer.line(format_args!("if (!{condition}) break;"));
+                self.block(body);
+                self.printer.dedent();
+                self.printer.line("}");
+            }
+        }
+    }
+
+    fn count(&mut self, inner: &Loop) {
+        let extent = self.index(&inner.extent);
+        let name = self.symbols[inner.variable.index()].clone();
+        let remark = match inner.kind {
+            LoopKind::Serial => "",
+            LoopKind::Parallel => " /* parallel */",
+            LoopKind::Vector => " /* vector */",
+            LoopKind::Unroll => " /* unroll */",
+        };
+        self.printer.line(format_args!(
+            "for (ptrdiff_t {name} = 0; {name} < {extent}; {name}++) {{{remark}"
+        ));
+        let outside = self.ranges.clone();
+        self.ranges.enter(inner);
+        self.inside(&inner.body);
+        self.ranges = outside;
+        self.printer.line("}");
+    }
+
+    fn bind(&mut self, symbol: SymbolId, value: &Value) {
+        let range = self.checked_range(symbol);
+        if range.is_none() && !self.used.contains(&symbol) {
+            return;
+        }
+        let SymbolKind::Value { dtype, .. } = self.kernel.symbols[symbol].kind else { return };
+        let (ty, name) = (value_type(dtype), self.symbols[symbol.index()].clone());
+        let value = self.value(value).text;
+        self.printer.line(format_args!("const {ty} {name} = {value};"));
+        let Some(range) = range else { return };
+        let mut wrong = Vec::new();
+        if range.min != i64::MIN {
+            wrong.push(format!("{name} < {}", integer(range.min, false)));
+        }
+        if range.max != i64::MAX {
+            wrong.push(format!("{name} > {}", integer(range.max, false)));
+        }
+        let fault = program::Fault::IndexOutOfRange.code();
+        self.printer.line(format_args!("if ({}) return {fault};", wrong.join(" || ")));
+    }
+
+    fn store(&mut self, buffer: BufferId, index: &[Expr], value: &Code) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let (context, helpers) = self.context();
+        let (array, number) = context.element(helpers, buffer, index);
+        let line = helpers.store(dtype, &array, &number, &value.text);
+        self.printer.line(line);
+    }
+
+    fn reduce(&mut self, buffer: BufferId, index: &[Expr], reduction: Reduction, value: &Value) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let (context, helpers) = self.context();
+        let (array, number) = context.element(helpers, buffer, index);
+        let old = Code::primary(helpers.load(dtype, &array, &number));
+        let new = match factors(reduction, dtype, value) {
+            Some([a, b]) => {
+                let [a, b] = [a, b].map(|factor| context.value(helpers, factor));
+                match dtype {
+                    DType::F32 | DType::F64 => {
+                        Code::call(&helpers.multiply_add(dtype), &[a, b, old])
+                    }
+                    _ => {
+                        let function = ScalarFunction::FusedMultiplyAdd;
+                        apply(helpers, function, dtype, &[dtype; 3], &[a, b, old])
+                    }
+                }
+            }
+            None => {
+                let value = context.value(helpers, value);
+                apply(helpers, reduction.as_function(), dtype, &[dtype; 2], &[old, value])
+            }
+        };
+        self.store(buffer, index, &new);
+    }
+}
+
+/// The factors, where sum and product are one operation.
+fn factors(reduction: Reduction, dtype: DType, value: &Value) -> Option<[&Value; 2]> {
+    match value {
+        Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+            if reduction == Reduction::Sum && dtype.is_float() =>
+        {
+            <&[Value; 2]>::try_from(&arguments[..]).ok().map(|pair| pair.each_ref())
+        }
+        _ => None,
+    }
+}

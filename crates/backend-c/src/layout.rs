@@ -1,0 +1,137 @@
+//! Where everything lies: in the weights file, in the block of constants, in the arena.
+//!
+//! The block of constants holds, one behind the other: what `setup` makes; copies of the weights
+//! that `main` reads as they are; the arena and the scratch memory of `setup`, which are of no use
+//! afterwards. The arena holds that of `main`, then its scratch memory.
+
+use base::{ConstantId, Diagnostic, codes};
+use module::Module;
+use program::{Place, Program};
+use sym::Expr;
+use tensor::Tensor;
+
+/// Every piece begins at a multiple of this many bytes.
+const ALIGNMENT: u64 = 64;
+
+/// The tensors of `weights.bin`.
+#[derive(Clone, Debug, Default)]
+pub struct Weights {
+    /// Where each begins in the file, a multiple of 64.
+    entries: Vec<(u64, Tensor)>,
+    bytes: u64,
+}
+
+impl Weights {
+    /// The size of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the file: the bytes of each tensor, with zeros in between.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, file: &mut dyn std::io::Write) -> std::io::Result<()> {
+        let mut written = 0;
+        for (offset, tensor) in &self.entries {
+            for _ in written..*offset {
+                file.write_all(&[0])?;
+            }
+            file.write_all(tensor.bytes())?;
+            written = offset + tensor.bytes().len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Where the tensor lies in the file; it is added unless the same memory is there already.
+    pub(crate) fn offset(&mut self, tensor: &Tensor) -> u64 {
+        let same = |other: &Tensor| std::ptr::eq(other.bytes(), tensor.bytes());
+        if let Some((offset, _)) = self.entries.iter().find(|(_, other)| same(other)) {
+            return *offset;
+        }
+        let offset = self.bytes.next_multiple_of(ALIGNMENT);
+        self.bytes = offset + tensor.bytes().len() as u64;
+        self.entries.push((offset, tensor.clone()));
+        offset
+    }
+}
+
+/// A weight that `setup` copies, and where to in the block of constants.
+#[derive(Clone, Debug)]
+pub(crate) struct WeightCopy {
+    pub(crate) constant: ConstantId,
+    pub(crate) source: u64,
+    pub(crate) destination: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Offsets of the pieces, in bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) weight_copies: Vec<WeightCopy>,
+    /// In the block of constants.
+    pub(crate) setup_arena: u64,
+    pub(crate) setup_scratch: u64,
+    pub(crate) constants_bytes: u64,
+    /// In the arena.
+    pub(crate) scratch: u64,
+    pub(crate) arena_bytes: u64,
+}
+
+impl Layout {
+    /// Lays everything out. `scratch_bytes` are those of the kernels of `setup` and of `main`.
+    pub(crate) fn new(
+        setup: &Program,
+        main: &Program,
+        main_module: &Module,
+        scratch_bytes: [u64; 2],
+        weights: &mut Weights,
+    ) -> base::Result<Layout> {
+        let mut end = constants_bytes(setup)?.max(constants_bytes(main)?);
+        let mut weight_copies: Vec<WeightCopy> = Vec::new();
+        for slot in main.slots.values() {
+            let Place::Weight(constant) = slot.place else { continue };
+            if weight_copies.iter().any(|copy| copy.constant == constant) {
+                continue;
+            }
+            let tensor = &main_module.constants[constant].tensor;
+            let destination = end.next_multiple_of(ALIGNMENT);
+            let (source, bytes) = (weights.offset(tensor), tensor.bytes().len() as u64);
+            end = destination + bytes;
+            weight_copies.push(WeightCopy { constant, source, destination, bytes });
+        }
+        let setup_arena = end.next_multiple_of(ALIGNMENT);
+        let setup_scratch = setup_arena + known(setup, &setup.arena_bytes)?;
+        let scratch = known(main, &main.arena_bytes)?;
+        Ok(Layout {
+            weight_copies,
+            setup_arena,
+            setup_scratch,
+            constants_bytes: setup_scratch + scratch_bytes[0],
+            scratch,
+            arena_bytes: scratch + scratch_bytes[1],
+        })
+    }
+}
+
+/// The bytes of the block of constants that a program touches.
+fn constants_bytes(program: &Program) -> base::Result<u64> {
+    let mut most = 0;
+    for slot in program.slots.values() {
+        if let Place::Constants(offset) = &slot.place {
+            most = most.max(known(program, offset)? + known(program, &slot.bytes)?);
+        }
+    }
+    Ok(most)
+}
+
+/// A size or offset, which must be known.
+pub(crate) fn known(program: &Program, expr: &Expr) -> base::Result<u64> {
+    let value = expr.as_constant().and_then(|value| u64::try_from(value).ok());
+    value.ok_or_else(|| {
+        let text = program::print_expression(program, expr);
+        Diagnostic::error(codes::INTERNAL_ERROR, format!("the size {text} is not known"))
+            .at(format!("program `{}`", program.name))
+            .into()
+    })
+}

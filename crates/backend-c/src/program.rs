@@ -1,0 +1,278 @@
+//! A program as the body of a function of C.
+
+use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_OPERATOR};
+use base::text::Printer;
+use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId};
+use loops::{Access, Kernel, Scope};
+use module::Module;
+use program::{Address, Place, Program, Run, Step};
+use sym::{Expr, Range, SymbolId};
+
+use crate::dtype::storage_type;
+use crate::helpers::Helpers;
+use crate::index::{IndexContext, integer};
+use crate::kernel::KernelCode;
+use crate::names::Names;
+
+/// What `NAME_run` returns if a size that is computed while running leaves its range.
+pub(crate) const SIZE_OUT_OF_RANGE: i32 = 2;
+
+/// The names of what the functions declare.
+const RESERVED: [&str; 9] =
+    ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory"];
+
+/// Checks that a program can be written as C: no symbol but those that steps set, no host calls.
+pub(crate) fn check(program: &Program) -> base::Result<()> {
+    let mut found = Diagnostics::new();
+    let set = program.set_symbols();
+    for (_, symbol) in program.symbols.iter().filter(|(id, _)| !set.contains(id)) {
+        let name = &symbol.name;
+        let message = format!("the dimension `{name}` has no value");
+        let diagnostic = Diagnostic::error(UNBOUND_DIMENSION, message)
+            .because("C code is written for known sizes")
+            .remedy(format!("give it one with `--dim {name}=N`"));
+        found.push(diagnostic);
+    }
+    program::walk(&program.steps, &mut |step| {
+        if let Step::Host { name, .. } = step {
+            let message = format!("the host function `{name}` does not exist in C");
+            found.push(
+                Diagnostic::error(UNSUPPORTED_OPERATOR, message)
+                    .remedy("leave that part out of the model, or use `tilewright run`"),
+            );
+        }
+    });
+    found.or_ok(())
+}
+
+/// How a program's memory is called where it runs.
+pub(crate) struct Bases<'a> {
+    /// A weight.
+    pub(crate) weight: &'a dyn Fn(ConstantId) -> (&'static str, u64),
+    /// The block of constants, which is not written to unless it is `setup`'s.
+    pub(crate) constants: (&'static str, u64),
+    /// The arena.
+    pub(crate) arena: (&'static str, u64),
+    /// Scratch memory.
+    pub(crate) scratch: (&'static str, u64),
+}
+
+/// The expression of an address: a pointer to bytes, or to `void` where it is an input or output
+/// itself.
+struct Pointer {
+    text: String,
+    is_void: bool,
+}
+
+/// Writes the steps of programs.
+pub(crate) struct ProgramWriter<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) program: &'a Program,
+    pub(crate) kernels: &'a dyn Fn(KernelId) -> &'a KernelCode,
+    pub(crate) bases: Bases<'a>,
+    pub(crate) helpers: &'a mut Helpers,
+    /// Names of the symbols.
+    symbols: Vec<String>,
+}
+
+impl<'a> ProgramWriter<'a> {
+    pub(crate) fn new(
+        module: &'a Module,
+        program: &'a Program,
+        kernels: &'a dyn Fn(KernelId) -> &'a KernelCode,
+        bases: Bases<'a>,
+        helpers: &'a mut Helpers,
+    ) -> ProgramWriter<'a> {
+        let mut names = Names::default();
+        for taken in RESERVED {
+            names.fresh(taken);
+        }
+        let symbols = program.symbols.values().map(|symbol| names.fresh(&symbol.name)).collect();
+        ProgramWriter { module, program, kernels, bases, helpers, symbols }
+    }
+
+    /// Writes declarations and steps.
+    pub(crate) fn body(&mut self, printer: &mut Printer) -> base::Result<()> {
+        for symbol in self.program.set_symbols() {
+            printer.line(format_args!("int64_t {} = 0;", self.symbols[symbol.index()]));
+        }
+        let mut faults = false;
+        program::walk(&self.program.steps, &mut |step| {
+            faults |= matches!(step, Step::Run(run) if (self.kernels)(run.kernel).returns_fault);
+        });
+        if faults {
+            printer.line("int fault;");
+        }
+        self.block(&self.program.steps, printer)
+    }
+
+    fn block(&mut self, steps: &[Step], printer: &mut Printer) -> base::Result<()> {
+        steps.iter().try_for_each(|step| self.step(step, printer))
+    }
+
+    fn inside(&mut self, steps: &[Step], printer: &mut Printer) -> base::Result<()> {
+        printer.indent();
+        self.block(steps, printer)?;
+        printer.dedent();
+        printer.line("}");
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, printer: &mut Printer) -> base::Result<()> {
+        match step {
+            Step::Run(run) => self.run(run, printer)?,
+            // Runs come one after the other.
+            Step::Barrier => {}
+            Step::Bind { symbol, source } => {
+                let name = self.symbols[symbol.index()].clone();
+                let source = self.address(source)?.text;
+                printer.line(format_args!("{name} = *(const int64_t *)({source});"));
+                self.check_range(&name, self.program.symbols[*symbol].range, printer);
+            }
+            Step::Copy { source, destination, bytes } => {
+                let (to, from) = (self.address(destination)?.text, self.address(source)?.text);
+                let (copy, bytes) = (self.helpers.copy(), self.index(bytes));
+                printer.line(format_args!("{copy}({to}, {from}, (size_t)({bytes}));"));
+            }
+            Step::Branch { condition, then, otherwise } => {
+                let test = self.boolean(condition)?;
+                printer.line(format_args!("if ({test}) {{"));
+                self.inside(then, printer)?;
+                if !otherwise.is_empty() {
+                    printer.line("else {");
+                    self.inside(otherwise, printer)?;
+                }
+            }
+            Step::While { setup, condition, body } => {
+                printer.line("for (;;) {");
+                printer.indent();
+                self.block(setup, printer)?;
+                let test = self.boolean(condition)?;
+                printer.line(format_args!("if (!({test})) break;"));
+                printer.dedent();
+                self.inside(body, printer)?;
+            }
+            Step::Repeat { symbol, count, body } => {
+                let (name, count) = (self.symbols[symbol.index()].clone(), self.index(count));
+                printer.line(format_args!("for ({name} = 0; {name} < {count}; {name}++) {{"));
+                self.inside(body, printer)?;
+            }
+            Step::Host { name, .. } => {
+                return Err(self.broken(format!("a call of `{name}` was not refused")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, name: &str, range: Range, printer: &mut Printer) {
+        let mut wrong = Vec::new();
+        if range.min != i64::MIN {
+            wrong.push(format!("{name} < {}", integer(range.min, false)));
+        }
+        if range.max != i64::MAX {
+            wrong.push(format!("{name} > {}", integer(range.max, false)));
+        }
+        if !wrong.is_empty() {
+            let test = wrong.join(" || ");
+            printer.line(format_args!("if ({test}) return {SIZE_OUT_OF_RANGE};"));
+        }
+    }
+
+    fn boolean(&mut self, address: &Address) -> base::Result<String> {
+        Ok(format!("*(const uint8_t *)({}) != 0", self.address(address)?.text))
+    }
+
+    fn run(&mut self, run: &Run, printer: &mut Printer) -> base::Result<()> {
+        let code = (self.kernels)(run.kernel);
+        let kernel: &Kernel = &self.module.kernels[run.kernel];
+        let mut arguments = Vec::new();
+        for (argument, id) in run.arguments.iter().zip(&kernel.parameters) {
+            let buffer = &kernel.buffers[*id];
+            let constant = match buffer.scope {
+                Scope::Parameter(Access::Read) => "const ",
+                _ => "",
+            };
+            let address = self.address(&argument.address)?;
+            arguments.push(match address.is_void {
+                true => address.text,
+                false => {
+                    let ty = storage_type(buffer.dtype);
+                    format!("({constant}{ty} *)({})", address.text)
+                }
+            });
+        }
+        for position in &code.symbols {
+            let name = self.symbols.get(*position as usize);
+            let name = name.ok_or_else(|| self.broken(format!("there is no symbol {position}")))?;
+            arguments.push(name.clone());
+        }
+        if code.scratch_bytes > 0 {
+            let (base, offset) = self.bases.scratch;
+            arguments.push(format!("{base} + {offset}"));
+        }
+        let call = format!("{}({})", code.name, arguments.join(", "));
+        let call = match call.len() <= 90 {
+            true => call,
+            false => format!("{}(\n    {})", code.name, arguments.join(",\n    ")),
+        };
+        match code.returns_fault {
+            true => {
+                printer.line(format_args!("fault = {call};"));
+                printer.line("if (fault != 0) return fault;");
+            }
+            false => printer.line(format_args!("{call};")),
+        }
+        Ok(())
+    }
+
+    fn address(&mut self, address: &Address) -> base::Result<Pointer> {
+        let known = |offset: &Expr| crate::layout::known(self.program, offset);
+        let (base, offset) = match &self.program.slots[address.slot].place {
+            Place::Input(number) | Place::Output(number) => {
+                let is_input = matches!(self.program.slots[address.slot].place, Place::Input(_));
+                let base = format!("{}[{number}]", if is_input { "in" } else { "out" });
+                if address.offset.is_zero() {
+                    return Ok(Pointer { text: base, is_void: true });
+                }
+                let constant = if is_input { "const " } else { "" };
+                (format!("({constant}unsigned char *){base}"), 0)
+            }
+            Place::Weight(constant) => {
+                let (base, offset) = (self.bases.weight)(*constant);
+                (base.to_owned(), offset)
+            }
+            Place::Constants(offset) => {
+                let (base, start) = self.bases.constants;
+                (base.to_owned(), start + known(offset)?)
+            }
+            Place::Arena(offset) => {
+                let (base, start) = self.bases.arena;
+                (base.to_owned(), start + known(offset)?)
+            }
+        };
+        let offset = Expr::constant(offset.cast_signed()) + &address.offset;
+        let text = match offset.is_zero() {
+            true => base,
+            false => format!("{base} + {}", self.expression(&offset, true)),
+        };
+        Ok(Pointer { text, is_void: false })
+    }
+
+    fn index(&mut self, expr: &Expr) -> String {
+        self.expression(expr, false)
+    }
+
+    fn expression(&mut self, expr: &Expr, tight: bool) -> String {
+        let context = IndexContext {
+            name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
+            range: &|symbol: SymbolId| self.program.symbols[symbol].range,
+        };
+        context.text(self.helpers, expr, tight)
+    }
+
+    /// A broken invariant, which the program's verifier would have shown.
+    fn broken(&self, message: String) -> Diagnostics {
+        let place = format!("program `{}`", self.program.name);
+        Diagnostic::error(INTERNAL_ERROR, message).at(place).into()
+    }
+}
