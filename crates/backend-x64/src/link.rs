@@ -1,8 +1,8 @@
 //! Machine code of kernels to a program that can be run.
 //!
 //! Here the back end vouches for its code: what it compiled from a kernel touches its parameters'
-//! elements and its scratch memory, nothing else, as `loops::verify` proves of the kernel; and every
-//! argument is checked to be as large as the parameter.
+//! elements and its scratch memory, nothing else, as `loops::verify` proves of the kernel; and
+//! every argument is checked to be as large as the parameter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,9 +47,9 @@ pub fn executable(
             .into());
     }
     // SAFETY: the code was compiled from these kernels, which the loop verifier accepts: they stay
-    // within their parameters and their scratch memory, write only parameters that are not read-only,
-    // and iterations of a parallel loop are independent. The arguments have just been checked to be
-    // as large as the parameters. There are no host functions.
+    // within their parameters and their scratch memory, write only parameters that are not
+    // read-only, and iterations of a parallel loop are independent. The arguments have just been
+    // checked to be as large as the parameters. There are no host functions.
     unsafe { Executable::new(program, code, &BTreeMap::new(), &BTreeMap::new()) }
 }
 

@@ -1,4 +1,5 @@
-//! Random small scheduled kernels: compiled for every target they must compute the evaluator's bits.
+//! Random small scheduled kernels: compiled for every target they must compute the evaluator's
+//! bits.
 //!
 //! A case is a seed and how deep expressions grow, which shrinks. `X64_CASES=100000` runs longer.
 
