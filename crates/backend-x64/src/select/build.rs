@@ -10,6 +10,7 @@
 //! made when asked for.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use backend::Isa;
 use base::{Id, SecondaryMap};
@@ -29,7 +30,7 @@ pub(crate) struct Builder {
     order: Vec<BlockId>,
     scopes: Vec<Scope>,
     depth_of: SecondaryMap<ValueId, u32>,
-    numbered: HashMap<Inst, ValueId>,
+    numbered: HashMap<Inst, ValueId, BuildHasherDefault<Mixer>>,
     /// The values of integer constants.
     integers: SecondaryMap<ValueId, Option<i64>>,
     pooled: HashMap<Vec<u8>, PoolId>,
@@ -64,6 +65,43 @@ struct Induction {
     param: ValueId,
 }
 
+/// A quick hash for keys that no one else chooses.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Mixer {
+    fn mix(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.mix(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.mix(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.mix(word);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.mix(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // The map takes its index from the low bits, which products mix least.
+        self.0.rotate_right(29)
+    }
+}
+
 /// A number known now or when running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
@@ -87,7 +125,7 @@ impl Builder {
             order: vec![entry],
             scopes: vec![Scope { block: entry, keys: Vec::new(), looped: None }],
             depth_of: SecondaryMap::new(),
-            numbered: HashMap::new(),
+            numbered: HashMap::default(),
             integers: SecondaryMap::new(),
             pooled: HashMap::new(),
             keep_constants: false,

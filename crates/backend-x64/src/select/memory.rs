@@ -337,6 +337,9 @@ impl Selector<'_> {
         if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
             let address = self.address(buffer, &linear);
             self.store_contiguous(buffer, address, value, mask, lanes);
+        } else if let Some(step) = step.filter(|step| self.can_scatter(bytes, *step, lanes)) {
+            let address = self.address(buffer, &linear);
+            self.store_scattered(buffer, address, step, value, mask);
         } else {
             let addresses = match step {
                 Some(step) => {
@@ -450,6 +453,32 @@ impl Selector<'_> {
             _ => (Op::Store, Lane::I32),
         };
         self.builder.effect(Inst::new(op, lane, &[packed]).address(address));
+    }
+
+    /// Whether one instruction stores lanes at this distance.
+    fn can_scatter(&self, bytes: i64, step: i64, lanes: usize) -> bool {
+        let farthest = step.checked_mul(lanes as i64);
+        let fits = farthest.is_some_and(|farthest| i32::try_from(farthest).is_ok());
+        self.builder.has_masks() && bytes >= 4 && fits
+    }
+
+    fn store_scattered(
+        &mut self,
+        buffer: BufferId,
+        address: Address,
+        step: i64,
+        value: Evaluated,
+        mask: Mask,
+    ) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let raw = self.raw_of(value, dtype);
+        let indices: Vec<u64> = (0..raw.lanes as i64).map(|lane| (lane * step) as u64).collect();
+        let index = self.lane_constants(&indices, Lane::I32);
+        let index = self.register(index);
+        let value = self.register(raw);
+        let mask = self.mask_register(mask, raw.lanes, raw.lane.bytes());
+        let inst = Inst::new(Op::Scatter, raw.lane, &[index, value, mask]).imm(1);
+        self.builder.effect(inst.address(address));
     }
 
     fn store_lane_by_lane(
