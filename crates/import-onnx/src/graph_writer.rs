@@ -4,6 +4,8 @@
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
 //! assumption checked at entry. Sizes are checked against the limits before a node is made.
 
+use std::collections::BTreeSet;
+
 use base::{Arena, ConstantId, Diagnostic, codes};
 use graph::{Assumption, FunctionBuilder, IterationSpace, Op, ValueId};
 use module::Constant;
@@ -24,6 +26,8 @@ pub(crate) struct Graph {
     pub(crate) constants: Arena<ConstantId, Constant>,
     pub(crate) external: ExternalData,
     pub(crate) limits: Limits,
+    /// Names of constants that become literals.
+    pub(crate) literals: BTreeSet<String>,
 }
 
 /// A refusal because operands do not fit together.
@@ -99,7 +103,9 @@ impl Graph {
         if let Some(id) = value.node.get() {
             return Ok(*id);
         }
-        let id = if let Some(weight) = value.weight() {
+        let id = if let Some(weight) = value.weight().filter(|weight| weight.is_literal) {
+            self.builder.literal(weight.tensor.clone())
+        } else if let Some(weight) = value.weight() {
             let (name, tensor) = (weight.name.clone(), weight.tensor.clone());
             let constant = self.constants.push(Constant { name: name.clone(), tensor });
             let id = self.builder.weight(constant, value.ty().clone()).map_err(shape_error)?;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use base::{Arena, Diagnostic, Diagnostics, codes};
 use graph::FunctionBuilder;
 use module::Module;
+use tensor::{DType, Tensor};
 
 use crate::external::ExternalData;
 use crate::graph_writer::{Graph, Result};
@@ -22,7 +23,7 @@ use crate::order::order;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::survey;
 use crate::tensors;
-use crate::value::Value;
+use crate::value::{Value, Weight};
 
 /// Names and their values.
 type Scope = BTreeMap<String, Value>;
@@ -58,6 +59,7 @@ pub(crate) fn import(
         constants: Arena::new(),
         external,
         limits: options.limits.clone(),
+        literals: options.literals.clone(),
     };
     let mut importer = Importer {
         graph,
@@ -139,13 +141,15 @@ impl Importer<'_> {
     fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
         for tensor in &graph.initializer {
             let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
-            self.define(&tensor.name, constant_value(&tensor.name, value, false))?;
+            let value = self.constant(&tensor.name, value);
+            self.define(&tensor.name, value)?;
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
             let value =
                 tensors::decode_sparse(sparse, &mut self.graph.external, &self.graph.limits)?;
-            self.define(name, constant_value(name, value, false))?;
+            let value = self.constant(name, value);
+            self.define(name, value)?;
         }
         let known = |name: &str| self.lookup(name).is_some();
         for index in order(&graph.node, &known)? {
@@ -155,6 +159,14 @@ impl Importer<'_> {
             self.lookup(&output.name).cloned().ok_or_else(|| undefined(&output.name))
         };
         graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
+    }
+
+    /// An initializer: a weight, unless it is small or the user wants a literal.
+    fn constant(&self, name: &str, tensor: Tensor) -> Value {
+        if self.graph.literals.contains(name) && tensor.dtype() != DType::String {
+            return Value::of_constant(Weight { name: name.to_owned(), tensor, is_literal: true });
+        }
+        constant_value(name, tensor, false)
     }
 
     /// Lowers a graph without inputs that sees the names around it, in place.

@@ -1,6 +1,6 @@
 //! What the user can say about an import.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tensor::Tensor;
 
@@ -14,6 +14,9 @@ pub struct ImportOptions {
     /// Values of inputs by name on which shapes may depend. The inputs stay parameters, which must
     /// be given these values; other inputs' values are never needed to import.
     pub input_values: BTreeMap<String, Tensor>,
+    /// Names of constants of the model that become literals: passes may read their values, and they
+    /// cannot be replaced by other weights.
+    pub literals: BTreeSet<String>,
     /// What is refused as too large.
     pub limits: Limits,
 }

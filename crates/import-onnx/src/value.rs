@@ -50,13 +50,15 @@ impl Known {
     }
 }
 
-/// A constant of the model whose value passes must not see.
+/// A constant of the model that is not known element by element.
 #[derive(Debug)]
 pub(crate) struct Weight {
     /// The user's name for it.
     pub(crate) name: String,
     /// Its value.
     pub(crate) tensor: Tensor,
+    /// Whether passes may see the value.
+    pub(crate) is_literal: bool,
 }
 
 /// What a name of the model stands for. Clones share the node.
@@ -103,10 +105,15 @@ impl Value {
 
     /// A constant whose value passes must not see.
     pub(crate) fn of_weight(name: String, tensor: Tensor) -> Value {
+        Value::of_constant(Weight { name, tensor, is_literal: false })
+    }
+
+    /// A constant, by itself.
+    pub(crate) fn of_constant(weight: Weight) -> Value {
+        let tensor = &weight.tensor;
         let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
         let ty = TensorType { dtype: tensor.dtype(), shape };
-        let weight = Some(Rc::new(Weight { name, tensor }));
-        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight }
+        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight: Some(Rc::new(weight)) }
     }
 
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
@@ -144,7 +151,7 @@ impl Value {
         self.known.as_deref()
     }
 
-    /// The constant, where this is one that passes must not see.
+    /// The constant, where this is one that is not known element by element.
     pub(crate) fn weight(&self) -> Option<&Weight> {
         self.weight.as_deref()
     }

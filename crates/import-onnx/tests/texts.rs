@@ -17,10 +17,14 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
 }
 
-/// `n=3` binds a dimension.
+/// `n=3` binds a dimension, `+w` makes a constant a literal.
 fn options(arguments: &[&str]) -> Result<ImportOptions, String> {
     let mut options = ImportOptions::default();
     for argument in arguments {
+        if let Some(name) = argument.strip_prefix('+') {
+            options.literals.insert(name.to_owned());
+            continue;
+        }
         let (name, value) = argument.split_once('=').ok_or("an argument is NAME=N")?;
         let value = value.parse().map_err(|_| "an argument is NAME=N".to_owned())?;
         options.dims.insert(name.to_owned(), value);

@@ -145,6 +145,12 @@ pub(super) fn swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![graph.mul(x, &gate)?])
 }
 
+/// `swish(a) * b`
+pub(super) fn swiglu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let gate = swish(node, graph)?.remove(0);
+    Ok(vec![graph.mul(&gate, node.input(1)?)?])
+}
+
 /// `x` above `alpha`, else 0
 pub(super) fn thresholded_relu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;

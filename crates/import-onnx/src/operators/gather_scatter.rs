@@ -2,12 +2,13 @@
 
 use graph::Op;
 use sym::Expr;
-use tensor::{DType, Reduction};
+use tensor::{DType, Reduction, Scalar};
 
 use super::Lowered;
 use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, unsupported};
 use crate::value::{Known, Value};
+use crate::windows::{entries, reach};
 
 /// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
 fn indices(graph: &mut Graph, value: &Value, extent: &Expr) -> Result<Value> {
@@ -180,6 +181,74 @@ pub(super) fn scatter_nd(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axes: Vec<usize> = (0..operands.len()).collect();
     let op = Op::Scatter { axes, batch: 0, position: 0, reduction: reduction(node)? };
     Ok(vec![graph.scatter(data, updates, &operands, op)?])
+}
+
+/// Slices along an axis replaced from an index of each batch on, perhaps around the end.
+pub(super) fn tensor_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (data, updates) = (node.input(0)?, node.input(1)?);
+    let axis = node.axis("axis", -2, data.rank())?;
+    if axis == 0 || updates.rank() != data.rank() {
+        return Err(shape_error("the axis written to must come after that of the batch"));
+    }
+    let shape = [data.shape()[0].clone(), updates.shape()[axis].clone()];
+    let mut index = graph.iota(DType::I64, &shape, 1)?;
+    if let Some(first) = node.optional(2) {
+        let first = graph.cast(first, DType::I64)?;
+        let first = graph.broadcast_axis(&first, &shape, 0)?;
+        index = graph.add(&index, &first)?;
+    }
+    if node.word("mode", &["linear", "circular"])? == "circular" {
+        let extent = graph.dimension(data.shape()[axis].clone());
+        index = graph.rem(&index, &extent)?;
+    }
+    let op = Op::Scatter { axes: vec![axis], batch: 1, position: axis - 1, reduction: None };
+    Ok(vec![graph.scatter(data, updates, &[index], op)?])
+}
+
+/// `Col2Im`: blocks of an image added up at their places. Block elements come before blocks in the
+/// order of the input's last two axes.
+pub(super) fn col2im(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let (image, block) = (node.exprs(1, "shape of the image")?, node.integers(2, "block shape")?);
+    let count = image.len();
+    let good = |extent: &i64| (1..1 << 31).contains(extent);
+    if x.rank() != 3 || block.len() != count || count == 0 || !block.iter().all(good) {
+        return Err(shape_error(format!("blocks {block:?} of an image of {count} axes")));
+    }
+    let strides = entries(node, "strides", count, 1, 1)?;
+    let dilations = entries(node, "dilations", count, 1, 1)?;
+    let pads = entries(node, "pads", 2 * count, 0, 0)?;
+    let mut places: Vec<Expr> = block.iter().map(|&extent| Expr::from(extent)).collect();
+    let mut padded = Vec::new();
+    for axis in 0..count {
+        let extent = &image[axis] + pads[axis] + pads[count + axis];
+        let room = &extent - reach(block[axis], dilations[axis]);
+        places.push(room.floor_div(&Expr::from(strides[axis])) + 1);
+        padded.push(extent);
+    }
+    graph.check_size(&places)?;
+    let elements: Expr = places[..count].iter().product();
+    let channels = x.shape()[1].floor_div(&elements);
+    let lead = [x.shape()[0].clone(), channels];
+    graph.assume_equal(&(&lead[1] * &elements), &x.shape()[1])?;
+    graph.assume_equal(&places[count..].iter().product(), &x.shape()[2])?;
+    let updates = graph.reshape(x, &[&lead[..], &places].concat())?;
+    let mut indices = Vec::new();
+    for axis in 0..count {
+        let element = graph.iota(DType::I64, &places, axis)?;
+        let element = graph.mul_number(&element, dilations[axis] as f64)?;
+        let first = graph.iota(DType::I64, &places, count + axis)?;
+        let first = graph.mul_number(&first, strides[axis] as f64)?;
+        indices.push(graph.add(&first, &element)?);
+    }
+    let blank = graph.full(&[&lead[..], &padded].concat(), Scalar::zero(x.dtype()))?;
+    let axes = (2..2 + count).collect();
+    let op = Op::Scatter { axes, batch: 0, position: 2, reduction: Some(Reduction::Sum) };
+    let whole = graph.scatter(&blank, &updates, &indices, op)?;
+    let mut starts = vec![Expr::ZERO; 2];
+    starts.extend(pads[..count].iter().map(|&pad| Expr::from(pad)));
+    let shape = [&lead[..], &image].concat();
+    Ok(vec![graph.slice(&whole, &starts, &vec![1; 2 + count], &shape)?])
 }
 
 /// The slices along an axis (or the elements) where a condition holds.

@@ -104,6 +104,32 @@ fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Result<Value> {
     }
 }
 
+/// A window function: a sum of cosines of multiples of the angle with these coefficients.
+pub(super) fn window(node: &Node<'_>, graph: &mut Graph, coefficients: [f64; 3]) -> Lowered {
+    let size = match &node.exprs(0, "size of the window")?[..] {
+        [size] if graph.bounds(size).0 >= 0 => size.clone(),
+        _ => return Err(shape_error("the size must be one number that is not negative")),
+    };
+    graph.check_size(std::slice::from_ref(&size))?;
+    let dtype = node.dtype("output_datatype", DType::F32)?;
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let period = if node.flag("periodic", true)? { size.clone() } else { &size - 1 };
+    let place = graph.iota(wide, std::slice::from_ref(&size), 0)?;
+    let period = graph.dimension(period);
+    let period = graph.cast(&period, wide)?;
+    let turns = graph.div(&place, &period)?;
+    let mut sum = graph.number(wide, coefficients[0]);
+    for (number, coefficient) in coefficients.into_iter().enumerate().skip(1) {
+        if coefficient != 0.0 {
+            let angle = graph.mul_number(&turns, std::f64::consts::TAU * number as f64)?;
+            let cosine = graph.map(tensor::ScalarFunction::Cos, &[&angle])?;
+            let term = graph.mul_number(&cosine, coefficient)?;
+            sum = graph.add(&sum, &term)?;
+        }
+    }
+    Ok(vec![graph.cast(&sum, dtype)?])
+}
+
 /// A matrix with ones on a diagonal.
 pub(super) fn eye_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;

@@ -1,7 +1,7 @@
 //! RNN, GRU and LSTM: the inputs of all steps in one product, then a scan over the steps.
 //!
-//! A step is masked where a sequence is already over: its states stay, its output is zero. Gates lie
-//! behind each other along one axis in ONNX's order: `z, r, h` for GRU, `i, o, f, c` for LSTM.
+//! A step is masked where a sequence is already over: its states stay, its output is zero. Gates
+//! lie behind each other along one axis in ONNX's order: `z, r, h` for GRU, `i, o, f, c` for LSTM.
 
 use graph::{IterationSpace, Op, TensorType, Type};
 use sym::Expr;

@@ -21,6 +21,9 @@ const MANY: usize = usize::MAX;
 /// The attributes of sliding windows.
 const WINDOWS: &str = "auto_pad dilations group kernel_shape pads strides";
 
+/// The attributes of window functions.
+const WAVE: &str = "output_datatype periodic";
+
 /// The attributes of reductions.
 const REDUCED: &str = "axes keepdims noop_with_empty_axes";
 
@@ -163,6 +166,7 @@ pub(crate) const TABLE: &[Operator] = &[
     op("Softmax", &[1, 11, 13], (1, 1), 1, "axis", activations::softmax),
     op("LogSoftmax", &[1, 11, 13], (1, 1), 1, "axis", activations::log_softmax),
     op("Hardmax", &[1, 11, 13], (1, 1), 1, "axis", activations::hardmax),
+    op("SwiGLU", &[28], (2, 2), 1, "alpha", activations::swiglu),
     // Reductions
     op("ReduceSum", &[1, 11, 13], (1, 2), 1, REDUCED, reduce!(Sum)),
     op("ReduceProd", &[1, 11, 13, 18], (1, 2), 1, REDUCED, reduce!(Product)),
@@ -257,6 +261,8 @@ pub(crate) const TABLE: &[Operator] = &[
     op("ScatterND", &[11, 13, 16, 18], (3, 3), 1, "reduction", gather_scatter::scatter_nd),
     op("Compress", &[9, 11, 28], (2, 2), 1, "axis", gather_scatter::compress),
     op("NonZero", &[9, 13], (1, 1), 1, "", gather_scatter::non_zero),
+    op("TensorScatter", &[24], (2, 3), 1, "axis mode", gather_scatter::tensor_scatter),
+    op("Col2Im", &[18], (3, 3), 1, "dilations pads strides", gather_scatter::col2im),
     // Resizing
     op("Resize", &[10, 11, 13, 18, 19], (1, 4), 1,
        "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside \
@@ -264,7 +270,13 @@ pub(crate) const TABLE: &[Operator] = &[
     op("Upsample", &[7, 9], (1, 2), 1, "mode scales", resize::upsample),
     op("GridSample", &[16, 20, 22], (2, 2), 1,
        "align_corners mode padding_mode", sampling::grid_sample),
+    op("AffineGrid", &[20], (2, 2), 1, "align_corners", sampling::affine_grid),
     // Generators
+    op("HannWindow", &[17], (1, 1), 1, WAVE, |n, g| generator::window(n, g, [0.5, -0.5, 0.0])),
+    op("HammingWindow", &[17], (1, 1), 1, WAVE,
+       |n, g| generator::window(n, g, [25.0 / 46.0, -21.0 / 46.0, 0.0])),
+    op("BlackmanWindow", &[17], (1, 1), 1, WAVE,
+       |n, g| generator::window(n, g, [0.42, -0.5, 0.08])),
     op("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], (0, 0), 1,
        "sparse_value value value_float value_floats value_int value_ints value_string \
         value_strings", generator::constant),
