@@ -7,10 +7,12 @@
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
 //! targets.
 
+mod batch_norm;
 mod cse;
 mod cut;
 mod dce;
 mod fold;
+mod groups;
 mod maker;
 mod permutation;
 mod rules;
@@ -30,7 +32,8 @@ pub fn passes() -> &'static [PassRow<Function>] {
 
 const PASSES: &[PassRow<Function>] = &[
     PassRow { name: "simplify", run: simplify::run, after: &[] },
-    PassRow { name: "cse", run: cse::run, after: &["simplify"] },
+    PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
+    PassRow { name: "cse", run: cse::run, after: &["batch_norm"] },
     PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },
     PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },
 ];

@@ -122,6 +122,16 @@ impl Maker<'_, '_> {
         Some(found)
     }
 
+    /// How much has been looked at, for [`Self::forget`].
+    pub(crate) fn mark(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// What was looked at since a mark does not count.
+    pub(crate) fn forget(&mut self, mark: usize) {
+        self.seen.truncate(mark);
+    }
+
     /// The element of a value that is the same literal throughout.
     pub(crate) fn splat(&self, value: ValueId) -> Option<Scalar> {
         let function = self.function();
@@ -157,6 +167,16 @@ impl Maker<'_, '_> {
         }
         self.session.known = nodes.len();
         self.session.constant[value]
+    }
+
+    /// Whether a value is a constant, or repeats one as often as symbols say.
+    pub(crate) fn is_fixed(&mut self, value: ValueId) -> bool {
+        let function = self.builder.function();
+        let source = match (function.op(value), function.producer(value)) {
+            (Some(Op::Broadcast { .. }), Some((id, _))) => function.nodes[id].operands[0],
+            _ => value,
+        };
+        self.is_constant(source)
     }
 
     // --- nodes by kind; movements that move nothing return their operand ---

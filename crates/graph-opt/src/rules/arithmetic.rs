@@ -79,7 +79,7 @@ pub(super) const RULES: &[Rule] = rules! {
     times_minus_one: Mul(X, MINUS_ONE) => Neg(X);
     times_zero: Mul(X, ZERO) => ZERO, if integer;
     difference_with_itself: Sub(X, X) => ZERO, if integer;
-    absolute_of_negation: Abs(Neg(X)) => Abs(X);
+    absolute_of_negation: Abs(Neg(X)) => Abs(X), if signed;
     square: Pow(X, TWO) => Mul(X, X);
     square_root: Pow(X, HALF) => Sqrt(X), if never_negative;
     choose_true: Select(TRUE, X, Y) => X;
@@ -96,6 +96,12 @@ fn always(_: &mut Maker<'_, '_>, _: &Bindings) -> Result<(), No> {
 fn integer(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {
     let x = bound[0].ok_or(No::Match)?;
     super::require(maker.dtype(x)?.is_integer(), "floats have NaN and signed zeros")
+}
+
+/// The negation of an unsigned number wraps.
+fn signed(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {
+    let x = bound[0].ok_or(No::Match)?;
+    super::require(!maker.dtype(x)?.is_unsigned_integer(), "the type is unsigned")
 }
 
 /// `pow(-0.0, 0.5)` is 0.0 and `pow(-inf, 0.5)` is inf; the square roots are -0.0 and NaN.
@@ -140,9 +146,10 @@ fn matches(
 ) -> bool {
     match pattern {
         Any(number) => *bound[*number].get_or_insert(value) == value,
-        Number(number) => maker
-            .splat(value)
-            .is_some_and(|scalar| scalar == Scalar::from_f64(scalar.dtype(), *number)),
+        Number(number) => maker.splat(value).is_some_and(|scalar| {
+            let wanted = Scalar::from_f64(scalar.dtype(), *number);
+            scalar == wanted && wanted.as_f64() == *number
+        }),
         Pattern::Map(wanted, inner) => {
             let function = maker.function();
             match function.op(value) {

@@ -9,7 +9,11 @@ use crate::maker::Maker;
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new("identity_element", "f(x, e) => x if e is f's right identity", identity_element),
-    Rule::new("constants_right", "f(c, x) => f(x, c) if f is commutative", constants_right),
+    Rule::new(
+        "constants_right",
+        "f(c, x) => f(x, c) if f is commutative and c constant",
+        constants_right,
+    ),
     Rule::new("associativity", "f(f(x, c), d) => f(x, f(c, d)) if f is associative", associativity),
     Rule::new("idempotence", "f(x, x) => x if f is idempotent", idempotence),
     Rule::new("projection", "f(f(x)) => f(x) if f is a projection", projection),
@@ -40,7 +44,7 @@ fn identity_element(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) ->
 fn constants_right(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let (function, _) = function_of(op)?;
     let &[c, x] = operands else { return Err(No::Match) };
-    if !maker.is_constant(c) || maker.is_constant(x) {
+    if !maker.is_fixed(c) || maker.is_fixed(x) {
         return Err(No::Match);
     }
     require(function.is_commutative(), "the function is not commutative")?;

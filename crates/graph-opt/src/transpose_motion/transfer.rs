@@ -5,8 +5,8 @@ use base::Id;
 use graph::{IterationSpace, Op};
 use sym::{Expr, SymbolId};
 
-use crate::permutation;
 use crate::rules::spaces::{natural_order, with_space};
+use crate::{groups, permutation};
 
 /// A permutation of a value's axes.
 pub(super) type Frame = Vec<usize>;
@@ -109,7 +109,7 @@ pub(super) fn back_through_reduce(space: &IterationSpace, result: &[usize]) -> O
 /// The frame of a reshape's result whose operand is in a frame, or the other way round, where the
 /// elements stay in order: each group of axes that becomes a group of axes keeps together.
 pub(super) fn through_reshape(from: &[Expr], to: &[Expr], frame: &[usize]) -> Option<Frame> {
-    let groups = groups(from, to)?;
+    let groups = groups::between(from, to)?;
     let order: Vec<usize> = frame.iter().copied().filter(|&axis| !from[axis].is_one()).collect();
     let mut rest = &order[..];
     let mut long = Vec::new();
@@ -126,46 +126,6 @@ pub(super) fn through_reshape(from: &[Expr], to: &[Expr], frame: &[usize]) -> Op
         result.extend(units(axis + 1));
     }
     Some(result)
-}
-
-/// Groups of neighbouring axes, those of extent 1 left out, that become groups of neighbouring axes.
-fn groups(from: &[Expr], to: &[Expr]) -> Option<Vec<(Vec<usize>, Vec<usize>)>> {
-    let long = |shape: &[Expr]| -> Vec<usize> {
-        (0..shape.len()).filter(|&axis| !shape[axis].is_one()).collect()
-    };
-    if from.iter().chain(to).any(Expr::is_zero) {
-        return None;
-    }
-    let (from_long, to_long) = (long(from), long(to));
-    let mut groups = Vec::new();
-    let (mut i, mut j) = (0, 0);
-    while i < from_long.len() {
-        let (end, other) = group_end(from, &from_long[i..], to, &to_long[j..])?;
-        groups.push((from_long[i..i + end].to_vec(), to_long[j..j + other].to_vec()));
-        (i, j) = (i + end, j + other);
-    }
-    (j == to_long.len()).then_some(groups)
-}
-
-/// How many axes make up the first group on either side: the fewest with equal products.
-fn group_end(
-    from: &[Expr],
-    from_axes: &[usize],
-    to: &[Expr],
-    to_axes: &[usize],
-) -> Option<(usize, usize)> {
-    let mut product = Expr::ONE;
-    for (i, &axis) in from_axes.iter().enumerate() {
-        product = product * &from[axis];
-        let mut other = Expr::ONE;
-        for (j, &axis) in to_axes.iter().enumerate() {
-            other = other * &to[axis];
-            if other == product {
-                return Some((i + 1, j + 1));
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the tests share: running a function before and after, on the same random inputs.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::collections::BTreeMap;
 
 use base::ConstantId;
@@ -90,4 +92,20 @@ pub(crate) fn check_same(before: &Function, after: &Function) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// Checks that two functions compute nearly the same, of tame data.
+pub(crate) fn check_close(before: &Function, after: &Function) -> Result<(), String> {
+    graph::verify(after).map_err(|found| found.to_string())?;
+    let data = Data::random(before, 1, false);
+    let (expected, found) = (data.run(before, &[])?, data.run(after, &[])?);
+    if close(&expected, &found) {
+        return Ok(());
+    }
+    Err(format!("other results: {expected:?}\nbecame {found:?}\n{after}"))
+}
+
+/// Whether tensors agree but for the rounding of short sums.
+pub(crate) fn close(a: &[Tensor], b: &[Tensor]) -> bool {
+    a.iter().zip(b).all(|(a, b)| tensor::compare(b, a, 1e-4, 1e-4).passed())
 }

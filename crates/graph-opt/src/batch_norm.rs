@@ -1,0 +1,209 @@
+//! Affine folding: factors and terms that are constants behind a contraction move into its constant
+//! operand and one bias.
+//!
+//! before: `(contract(x, w) + b) * s + t`
+//! after:  `contract(x, w * s) + (b * s + t)`
+//!
+//! So batch normalisation behind a convolution disappears: what is left to do at run time is the
+//! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
+//! axes of the result that the constant operand reads one for one, such as its output channels. The
+//! contraction and what stands between must have no other reader. Sums round differently, within
+//! the usual error of the contraction.
+
+use base::{Id, PassContext, Result, SecondaryMap};
+use graph::{Built, Function, Op, ValueId, rebuild};
+use sym::Expr;
+use tensor::ScalarFunction::{Add, Div, Mul, Neg, Sub};
+use tensor::{DType, ScalarFunction};
+
+use crate::maker::{Maker, Session};
+use crate::{groups, ill_typed, permutation, rules};
+
+/// Folds constant factors and terms into contractions.
+pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+    let rules = rules::enabled(context);
+    let mut session = Session::new(&rules, true);
+    let readers = function.users();
+    // Values of the new function that have several readers. What the pass makes in between has one.
+    let mut shared: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+    let folded = rebuild(function, |rewriter, id| {
+        let node = &rewriter.source.nodes[id];
+        if !node.regions.is_empty() {
+            return Ok(None);
+        }
+        let operands = rewriter.operands(id);
+        let mut folding =
+            Folding { maker: session.maker(rewriter, node.location), shared: &shared };
+        let results = match folding.node(&node.op, &operands)? {
+            Some(value) => vec![value],
+            None => folding.maker.make(&node.op, &operands)?,
+        };
+        for (&old, &new) in node.results.iter().zip(&results) {
+            shared[new] |= readers[old].len() > 1;
+        }
+        Ok(Some(results))
+    });
+    *function = folded.map_err(|reason| ill_typed("batch_norm", reason))?;
+    Ok(())
+}
+
+struct Folding<'a, 'm, 's> {
+    maker: Maker<'m, 's>,
+    shared: &'a SecondaryMap<ValueId, bool>,
+}
+
+impl Folding<'_, '_, '_> {
+    /// What stands for a product or sum with a constant.
+    fn node(&mut self, op: &Op, operands: &[ValueId]) -> Built<Option<ValueId>> {
+        let (Op::Map { function, dtype }, &[value, constant]) = (op, operands) else {
+            return Ok(None);
+        };
+        let usual = dtype.is_float() && self.maker.is_fixed(constant);
+        if !usual || self.maker.is_fixed(value) || self.is_shared(value) {
+            return Ok(None);
+        }
+        match function {
+            Mul | Div => self.factor(*function, value, constant, *dtype),
+            Add | Sub => self.term(*function, value, constant),
+            _ => Ok(None),
+        }
+    }
+
+    fn is_shared(&self, value: ValueId) -> bool {
+        self.shared[value]
+    }
+
+    /// The function and operands of a value that is a sum with a constant.
+    fn as_sum(&mut self, value: ValueId) -> Option<(ScalarFunction, ValueId, ValueId)> {
+        let function = self.maker.function();
+        let (id, _) = function.producer(value)?;
+        let node = &function.nodes[id];
+        match (&node.op, &node.operands[..]) {
+            (Op::Map { function: function @ (Add | Sub), .. }, &[x, b]) => {
+                let function = *function;
+                self.maker.is_fixed(b).then_some((function, x, b))
+            }
+            _ => None,
+        }
+    }
+
+    /// `(contract(x, w) + b) * s`
+    fn factor(
+        &mut self,
+        function: ScalarFunction,
+        value: ValueId,
+        s: ValueId,
+        dtype: DType,
+    ) -> Built<Option<ValueId>> {
+        let sum = self.as_sum(value).filter(|&(_, x, _)| !self.is_shared(x));
+        let core = sum.map_or(value, |(_, x, _)| x);
+        let Some(scaled) = self.scale(function, core, s, dtype)? else { return Ok(None) };
+        let Some((sign, _, b)) = sum else { return Ok(Some(scaled)) };
+        self.maker.definition(value);
+        let bias = self.maker.map(function, &[b, s])?;
+        self.maker.map(sign, &[scaled, bias]).map(Some)
+    }
+
+    /// `(contract(x, w) + b) + t`
+    fn term(
+        &mut self,
+        function: ScalarFunction,
+        value: ValueId,
+        t: ValueId,
+    ) -> Built<Option<ValueId>> {
+        let Some((sign, x, b)) = self.as_sum(value) else { return Ok(None) };
+        if self.contraction(x).is_none() {
+            return Ok(None);
+        }
+        self.maker.definition(value);
+        let b = if sign == Sub { self.maker.map(Neg, &[b])? } else { b };
+        let bias = self.maker.map(function, &[b, t])?;
+        self.maker.map(Add, &[x, bias]).map(Some)
+    }
+
+    /// The contraction that a value is, or is a reshape of.
+    fn contraction(&self, value: ValueId) -> Option<ValueId> {
+        let function = self.maker.function();
+        match function.op(value)? {
+            Op::Contract { .. } => Some(value),
+            Op::Reshape { .. } => {
+                let (id, _) = function.producer(value)?;
+                let inner = function.nodes[id].operands[0];
+                let fits = matches!(function.op(inner), Some(Op::Contract { .. }));
+                (fits && !self.is_shared(inner)).then_some(inner)
+            }
+            _ => None,
+        }
+    }
+
+    /// A contraction, or a reshape of one, with a factor in its constant operand.
+    fn scale(
+        &mut self,
+        function: ScalarFunction,
+        core: ValueId,
+        s: ValueId,
+        dtype: DType,
+    ) -> Built<Option<ValueId>> {
+        let Some(value) = self.contraction(core) else { return Ok(None) };
+        let mark = self.maker.mark();
+        let Some((op, mut operands)) = self.maker.definition(value) else { return Ok(None) };
+        let constant = [0, 1].map(|number| self.maker.is_constant(operands[number]));
+        let number = usize::from(constant[1]);
+        let w = operands[number];
+        let exact = self.maker.dtype(w)? == dtype && self.maker.dtype(value)? == dtype;
+        let factor = match constant[0] != constant[1] && exact {
+            true => self.factor_of_operand(&op, number, w, core, s)?,
+            false => None,
+        };
+        let Some(factor) = factor else {
+            self.maker.forget(mark);
+            return Ok(None);
+        };
+        operands[number] = self.maker.map(function, &[w, factor])?;
+        let scaled = self.maker.one(&op, &operands)?;
+        let shape = self.maker.shape(core)?;
+        self.maker.reshape(scaled, &shape).map(Some)
+    }
+
+    /// The factor `s` of a contraction's result, or of a reshape of it, as one of its operand `w`.
+    fn factor_of_operand(
+        &mut self,
+        op: &Op,
+        number: usize,
+        w: ValueId,
+        core: ValueId,
+        s: ValueId,
+    ) -> Built<Option<ValueId>> {
+        let Op::Contract { space, .. } = op else { return Ok(None) };
+        let (small, axes) = match self.maker.definition(s) {
+            Some((Op::Broadcast { axes, .. }, x)) => (x[0], axes),
+            _ => (s, permutation::identity(self.maker.shape(s)?.len())),
+        };
+        let result = self.maker.shape(core)?;
+        let extents = self.maker.shape(small)?;
+        let (w_shape, index) = (self.maker.shape(w)?, &space.operands[number]);
+        let Some(groups) = groups::between(&space.extents[..space.parallel], &result) else {
+            return Ok(None);
+        };
+        // Where the operand reads each axis along which the factor varies.
+        let mut places: Vec<usize> = Vec::new();
+        for (&axis, _) in axes.iter().zip(&extents).filter(|(_, extent)| !extent.is_one()) {
+            let group = groups.iter().find(|group| group.1 == [axis]);
+            let Some((of_space, _)) = group else { return Ok(None) };
+            for &axis in of_space {
+                let own = |index: &Expr| index.as_symbol().is_some_and(|s| s.index() == axis);
+                let Some(place) = index.iter().position(own) else { return Ok(None) };
+                if w_shape[place] != space.extents[axis] {
+                    return Ok(None);
+                }
+                places.push(place);
+            }
+        }
+        let split = self.maker.reshape(small, &permutation::apply(&places, &w_shape))?;
+        let mut order = permutation::identity(places.len());
+        order.sort_by_key(|&axis| places[axis]);
+        let split = self.maker.transpose(split, &order)?;
+        places.sort_unstable();
+        self.maker.broadcast(split, &w_shape, &places).map(Some)
+    }
+}
