@@ -16,8 +16,13 @@ use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
 use tilewright_lower as lower;
 
-const COMMANDS: &[(&str, Command)] =
-    &[("groups", groups), ("kernels", kernels), ("program", program), ("refuse", refuse)];
+const COMMANDS: &[(&str, Command)] = &[
+    ("groups", groups),
+    ("kernels", kernels),
+    ("program", program),
+    ("refuse", refuse),
+    ("check-plan", check_plan),
+];
 
 #[test]
 fn texts() {
@@ -83,6 +88,10 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
     let function = base::FunctionId::new(0);
     let lowered = lower::lower(&mut module, function, &symbols, &target, &options)
         .map_err(|error| error.to_string())?;
+    let (arena, live) = (lowered.arena_bytes, lowered.largest_live_set);
+    if arena * 20 > live * 21 {
+        return Err(format!("the arena is {arena} bytes, the largest live set {live}"));
+    }
     let results = common::run(&module, &lowered, &sample.inputs, &mut Vec::new())?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
     let precision = eval::Precision::Declared;
@@ -134,6 +143,13 @@ fn refuse(text: &str, _: &[&str]) -> Result<String, String> {
         Ok(_) => Err("lowered".to_owned()),
         Err(error) => Ok(error.to_string()),
     }
+}
+
+/// `check-plan`: what the plan's checker says of a program.
+fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
+    let program = program::parse(text).map_err(|error| error.to_string())?;
+    lower::check_plan(&program).map_err(|error| error.to_string())?;
+    Ok("holds".to_owned())
 }
 
 proptest! {

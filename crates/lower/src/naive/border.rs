@@ -40,7 +40,7 @@ impl Writer<'_> {
     fn slab(&mut self, node: NodeId, starts: &[i64], extents: &[i64]) {
         let data = &self.function.nodes[node];
         let (fill, result) = (data.operands[1], data.results[0]);
-        let axes = self.axes("i", extents);
+        let axes = self.axes("a", extents);
         let moved = |(expr, &start): (&Expr, &i64)| expr.clone() + start;
         let index: Vec<Expr> = axes.index.iter().zip(starts).map(moved).collect();
         let value = self.element(fill, &[]);

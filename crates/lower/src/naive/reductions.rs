@@ -71,13 +71,13 @@ impl Writer<'_> {
     fn sequential(&mut self, update: &Update<'_>, result: ValueId) -> Vec<Nest> {
         let extents = constant_extents(update.space);
         let (parallel, reduced) = extents.split_at(update.space.parallel);
-        let first = self.axes("i", parallel);
+        let first = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, first.extents());
         self.internals.insert(result, acc);
         let identity = constant(update.reduction.identity(update.accumulator));
         self.nest(&first.loops, vec![store(acc, first.variables(), identity)]);
 
-        let rows = self.axes("i", parallel);
+        let rows = self.axes("a", parallel);
         let depth = self.axes("r", reduced);
         let value = self.term(update, &[&rows.index[..], &depth.index].concat());
         let statement = reduce(acc, rows.variables(), update.reduction, value);
@@ -97,7 +97,7 @@ impl Writer<'_> {
     ) -> Vec<Nest> {
         let extents = constant_extents(update.space);
         let (parallel, reduced) = extents.split_at(update.space.parallel);
-        let first = self.axes("i", parallel);
+        let first = self.axes("a", parallel);
         let shape = [first.extents(), vec![count.into()]].concat();
         let partial = self.scratch("partial", update.accumulator, shape);
         let identity = constant(update.reduction.identity(update.accumulator));
@@ -106,7 +106,7 @@ impl Writer<'_> {
         self.nest(&first.around(&[(lane, count)]), vec![store(partial, place, identity)]);
         let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
 
-        let rows = self.axes("i", parallel);
+        let rows = self.axes("a", parallel);
         let mut depth = self.axes("r", &reduced[..reduced.len() - 1]);
         let chunks = (extent + count - 1) / count;
         let chunk = self.axes("r", &[chunks]);
@@ -127,7 +127,7 @@ impl Writer<'_> {
         let lanes = self.lane_name(lane);
         let update_nest = Nest { parallel: self.names(&rows.loops), reduced, lanes };
 
-        let last = self.axes("i", parallel);
+        let last = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, last.extents());
         self.internals.insert(result, acc);
         let folded = fold(update.reduction, partial, last.variables());
@@ -156,7 +156,7 @@ impl Writer<'_> {
     pub(crate) fn pointwise(&mut self, node: NodeId, domain: Option<&Domain>) {
         let result = self.function.nodes[node].results[0];
         let anchor = domain.map_or(result, |domain| domain.anchor);
-        let axes = self.axes("i", &shape_of(self.function, anchor));
+        let axes = self.axes("a", &shape_of(self.function, anchor));
         let mut index = axes.index.clone();
         for &(node, operand) in domain.iter().flat_map(|domain| &domain.path) {
             let ranges = |symbol| self.range(symbol);

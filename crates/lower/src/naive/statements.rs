@@ -54,7 +54,7 @@ impl Writer<'_> {
     fn rows_and(&mut self, shape: &[i64], axis: usize) -> (Axes, Axes, Vec<Expr>) {
         let mut others = shape.to_vec();
         others.remove(axis);
-        let (rows, along) = (self.axes("i", &others), self.axes("r", &shape[axis..=axis]));
+        let (rows, along) = (self.axes("a", &others), self.axes("r", &shape[axis..=axis]));
         let mut index = rows.index.clone();
         index.insert(axis, along.index[0].clone());
         (rows, along, index)
@@ -68,7 +68,7 @@ impl Writer<'_> {
         let (rows, along, place) = self.rows_and(&shape, axis);
         let best = self.scratch("best", dtype, rows.extents());
         let at = self.scratch("at", DType::I64, rows.extents());
-        let first = self.axes("i", &without(&shape, axis));
+        let first = self.axes("a", &without(&shape, axis));
         let start = if greatest { Reduction::Max } else { Reduction::Min }.identity(dtype);
         let zero = constant(Scalar::i64(0));
         let begin =
@@ -114,7 +114,7 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (operand, result) = (data.operands[0], data.results[0]);
         let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
-        let first = self.axes("i", &without(&shape, axis));
+        let first = self.axes("a", &without(&shape, axis));
         let running = self.scratch("running", dtype, first.extents());
         let identity = constant(reduction.identity(dtype));
         self.nest(&first.loops, vec![store(running, first.variables(), identity)]);
@@ -140,7 +140,7 @@ impl Writer<'_> {
         let (operand, results) = (data.operands[0], data.results.clone());
         let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
         let extent = shape[axis];
-        let rows = self.axes("i", &without(&shape, axis));
+        let rows = self.axes("a", &without(&shape, axis));
         let at = |writer: &mut Writer<'_>| {
             let along = writer.axes("r", &[extent]);
             let mut place = rows.index.clone();
@@ -271,7 +271,7 @@ impl Writer<'_> {
     ) {
         let data = &self.function.nodes[node];
         let (source, updates, result) = (data.operands[0], data.operands[1], data.results[0]);
-        let all = self.axes("i", &shape_of(self.function, source));
+        let all = self.axes("a", &shape_of(self.function, source));
         let element = self.element(source, &all.index);
         let (buffer, place) = self.written(result, &all.index);
         self.nest(&all.loops, vec![store(buffer, place, element)]);
@@ -279,7 +279,7 @@ impl Writer<'_> {
 
         let shape = shape_of(self.function, updates);
         let (rows, along) = shape.split_at(batch);
-        let (rows, along) = (self.axes("i", rows), self.axes("r", along));
+        let (rows, along) = (self.axes("a", rows), self.axes("r", along));
         let at = [&rows.index[..], &along.index].concat();
         let place = self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
         let element = self.element(updates, &at);
