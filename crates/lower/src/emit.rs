@@ -68,7 +68,7 @@ impl Emitter<'_> {
             self.group(&mut frame, group, &mut steps)?;
         }
         for (number, value) in copies {
-            let bytes = Expr::constant(byte_count(&function, value));
+            let bytes = Expr::constant(byte_count(function, value));
             let source = self.address(&mut frame, value);
             steps.push(Step::Copy { source, destination: results[number].clone(), bytes });
         }
