@@ -52,7 +52,10 @@ pub(crate) struct Selected {
 /// compute with.
 pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
     let (vector_bytes, registers) = if isa == Isa::X86Avx512 { (64, 32) } else { (32, 16) };
-    let plan = Plan::new(kernel, vector_bytes);
+    let plan = Plan::new(kernel, vector_bytes).map_err(|buffer| {
+        let name = &kernel.buffers[buffer].name;
+        refusal(kernel, format!("the scratch buffer `{name}` has no bound on its size"))
+    })?;
     let mut builder = Builder::new(&kernel.name, isa);
     let constants = constants(kernel);
     builder.keep_constants = plan.slot_vectors + constants + 6 <= registers;
@@ -76,6 +79,13 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
     selector.block(&kernel.body)?;
     let scratch_bytes = selector.plan.scratch_bytes;
     Ok(Selected { function: selector.builder.finish(), scratch_bytes })
+}
+
+fn refusal(kernel: &Kernel, message: String) -> Diagnostics {
+    Diagnostic::error(codes::INTERNAL_ERROR, message)
+        .at(format!("kernel `{}`", kernel.name))
+        .because("the x86-64 back end takes kernels in the scheduled form only")
+        .into()
 }
 
 /// How many different constants the kernel's values hold.
@@ -130,13 +140,7 @@ struct VectorLoop {
 impl Selector<'_> {
     /// A refusal of this kernel.
     fn refuse(&self, message: String) -> Diagnostics {
-        let mut diagnostics = Diagnostics::new();
-        diagnostics.push(
-            Diagnostic::error(codes::INTERNAL_ERROR, message)
-                .at(format!("kernel `{}`", self.kernel.name))
-                .because("the x86-64 back end takes kernels in the scheduled form only"),
-        );
-        diagnostics
+        refusal(self.kernel, message)
     }
 
     fn unsupported_type(&self, dtype: DType) -> Diagnostics {

@@ -240,6 +240,17 @@ fn shape_symbols() {
             &[n],
         );
         check_with(
+            "kernel @copied(n: shape 0 in 1..=64, %x: read f32[3, n], %y: write f32[3, n]) {
+               %t: scratch f32[n]
+               %u: scratch f32[n]
+               for i < 3 parallel {
+                 for j < n { %t[j] = %x[i, j] %u[n - 1 - j] = %x[i, j] }
+                 for k < n { %y[i, k] = %t[n - 1 - k] - %u[k] }
+               }
+             }",
+            &[n],
+        );
+        check_with(
             "kernel @strided(n: shape 0 in 1..=64, %x: read f32[5, n], %y: write f32[n, 5]) {
                for i < n { for j < 5 vector { %y[i, j] = %x[j, i] } }
              }",

@@ -182,8 +182,8 @@ impl Selector<'_> {
     fn address_from(&mut self, mut pointer: ValueId, linear: &Linear) -> Address {
         let mut terms: Vec<(u32, &(i64, Factor))> =
             linear.terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
-        // Of what is known at one depth, the loop's variable comes first: its pointer is carried from
-        // turn to turn, so it starts from what is known outside.
+        // Of what is known at one depth, the loop's variable comes first: its pointer is carried
+        // from turn to turn, so it starts from what is known outside.
         let is_loop = |factor: &Factor| match factor {
             Factor::Symbol(symbol) => matches!(self.bindings[*symbol], Binding::Loop(_)),
             Factor::Product(_) => false,

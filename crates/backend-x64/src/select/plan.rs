@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::SecondaryMap;
-use loops::{BufferId, Kernel, LoopKind, Scope, Stmt, Value};
+use loops::{BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, Value};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -70,7 +70,10 @@ pub(crate) struct Registers {
 }
 
 impl Plan {
-    pub(crate) fn new(kernel: &Kernel, vector_bytes: usize) -> Plan {
+    /// # Errors
+    /// A scratch buffer without a bound on its size.
+    pub(crate) fn new(kernel: &Kernel, vector_bytes: usize) -> Result<Plan, BufferId> {
+        let ranges = Ranges::new(kernel);
         let mut plan = Plan {
             lanes: SecondaryMap::with_default(1),
             strides: SecondaryMap::new(),
@@ -92,7 +95,7 @@ impl Plan {
             match buffer.scope {
                 Scope::Scratch => {
                     plan.scratch_offsets[id] = plan.scratch_bytes as i64;
-                    let size = byte_size(&buffer.shape, buffer.dtype);
+                    let size = byte_size(&buffer.shape, buffer.dtype, &ranges).ok_or(id)?;
                     plan.scratch_bytes += size.next_multiple_of(64);
                 }
                 Scope::Register => {
@@ -102,7 +105,7 @@ impl Plan {
                 Scope::Parameter(_) => {}
             }
         }
-        plan
+        Ok(plan)
     }
 
     fn place_register(&mut self, id: BufferId, shape: &[Expr], dtype: DType, lanes: usize) {
@@ -130,10 +133,15 @@ fn dense(shape: &[Expr]) -> Vec<Expr> {
     strides
 }
 
-fn byte_size(shape: &[Expr], dtype: DType) -> u64 {
-    let count: i64 = shape.iter().map(|extent| extent.as_constant().unwrap_or(0)).product();
-    count.max(0) as u64 * dtype.bytes().unwrap_or(1) as u64
+/// Bytes of a buffer at its largest; `None` if there is no bound.
+fn byte_size(shape: &[Expr], dtype: DType, ranges: &Ranges) -> Option<u64> {
+    let count = ranges.bounds(&loops::element_count(shape)).max;
+    let bytes = u64::try_from(count.max(0)).ok()?.checked_mul(dtype.bytes()? as u64)?;
+    (bytes <= MOST_SCRATCH).then_some(bytes)
 }
+
+/// Displacements reach no further.
+const MOST_SCRATCH: u64 = i32::MAX as u64;
 
 /// Lanes of loops and of the register buffers they cover.
 struct Lanes {
