@@ -12,7 +12,7 @@ use loops::build::{
 use loops::{Access, BufferId, Condition, Kernel, LoopKind, Scope, Stmt, Value};
 use proptest::prelude::*;
 use support::{Exact, agree, small_buffers};
-use sym::{Expr, SymbolId};
+use sym::{Expr, Range, SymbolId};
 use tensor::random::Generator;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
@@ -45,6 +45,8 @@ struct Grower {
     column: Option<SymbolId>,
     /// Values in scope, with their types.
     lets: Vec<(SymbolId, DType)>,
+    /// Values in scope that may index, at most 7.
+    indices: Vec<SymbolId>,
     serial: usize,
 }
 
@@ -65,6 +67,14 @@ impl Grower {
     /// A place along the second axis of an input, within it.
     fn column_index(&mut self) -> Expr {
         let offset = self.below(8) as i64;
+        if !self.indices.is_empty() && self.below(3) == 0 {
+            let indices = self.indices.clone();
+            let chosen = Expr::symbol(self.pick(&indices));
+            return match self.column.filter(|_| self.below(2) == 0) {
+                Some(column) => chosen + &Expr::symbol(column),
+                None => chosen,
+            };
+        }
         let Some(column) = self.column else { return Expr::constant(offset) };
         let column = Expr::symbol(column);
         match self.below(8) {
@@ -173,6 +183,19 @@ impl Grower {
         }
     }
 
+    /// An index computed from data.
+    fn bound_index(&mut self) -> Stmt {
+        let dtype = self.pick(&[DType::I64, DType::I32, DType::U8, DType::F32]);
+        let value = self.value(dtype, 1);
+        let wide = if dtype == DType::I64 { value } else { cast(DType::I64, value) };
+        let seven = constant(Scalar::i64(7));
+        let value = self.kernel.apply(ScalarFunction::And, vec![wide, seven]);
+        let name = self.name("x");
+        let symbol = self.kernel.add_value(&name, DType::I64, Some(Range::new(0, 7)));
+        self.indices.push(symbol);
+        let_value(symbol, value)
+    }
+
     /// Statements that write a new output, in a vector loop or outside of any.
     fn statements(&mut self, depth: u32) -> Vec<Stmt> {
         let dtype = self.pick(&TYPES);
@@ -192,8 +215,11 @@ impl Grower {
                 let name = self.name("i");
                 let column = self.kernel.add_loop_variable(&name);
                 self.column = Some(column);
-                let known = self.lets.len();
+                let (known, indices) = (self.lets.len(), self.indices.len());
                 let mut body = Vec::new();
+                if self.below(3) == 0 {
+                    body.push(self.bound_index());
+                }
                 if self.below(2) == 0 {
                     let dtype = self.pick(&TYPES);
                     let value = self.value(dtype, depth);
@@ -211,6 +237,7 @@ impl Grower {
                     body.push(first);
                 }
                 self.lets.truncate(known);
+                self.indices.truncate(indices);
                 self.column = None;
                 vec![for_loop(column, width, LoopKind::Vector, body)]
             }
@@ -268,10 +295,22 @@ fn grow(seed: u64, depth: u32) -> Kernel {
         let shape = vec![Expr::constant(rows), Expr::constant(2 * width + 8)];
         inputs.push(kernel.add_parameter(&format!("x{number}"), dtype, shape, Access::Read));
     }
-    let lets = Vec::new();
-    let mut grower =
-        Grower { kernel, random, inputs, rows, width, row, column: None, lets, serial: 0 };
+    let mut grower = Grower {
+        kernel,
+        random,
+        inputs,
+        rows,
+        width,
+        row,
+        column: None,
+        lets: Vec::new(),
+        indices: Vec::new(),
+        serial: 0,
+    };
     let mut body = Vec::new();
+    if grower.below(3) == 0 {
+        body.push(grower.bound_index());
+    }
     for _ in 0..1 + grower.below(3) {
         body.extend(grower.statements(depth));
     }
