@@ -4,7 +4,7 @@
 //! their own, but for parameters and results, which the caller of the frame places; `plan` then
 //! gives the slots of the arena their offsets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backend::Target;
 use base::{ConstantId, Id, Locations, SecondaryMap};
@@ -43,6 +43,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) function: &'a Function,
     grouping: &'a Grouping,
     users: &'a SecondaryMap<ValueId, Vec<User>>,
+    /// What depends on constants alone.
+    constants: BTreeSet<ValueId>,
     /// Where the memory of each root value begins.
     roots: BTreeMap<ValueId, Address>,
 }
@@ -58,7 +60,8 @@ impl Emitter<'_> {
         let grouping = form(function);
         let users = body_users(function);
         let roots = BTreeMap::new();
-        let mut frame = Frame { function, grouping: &grouping, users: &users, roots };
+        let constants = function.constant_values();
+        let mut frame = Frame { function, grouping: &grouping, users: &users, constants, roots };
         for (&value, address) in function.parameters().iter().zip(parameters) {
             frame.roots.insert(value, address.clone());
         }
@@ -164,8 +167,6 @@ impl Emitter<'_> {
         let nodes = group_nodes(frame, group);
         let source = (self.depth == 0).then(|| KernelSource { nodes: nodes.clone(), arguments });
         let NaiveText { naive, trace, remarks } = made.text;
-        let mut not_fused = group.not_fused.clone();
-        not_fused.extend(remarks);
         self.kernels.push(KernelInfo {
             kernel: made.kernel,
             name: kernel.name.clone(),
@@ -174,7 +175,8 @@ impl Emitter<'_> {
             extent,
             scratch_bytes,
             fused: group.fused.clone(),
-            not_fused,
+            not_fused: group.not_fused.clone(),
+            scheduled: remarks,
             flops,
             bytes,
             naive,
@@ -351,8 +353,14 @@ fn group_nodes(frame: &Frame<'_>, group: &Group) -> Vec<NodeId> {
         push_tree(frame, stage.node, &mut nodes);
     }
     nodes.sort_unstable();
-    nodes.dedup();
-    nodes
+    // What depends on constants alone is shared by all who need the same constant.
+    let computes = |&node: &NodeId| {
+        frame.function.nodes[node].results.iter().any(|result| !frame.constants.contains(result))
+    };
+    match nodes.iter().copied().filter(computes).collect::<Vec<_>>() {
+        computing if !computing.is_empty() => computing,
+        _ => nodes,
+    }
 }
 
 fn push_tree(frame: &Frame<'_>, node: NodeId, nodes: &mut Vec<NodeId>) {

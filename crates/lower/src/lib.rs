@@ -104,8 +104,10 @@ pub struct KernelInfo {
     pub scratch_bytes: i64,
     /// What was fused, and how.
     pub fused: Vec<String>,
-    /// What was not, and why; what strategies said.
+    /// What was not, and why.
     pub not_fused: Vec<String>,
+    /// Which strategy scheduled it, and why not another.
+    pub scheduled: Vec<String>,
     /// Floating-point and integer operations.
     pub flops: u64,
     /// Bytes of parameters that it touches.

@@ -37,6 +37,8 @@ pub struct ExplanationRow {
     pub fused: Vec<String>,
     /// Why it is not more.
     pub not_fused: Vec<String>,
+    /// How it was scheduled, and why not otherwise.
+    pub scheduled: Vec<String>,
     /// Arithmetic operations of a run.
     pub flops: u64,
     /// Bytes read and written in a run, each buffer once.
@@ -85,6 +87,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             nodes: info.nodes.clone(),
             fused: info.fused.clone(),
             not_fused: info.not_fused.clone(),
+            scheduled: info.scheduled.clone(),
             flops: info.flops,
             bytes: info.bytes,
             time_us,
@@ -111,6 +114,7 @@ impl ExplanationRow {
             nodes: Vec::new(),
             fused: Vec::new(),
             not_fused: Vec::new(),
+            scheduled: Vec::new(),
             flops: 0,
             bytes: 0,
             time_us,
@@ -148,6 +152,9 @@ impl fmt::Display for Explanation {
             }
             for reason in &row.not_fused {
                 writeln!(f, "{:54}  not fused: {reason}", "")?;
+            }
+            for remark in &row.scheduled {
+                writeln!(f, "{:54}  schedule: {remark}", "")?;
             }
         }
         if !self.formats.is_empty() {

@@ -1,9 +1,21 @@
-//! Copies in front of a `Concat`: its operands are written straight into the result's memory, so
-//! each must be a value that a kernel writes, that lies nowhere else, and that all its readers can
-//! read with gaps between rows. Where that is not so, a whole `Slice` in between is the copy.
+//! Copies in front of what cannot read its operands as they lie.
+//!
+//! The operands of a `Concat` are written straight into the result's memory, so each must be a value
+//! that a kernel writes, that lies nowhere else, and that all its readers can read with gaps between
+//! rows. Where that is not so, a whole `Slice` in between is the copy.
+//!
+//! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
+//! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
+//! that makes the operand can store it so. Importing and format choice arrange it for constants,
+//! but transposes of other values are gone by now: passes move them into the contraction.
 
-use graph::{Function, Node, NodeId, Op, User, ValueId, rebuild};
-use sym::Expr;
+use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
+use sym::{Expr, SymbolId};
+
+use crate::naive::index::{dense_strides, shape_of};
+
+/// A transposed copy pays if each of its elements is read at least so often.
+const READS_PER_COPY: i64 = 8;
 
 /// Inserts the copies.
 pub(crate) fn legalise(function: &Function) -> Result<Function, String> {
@@ -11,7 +23,7 @@ pub(crate) fn legalise(function: &Function) -> Result<Function, String> {
     rebuild(function, |rewriter, node| {
         let source = rewriter.source;
         let Node { op: Op::Concat { axis }, operands, .. } = &source.nodes[node] else {
-            return Ok(None);
+            return transposed_operand(rewriter, node);
         };
         let mut copies = Vec::new();
         for (number, &operand) in operands.iter().enumerate() {
@@ -28,6 +40,71 @@ pub(crate) fn legalise(function: &Function) -> Result<Function, String> {
         }
         rewriter.builder.add(Op::Concat { axis: *axis }, &copies).map(Some)
     })
+}
+
+/// The contraction with one operand transposed, if it needs that.
+fn transposed_operand(rewriter: &mut Rewriter<'_>, node: NodeId) -> Built<Option<Vec<ValueId>>> {
+    let source = rewriter.source;
+    let data = &source.nodes[node];
+    let Op::Contract { space, accumulator, dtype } = &data.op else { return Ok(None) };
+    let Some((operand, axis)) = strided_operand(source, space, &data.operands) else {
+        return Ok(None);
+    };
+    let last = |order: &mut Vec<usize>| {
+        let moved = order.remove(axis);
+        order.push(moved);
+    };
+    let mut order: Vec<usize> = (0..space.operands[operand].len()).collect();
+    last(&mut order);
+    let mut operands = rewriter.operands(node);
+    operands[operand] = rewriter.builder.transpose(operands[operand], &order)?;
+    let mut space = space.clone();
+    let index = &space.operands[operand];
+    space.operands[operand] = order.iter().map(|&from| index[from].clone()).collect();
+    let op = Op::Contract { space, accumulator: *accumulator, dtype: *dtype };
+    rewriter.builder.add(op, &operands).map(Some)
+}
+
+/// The operand whose copy would make a contraction contiguous along the innermost axis of its
+/// result, and which of the operand's axes that is; none if an operand is so already.
+fn strided_operand(
+    function: &Function,
+    space: &IterationSpace,
+    operands: &[ValueId],
+) -> Option<(usize, usize)> {
+    let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
+    let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
+    let symbol = IterationSpace::axis(innermost).as_symbol()?;
+    let mut found = None;
+    for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
+        let moved = function.op(operand).is_some_and(|op| {
+            matches!(op, Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. })
+        });
+        if moved || stride(function, operand, index, symbol) == Some(1) {
+            return None;
+        }
+        let reads = (0..space.parallel).filter(|&axis| {
+            let axis = IterationSpace::axis(axis).as_symbol();
+            axis.is_some_and(|axis| !index.iter().any(|expr| expr.contains(axis)))
+        });
+        let reads: i64 = reads.map(extent).product();
+        let mut having = (0..index.len()).filter(|&axis| index[axis].contains(symbol));
+        match (having.next(), having.next()) {
+            (Some(axis), None) if index[axis].as_symbol().is_some() && reads >= READS_PER_COPY => {
+                found = Some((number, axis));
+            }
+            (None, _) => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
+/// Elements by which the place read in a dense operand moves with an axis.
+fn stride(function: &Function, operand: ValueId, index: &[Expr], axis: SymbolId) -> Option<i64> {
+    let strides = dense_strides(&shape_of(function, operand));
+    let mut parts = index.iter().zip(strides);
+    parts.try_fold(0, |sum, (expr, stride)| Some(sum + expr.linear_coefficient(axis)? * stride))
 }
 
 fn is_concat(function: &Function, user: &User) -> bool {
