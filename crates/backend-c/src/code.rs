@@ -52,6 +52,11 @@ impl Code {
         Code::primary(format!("{function}({})", texts.join(", ")))
     }
 
+    /// `(type)value`.
+    pub(crate) fn cast(ty: &str, value: &Code) -> Code {
+        Code::new(format!("({ty}){}", value.at(Strength::Primary)), Strength::Unary)
+    }
+
     /// `left sign right`, grouped from the left.
     pub(crate) fn infix(left: &Code, sign: &str, right: &Code, strength: Strength) -> Code {
         let above = match strength {

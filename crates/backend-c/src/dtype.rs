@@ -61,7 +61,7 @@ pub(crate) fn constant(helpers: &mut Helpers, scalar: Scalar) -> String {
 fn float(helpers: &mut Helpers, scalar: Scalar) -> String {
     let value = scalar.as_f64();
     if !value.is_finite() {
-        let from_bits = helpers.from_bits(scalar.dtype());
+        let from_bits = helpers.float_of_bits(scalar.dtype());
         return match scalar.dtype() {
             DType::F64 => format!("{from_bits}(UINT64_C({:#018x}))", scalar.bits()),
             _ => format!("{from_bits}({:#010x}u)", scalar.bits()),

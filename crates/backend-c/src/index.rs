@@ -20,6 +20,9 @@ pub(crate) struct IndexContext<'a> {
 impl IndexContext<'_> {
     /// The expression, in parentheses if it is a sum or product and `tight` is set.
     pub(crate) fn text(&self, helpers: &mut Helpers, expr: &Expr, tight: bool) -> String {
+        if let Some(atom) = expr.as_atom() {
+            return self.atom(helpers, atom, tight);
+        }
         let mut out = String::new();
         // A term with a plus sign comes first, where there is one.
         let (negative, positive): (Vec<_>, Vec<_>) =
@@ -37,7 +40,7 @@ impl IndexContext<'_> {
                 out.push_str(&format!("{} * ", coefficient.unsigned_abs()));
             }
             let factors: Vec<String> =
-                term.factors().iter().map(|atom| self.atom(helpers, atom)).collect();
+                term.factors().iter().map(|atom| self.atom(helpers, atom, true)).collect();
             out.push_str(&factors.join(" * "));
         }
         let constant = expr.constant_part();
@@ -55,7 +58,7 @@ impl IndexContext<'_> {
         }
     }
 
-    fn atom(&self, helpers: &mut Helpers, atom: &Atom) -> String {
+    fn atom(&self, helpers: &mut Helpers, atom: &Atom, tight: bool) -> String {
         let (a, b) = match (atom, atom.operands()) {
             (Atom::Symbol(symbol), _) => return (self.name)(*symbol),
             (_, Some(operands)) => operands,
@@ -66,7 +69,8 @@ impl IndexContext<'_> {
         let function = match atom {
             Atom::FloorDiv(..) | Atom::Mod(..) if plain => {
                 let a = self.text(helpers, a, true);
-                return format!("({a} {sign} {})", self.text(helpers, b, true));
+                let text = format!("{a} {sign} {}", self.text(helpers, b, true));
+                return if tight { format!("({text})") } else { text };
             }
             Atom::FloorDiv(..) => helpers.floor_div(),
             Atom::Mod(..) => helpers.floor_mod(),

@@ -120,14 +120,7 @@ impl Writer<'_> {
         let headline = comment(&self.headline(locations));
         self.printer.line(format_args!("/* {headline} */"));
         let head = format!("static {result} {name}({})", parameters.join(", "));
-        match head.len() <= 100 {
-            true => self.printer.line(head),
-            false => {
-                self.printer.line(format_args!("static {result} {name}("));
-                let list = parameters.join(",\n    ");
-                self.printer.line(format_args!("    {list})"));
-            }
-        }
+        self.printer.line(head);
         self.printer.line("{");
         let head = self.printer.finish();
         KernelCode {

@@ -8,6 +8,7 @@ use module::Module;
 use program::{Address, Place, Program, Run, Step};
 use sym::{Expr, Range, SymbolId};
 
+use crate::code::{Code, Strength};
 use crate::dtype::storage_type;
 use crate::helpers::Helpers;
 use crate::index::{IndexContext, integer};
@@ -60,7 +61,7 @@ pub(crate) struct Bases<'a> {
 /// The expression of an address: a pointer to bytes, or to `void` where it is an input or output
 /// itself.
 struct Pointer {
-    text: String,
+    code: Code,
     is_void: bool,
 }
 
@@ -114,7 +115,6 @@ impl<'a> ProgramWriter<'a> {
         printer.indent();
         self.block(steps, printer)?;
         printer.dedent();
-        printer.line("}");
         Ok(())
     }
 
@@ -125,23 +125,26 @@ impl<'a> ProgramWriter<'a> {
             Step::Barrier => {}
             Step::Bind { symbol, source } => {
                 let name = self.symbols[symbol.index()].clone();
-                let source = self.address(source)?.text;
-                printer.line(format_args!("{name} = *(const int64_t *)({source});"));
+                let source = self.address(source)?.code;
+                let source = Code::cast("const int64_t *", &source).text;
+                printer.line(format_args!("{name} = *{source};"));
                 self.check_range(&name, self.program.symbols[*symbol].range, printer);
             }
             Step::Copy { source, destination, bytes } => {
-                let (to, from) = (self.address(destination)?.text, self.address(source)?.text);
-                let (copy, bytes) = (self.helpers.copy(), self.index(bytes));
-                printer.line(format_args!("{copy}({to}, {from}, (size_t)({bytes}));"));
+                let (to, from) = (self.address(destination)?.code, self.address(source)?.code);
+                let bytes = Code::primary(self.index(bytes));
+                let call = Code::call(&self.helpers.copy(), &[to, from, bytes]);
+                printer.line(format_args!("{};", call.text));
             }
             Step::Branch { condition, then, otherwise } => {
                 let test = self.boolean(condition)?;
                 printer.line(format_args!("if ({test}) {{"));
                 self.inside(then, printer)?;
                 if !otherwise.is_empty() {
-                    printer.line("else {");
+                    printer.line("} else {");
                     self.inside(otherwise, printer)?;
                 }
+                printer.line("}");
             }
             Step::While { setup, condition, body } => {
                 printer.line("for (;;) {");
@@ -151,11 +154,13 @@ impl<'a> ProgramWriter<'a> {
                 printer.line(format_args!("if (!({test})) break;"));
                 printer.dedent();
                 self.inside(body, printer)?;
+                printer.line("}");
             }
             Step::Repeat { symbol, count, body } => {
                 let (name, count) = (self.symbols[symbol.index()].clone(), self.index(count));
                 printer.line(format_args!("for ({name} = 0; {name} < {count}; {name}++) {{"));
                 self.inside(body, printer)?;
+                printer.line("}");
             }
             Step::Host { name, .. } => {
                 return Err(self.broken(format!("a call of `{name}` was not refused")));
@@ -179,7 +184,8 @@ impl<'a> ProgramWriter<'a> {
     }
 
     fn boolean(&mut self, address: &Address) -> base::Result<String> {
-        Ok(format!("*(const uint8_t *)({}) != 0", self.address(address)?.text))
+        let pointer = Code::cast("const uint8_t *", &self.address(address)?.code);
+        Ok(format!("*{} != 0", pointer.text))
     }
 
     fn run(&mut self, run: &Run, printer: &mut Printer) -> base::Result<()> {
@@ -194,10 +200,10 @@ impl<'a> ProgramWriter<'a> {
             };
             let address = self.address(&argument.address)?;
             arguments.push(match address.is_void {
-                true => address.text,
+                true => address.code.text,
                 false => {
-                    let ty = storage_type(buffer.dtype);
-                    format!("({constant}{ty} *)({})", address.text)
+                    let ty = format!("{constant}{} *", storage_type(buffer.dtype));
+                    Code::cast(&ty, &address.code).text
                 }
             });
         }
@@ -211,10 +217,6 @@ impl<'a> ProgramWriter<'a> {
             arguments.push(format!("{base} + {offset}"));
         }
         let call = format!("{}({})", code.name, arguments.join(", "));
-        let call = match call.len() <= 90 {
-            true => call,
-            false => format!("{}(\n    {})", code.name, arguments.join(",\n    ")),
-        };
         match code.returns_fault {
             true => {
                 printer.line(format_args!("fault = {call};"));
@@ -232,7 +234,7 @@ impl<'a> ProgramWriter<'a> {
                 let is_input = matches!(self.program.slots[address.slot].place, Place::Input(_));
                 let base = format!("{}[{number}]", if is_input { "in" } else { "out" });
                 if address.offset.is_zero() {
-                    return Ok(Pointer { text: base, is_void: true });
+                    return Ok(Pointer { code: Code::primary(base), is_void: true });
                 }
                 let constant = if is_input { "const " } else { "" };
                 (format!("({constant}unsigned char *){base}"), 0)
@@ -251,11 +253,14 @@ impl<'a> ProgramWriter<'a> {
             }
         };
         let offset = Expr::constant(offset.cast_signed()) + &address.offset;
-        let text = match offset.is_zero() {
-            true => base,
-            false => format!("{base} + {}", self.expression(&offset, true)),
+        let code = match offset.is_zero() {
+            true => Code::primary(base),
+            false => {
+                let text = format!("{base} + {}", self.expression(&offset, true));
+                Code::new(text, Strength::Sum)
+            }
         };
-        Ok(Pointer { text, is_void: false })
+        Ok(Pointer { code, is_void: false })
     }
 
     fn index(&mut self, expr: &Expr) -> String {

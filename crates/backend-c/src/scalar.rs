@@ -42,7 +42,7 @@ pub(crate) fn apply(
                 let code = Code::infix(a, sign, b, strength);
                 // C computes the bits of short integers as `int`.
                 match strength == Strength::Loose && dtype != DType::Bool && dtype.bits() < 32 {
-                    true => Code::new(helpers.wrap(dtype, &code.text), Strength::Unary),
+                    true => helpers.wrap(dtype, &code),
                     false => code,
                 }
             }

@@ -12,6 +12,9 @@ use crate::names::comment;
 use crate::program::SIZE_OUT_OF_RANGE;
 use crate::{Interface, Port};
 
+/// Lines are broken where they would grow longer than this.
+const WIDTH: usize = 100;
+
 /// `model.c`. The sizes are those of the block of constants and of the arena.
 pub(crate) fn model_c(
     name: &str,
@@ -29,18 +32,65 @@ pub(crate) fn model_c(
     );
     text.push_str(&helpers.finish());
     for kernel in kernels {
-        text.push_str(&kernel.text);
+        text.push_str(&break_lines(&kernel.text));
         text.push('\n');
     }
     let [constants, arena] = sizes;
-    text.push_str(&format!(
+    text.push_str(&break_lines(&format!(
         "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
         size_t {name}_arena_size(void)\n{{\n  return {arena}u;\n}}\n\n\
         int {name}_setup(const void *weights, void *constants)\n{{\n{setup}  return 0;\n}}\n\n\
         int {name}_run(const void *constants, void *arena, const void *const in[], \
         void *const out[])\n{{\n{main}  return 0;\n}}\n"
-    ));
+    )));
     text
+}
+
+/// The text with lines that are too long broken at spaces, of which neither literals nor directives
+/// of the preprocessor have any here.
+fn break_lines(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let (mut rest, mut column) = (&line[indent..], indent);
+        out.push_str(&line[..indent]);
+        while column + rest.len() > WIDTH
+            && let Some(at) = break_point(rest, WIDTH - column)
+        {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            column = indent + 4;
+            out.push('\n');
+            out.push_str(&" ".repeat(column));
+        }
+        out.push_str(rest);
+        out.push('\n');
+    }
+    out
+}
+
+/// The space to break a line at, so that at most `width` bytes stand before: one behind a comma if
+/// there is one, within the fewest parentheses, and of those the last; else the first space.
+fn break_point(line: &str, width: usize) -> Option<usize> {
+    let (mut depth, mut before) = (0, ' ');
+    // Worst first: whether no comma stands before, the depth.
+    let mut best: Option<((bool, i32), usize)> = None;
+    for (at, c) in line.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ' ' if at > width => return best.map(|(_, at)| at).or(Some(at)),
+            ' ' => {
+                let rank = (before != ',', depth);
+                if best.is_none_or(|(least, _)| rank <= least) {
+                    best = Some((rank, at));
+                }
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    best.map(|(_, at)| at)
 }
 
 /// The declarations of the model's functions.

@@ -4,5 +4,7 @@
 //! program, so shrinking the size shrinks the program.
 
 mod graph_function;
+mod kernel;
 
 pub use graph_function::{GraphOptions, GraphSample, graph_samples, random_graph};
+pub use kernel::random_kernel;

@@ -20,7 +20,9 @@ impl Helpers {
         }
         if is_short_float(to) {
             let value = match from {
-                DType::I64 | DType::U64 => Code::call(&self.odd_double(from), &[value.clone()]),
+                DType::I64 | DType::U64 => {
+                    Code::call(&self.odd_double(from), std::slice::from_ref(value))
+                }
                 _ => self.as_float(from, value),
             };
             return self.short_of_float(to, to.bits() <= 8, &value);
@@ -31,11 +33,9 @@ impl Helpers {
             return Code::call(&self.integer_of_float(from, to), &[value]);
         }
         match to.is_float() {
-            true => {
-                let text = format!("({}){}", value_type(to), value.at(Strength::Primary));
-                Code::new(text, Strength::Unary)
-            }
-            false => Code::new(self.wrap(to, &value.text), Strength::Unary),
+            true if to == DType::F32 && is_short_float(from) => value,
+            true => Code::cast(value_type(to), &value),
+            false => self.wrap(to, &value),
         }
     }
 
@@ -46,16 +46,15 @@ impl Helpers {
             return value.clone();
         }
         let bits = match is_wide(from) {
-            true => Code::call(&self.to_bits(from), &[value.clone()]),
+            true => Code::call(&self.bits_of_float(from), std::slice::from_ref(value)),
             false => value.clone(),
         };
         if is_wide(to) {
-            let text = format!("({}){}", wide_type(from), bits.at(Strength::Primary));
-            return Code::call(&self.from_bits(to), &[Code::new(text, Strength::Unary)]);
+            return Code::call(&self.float_of_bits(to), &[Code::cast(wide_type(from), &bits)]);
         }
         match to {
             DType::Bool => Code::infix(&bits, "!=", &Code::primary("0"), Strength::Loose),
-            _ => Code::new(self.wrap(to, &bits.text), Strength::Unary),
+            _ => self.wrap(to, &bits),
         }
     }
 

@@ -35,7 +35,7 @@ impl Helpers {
     }
 
     /// The bits of a float.
-    pub(crate) fn to_bits(&mut self, dtype: DType) -> String {
+    pub(crate) fn bits_of_float(&mut self, dtype: DType) -> String {
         self.define(format!("tw_bits_{dtype}"), |_, name| {
             let (ty, bits) = (value_type(dtype), bits_type(dtype));
             format!(
@@ -47,7 +47,7 @@ impl Helpers {
     }
 
     /// The float of some bits.
-    pub(crate) fn from_bits(&mut self, dtype: DType) -> String {
+    pub(crate) fn float_of_bits(&mut self, dtype: DType) -> String {
         self.define(format!("tw_{dtype}_of_bits"), |_, name| {
             let (ty, bits) = (value_type(dtype), bits_type(dtype));
             format!(
@@ -68,7 +68,7 @@ impl Helpers {
     /// A number of at least zero with the sign of another.
     fn with_sign(&mut self, dtype: DType) -> String {
         self.define(format!("tw_with_sign_{dtype}"), |helpers, name| {
-            let (to_bits, from_bits) = (helpers.to_bits(dtype), helpers.from_bits(dtype));
+            let (to_bits, from_bits) = (helpers.bits_of_float(dtype), helpers.float_of_bits(dtype));
             let (ty, bits, shift) = (value_type(dtype), bits_type(dtype), dtype.bits() - 1);
             format!(
                 "/* The magnitude with the sign of another number. */\n\
@@ -125,8 +125,8 @@ impl Helpers {
 
     fn square_root(&mut self, dtype: DType) -> String {
         self.define(format!("tw_sqrt_{dtype}"), |helpers, _| {
-            helpers.to_bits(DType::F64);
-            helpers.from_bits(DType::F64);
+            helpers.bits_of_float(DType::F64);
+            helpers.float_of_bits(DType::F64);
             match dtype {
                 DType::F64 => include_str!("c/sqrt_f64.c").to_owned(),
                 _ => include_str!("c/sqrt_f32.c").to_owned(),

@@ -4,15 +4,21 @@
 use tensor::{DType, ScalarFunction};
 
 use super::Helpers;
+use crate::code::{Code, Strength};
 use crate::dtype::{is_packed, value_type, wide_type};
 
 impl Helpers {
     /// Wraps a C integer to a type.
-    pub(crate) fn wrap(&mut self, dtype: DType, text: &str) -> String {
+    pub(crate) fn wrap(&mut self, dtype: DType, value: &Code) -> Code {
         match is_packed(dtype) {
-            false => format!("({})({text})", value_type(dtype)),
-            true => format!("{}({text})", self.wrap_packed(dtype)),
+            false => Code::cast(value_type(dtype), value),
+            true => Code::call(&self.wrap_packed(dtype), std::slice::from_ref(value)),
         }
+    }
+
+    /// Wraps what an operator gives.
+    pub(super) fn wrap_text(&mut self, dtype: DType, text: &str) -> String {
+        self.wrap(dtype, &Code::new(text, Strength::Loose)).text
     }
 
     fn wrap_packed(&mut self, dtype: DType) -> String {
@@ -54,7 +60,7 @@ impl Helpers {
         Some(self.define(format!("tw_{function}_{dtype}"), |helpers, name| {
             let ty = value_type(dtype);
             let names = ["a", "b", "c"].map(|name| format!("{ty} {name}"))[..parameters].join(", ");
-            let value = helpers.wrap(dtype, &value);
+            let value = helpers.wrap_text(dtype, &value);
             format!("static {ty} {name}({names})\n{{\n  return {value};\n}}\n")
         }))
     }
@@ -76,10 +82,10 @@ impl Helpers {
     fn divide(&mut self, dtype: DType) -> String {
         self.define(format!("tw_div_{dtype}"), |helpers, name| {
             let (ty, wide) = (value_type(dtype), wide_type(dtype));
-            let ones = helpers.wrap(dtype, &format!("~({wide})0"));
+            let ones = helpers.wrap_text(dtype, &format!("~({wide})0"));
             let (negative, quotient) = match dtype.is_signed_integer() {
                 true => (
-                    format!("  if (b == -1) return {};\n", helpers.wrap(dtype, "0 - (WIDE)a")),
+                    format!("  if (b == -1) return {};\n", helpers.wrap_text(dtype, "0 - (WIDE)a")),
                     format!("({ty})(a / b)"),
                 ),
                 false => (String::new(), format!("({ty})(a / b)")),
@@ -102,7 +108,9 @@ impl Helpers {
                 _ => wide.to_owned(),
             };
             let (inside, outside) = match (function, dtype.is_signed_integer()) {
-                (ScalarFunction::Shl, _) => (helpers.wrap(dtype, &format!("({wide})a << b")), "0"),
+                (ScalarFunction::Shl, _) => {
+                    (helpers.wrap_text(dtype, &format!("({wide})a << b")), "0")
+                }
                 (_, true) => (format!("({ty})(a >> b)"), "(a < 0 ? -1 : 0)"),
                 (_, false) => (format!("({ty})(a >> b)"), "0"),
             };

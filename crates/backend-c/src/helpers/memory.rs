@@ -30,7 +30,7 @@ impl Helpers {
             let (ty, bits) = (value_type(dtype), dtype.bits());
             let each = 8 / bits;
             let shifted = format!("(uint32_t)array[number / {each}] >> (number % {each} * {bits})");
-            let value = helpers.wrap(dtype, &shifted);
+            let value = helpers.wrap_text(dtype, &shifted);
             format!(
                 "static {ty} {name}(const uint8_t *array, ptrdiff_t number)\n{{\n  \
                 return {value};\n}}\n"

@@ -12,7 +12,9 @@ impl Helpers {
     /// A value as what C computes with: short floats as `float`, others as they are.
     pub(crate) fn as_float(&mut self, dtype: DType, value: &Code) -> Code {
         match Format::of(dtype) {
-            Some(format) => Code::call(&self.float_of_short(dtype, format), &[value.clone()]),
+            Some(format) => {
+                Code::call(&self.float_of_short(dtype, format), std::slice::from_ref(value))
+            }
             None => value.clone(),
         }
     }
@@ -22,16 +24,17 @@ impl Helpers {
     pub(crate) fn short_of_float(&mut self, dtype: DType, saturate: bool, value: &Code) -> Code {
         debug_assert!(is_short_float(dtype));
         match Format::of(dtype) {
-            Some(format) => {
-                Code::call(&self.short_of_double(dtype, format, saturate), &[value.clone()])
-            }
+            Some(format) => Code::call(
+                &self.short_of_double(dtype, format, saturate),
+                std::slice::from_ref(value),
+            ),
             None => value.clone(),
         }
     }
 
     fn float_of_short(&mut self, dtype: DType, format: Format) -> String {
         self.define(format!("tw_f32_of_{dtype}"), |helpers, name| {
-            let (ty, of_bits) = (value_type(dtype), helpers.from_bits(DType::F32));
+            let (ty, of_bits) = (value_type(dtype), helpers.float_of_bits(DType::F32));
             let head = format!("static float {name}({ty} code)\n{{\n");
             if dtype == DType::BF16 {
                 return format!("{head}  return {of_bits}((uint32_t)code << 16);\n}}\n");
@@ -71,7 +74,7 @@ impl Helpers {
     fn short_of_double(&mut self, dtype: DType, format: Format, saturate: bool) -> String {
         let saturated = if saturate { "saturated_" } else { "" };
         self.define(format!("tw_{saturated}{dtype}_of_f64"), |helpers, name| {
-            let (ty, to_bits) = (value_type(dtype), helpers.to_bits(DType::F64));
+            let (ty, to_bits) = (value_type(dtype), helpers.bits_of_float(DType::F64));
             let largest = format.largest();
             let nan = format.nan().unwrap_or(largest);
             let head = format!("static {ty} {name}(double x)\n{{\n");
@@ -110,7 +113,7 @@ impl Helpers {
     /// The code of a magnitude, which may run past the largest: codes are ordered as their values.
     fn short_magnitude(&mut self) -> String {
         self.define("tw_short_magnitude".to_owned(), |helpers, _| {
-            helpers.to_bits(DType::F64);
+            helpers.bits_of_float(DType::F64);
             include_str!("c/short_magnitude.c").to_owned()
         })
     }

@@ -10,7 +10,7 @@ use backend_c::{CSources, Interface, Options, Part, Port, emit};
 use base::Locations;
 use loops::{Access, Kernel, Scope};
 use module::Module;
-use tensor::{DType, Tensor};
+use tensor::{DType, Scalar, Tensor};
 
 /// The flags that every model must compile with.
 pub(crate) const FLAGS: [&str; 4] = ["-std=c99", "-O2", "-Wall", "-Werror"];
@@ -134,13 +134,13 @@ pub(crate) fn build(folder: &Path, sources: &CSources, flags: &[&str]) -> PathBu
     folder.join("main")
 }
 
-/// Runs the program on inputs; the bytes of each output.
+/// Runs the program on inputs; its outputs.
 pub(crate) fn run(
     folder: &Path,
     program: &Path,
     interface: &Interface,
     inputs: &[Tensor],
-) -> Vec<Vec<u8>> {
+) -> Vec<Tensor> {
     let mut command = Command::new(program);
     command.current_dir(folder).arg("weights.bin");
     for (number, (tensor, port)) in inputs.iter().zip(&interface.inputs).enumerate() {
@@ -151,10 +151,17 @@ pub(crate) fn run(
     }
     succeed(command.args(["-o", "."]));
     let read = |port: &Port| {
-        let tensor = tensor::npy::read(folder.join(format!("{}.npy", port.name)));
-        tensor.unwrap_or_else(|errors| panic!("{errors}")).bytes().to_vec()
+        let file = tensor::npy::read(folder.join(format!("{}.npy", port.name)));
+        let bits = file.unwrap_or_else(|errors| panic!("{errors}"));
+        let bytes = bytes::Bytes::copy_from_slice(bits.bytes());
+        Tensor::from_bytes(port.dtype, &port.shape, bytes).expect("an output of its size")
     };
     interface.outputs.iter().map(read).collect()
+}
+
+/// Whether two elements are the same, all NaNs counting as one.
+pub(crate) fn same(a: Scalar, b: Scalar) -> bool {
+    a == b || a.is_nan() && b.is_nan()
 }
 
 /// As the program's files have it: types that NumPy lacks as unsigned integers.

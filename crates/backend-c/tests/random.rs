@@ -1,0 +1,54 @@
+//! Random scheduled kernels as C: they compute the evaluator's bits. `C_CASES=500` runs longer.
+
+mod common;
+
+use backend_c::Options;
+use common::{Folder, build, has_compiler, module_of_kernels, run, same, sources};
+use eval::evaluate_kernel;
+use loops::{Access, Kernel, Scope};
+use tensor::Tensor;
+use testkit::random_kernel;
+
+#[test]
+fn random_kernels() {
+    if !has_compiler() {
+        return;
+    }
+    let cases = std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
+    let kernels: Vec<Kernel> =
+        (0..cases).map(|seed| random_kernel(seed, seed as u32 % 4)).collect();
+    let (module, interface) = module_of_kernels(&kernels);
+    let (mut inputs, mut expected) = (Vec::new(), Vec::new());
+    for kernel in &kernels {
+        let mut buffers = Vec::new();
+        for (position, id) in kernel.parameters.iter().enumerate() {
+            let buffer = &kernel.buffers[*id];
+            let extent = |n: &sym::Expr| n.as_constant().expect("an extent") as usize;
+            let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
+            if buffer.scope == Scope::Parameter(Access::Read) {
+                let random = tensor::random::random(buffer.dtype, &shape, position as u64 + 1);
+                inputs.push(random.clone());
+                buffers.push(random);
+            } else {
+                buffers.push(Tensor::zeros(buffer.dtype, &shape));
+            }
+        }
+        let result = evaluate_kernel(kernel, &mut buffers, &[], eval::Options::default());
+        result.unwrap_or_else(|fault| panic!("{fault:?}\n{kernel}"));
+        for (buffer, id) in buffers.into_iter().zip(&kernel.parameters) {
+            if kernel.buffers[*id].scope != Scope::Parameter(Access::Read) {
+                expected.push((buffer, kernel));
+            }
+        }
+    }
+    let folder = Folder::new("random");
+    let sources = sources(&module, &interface, Options { exact_sums: true });
+    let program = build(&folder.0, &sources, &[]);
+    let found = run(&folder.0, &program, &interface, &inputs);
+    for ((expected, kernel), found) in expected.iter().zip(&found) {
+        for number in 0..expected.len() {
+            let (want, have) = (expected.get_scalar(number), found.get_scalar(number));
+            assert!(same(want, have), "{kernel}\nelement {number} is {have}, not {want}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Text tests. `// run: kernel` takes kernels and prints the functions that they become, with what
+//! these need; `module` takes a module with programs `setup` and `main` and prints all of `model.c`
+//! but its head; `header` prints `model.h`. Where there is a C compiler, all of it is compiled.
+
+mod common;
+
+use backend_c::{CSources, Interface, Options, Part, Port, emit};
+use base::Locations;
+use common::{Folder, build, has_compiler, module_of_kernels};
+use loops::Kernel;
+use module::Module;
+use program::Place;
+use tensor::DType;
+
+fn kernel(text: &str, words: &[&str]) -> Result<String, String> {
+    let mut parser = base::text::Parser::new(text);
+    let mut kernels: Vec<Kernel> = Vec::new();
+    while !parser.at_end() {
+        kernels.push(loops::parse_kernel(&mut parser).map_err(|error| error.to_string())?);
+    }
+    for kernel in &kernels {
+        loops::verify_scheduled(kernel).map_err(|errors| errors.to_string())?;
+    }
+    let (module, interface) = module_of_kernels(&kernels);
+    let text = code(&sources(&module, &interface, words)?);
+    Ok(text.split("size_t test_constants_size").next().unwrap_or("").to_owned())
+}
+
+fn module(text: &str, words: &[&str]) -> Result<String, String> {
+    let (module, interface) = parse(text)?;
+    Ok(code(&sources(&module, &interface, words)?))
+}
+
+fn header(text: &str, words: &[&str]) -> Result<String, String> {
+    let (module, interface) = parse(text)?;
+    Ok(sources(&module, &interface, words)?.model_h)
+}
+
+/// The module; its inputs and outputs are bytes.
+fn parse(text: &str) -> Result<(Module, Interface), String> {
+    let module = module::parse(text, &bytes::Bytes::new()).map_err(|errors| errors.to_string())?;
+    module::verify(&module).map_err(|errors| errors.to_string())?;
+    let mut interface =
+        Interface { name: "tiny".to_owned(), inputs: Vec::new(), outputs: Vec::new() };
+    let main = &module.programs[module.program("main").ok_or("no program `main`")?];
+    for slot in main.slots.values() {
+        let bytes = slot.bytes.as_constant().unwrap_or(0) as usize;
+        let port = Port { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes] };
+        match slot.place {
+            Place::Input(_) => interface.inputs.push(port),
+            Place::Output(_) => interface.outputs.push(port),
+            _ => {}
+        }
+    }
+    Ok((module, interface))
+}
+
+fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSources, String> {
+    let unknown = Locations::new();
+    let main = module.function("main").map(|id| &module.functions[id].locations);
+    let locations = main.unwrap_or(&unknown);
+    let part = |name: &str| -> Result<Part<'_>, String> {
+        let program = module.program(name).ok_or_else(|| format!("no program `{name}`"))?;
+        Ok(Part { module, program, locations })
+    };
+    let options = Options { exact_sums: words.contains(&"exact") };
+    let sources = emit(part("setup")?, part("main")?, interface, options);
+    let sources = sources.map_err(|errors| errors.to_string())?;
+    if has_compiler() {
+        build(&Folder::new("text").0, &sources, &[]);
+    }
+    Ok(sources)
+}
+
+/// What stands behind the head of `model.c`.
+fn code(sources: &CSources) -> String {
+    let (_, code) = sources.model_c.split_once("#endif\n\n").expect("the head of model.c");
+    code.split_once("#endif\n\n").map_or(code, |(_, code)| code).to_owned()
+}
+
+#[test]
+fn text_tests() {
+    filetest::run(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/text"),
+        &[("kernel", kernel), ("module", module), ("header", header)],
+    );
+}
