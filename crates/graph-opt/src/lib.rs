@@ -13,6 +13,7 @@ mod cut;
 mod dce;
 mod fold;
 mod groups;
+mod hoist;
 mod maker;
 mod permutation;
 mod rules;
@@ -31,7 +32,8 @@ pub fn passes() -> &'static [PassRow<Function>] {
 }
 
 const PASSES: &[PassRow<Function>] = &[
-    PassRow { name: "simplify", run: simplify::run, after: &[] },
+    PassRow { name: "hoist", run: hoist::run, after: &[] },
+    PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
     PassRow { name: "cse", run: cse::run, after: &["batch_norm"] },
     PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },

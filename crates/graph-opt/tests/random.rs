@@ -20,7 +20,10 @@ fn failed(reason: String) -> TestCaseError {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(150)
+    })]
 
     /// Passes keep every bit, folding into contractions apart; the text prints and parses; what
     /// has been done is not done again.

@@ -40,8 +40,8 @@ pub(super) struct Frames<'a> {
 type Choice = BTreeMap<ValueId, Frame>;
 
 impl<'a> Frames<'a> {
-    /// Chooses frames for all values of a function.
-    pub(super) fn choose(function: &'a Function) -> Frames<'a> {
+    /// A function as it is.
+    pub(super) fn new(function: &'a Function) -> Frames<'a> {
         let mut in_body = SecondaryMap::new();
         for &node in &function.regions[function.body].nodes {
             in_body[node] = true;
@@ -56,11 +56,20 @@ impl<'a> Frames<'a> {
             frames: SecondaryMap::new(),
         };
         frames.find_components();
-        // Every step lowers the cost, a sum of integers, so this ends.
-        while (0..frames.components.len()).fold(false, |any, number| frames.improve(number) || any)
-        {
-        }
         frames
+    }
+
+    /// Chooses frames for all values.
+    pub(super) fn choose(&mut self) {
+        // Every step lowers the cost, a sum of integers, so this ends.
+        while (0..self.components.len()).fold(false, |any, number| self.improve(number) || any) {}
+    }
+
+    /// The elements that are transposed at run time.
+    pub(super) fn total(&self) -> u128 {
+        let nodes = self.function.nodes.ids().collect();
+        let values = self.function.values.ids().collect();
+        self.cost(&nodes, &values)
     }
 
     /// Whether any value is kept in a frame of its own.

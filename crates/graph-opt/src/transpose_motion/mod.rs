@@ -9,8 +9,9 @@
 //! any frame; the result of a reduction follows its operand, that of a contraction keeps its last
 //! axis last, which formats have chosen.
 //!
-//! A choice is taken only if fewer elements are transposed at run time after it, so the pass never
-//! adds work, ends, and does nothing the second time. Run after simplification and CSE.
+//! The result is kept only if fewer elements are transposed at run time than before, and then the
+//! pass starts again, so it never adds work, ends, and does nothing the second time. Run after
+//! simplification and CSE.
 
 mod frames;
 mod transfer;
@@ -24,20 +25,34 @@ use frames::Frames;
 
 /// Moves transposes; see the head of the file.
 pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
-    let frames = Frames::choose(function);
-    if frames.is_empty() {
-        return Ok(());
+    // What moved may tie values in another way, so there may be more to gain.
+    loop {
+        let mut frames = Frames::new(function);
+        let before = frames.total();
+        frames.choose();
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let mut moved = in_frames(function, &frames, context)?;
+        cse::run(&mut moved, context)?;
+        if Frames::new(&moved).total() >= before {
+            return Ok(());
+        }
+        *function = moved;
     }
+}
+
+/// The function with every value in its frame.
+fn in_frames(function: &Function, frames: &Frames<'_>, context: &PassContext) -> Result<Function> {
     let rules = rules::enabled(context);
     let mut session = Session::new(&rules, true);
     let moved = rebuild(function, |rewriter, id| {
         if !rewriter.source.nodes[id].regions.is_empty() {
             return Ok(None);
         }
-        make_in_frame(&frames, &mut session, rewriter, id).map(Some)
+        make_in_frame(frames, &mut session, rewriter, id).map(Some)
     });
-    *function = moved.map_err(|reason| ill_typed("transpose_motion", reason))?;
-    cse::run(function, context)
+    moved.map_err(|reason| ill_typed("transpose_motion", reason))
 }
 
 /// Makes a node in the frame of its result. Outside, every value stands in its original order,
