@@ -13,7 +13,7 @@ use module::Module;
 use tensor::{DType, Tensor};
 
 use crate::external::ExternalData;
-use crate::graph_writer::{Graph, Result};
+use crate::graph_writer::{Graph, Result, type_error};
 use crate::inputs::{self, Declared};
 use crate::node::Node;
 use crate::operators::generator::constant_value;
@@ -115,6 +115,11 @@ impl Importer<'_> {
                 .remedy("export the model with the outputs that are wanted")
                 .into());
         }
+        for (index, output) in body.output.iter().enumerate() {
+            if body.output[..index].iter().any(|other| other.name == output.name) {
+                return Err(defined_twice(&output.name).into());
+            }
+        }
         let outputs = self.graph_here(body)?;
         let mut results = Vec::new();
         for (value, output) in outputs.iter().zip(&body.output) {
@@ -207,11 +212,7 @@ impl Importer<'_> {
     fn define(&mut self, name: &str, value: Value) -> Result<()> {
         let scope = self.scopes.len() - 1;
         if self.scopes[scope].insert(name.to_owned(), value).is_some() {
-            return Err(Diagnostic::error(
-                codes::DUPLICATE_NAME,
-                format!("`{name}` is defined twice"),
-            )
-            .remedy("export the model again"));
+            return Err(defined_twice(name));
         }
         Ok(())
     }
@@ -267,6 +268,9 @@ impl Importer<'_> {
                 "" => None,
                 name => Some(self.lookup(name).cloned().ok_or_else(|| undefined(name))?),
             });
+        }
+        if inputs.iter().flatten().any(|input| input.dtype() == DType::String) {
+            return Err(type_error("strings are not supported"));
         }
         let domain = survey::domain(&proto.domain);
         let Some(&version) = self.opsets.get(domain) else {
@@ -380,6 +384,13 @@ fn first(found: Diagnostics) -> Diagnostic {
     found.into_iter().next().unwrap_or_else(fallback)
 }
 
+/// The refusal of a name that stands where names must be distinct.
+pub(crate) fn defined_twice(name: &str) -> Diagnostic {
+    Diagnostic::error(codes::DUPLICATE_NAME, format!("`{name}` is defined twice"))
+        .remedy("export the model again")
+}
+
+/// The refusal of a name that stands for nothing.
 pub(crate) fn undefined(name: &str) -> Diagnostic {
     Diagnostic::error(codes::UNDEFINED_NAME, format!("nothing defines `{name}`"))
         .remedy("check the model with the tool that exported it, or export it again")

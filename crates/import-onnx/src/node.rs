@@ -179,7 +179,10 @@ impl Node<'_> {
     pub(crate) fn dtype(&self, name: &str, default: DType) -> Result<DType> {
         match self.int(name, 0)? {
             0 if !self.has(name) => Ok(default),
-            number => crate::data_type::data_type(number),
+            number => match crate::data_type::data_type(number)? {
+                DType::String => Err(type_error("strings are not supported")),
+                dtype => Ok(dtype),
+            },
         }
     }
 
