@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use base::{Diagnostic, Diagnostics, codes};
 
-use crate::model::undefined;
+use crate::model::{defined_twice, undefined};
 use crate::proto::{GraphProto, NodeProto};
 use crate::survey::place;
 
@@ -23,14 +23,7 @@ pub(crate) fn order(nodes: &[NodeProto], known: &dyn Fn(&str) -> bool) -> base::
     for (index, node) in nodes.iter().enumerate() {
         for output in node.output.iter().filter(|output| !output.is_empty()) {
             if producers.insert(output, index).is_some() || known(output) {
-                found.push(
-                    Diagnostic::error(
-                        codes::DUPLICATE_NAME,
-                        format!("`{output}` is defined twice"),
-                    )
-                    .at(place(node, index))
-                    .remedy("export the model again"),
-                );
+                found.push(defined_twice(output).at(place(node, index)));
             }
         }
     }
