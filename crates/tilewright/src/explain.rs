@@ -94,7 +94,8 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             roofline: limit_ns / 1e3 / time_us.max(1e-3),
         });
     }
-    let locations = &executable.front.imported.locations;
+    let front = &executable.front;
+    let locations = &front.module.functions[front.main].locations;
     let remark = |remark: &lower::Remark| {
         format!("{}: {}", locations.describe(remark.location), remark.message)
     };
