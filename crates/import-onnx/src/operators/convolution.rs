@@ -71,8 +71,15 @@ impl Convolution {
         if self.groups > 1 { 3 } else { 2 }
     }
 
-    fn channel(&self) -> usize {
+    /// The number of axes of the result. The axes of the window follow, then the channel: sums run
+    /// over a window's places one after the other, over all channels at each, which is the order in
+    /// which operands with channels last lie in memory.
+    fn parallel(&self) -> usize {
         self.first_output() + self.outputs.len()
+    }
+
+    fn channel(&self) -> usize {
+        self.parallel() + self.kernel.len()
     }
 
     /// The result `[n, channels, outputs...]`, where `x` is padded and read at `spatial`.
@@ -104,8 +111,8 @@ impl Convolution {
         let mut extents = vec![batch.clone(), m.clone()];
         group(&mut extents, 1, &groups);
         extents.extend_from_slice(&self.outputs);
-        extents.push(c.clone());
         extents.extend(self.kernel.iter().map(|&extent| Expr::from(extent)));
+        extents.push(c.clone());
 
         let axis = IterationSpace::axis;
         let (output, channel) = (axis(self.first_output() - 1), axis(self.channel()));
@@ -115,9 +122,9 @@ impl Convolution {
         let mut read_w =
             if self.inputs_first { vec![channel, output] } else { vec![output, channel] };
         group(&mut read_w, 0, &axis(1));
-        read_w.extend((0..self.kernel.len()).map(|number| axis(self.channel() + 1 + number)));
+        read_w.extend((0..self.kernel.len()).map(|number| axis(self.parallel() + number)));
 
-        let parallel = self.channel();
+        let parallel = self.parallel();
         let space = IterationSpace { extents, parallel, operands: vec![read_x, read_w] };
         let result = graph.contract(space, &x, &w, self.accumulator, self.dtype)?;
         let mut shape = vec![batch, m * &groups];
@@ -126,7 +133,7 @@ impl Convolution {
     }
 }
 
-/// `[n, m, o...] = sum(c, k...) x[n, c, o * stride + k * dilation] * w[m, c, k...]`
+/// `[n, m, o...] = sum(k..., c) x[n, c, o * stride + k * dilation] * w[m, c, k...]`
 pub(super) fn conv(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, w) = (node.input(0)?, node.input(1)?);
     let accumulator = graph::accumulator_of(x.dtype());
@@ -160,7 +167,7 @@ pub(super) fn convolve(
     };
     let zero = graph.number(x.dtype(), 0.0);
     let padded = windows.pad(graph, x, &zero)?;
-    let spatial = windows.index(convolution.first_output(), convolution.channel() + 1);
+    let spatial = windows.index(convolution.first_output(), convolution.parallel());
     convolution.contract(graph, &padded, spatial, w)
 }
 
@@ -175,7 +182,7 @@ fn operand_axes(x: &Value, w: &Value) -> Result<Vec<Expr>> {
 }
 
 /// The transpose of a convolution: the input is spread by the strides, and the kernel read from its
-/// end: `[n, m, o...] = sum(c, k...) x[n, c, o + (K - 1 - k) * dilation] * w[c, m, k...]`.
+/// end: `[n, m, o...] = sum(k..., c) x[n, c, o + (K - 1 - k) * dilation] * w[c, m, k...]`.
 pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, w) = (node.input(0)?, node.input(1)?);
     let axes = operand_axes(x, w)?;
@@ -206,7 +213,7 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let zero = graph.number(x.dtype(), 0.0);
     let spread = graph.pad(x, &zero, &low, &high, &interior)?;
-    let (output, element) = (convolution.first_output(), convolution.channel() + 1);
+    let (output, element) = (convolution.first_output(), convolution.parallel());
     let read = |axis: usize| {
         let last = (convolution.kernel[axis] - 1) * dilations[axis];
         IterationSpace::axis(output + axis) - IterationSpace::axis(element + axis) * dilations[axis]
