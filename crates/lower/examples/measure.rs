@@ -178,13 +178,15 @@ fn convolution(
     let w = operand(&mut builder, "w", &[o, inner, k, k], true)?;
     let axis = IterationSpace::axis;
     let channel = if depthwise { axis(1) } else { axis(4) };
-    let window = |spatial: usize, tap: usize| axis(spatial) * s + axis(tap);
+    // A window of one has no axis once the graph is optimised.
+    let tap = |tap: usize| if k == 1 { Expr::ZERO } else { axis(tap) };
+    let window = |spatial: usize, number: usize| axis(spatial) * s + tap(number);
     let space = IterationSpace {
         extents: [1, o, out, out, inner, k, k].map(Expr::from).to_vec(),
         parallel: 4,
         operands: vec![
             vec![axis(0), channel, window(2, 5), window(3, 6)],
-            vec![axis(1), axis(4), axis(5), axis(6)],
+            vec![axis(1), axis(4), tap(5), tap(6)],
         ],
     };
     let y = builder.contract(space, x, w, DType::F32, DType::F32)?;
@@ -260,13 +262,25 @@ fn naive_kernel(function: &Function, id: graph::NodeId) -> Kernel {
     loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
 
+/// Elements from the first to the last of a parameter.
+fn elements(buffer: &loops::Buffer) -> i64 {
+    let extents = buffer.shape.iter().filter_map(Expr::as_constant);
+    match &buffer.strides {
+        None => extents.product(),
+        Some(strides) => {
+            let strides = strides.iter().filter_map(Expr::as_constant);
+            1 + extents.zip(strides).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
+        }
+    }
+}
+
 /// Seconds that one thread takes to run a kernel.
 fn run(kernel: &Kernel, code: &backend::MachineCode) -> Result<f64, String> {
     let mut slots = Arena::new();
     let (mut arguments, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
     for id in &kernel.parameters {
         let buffer = &kernel.buffers[*id];
-        let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let count = elements(buffer);
         let bytes = count * i64::from(buffer.dtype.bits()) / 8;
         let writes = !matches!(buffer.scope, Scope::Parameter(Access::Read));
         let list = if writes { &mut outputs } else { &mut inputs };

@@ -34,6 +34,8 @@ pub(super) struct Area {
     pub(super) lanes: i64,
     /// Terms of each sum.
     pub(super) depth: i64,
+    /// How many tiles there are along axes other than the rows, for workers to share.
+    pub(super) shared: i64,
     /// Whether both operands move along the vector axis, so that every accumulator has a load.
     pub(super) elementwise: bool,
 }
@@ -82,7 +84,8 @@ pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> T
             if rows > 1 && !tile.fits(target) {
                 break;
             }
-            let cycles = tile.cycles(target, area);
+            let overlap = rows < area.rows && area.rows % rows != 0;
+            let cycles = tile.cycles(target, area) * overlap_penalty(area, overlap);
             // At equal cost the larger tile reads its operands less often.
             let larger = rows * vectors > best.1.rows * best.1.vectors;
             if cycles < best.0 * 0.999 || (cycles <= best.0 * 1.001 && larger) {
@@ -91,6 +94,16 @@ pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> T
         }
     }
     best.1
+}
+
+/// Tiles of rows that overlap are run by one worker, so they are worse the less there is besides them
+/// to share.
+fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
+    match overlap {
+        true if area.shared < 16 => 1.2,
+        true => 1.01,
+        false => 1.0,
+    }
 }
 
 pub(super) fn div_ceil(a: i64, b: i64) -> i64 {

@@ -169,7 +169,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Whether a condition depends on a loop; one that is fused would need a quotient there.
-    fn is_guard(&self, name: &str) -> bool {
+    pub(super) fn is_guard(&self, name: &str) -> bool {
         let Some(found) = self.find(name) else { return false };
         super::structure::guards(&found.body).contains(&found.variable)
     }

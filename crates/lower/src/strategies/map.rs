@@ -165,12 +165,16 @@ fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
     Ok(format!("vectors along {name}"))
 }
 
-/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded.
+/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded; so,
+/// too, where a condition depends on the loop, which is to stay simple.
 pub(super) fn split_any(
     hand: &mut Hand<'_>,
     name: &str,
     width: i64,
 ) -> Result<(Option<String>, String), Refused> {
+    if hand.is_guard(name) {
+        return hand.split(name, width, Tail::Guard);
+    }
     match hand.split(name, width, Tail::Shift) {
         Ok(parts) => Ok(parts),
         Err(_) => hand.split(name, width, Tail::Guard),

@@ -247,8 +247,9 @@ fn candidate(
         .map(|(_, axis)| axis.last.extent)
         .product();
     let elementwise = along.len() > 1 && along.iter().all(|motion| motion.is_unit());
-    let area = Area { rows, columns, lanes, depth: problem.depth(), elementwise };
     let vectors = panel.map(|panel| div_ceil(panel, lanes));
+    let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
+    let area = Area { rows, columns, lanes, depth: problem.depth(), shared, elementwise };
     let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, update, along),
