@@ -176,16 +176,27 @@ impl<'a> Hand<'a> {
 
     /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share, and
     /// shares them among workers. Loops that are left, and all from the first that overlaps on, stay
-    /// serial.
+    /// serial; so do those with which iterations cannot be shown to be independent.
     pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let count = outer.iter().position(|name| self.overlaps(name)).unwrap_or(outer.len());
-        let Some((first, rest)) = outer[..count].split_first() else { return Ok(()) };
+        let mut result = Ok(());
+        for count in (1..=count).rev() {
+            let before = self.copy();
+            result = self.share_all(&outer[..count], wanted);
+            if result.is_ok() {
+                break;
+            }
+            self.restore(before);
+        }
+        result
+    }
+
+    fn share_all(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
+        let Some((first, rest)) = outer.split_first() else { return Ok(()) };
         let mut shared = first.clone();
         for next in rest {
-            if self.extent(&shared).is_some_and(|extent| extent >= wanted)
-                || self.is_guard(&shared)
-                || self.is_guard(next)
-            {
+            let enough = self.extent(&shared).is_some_and(|extent| extent >= wanted);
+            if enough || self.is_guard(&shared) || self.is_guard(next) {
                 break;
             }
             shared = self.fuse(&shared, next)?;

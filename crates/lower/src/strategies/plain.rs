@@ -32,17 +32,7 @@ fn share(schedule: &mut Schedule) -> Result<(), Refused> {
     let (first, others) = outermost.split_first().ok_or("it does nothing")?;
     others.iter().try_for_each(|other| hand.merge(first, other))?;
     let band = perfect_band(hand.kernel());
-    // Loops that cannot be shared together may be shared alone.
-    let alone = hand.copy();
-    if share_band(&mut hand, &band).is_ok() {
-        return Ok(());
-    }
-    hand.restore(alone);
-    hand.parallelise(first)
-}
-
-fn share_band(hand: &mut Hand<'_>, band: &[String]) -> Result<(), Refused> {
-    hand.share(band, SHARED)
+    hand.share(&band, SHARED)
 }
 
 fn loop_name(kernel: &Kernel, stmt: &Stmt) -> Option<String> {
