@@ -1,7 +1,14 @@
-//! Text tests of format choice: a function before, the remarks and the function after.
+//! Tests of format choice: texts with a function before, the remarks and the function after; random
+//! contractions and random functions, of which every bit stays.
 
 use backend::Target;
+use base::Id;
+use eval::Precision;
 use filetest::Command;
+use graph::{Function, TensorType};
+use proptest::prelude::*;
+use tensor::Tensor;
+use testkit::{GraphOptions, graph_samples};
 use tilewright_lower::formats;
 
 const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
@@ -22,4 +29,98 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     graph::verify(&chosen).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
     Ok(format!("{remarks}{chosen}"))
+}
+
+/// Functions with extents `A`, `B`, `C`.
+const FUNCTIONS: [&str; 5] = [
+    "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
+      %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C] %x[a0, a1, r0], %w[r0, a2] accumulate f32
+      return %y as \"y\" }",
+    "function @runtime { parameter %x: f32[B, C] as \"x\" parameter %w: f32[D, C] as \"w\"
+      %y: f32[B, D] = contract [a0: B, a1: D | r0: C] %x[a0, r0], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @left { parameter %x: f32[C, D] as \"x\" %w: f32[B, C] = weight @c0
+      %y: f32[B, D] = contract [a0: B, a1: D | r0: C] %w[a0, r0], %x[r0, a1] accumulate f32
+      return %y as \"y\" }",
+    "function @network { parameter %x: f32[A, C, 2*B + 1, B + 1] as \"x\"
+      %w: f32[D, C, 3, 2] = weight @c0  %v: f32[C, D] = weight @c1  %u: f32[C, 1, 2] = weight @c2
+      %y: f32[A, D, B, B] = contract [a0: A, a1: D, a2: B, a3: B | r0: C, r1: 3, r2: 2]
+        %x[a0, r0, 2*a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
+      %z: f32[A, C, B, B] = contract [a0: A, a1: C, a2: B, a3: B | r0: D]
+        %y[a0, r0, a2, a3], %v[a1, r0] accumulate f32
+      %q: f32[A, C, B, B - 1] = contract [a0: A, a1: C, a2: B, a3: B - 1 | r0: 2]
+        %z[a0, a1, a2, a3 + r0], %u[a1, 0, r0] accumulate f32
+      return %q as \"q\" }",
+    "function @attention { parameter %q: f32[B, A, C] as \"q\" parameter %k: f32[D, A, C] as \"k\"
+      parameter %v: f32[D, A, C] as \"v\"
+      %s: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C] %q[a1, a0, r0], %k[a2, a0, r0] accumulate f32
+      %y: f32[B, A, C] = contract [a0: B, a1: A, a2: C | r0: D] %s[a1, a0, r0], %v[r0, a1, a2] accumulate f32
+      return %y as \"y\" }",
+];
+
+fn instance(structure: usize, extents: [i64; 4]) -> Function {
+    let mut text = FUNCTIONS[structure].to_owned();
+    for (name, extent) in ["A", "B", "C", "D"].into_iter().zip(extents) {
+        text = text.replace(name, &extent.to_string());
+    }
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+/// Results of a function for random inputs and weights.
+fn results(function: &Function, constants: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
+    let constant = |id: base::ConstantId| constants[id.index()].clone();
+    eval::graph::evaluate(function, &constant, inputs, Precision::Declared)
+        .unwrap_or_else(|fault| panic!("{fault:?}\n{function}"))
+}
+
+fn random_of(ty: &TensorType, seed: u64) -> Tensor {
+    let shape: Vec<usize> =
+        ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(1) as usize).collect();
+    tensor::random::random(ty.dtype, &shape, seed)
+}
+
+/// Checks that format choice keeps every bit.
+fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
+    let expected = results(function, constants, inputs);
+    for target in Target::table() {
+        let chosen = formats::choose(function.clone(), &target, &mut Vec::new())
+            .unwrap_or_else(|error| panic!("{error}\n{function}"));
+        graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+        for (one, two) in expected.iter().zip(results(&chosen, constants, inputs)) {
+            assert_eq!(one.shape(), two.shape());
+            let same = one.dtype() == tensor::DType::String
+                || one.scalars().zip(two.scalars()).all(|(a, b)| a.bits() == b.bits());
+            assert!(same, "{function}\n{chosen}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn contractions_keep_their_bits(
+        structure in 0..FUNCTIONS.len(),
+        extents in [1i64..4, 2i64..7, 1i64..7, 1i64..70],
+    ) {
+        let function = instance(structure, extents);
+        let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
+        let parameters = function.parameters().iter().zip(1..);
+        let inputs: Vec<Tensor> =
+            parameters.filter_map(|(value, seed)| tensors(function.ty(*value), seed)).collect();
+        let mut constants = Vec::new();
+        for id in function.nodes_in_order() {
+            if let graph::Op::Weight { result, .. } = &function.nodes[id].op {
+                constants.push(random_of(result, constants.len() as u64 + 10));
+            }
+        }
+        keeps_the_bits(&function, &constants, &inputs);
+    }
+
+    #[test]
+    fn random_functions_keep_their_bits(
+        sample in graph_samples(GraphOptions { nodes: 12, symbolic: true, control_flow: true })
+    ) {
+        keeps_the_bits(&sample.function, &sample.constants, &sample.inputs);
+    }
 }
