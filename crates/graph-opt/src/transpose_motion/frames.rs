@@ -62,7 +62,13 @@ impl<'a> Frames<'a> {
     /// Chooses frames for all values.
     pub(super) fn choose(&mut self) {
         // Every step lowers the cost, a sum of integers, so this ends.
-        while (0..self.components.len()).fold(false, |any, number| self.improve(number) || any) {}
+        let mut improved = true;
+        while improved {
+            improved = false;
+            for number in 0..self.components.len() {
+                improved |= self.improve(number);
+            }
+        }
     }
 
     /// The elements that are transposed at run time.
