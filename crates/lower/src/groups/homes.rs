@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use base::SecondaryMap;
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
-use sym::{Expr, Range};
+use sym::{Atom, Expr, Range};
 use tensor::ScalarFunction;
 
 use crate::naive::element::splat;
@@ -292,7 +292,7 @@ impl Chooser<'_> {
             let strides = dense_strides(&shape_of(self.function, value));
             let mut parts = index.iter().zip(strides);
             parts.try_fold(0, |sum, (expr, stride)| {
-                Some(sum + expr.linear_coefficient(axis?)? * stride)
+                Some(sum + coefficient_in_panel(expr, axis?)? * stride)
             })
         };
         if stride(value, index) == Some(0) {
@@ -312,6 +312,16 @@ impl Chooser<'_> {
         }
         let after = stride(leaf, &place);
         after != stride(value, index) && !matches!(after, Some(0 | 1))
+    }
+}
+
+/// By how much an index moves with an axis, in blocked operands within a panel.
+fn coefficient_in_panel(index: &Expr, axis: sym::SymbolId) -> Option<i64> {
+    let whole = Expr::symbol(axis);
+    match index.as_atom() {
+        Some(Atom::FloorDiv(x, _)) if **x == whole => Some(0),
+        Some(Atom::Mod(x, _)) if **x == whole => Some(1),
+        _ => index.linear_coefficient(axis),
     }
 }
 
