@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bench;
+mod compile;
 mod dump;
 mod explain;
 mod info;
@@ -33,6 +34,8 @@ enum Command {
     Run(run::Arguments),
     /// Measures compile time, latency and memory
     Bench(bench::Arguments),
+    /// Writes a model in its deployment form: C sources
+    Compile(compile::Arguments),
     /// A row a kernel: its nodes, why it was fused, FLOPs, bytes, time, share of the roofline
     Explain(explain::Arguments),
     /// Prints a stage of the compile as text
@@ -64,6 +67,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Info(arguments) => info::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Compile(arguments) => compile::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -330,7 +330,7 @@ impl fmt::Debug for Executable {
 }
 
 /// The parameters, or the results, of a function as ports.
-fn ports(function: &Function, parameters: bool) -> Vec<Port> {
+pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
     let (values, names) = if parameters {
         (function.parameters(), &function.parameter_names)
     } else {

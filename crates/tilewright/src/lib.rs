@@ -16,6 +16,7 @@
 //! what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
 mod dump;
+mod emit_c;
 mod executable;
 mod explain;
 mod internal;
@@ -30,6 +31,7 @@ mod verify;
 
 pub use base::{Diagnostic, Diagnostics, Result};
 pub use dump::{Stage, dump};
+pub use emit_c::emit_c;
 pub use executable::{Executable, Statistics, compile};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use import_onnx::{ModelInfo, ValueInfo, inspect};

@@ -22,8 +22,6 @@ use crate::{Options, jit};
 pub(crate) struct Specialisation {
     /// The function, its kernels and its program; the constants of the model are shared.
     pub(crate) module: Module,
-    /// The function, with constant extents.
-    pub(crate) function: FunctionId,
     /// The program.
     pub(crate) program: ProgramId,
     /// How each kernel was made, in the order of the program.
@@ -55,36 +53,60 @@ pub(crate) struct Request<'a> {
     pub(crate) input_shapes: Vec<Vec<usize>>,
 }
 
+/// A function for one binding of its symbols, before it becomes code.
+#[derive(Debug)]
+pub(crate) struct LoweredFunction {
+    /// The function, its kernels and its program.
+    pub(crate) module: Module,
+    /// The function, with constant extents.
+    pub(crate) function: FunctionId,
+    /// Its program, and how each kernel was made.
+    pub(crate) lowered: Lowered,
+}
+
+impl LoweredFunction {
+    /// Binds the symbols and lowers the function.
+    ///
+    /// # Errors
+    /// Diagnostics of `lower`.
+    pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
+        let Request { options, target, .. } = request;
+        let mut function = lower::specialise(request.function, request.symbols)?;
+        optimise(&mut function, options)?;
+        let mut module =
+            Module { constants: request.module.constants.clone(), ..Module::default() };
+        let function = module.functions.push(function);
+        let lower_options =
+            LowerOptions { role: request.role, strategies: StrategyOptions::default() };
+        let unbound = BTreeMap::new();
+        let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
+        if options.verify_passes || cfg!(debug_assertions) {
+            lower::check_plan(&module.programs[lowered.program])?;
+        }
+        Ok(LoweredFunction { module, function, lowered })
+    }
+}
+
 impl Specialisation {
     /// Lowers the function and compiles its kernels.
     ///
     /// # Errors
     /// Diagnostics of `lower` and of the back end.
     pub(crate) fn new(request: Request<'_>) -> Result<Specialisation> {
-        let Request { options, target, .. } = request;
-        let mut function = lower::specialise(request.function, request.symbols)?;
-        optimise(&mut function, options)?;
-        let outputs = constant_types(&function);
-        let mut module =
-            Module { constants: request.module.constants.clone(), ..Module::default() };
-        let id = module.functions.push(function);
-        let lower_options =
-            LowerOptions { role: request.role, strategies: StrategyOptions::default() };
-        let lowered = lower::lower(&mut module, id, &BTreeMap::new(), target, &lower_options)?;
+        let (target, options) = (request.target, request.options);
+        let input_shapes = request.input_shapes.clone();
+        let LoweredFunction { module, function, lowered } = LoweredFunction::new(request)?;
         let program = lowered.program;
-        if options.verify_passes || cfg!(debug_assertions) {
-            lower::check_plan(&module.programs[program])?;
-        }
         let linked = jit::compile(&module, program, target, options)?;
+        let outputs = constant_types(&module.functions[function]);
         Ok(Specialisation {
-            function: id,
             program,
             executable: Arc::new(linked.executable),
             code_bytes: linked.code_bytes,
             module,
             lowered,
             outputs,
-            input_shapes: request.input_shapes,
+            input_shapes,
             states: Mutex::new(Vec::new()),
         })
     }
