@@ -185,9 +185,28 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[&LoopInfo]) -> Axis {
 }
 
 fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice, Refused> {
+    let found = choose_with(problem, kernel, target, Stores::Contiguous);
+    // A result that lies otherwise is scattered: that costs once what the sum costs for each term.
+    let found = found.or_else(|| choose_with(problem, kernel, target, Stores::Scattered));
+    found.ok_or_else(|| "no axis is contiguous in an operand".into())
+}
+
+/// How the last nest may store along the vector axis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stores {
+    Contiguous,
+    Scattered,
+}
+
+fn choose_with(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    stores: Stores,
+) -> Option<Choice> {
     let mut best: Option<(f64, Choice)> = None;
     for vector in (0..problem.axes.len()).rev() {
-        let Some(along) = vector_motions(problem, vector) else { continue };
+        let Some(along) = vector_motions(problem, vector, stores) else { continue };
         for row in rows_for(problem, vector) {
             let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
             if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
@@ -195,16 +214,20 @@ fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice,
             }
         }
     }
-    let found = best.map(|(_, choice)| choice);
-    found.ok_or_else(|| "no axis is contiguous in the result and an operand".into())
+    best.map(|(_, choice)| choice)
 }
 
 /// How each load of the sum moves along a candidate for the vector axis, if all of them may.
-fn vector_motions(problem: &Problem, vector: usize) -> Option<Vec<Motion>> {
+fn vector_motions(problem: &Problem, vector: usize, stores: Stores) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref()?;
     let motions: Vec<Motion> = problem.update.loads().map(|access| access.motion(update)).collect();
-    let stores = problem.last.writes().all(|access| access.motion(&axis.last).is_unit());
+    let stores = match stores {
+        Stores::Contiguous => {
+            problem.last.writes().all(|access| access.motion(&axis.last).is_unit())
+        }
+        Stores::Scattered => true,
+    };
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
     let whole = !packed || axis.last.extent == update.extent;
