@@ -9,7 +9,7 @@ use std::fmt;
 
 use base::{Arena, ConstantId, Diagnostics, Result};
 use eval::Precision;
-use graph::{NodeId, ValueId};
+use graph::{Function, NodeId, Op, ValueId};
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, Role};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
@@ -133,7 +133,11 @@ fn difference(
     let mut memory = Vec::new();
     for (value, &parameter) in source.arguments.iter().zip(&kernel.parameters) {
         let buffer = &kernel.buffers[parameter];
-        memory.push(Memory::new(buffer, &values.of[value]));
+        let mut argument = Memory::new(buffer, &values.of[value]);
+        if argument.writes {
+            argument.put_operand(&half.lowered.function, source, *value, values);
+        }
+        memory.push(argument);
     }
     let program = program_of(info, &memory);
     let executable =
@@ -229,7 +233,7 @@ impl Memory {
         let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
         let strides: Vec<usize> = match &buffer.strides {
             Some(strides) => strides.iter().map(extent).collect(),
-            None => (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect(),
+            None => dense_strides(&shape),
         };
         let places: Vec<usize> = (0..shape.iter().product())
             .map(|element| width * offset(element, &shape, &strides))
@@ -254,6 +258,31 @@ impl Memory {
         memory
     }
 
+    /// A `Pad` whose operand is no argument has it in its memory already: puts it there.
+    fn put_operand(
+        &mut self,
+        function: &Function,
+        source: &KernelSource,
+        value: ValueId,
+        values: &Values,
+    ) {
+        let Some((node, _)) = function.producer(value) else { return };
+        let data = &function.nodes[node];
+        let Op::Pad { low, .. } = &data.op else { return };
+        if source.arguments.contains(&data.operands[0]) {
+            return;
+        }
+        let (operand, whole) = (&values.of[&data.operands[0]], &values.of[&value]);
+        let width = operand.dtype().bytes().unwrap_or(1);
+        let strides = dense_strides(whole.shape());
+        let low = low.iter().map(|low| low.as_constant().unwrap_or(0) as usize);
+        let begin: usize = low.zip(&strides).map(|(low, stride)| low * stride).sum();
+        for (element, bytes) in operand.bytes().chunks_exact(width).enumerate() {
+            let place = self.places[begin + offset(element, operand.shape(), &strides)];
+            self.bytes[place..][..width].copy_from_slice(bytes);
+        }
+    }
+
     /// The elements in such memory, as a tensor like another.
     fn read(&self, bytes: &[u8], like: &Tensor) -> Tensor {
         let mut tensor = Tensor::zeros(like.dtype(), like.shape());
@@ -263,6 +292,10 @@ impl Memory {
         }
         tensor
     }
+}
+
+fn dense_strides(shape: &[usize]) -> Vec<usize> {
+    (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect()
 }
 
 /// The offset of an element, counted in row-major order, under strides.
