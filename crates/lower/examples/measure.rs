@@ -5,12 +5,12 @@
 //! cargo run --release -p tilewright-lower --example measure -- [--show] [--target NAME] CASE...
 //! ```
 //!
-//! A case is `matmul:ROWSxDEPTHxCOLUMNS` (a packed constant), `products:ROWSxDEPTHxCOLUMNS` (both at
-//! run time), `conv:CHANNELS,HEIGHT,OUTPUTS,KERNEL,STRIDE`, `depthwise:CHANNELS,HEIGHT,KERNEL,STRIDE`, or
-//! the path of a naive kernel's text. Without a case it measures a list of them. Copies that pack
-//! run-time operands are not part of a figure; they are kernels of their own.
+//! A case is `matmul:ROWSxDEPTHxCOLUMNS` (a packed constant), `products:ROWSxDEPTHxCOLUMNS` (both
+//! at run time), `conv:CHANNELS,HEIGHT,OUTPUTS,KERNEL,STRIDE`,
+//! `depthwise:CHANNELS,HEIGHT,KERNEL,STRIDE`, or the path of a naive kernel's text. Without a case
+//! it measures a list of them. Copies that pack run-time operands are not part of a figure; they
+//! are kernels of their own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use base::{Arena, Id, KernelId};
 use graph::{Built, Function, FunctionBuilder, IterationSpace, Op, TensorType, ValueId};
 use loops::{Access, Kernel, Scope};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
-use runtime::{Code, Executable, KernelCode, State};
+use runtime::State;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 use tilewright_lower::naive::{Naive, Stage, StageKind};
@@ -104,7 +104,8 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
     let seconds = run(&scheduled.kernel, &code)?;
     let prediction = scheduled.prediction;
     println!(
-        "{case:26} {:8.1} GFLOP/s {:7.1} GB/s {:9.3} ms  scheduled {:5.2} ms, compiled {:5.2} ms, {:6} bytes  {}",
+        "{case:26} {:8.1} GFLOP/s {:7.1} GB/s {:9.3} ms  \
+         scheduled {:5.2} ms, compiled {:5.2} ms, {:6} bytes  {}",
         prediction.operations / seconds / 1e9,
         prediction.bytes / seconds / 1e9,
         seconds * 1e3,
@@ -204,8 +205,8 @@ fn convolution(
     Ok(builder.finish(vec![("y".to_owned(), y), ("z".to_owned(), z)]))
 }
 
-/// One nest that clears the sums, one that adds, one that applies a bias and a floor. Axes of extent 1
-/// are left out.
+/// One nest that clears the sums, one that adds, one that applies a bias and a floor. Axes of
+/// extent 1 are left out.
 fn naive_kernel(function: &Function, id: graph::NodeId) -> Kernel {
     let node = &function.nodes[id];
     let Op::Contract { space, .. } = &node.op else { unreachable!("found as a contraction") };
@@ -245,7 +246,8 @@ fn naive_kernel(function: &Function, id: graph::NodeId) -> Kernel {
     let sum = |prefix: &str| format!("%acc[{}]", names(prefix, &parallel).join(", "));
     let bias = parallel.last().map_or(String::new(), |axis| format!("w{axis}"));
     let text = format!(
-        "kernel @contraction({}, %bias: read f32[{last}], %out: write f32[{shape}]) {{\n  %acc: scratch f32[{shape}]\n{}{}{}}}",
+        "kernel @contraction({}, %bias: read f32[{last}], %out: write f32[{shape}]) {{\n  \
+         %acc: scratch f32[{shape}]\n{}{}{}}}",
         parameters.join(", "),
         nest("t", &parallel, format!("{} = 0.0", sum("t"))),
         nest("s", &axes, format!("{} += {} * {}", sum("s"), loads[0], loads[1])),
@@ -317,12 +319,10 @@ fn run(kernel: &Kernel, code: &backend::MachineCode) -> Result<f64, String> {
         arena_bytes: Expr::ZERO,
         steps: vec![step],
     };
-    let loaded =
-        KernelCode { name: &kernel.name, bytes: &code.bytes, scratch_bytes: code.scratch_bytes };
-    let code = Arc::new(Code::load([(id, loaded)]).map_err(|error| error.to_string())?);
-    // SAFETY: the back end made the code of a verified kernel, and the program gives each parameter
-    // the bytes of its shape.
-    let executable = unsafe { Executable::new(&program, code, &BTreeMap::new(), &BTreeMap::new()) };
+    let mut kernels = Arena::new();
+    kernels.push(kernel.clone());
+    let code = backend_x64::load(&kernels, &[(id, code.clone())]).map_err(|e| e.to_string())?;
+    let executable = backend_x64::executable(&kernels, &program, Arc::new(code));
     let executable = Arc::new(executable.map_err(|error| error.to_string())?);
     let mut state = State::new(executable, 1).map_err(|error| error.to_string())?;
     let mut best = f64::INFINITY;

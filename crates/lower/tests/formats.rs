@@ -34,7 +34,8 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
 /// Functions with extents `A`, `B`, `C`.
 const FUNCTIONS: [&str; 5] = [
     "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
-      %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C] %x[a0, a1, r0], %w[r0, a2] accumulate f32
+      %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
+        %x[a0, a1, r0], %w[r0, a2] accumulate f32
       return %y as \"y\" }",
     "function @runtime { parameter %x: f32[B, C] as \"x\" parameter %w: f32[D, C] as \"w\"
       %y: f32[B, D] = contract [a0: B, a1: D | r0: C] %x[a0, r0], %w[a1, r0] accumulate f32
@@ -53,8 +54,10 @@ const FUNCTIONS: [&str; 5] = [
       return %q as \"q\" }",
     "function @attention { parameter %q: f32[B, A, C] as \"q\" parameter %k: f32[D, A, C] as \"k\"
       parameter %v: f32[D, A, C] as \"v\"
-      %s: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C] %q[a1, a0, r0], %k[a2, a0, r0] accumulate f32
-      %y: f32[B, A, C] = contract [a0: B, a1: A, a2: C | r0: D] %s[a1, a0, r0], %v[r0, a1, a2] accumulate f32
+      %s: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
+        %q[a1, a0, r0], %k[a2, a0, r0] accumulate f32
+      %y: f32[B, A, C] = contract [a0: B, a1: A, a2: C | r0: D]
+        %s[a1, a0, r0], %v[r0, a1, a2] accumulate f32
       return %y as \"y\" }",
 ];
 

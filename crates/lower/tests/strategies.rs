@@ -1,6 +1,6 @@
-//! Tests of strategies: a naive kernel before, the remarks, the trace and the scheduled kernel after.
-//! Every case is also run: the scheduled kernel computes the bits of the naive one, and the trace
-//! replayed on the naive kernel gives the scheduled one.
+//! Tests of strategies: a naive kernel before, the remarks, the trace and the scheduled kernel
+//! after. Every case is also run: the scheduled kernel computes the bits of the naive one, and the
+//! trace replayed on the naive kernel gives the scheduled one.
 
 use backend::Target;
 use eval::{Options, Order, evaluate_kernel};
@@ -44,7 +44,8 @@ fn scheduled(text: &str, arguments: &[&str]) -> Result<(Kernel, Scheduled), Stri
     Ok((kernel, scheduled))
 }
 
-/// A kernel that is all one opaque stage if it is marked so by its name, else nests of maps and sums.
+/// A kernel that is all one opaque stage if it is marked so by its name, else nests of maps and
+/// sums.
 fn naive(kernel: Kernel) -> Naive {
     let kind = match kernel.name.starts_with("opaque") {
         true => StageKind::Opaque,
@@ -97,7 +98,8 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
 
 /// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
 const KERNELS: [&str; 11] = [
-    "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B], %c: write f32[A, B]) {
+    "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B],
+      %c: write f32[A, B]) {
       %acc: scratch f32[A, B]
       for x0 < A { for y0 < B { %acc[x0, y0] = 0.0 } }
       for x1 < A { for y1 < B { for k < C {
@@ -117,7 +119,8 @@ const KERNELS: [&str; 11] = [
       for x1 < A { for y1 < B { for k < C { %acc[x1, y1] += %a[x1, k] * %b[k, y1] } } }
       for x < A { for y < B { %c[x, y] = %c[x, y] + %acc[x, y] } }
     }",
-    "kernel @convolution(%x: read f32[A + 2, A + 1, C], %w: read f32[Q, C, 3, 2, P], %y: write f32[A, A, B]) {
+    "kernel @convolution(%x: read f32[A + 2, A + 1, C], %w: read f32[Q, C, 3, 2, P],
+      %y: write f32[A, A, B]) {
       %acc: scratch f32[A, A, B]
       for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
       for x1 < A { for y1 < A { for z1 < B { for k < C { for u < 3 { for v < 2 {
@@ -125,7 +128,8 @@ const KERNELS: [&str; 11] = [
       } } } } } }
       for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] } } }
     }",
-    "kernel @depthwise(%x: read f32[2*A + 1, 2*A + 1, B], %w: read f32[3, 3, B], %y: write f32[A, A, B]) {
+    "kernel @depthwise(%x: read f32[2*A + 1, 2*A + 1, B], %w: read f32[3, 3, B],
+      %y: write f32[A, A, B]) {
       %acc: scratch f32[A, A, B]
       for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
       for x1 < A { for y1 < A { for z1 < B { for u < 3 { for v < 3 {

@@ -58,7 +58,7 @@ impl Contraction {
 
     /// Bytes of an element of the sums.
     pub(super) fn accumulator_bytes(&self) -> u32 {
-        (self.accumulator.bits() as u32).div_ceil(8)
+        self.accumulator.bits().div_ceil(8)
     }
 
     /// The axes of the result.

@@ -1,13 +1,13 @@
 //! Format choice, graph to graph: how the operands of contractions lie in memory.
 //!
-//! Every contraction is rewritten so that one axis, the vector axis, is contiguous in its result and
-//! in the operand that carries it. What that takes is written as ordinary `Transpose`, `Reshape` and
-//! `Pad` nodes around the contraction: those before a weight fold into `setup`, those between
-//! contractions are moved and cancelled by `graph-opt`.
+//! Every contraction is rewritten so that one axis, the vector axis, is contiguous in its result
+//! and in the operand that carries it. What that takes is written as ordinary `Transpose`,
+//! `Reshape` and `Pad` nodes around the contraction: those before a weight fold into `setup`, those
+//! between contractions are moved and cancelled by `graph-opt`.
 //!
-//! Invariants: each reduced axis stays where it is in the order of its sum, so the function computes
-//! the same bits; weights are read by type only; choices depend on structure and the target row,
-//! never on what an operator was called. Relies on `graph::rebuild`.
+//! Invariants: each reduced axis stays where it is in the order of its sum, so the function
+//! computes the same bits; weights are read by type only; choices depend on structure and the
+//! target row, never on what an operator was called. Relies on `graph::rebuild`.
 
 mod channels_last;
 mod contraction;

@@ -5,8 +5,8 @@
 //! after:  `packed[n div P, k, n mod P]`, padded with zeros to a multiple of `P`
 //!
 //! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
-//! depthwise filter) it becomes the last axis of constant operands. Weights are always packed.
-//! What is computed at run time is packed where its vector axis is not contiguous, or where the product
+//! depthwise filter) it becomes the last axis of constant operands. Weights are always packed. What
+//! is computed at run time is packed where its vector axis is not contiguous, or where the product
 //! reads it often enough to repay the copy.
 
 use backend::Target;
@@ -108,8 +108,8 @@ fn is_last(
     Ok(last.is_some_and(|last| index[last] == IterationSpace::axis(axis)))
 }
 
-/// The order of an operand's axes that suits a tile: constants and axes of the result first, then the
-/// reduced axes in the order of the sum, the vector axis last.
+/// The order of an operand's axes that suits a tile: constants and axes of the result first, then
+/// the reduced axes in the order of the sum, the vector axis last.
 fn suited_order(contraction: &Contraction, operand: usize, vector: usize) -> Vec<usize> {
     let space = &contraction.space;
     let index = &space.operands[operand];
@@ -167,7 +167,8 @@ fn pack(
         builder.pad(value, zero, &vec![Expr::ZERO; shape.len()], &high, &vec![0; last + 1])?;
     shape.splice(last.., [panels, width.clone()]);
     let split = builder.reshape(padded, &shape)?;
-    // The axes of the result stay in front of the panels, the reduced ones go between panel and lane.
+    // The axes of the result stay in front of the panels, the reduced ones go between panel and
+    // lane.
     let index = &mut contraction.space.operands[operand];
     let parallel = contraction.space.parallel;
     let is_reduced = |index: &Expr| index.as_symbol().is_some_and(|s| s.index() >= parallel);

@@ -1,10 +1,11 @@
 //! The cost of register tiles, from the target row alone.
 //!
-//! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add an
-//! accumulator, one load a vector of the operand that carries the vector axis, and one broadcast a
-//! row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what a
-//! step costs. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is
-//! Enough for High-Performance BLIS", 2016), reduced to what our fixed order of sums leaves open.
+//! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add
+//! an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
+//! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
+//! a step costs. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical
+//! Modeling Is Enough for High-Performance BLIS", 2016), reduced to what our fixed order of sums
+//! leaves open.
 
 use backend::Target;
 
@@ -96,8 +97,8 @@ pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> T
     best.1
 }
 
-/// Tiles of rows that overlap are run by one worker, so they are worse the less there is besides them
-/// to share.
+/// Tiles of rows that overlap are run by one worker, so they are worse the less there is besides
+/// them to share.
 fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
     match overlap {
         true if area.shared < 16 => 1.2,

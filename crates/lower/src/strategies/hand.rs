@@ -36,8 +36,8 @@ impl<'a> Hand<'a> {
         self.schedule.apply(step).map_err(|error| refusal(&error))
     }
 
-    /// Splits a loop; the names of both parts. A loop not longer than the factor is left alone and is
-    /// the inner part.
+    /// Splits a loop; the names of both parts. A loop not longer than the factor is left alone and
+    /// is the inner part.
     pub(super) fn split(
         &mut self,
         target: &str,
@@ -174,9 +174,9 @@ impl<'a> Hand<'a> {
         super::structure::guards(&found.body).contains(&found.variable)
     }
 
-    /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share, and
-    /// shares them among workers. Loops that are left, and all from the first that overlaps on, stay
-    /// serial; so do those with which iterations cannot be shown to be independent.
+    /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share,
+    /// and shares them among workers. Loops that are left, and all from the first that overlaps on,
+    /// stay serial; so do those with which iterations cannot be shown to be independent.
     pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let count = outer.iter().position(|name| self.overlaps(name)).unwrap_or(outer.len());
         let mut result = Ok(());

@@ -1,8 +1,9 @@
 //! The strategy for maps and movements: each element from elements at places of its own.
 //!
 //! Neighbouring loops that every access walks as one are fused, the loop along which the result is
-//! contiguous is run in vectors, the others are shared among workers. Where an operand is contiguous along
-//! another loop (a transpose), both loops are cut so that a tile uses whole cache lines of both sides.
+//! contiguous is run in vectors, the others are shared among workers. Where an operand is
+//! contiguous along another loop (a transpose), both loops are cut so that a tile uses whole cache
+//! lines of both sides.
 
 use backend::Target;
 use loops::visit::{Effect, references};
@@ -165,8 +166,8 @@ fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
     Ok(format!("vectors along {name}"))
 }
 
-/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded; so,
-/// too, where a condition depends on the loop, which is to stay simple.
+/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded;
+/// so, too, where a condition depends on the loop, which is to stay simple.
 pub(super) fn split_any(
     hand: &mut Hand<'_>,
     name: &str,

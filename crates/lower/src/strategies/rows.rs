@@ -1,9 +1,9 @@
 //! The strategy for reductions with maps around them: a row, or a block of columns, at a time.
 //!
-//! The loops that every intermediate result shares with the last nest are the row loops. Everything is
-//! computed at the innermost of them: reductions into registers, a row that is read more than once
-//! into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the row loop
-//! itself is the contiguous one (statistics over leading axes), a block of it is a row.
+//! The loops that every intermediate result shares with the last nest are the row loops. Everything
+//! is computed at the innermost of them: reductions into registers, a row that is read more than
+//! once into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the
+//! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
 
 use backend::Target;
 use loops::visit::{Effect, references};
@@ -79,8 +79,8 @@ fn row_loops(last: &Nest, locals: &[BufferId]) -> Vec<usize> {
     (0..last.loops.len()).filter(is_row).collect()
 }
 
-/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks. The
-/// names of the loops around the rows.
+/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks.
+/// The names of the loops around the rows.
 fn place_rows(
     hand: &mut Hand<'_>,
     last: &Nest,
@@ -125,8 +125,8 @@ fn inside(hand: &mut Hand<'_>, around: Option<&String>, target: &Target) -> Resu
     nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
 }
 
-/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all; the outermost
-/// `common` loops are not candidates.
+/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all; the
+/// outermost `common` loops are not candidates.
 pub(super) fn vectorise_nest(
     hand: &mut Hand<'_>,
     nest: &Nest,

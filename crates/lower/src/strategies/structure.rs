@@ -1,9 +1,9 @@
 //! What strategies see of a kernel: its nests, and how each access moves with each loop.
 //!
 //! A naive kernel is one perfect nest after another. A loop's step through a buffer is found by
-//! trying the loop's first values with all others at zero, so that quotients and remainders of packed
-//! operands are seen through. What is found here steers choices only: whether a choice is legal is
-//! for `schedule` to say.
+//! trying the loop's first values with all others at zero, so that quotients and remainders of
+//! packed operands are seen through. What is found here steers choices only: whether a choice is
+//! legal is for `schedule` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,8 +197,8 @@ fn place(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Expr {
     index.iter().zip(strides).map(|(index, stride)| index * stride).sum()
 }
 
-/// Names of loops by their position along the axes of a buffer that a nest writes: for each axis the
-/// loop that alone, with coefficient 1, makes up the index.
+/// Names of loops by their position along the axes of a buffer that a nest writes: for each axis
+/// the loop that alone, with coefficient 1, makes up the index.
 pub(super) fn axis_loops<'a>(nest: &'a Nest, access: &Access) -> Vec<Option<&'a LoopInfo>> {
     let by_symbol: BTreeMap<SymbolId, &LoopInfo> =
         nest.loops.iter().map(|found| (found.variable, found)).collect();

@@ -17,10 +17,10 @@
 //! ```
 //!
 //! with `acc` in registers. The vector axis is one along which an operand moves by one element and
-//! none moves otherwise; the row axis one along which an operand of the sum stands still, so that it is
-//! loaded once for all rows. How large the tile is and in which order tiles are run follows from the cost
-//! model. Matrix products, convolutions, depthwise convolutions, pooling and sums over leading axes are
-//! all this.
+//! none moves otherwise; the row axis one along which an operand of the sum stands still, so that
+//! it is loaded once for all rows. How large the tile is and in which order tiles are run follows
+//! from the cost model. Matrix products, convolutions, depthwise convolutions, pooling and sums
+//! over leading axes are all this.
 
 use backend::Target;
 use loops::visit::Effect;
@@ -395,7 +395,7 @@ fn describe(problem: &Problem, choice: &Choice) -> String {
     if choice.blocks > 1 {
         text += &format!(", in {} blocks of rows", choice.blocks);
     }
-    if !choice.staged.is_empty() {
+    if choice.blocks > 1 && !choice.staged.is_empty() {
         text += ", rows copied because they fall on the same cache sets";
     }
     text
@@ -502,8 +502,8 @@ fn unroll_sum(hand: &mut Hand<'_>, reduced: &[String], choice: &Choice) -> Resul
     Ok(())
 }
 
-/// Copies the rows of a block into scratch memory, where they are apart by a few lines more than before
-/// so that neighbouring rows do not collide.
+/// Copies the rows of a block into scratch memory, where they are apart by a few lines more than
+/// before so that neighbouring rows do not collide.
 fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str, lanes: i64) -> Result<(), Refused> {
     for buffer in buffers {
         let into = hand.fresh(buffer, "rows");

@@ -10,8 +10,8 @@
 //! %t: scratch f32[8, 1040]
 //! ```
 //!
-//! What the buffer holds stays at its indices, but rows move apart in memory, so that equal columns of
-//! neighbouring rows do not fall on the same cache set.
+//! What the buffer holds stays at its indices, but rows move apart in memory, so that equal columns
+//! of neighbouring rows do not fall on the same cache set.
 //!
 //! Legal: the buffer is local, its axis has a constant extent, the new one is not smaller, and the
 //! axis is not one that a fold reads as a whole.
