@@ -119,6 +119,7 @@ pub fn emit(
         }
     }
     found.or_ok(())?;
+    program::check_setup(programs[0])?;
     let name = names::identifier(&interface.name);
     let mut global = Names::default();
     for suffix in ["constants_size", "arena_size", "setup", "run"] {

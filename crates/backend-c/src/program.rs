@@ -46,6 +46,19 @@ pub(crate) fn check(program: &Program) -> base::Result<()> {
     found.or_ok(())
 }
 
+/// Checks that a program has neither inputs nor outputs.
+pub(crate) fn check_setup(program: &Program) -> base::Result<()> {
+    let foreign = |place: &Place| matches!(place, Place::Input(_) | Place::Output(_));
+    match program.slots.values().find(|slot| foreign(&slot.place)) {
+        None => Ok(()),
+        Some(slot) => {
+            let message = format!("%{} of `setup` is an input or output", slot.name);
+            let place = format!("program `{}`", program.name);
+            Err(Diagnostic::error(INTERNAL_ERROR, message).at(place).into())
+        }
+    }
+}
+
 /// How a program's memory is called where it runs.
 pub(crate) struct Bases<'a> {
     /// A weight.

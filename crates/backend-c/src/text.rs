@@ -43,6 +43,8 @@ pub(crate) fn model_c(
         int {name}_run(const void *constants, void *arena, const void *const in[], \
         void *const out[])\n{{\n{main}  return 0;\n}}\n"
     )));
+    // The other end of what the head begins.
+    text.push_str("\n#if defined(__clang__)\n#pragma clang attribute pop\n#endif\n");
     text
 }
 

@@ -72,10 +72,11 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
     Ok(sources)
 }
 
-/// What stands behind the head of `model.c`.
+/// What stands between the head of `model.c` and its last directive.
 fn code(sources: &CSources) -> String {
     let (_, code) = sources.model_c.split_once("#endif\n\n").expect("the head of model.c");
-    code.split_once("#endif\n\n").map_or(code, |(_, code)| code).to_owned()
+    let (code, _) = code.rsplit_once("\n#if defined(__clang__)").expect("the end of model.c");
+    code.to_owned()
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! A whole module, `setup` and `main`, through the generated program; and what that program says to
+//! files that are wrong.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use backend_c::{Interface, Options, Port};
+use common::{Folder, build, has_compiler, run, sources};
+use module::Module;
+use tensor::{DType, Tensor};
+
+/// `setup` transposes one weight; `main` reads the other where `setup` copied it, and counts up to
+/// a number from its input.
+const MODULE: &str = "
+constant @c0 \"bias\": f32[2] {0.5, -100.0}
+constant @c1 \"weight\": f32[2, 3] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+
+kernel @transpose(%a: read f32[2, 3], %b: write f32[3, 2]) {
+  for i < 3 { for j < 2 { %b[i, j] = %a[j, i] } }
+}
+
+kernel @linear(%x: read f32[3], %w: read f32[3, 2], %bias: read f32[2], %y: write f32[2]) {
+  %s: scratch f32[2000]
+  for j < 2 { %s[1000 * j] = %bias[j] }
+  for k < 3 { for i < 2 { %s[1000 * i] += %x[k] * %w[k, i] } }
+  for o < 2 { %y[o] = max(%s[1000 * o], 0.0) }
+}
+
+kernel @pick(%n: read i64[1], %y: update f32[4]) {
+  let n: i64 in 0..=3 = %n[0]
+  %y[n] += 10.0
+}
+
+program @setup() arena 64 {
+  %w: 24 at weight c1
+  %t: 24 at arena 0
+  %packed: 24 at constants 64
+  run k0(read 24 at %w, write 24 at %t) extent 1
+  copy 24 from %t to %packed
+}
+
+program @main(n in 0..=2, i in 0..) arena 64 {
+  %x: 12 at input 0
+  %n: 8 at input 1
+  %packed: 24 at constants 64
+  %bias: 8 at weight c0
+  %y: 8 at arena 0
+  %out: 16 at output 0
+  %same: 12 at output 1
+  run k1(read 12 at %x, read 24 at %packed, read 8 at %bias, write 8 at %y) extent 1
+  copy 8 from %y to %out
+  copy 8 from %y to %out[8]
+  run k2(read 8 at %n, update 16 at %out) extent 1
+  bind n = %n
+  repeat i < n { copy 4 from %x[4*i] to %out }
+  copy 12 from %x to %same
+}
+";
+
+fn model() -> (Module, Interface) {
+    let module = module::parse(MODULE, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
+    module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
+    let port = |name: &str, dtype, shape: &[usize]| Port {
+        name: name.to_owned(),
+        dtype,
+        shape: shape.to_vec(),
+    };
+    let interface = Interface {
+        name: "2/tiny model".to_owned(),
+        inputs: vec![port("x", DType::F32, &[1, 3]), port("n", DType::I64, &[])],
+        outputs: vec![port("y", DType::F32, &[4]), port("same", DType::F32, &[1, 3])],
+    };
+    (module, interface)
+}
+
+fn built(name: &str) -> (Folder, PathBuf, Interface) {
+    let (module, interface) = model();
+    let folder = Folder::new(name);
+    let program = build(&folder.0, &sources(&module, &interface, Options::default()), &[]);
+    (folder, program, interface)
+}
+
+#[test]
+fn a_whole_model() {
+    if !has_compiler() {
+        return;
+    }
+    let (folder, program, interface) = built("model");
+    let x = Tensor::from_vec(&[1, 3], vec![1.0f32, 2.0, 0.25]);
+    for (n, expected) in [
+        (0i64, [16.25f32, 0.0, 6.25, 0.0]),
+        (1, [1.0, 10.0, 6.25, 0.0]),
+        (2, [2.0, 0.0, 16.25, 0.0]),
+    ] {
+        let inputs = [x.clone(), Tensor::from_vec(&[], vec![n])];
+        let outputs = run(&folder.0, &program, &interface, &inputs);
+        assert_eq!(outputs[0].to_f64_vec(), expected.map(f64::from), "n = {n}");
+        assert_eq!(outputs[1], x);
+    }
+}
+
+/// What the program prints, to either stream, and its exit status.
+fn outcome(folder: &Folder, program: &PathBuf, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(program).current_dir(&folder.0).args(arguments).output();
+    let output = output.expect("a program that runs");
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&text).into_owned(), output.status.code())
+}
+
+#[test]
+fn faults_and_files_that_are_wrong() {
+    if !has_compiler() {
+        return;
+    }
+    let (folder, program, _) = built("errors");
+    let write = |name: &str, tensor: &Tensor| {
+        tensor::npy::write(folder.0.join(name), tensor).expect("a file that can be written");
+    };
+    write("x.npy", &Tensor::from_vec(&[1, 3], vec![1.0f32, 2.0, 0.25]));
+    write("flat.npy", &Tensor::from_vec(&[3], vec![1.0f32, 2.0, 0.25]));
+    write("wide.npy", &Tensor::from_vec(&[1, 3], vec![1.0f64, 2.0, 0.25]));
+    for (name, n) in [("0.npy", 0i64), ("3.npy", 3), ("4.npy", 4)] {
+        write(name, &Tensor::from_vec(&[], vec![n]));
+    }
+    std::fs::write(folder.0.join("text.npy"), "not an array").expect("a file");
+    std::fs::write(folder.0.join("short.bin"), "short").expect("a file");
+    let good = "y f32[4]: 16.25 0 6.25 0\nsame f32[1, 3]: 1 2 0.25\n";
+    let stopped = |fault| format!("error: the model stopped with fault {fault}, see model.h\n");
+    let check = |arguments: &[&str], text: &str, status: i32| {
+        let found = outcome(&folder, &program, arguments);
+        assert!(found.0.contains(text), "{arguments:?}: {} lacks {text}", found.0);
+        assert_eq!(found.1, Some(status), "{arguments:?}");
+    };
+    check(&["weights.bin", "x.npy", "0.npy"], good, 0);
+    check(&["weights.bin", "x.npy", "3.npy"], &stopped(2), 1);
+    check(&["weights.bin", "x.npy", "4.npy"], &stopped(1), 1);
+    check(&["weights.bin", "x.npy"], "usage:", 2);
+    check(&["weights.bin", "x.npy", "0.npy", "0.npy"], "usage:", 2);
+    check(&["weights.bin", "flat.npy", "0.npy"], "error: flat.npy: wrong shape", 1);
+    check(&["weights.bin", "wide.npy", "0.npy"], "error: wide.npy: wrong type", 1);
+    check(&["weights.bin", "text.npy", "0.npy"], "error: text.npy: is no .npy file", 1);
+    check(&["weights.bin", "none.npy", "0.npy"], "error: none.npy: cannot be read", 1);
+    check(&["short.bin", "x.npy", "0.npy"], "error: short.bin: the file ends early", 1);
+    check(&["weights.bin", "x.npy", "0.npy", "-o", "none"], "cannot be written", 1);
+}
