@@ -1,8 +1,8 @@
 //! One kernel as a function of C.
 //!
-//! Every loop, whatever its kind, becomes a plain loop that counts up: a C compiler finds vectors by
-//! itself. Buffers that the kernel owns are local arrays, or lie in scratch memory where they are
-//! large. Parameters that no other argument of the kernel's runs overlaps are `restrict`.
+//! Every loop, whatever its kind, becomes a plain loop that counts up: a C compiler finds vectors
+//! by itself. Buffers that the kernel owns are local arrays, or lie in scratch memory where they
+//! are large. Parameters that no other argument of the kernel's runs overlaps are `restrict`.
 
 use std::collections::BTreeSet;
 

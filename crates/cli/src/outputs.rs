@@ -28,8 +28,8 @@ pub(crate) fn summary(name: &str, tensor: &Tensor) -> String {
     text
 }
 
-/// Writes each tensor as `<name>.npy`. Characters other than letters, digits, `.`, `_` and `-` become
-/// `_`; of equal names the second gets `_2`, and so on.
+/// Writes each tensor as `<name>.npy`. Characters other than letters, digits, `.`, `_` and `-`
+/// become `_`; of equal names the second gets `_2`, and so on.
 ///
 /// # Errors
 /// The folder cannot be made, or a file cannot be written; files are written whole or not at all.
@@ -41,7 +41,7 @@ pub(crate) fn write(folder: &Path, names: &[String], tensors: &[Tensor]) -> Resu
             .remedy("name a folder that can be written")
     })?;
     for (file, tensor) in file_names(names).iter().zip(tensors) {
-        tensor::npy::write(&folder.join(file), tensor)?;
+        tensor::npy::write(folder.join(file), tensor)?;
     }
     Ok(())
 }

@@ -248,8 +248,8 @@ impl Function {
         constants
     }
 
-    /// The function of one node alone: its parameters are the node's operands, each once, its results
-    /// the node's.
+    /// The function of one node alone: its parameters are the node's operands, each once, its
+    /// results the node's.
     pub fn isolate(&self, node: NodeId) -> Function {
         let mut isolated = self.clone();
         let mut operands = self.nodes[node].operands.clone();

@@ -1,11 +1,11 @@
 //! The memory plan's checker, independent of the planner: it knows nothing but the program.
 //!
-//! Steps between two barriers run at the same time; a block's beginning and end are barriers. A byte of the
-//! arena belongs to the slot that a step last wrote it through; the checker replays the program over
-//! intervals of bytes and their owners and finds every read of a byte that another slot has taken
-//! since. Loops are replayed twice, which is enough: what the second turn sees, every later one does.
-//! Within one period between barriers nothing may write what another step touches. Sizes, bounds
-//! and reads before any write are `program::verify`'s.
+//! Steps between two barriers run at the same time; a block's beginning and end are barriers. A
+//! byte of the arena belongs to the slot that a step last wrote it through; the checker replays the
+//! program over intervals of bytes and their owners and finds every read of a byte that another
+//! slot has taken since. Loops are replayed twice, which is enough: what the second turn sees,
+//! every later one does. Within one period between barriers nothing may write what another step
+//! touches. Sizes, bounds and reads before any write are `program::verify`'s.
 
 use std::collections::BTreeMap;
 

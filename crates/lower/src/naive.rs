@@ -5,8 +5,8 @@
 //! where partials are interleaved, the nest that folds them. The order of every reduction is fixed
 //! here and kept by all that follows.
 //!
-//! Sums always have a buffer of their own, from which an elementwise nest stores the result. Axes of
-//! extent 1 have no loops and no axes in buffers.
+//! Sums always have a buffer of their own, from which an elementwise nest stores the result. Axes
+//! of extent 1 have no loops and no axes in buffers.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
 //! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`.

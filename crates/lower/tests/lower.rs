@@ -153,7 +153,11 @@ fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     /// Random functions compute what the evaluator says, with a plan that its checker accepts.
     #[test]

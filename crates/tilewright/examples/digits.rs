@@ -25,8 +25,8 @@ fn run() -> tilewright::Result<()> {
     let folder = folder();
     let start = Instant::now();
     let executable = tilewright::compile(folder.join("digits.onnx"), &Options::default())?;
-    let images = tilewright::read_npy(&folder.join("test_images.npy"))?;
-    let labels = tilewright::read_npy(&folder.join("test_labels.npy"))?;
+    let images = tilewright::read_npy(folder.join("test_images.npy"))?;
+    let labels = tilewright::read_npy(folder.join("test_labels.npy"))?;
     // The batch is a free dimension of this model: code for it is made at the first run.
     let outputs = executable.run(std::slice::from_ref(&images))?;
     let logits = &outputs[0];

@@ -158,8 +158,8 @@ impl Executable {
         Ok(outputs)
     }
 
-    /// Runs the model into tensors of the outputs' types and shapes. From the second run on with the
-    /// same shapes it allocates nothing, if no other holds the output tensors' storage.
+    /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
+    /// the same shapes it allocates nothing, if no other holds the output tensors' storage.
     ///
     /// # Errors
     /// Inputs or outputs that do not fit; faults while running.

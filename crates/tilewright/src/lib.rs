@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and holds
-//! what was compiled. What it drives is described in `ARCHITECTURE.md`.
+//! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
+//! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
 mod dump;
 mod emit_c;

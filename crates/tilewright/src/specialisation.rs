@@ -155,7 +155,8 @@ pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
     kernels
 }
 
-/// A poisoned lock only means that another caller panicked; what it guards is a list of spare states.
+/// A poisoned lock only means that another caller panicked; what it guards is a list of spare
+/// states.
 fn lock(states: &Mutex<Vec<State>>) -> std::sync::MutexGuard<'_, Vec<State>> {
     states.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! Every kernel of an executable against the reference evaluator.
 //!
-//! Each kernel is fed what the evaluator computed for its operands, so that errors do not add up and
-//! a wrong kernel is named. The nodes of a kernel that differs are then compiled one by one, which
-//! names the node, or, if each is right alone, their fusion.
+//! Each kernel is fed what the evaluator computed for its operands, so that errors do not add up
+//! and a wrong kernel is named. The nodes of a kernel that differs are then compiled one by one,
+//! which names the node, or, if each is right alone, their fusion.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -308,8 +308,8 @@ fn offset(mut element: usize, shape: &[usize], strides: &[usize]) -> usize {
     offset
 }
 
-/// A program that runs the kernel once: argument `k` is input `k`; what it writes is an output, which
-/// begins as a copy of the input.
+/// A program that runs the kernel once: argument `k` is input `k`; what it writes is an output,
+/// which begins as a copy of the input.
 fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
     let mut slots = Arena::default();
     let mut steps = Vec::new();

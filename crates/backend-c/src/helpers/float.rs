@@ -1,8 +1,8 @@
 //! Functions of `float` and `double`.
 //!
 //! Roundings and square roots give the exact value, rounded to nearest even, as the hardware's do.
-//! The square root of a `float` is Heron's iteration in `double`: its error of less than 4 ULP of
-//! a `double` cannot carry it over the middle between two `float`s, from which the root of a `float`
+//! The square root of a `float` is Heron's iteration in `double`: its error of less than 4 ULP of a
+//! `double` cannot carry it over the middle between two `float`s, from which the root of a `float`
 //! is at least 2^-50 away. That of a `double` is found bit by bit. A fused multiply-add of `float`s
 //! is the `double` sum, rounded to odd (S. Boldo and G. Melquiond, "Emulation of FMA and correctly
 //! rounded sums: proved algorithms using rounding to odd", IEEE Transactions on Computers, 2008);

@@ -1,8 +1,8 @@
 //! Copies in front of what cannot read its operands as they lie.
 //!
-//! The operands of a `Concat` are written straight into the result's memory, so each must be a value
-//! that a kernel writes, that lies nowhere else, and that all its readers can read with gaps between
-//! rows. Where that is not so, a whole `Slice` in between is the copy.
+//! The operands of a `Concat` are written straight into the result's memory, so each must be a
+//! value that a kernel writes, that lies nowhere else, and that all its readers can read with gaps
+//! between rows. Where that is not so, a whole `Slice` in between is the copy.
 //!
 //! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel

@@ -11,8 +11,8 @@
 //! for rest < 3 { body(rest + 24) }
 //! ```
 //!
-//! Legal: the loop is still serial and provably has at least `at` iterations, and `at` is at least
-//! 1. The order of iterations stays. Symbols that the body binds get new names in the second loop,
+//! Legal: the loop is still serial and provably has at least `at` iterations, and `at` is positive.
+//! The order of iterations stays. Symbols that the body binds get new names in the second loop,
 //! derived from the old ones: `j` becomes `j_1`.
 
 use std::collections::BTreeMap;
