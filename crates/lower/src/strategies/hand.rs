@@ -1,6 +1,7 @@
 //! A strategy's hand on a schedule: steps with fresh names, refusals as reasons.
 
-use loops::{Kernel, Loop, Stmt};
+use loops::visit::touched;
+use loops::{Kernel, Loop, Scope, Stmt};
 use schedule::{LocalScope, Schedule, ScheduleError, Step, Tail};
 
 use super::Refused;
@@ -172,6 +173,14 @@ impl<'a> Hand<'a> {
     pub(super) fn is_guard(&self, name: &str) -> bool {
         let Some(found) = self.find(name) else { return false };
         super::structure::guards(&found.body).contains(&found.variable)
+    }
+
+    /// Whether a loop's body writes a buffer of the kernel's own.
+    pub(super) fn computes_local(&self, name: &str) -> bool {
+        let Some(found) = self.find(name) else { return false };
+        let (_, written) = touched(&found.body);
+        let buffers = &self.kernel().buffers;
+        written.iter().any(|id| !matches!(buffers[*id].scope, Scope::Parameter(_)))
     }
 
     /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share,

@@ -173,7 +173,7 @@ pub(super) fn split_any(
     name: &str,
     width: i64,
 ) -> Result<(Option<String>, String), Refused> {
-    if hand.is_guard(name) {
+    if hand.is_guard(name) || hand.computes_local(name) {
         return hand.split(name, width, Tail::Guard);
     }
     match hand.split(name, width, Tail::Shift) {
