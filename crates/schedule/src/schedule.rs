@@ -58,6 +58,7 @@ impl State {
             Step::Fuse { outer, inner, into } => steps::fuse::apply(self, outer, inner, into),
             Step::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
             Step::Pad { buffer, axis, extent } => steps::pad::apply(self, buffer, *axis, *extent),
+            Step::Extend { target, extent } => steps::extend::apply(self, target, *extent),
             Step::Unroll { target } => steps::unroll::apply(self, target),
             Step::Vectorise { target } => steps::vectorise::apply(self, target),
             Step::Parallelise { target } => steps::parallelise::apply(self, target),
@@ -188,6 +189,14 @@ impl Schedule {
     /// When the step is not legal here.
     pub fn pad(&mut self, buffer: &str, axis: usize, extent: i64) -> Applied {
         self.apply(Step::Pad { buffer: buffer.into(), axis, extent })
+    }
+
+    /// See [`Step::Extend`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn extend(&mut self, target: &str, extent: i64) -> Applied {
+        self.apply(Step::Extend { target: target.into(), extent })
     }
 
     /// See [`Step::Unroll`].

@@ -96,6 +96,13 @@ pub enum Step {
         /// Its new extent.
         extent: i64,
     },
+    /// A loop runs further than it has to.
+    Extend {
+        /// The loop.
+        target: String,
+        /// Its new extent.
+        extent: i64,
+    },
     /// A loop is to be written out.
     Unroll {
         /// The loop.
@@ -205,6 +212,7 @@ impl fmt::Display for Step {
             Step::Fuse { outer, inner, into } => write!(f, "fuse {outer}, {inner} into {into}"),
             Step::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
             Step::Pad { buffer, axis, extent } => write!(f, "pad {buffer} axis {axis} to {extent}"),
+            Step::Extend { target, extent } => write!(f, "extend {target} to {extent}"),
             Step::Unroll { target } => write!(f, "unroll {target}"),
             Step::Vectorise { target } => write!(f, "vectorise {target}"),
             Step::Parallelise { target } => write!(f, "parallelise {target}"),
@@ -324,6 +332,11 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
             parser.expect_keyword("to")?;
             Step::Pad { buffer, axis, extent: parser.integer()? }
         }
+        "extend" => {
+            let target = name(parser)?;
+            parser.expect_keyword("to")?;
+            Step::Extend { target, extent: parser.integer()? }
+        }
         "unroll" => Step::Unroll { target: name(parser)? },
         "vectorise" => Step::Vectorise { target: name(parser)? },
         "parallelise" => Step::Parallelise { target: name(parser)? },
@@ -376,6 +389,7 @@ reorder [io, jo, k, ii, ji]
 fuse io, jo into f
 flatten a axis 0
 pad a axis 1 to 1040
+extend i to 32
 unroll ii
 vectorise ji
 parallelise f

@@ -411,7 +411,29 @@ struct Parts {
     vector: String,
 }
 
+/// Lets the sums run over whole panels, so that only the last nest has a tail. Where that is not
+/// legal they have one, too.
+fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
+    let axis = &problem.axes[choice.vector];
+    let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
+    let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
+    if choice.tail != Tail::Guard || whole == axis.last.extent {
+        return;
+    }
+    let Some(init) = problem.init.get(place).cloned() else { return };
+    let steps = [
+        Step::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
+        Step::Extend { target: init, extent: whole },
+        Step::Extend { target: update.name.clone(), extent: whole },
+    ];
+    let before = hand.copy();
+    if steps.into_iter().try_for_each(|step| hand.take(step)).is_err() {
+        hand.restore(before);
+    }
+}
+
 fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), Refused> {
+    whole_panels(hand, problem, choice);
     let staged: Vec<String> =
         choice.staged.iter().map(|id| hand.kernel().buffers[*id].name.clone()).collect();
     let parts = split(hand, problem, choice)?;

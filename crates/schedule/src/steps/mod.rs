@@ -2,6 +2,7 @@
 
 pub(crate) mod compute_at;
 pub(crate) mod cut;
+pub(crate) mod extend;
 pub(crate) mod fission;
 pub(crate) mod flatten;
 pub(crate) mod fuse;
