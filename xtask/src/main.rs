@@ -2,8 +2,10 @@
 //!
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
-//! be set against a ceiling taken in the same minute.
+//! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages of
+//! `docs` that are generated from tables in the code.
 
+mod pages;
 #[cfg(target_arch = "x86_64")]
 mod peak;
 mod tidy;
@@ -14,13 +16,17 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   tidy            check layers, file headers, file sizes, dependency reasons, unsafe, unwrap
-  peak [--json]   measure this machine's ceilings: arithmetic and memory (x86-64)";
+  peak [--json]   measure this machine's ceilings: arithmetic and memory (x86-64)
+  operators       write docs/operators.md from the importer's table
+  diagnostics     write docs/diagnostics.md from the table of codes";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["tidy"] => tidy::main(),
+        ["operators"] => pages::OPERATORS.write(),
+        ["diagnostics"] => pages::DIAGNOSTICS.write(),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,10 @@
 //! No file makes the importer panic: damaged models end in diagnostics, or import.
 
-mod support;
-
 use base::text::Parser;
 use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
 use proptest::prelude::*;
 use prost::Message;
+use testkit::onnx_text;
 
 /// A model with some of everything: subgraphs, functions, convolution, shape arithmetic.
 const MODEL: &str = r#"
@@ -34,7 +33,7 @@ output y: f32[a, b]
 "#;
 
 fn model() -> Vec<u8> {
-    let model = support::parse_model(&mut Parser::new(MODEL));
+    let model = onnx_text::parse_model(&mut Parser::new(MODEL));
     model.expect("the model parses").encode_to_vec()
 }
 
@@ -97,7 +96,7 @@ proptest! {
         let digits: Vec<usize> = places.map(|(place, _)| place).collect();
         let place = digits[index.index(digits.len())];
         text.replace_range(place..place + 1, &numbers[which].to_string());
-        if let Ok(model) = support::parse_model(&mut Parser::new(&text)) {
+        if let Ok(model) = onnx_text::parse_model(&mut Parser::new(&text)) {
             attempt(model.encode_to_vec());
         }
     }

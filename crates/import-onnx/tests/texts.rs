@@ -1,7 +1,5 @@
-//! Text tests of the importer: a model in the form of `support`, to the function it becomes, its
+//! Text tests of the importer: a model in the form of `testkit::onnx_text`, to the function it becomes, its
 //! results, or what is said about it.
-
-mod support;
 
 use base::text::Parser;
 use filetest::Command;
@@ -9,6 +7,7 @@ use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
 use module::Module;
 use prost::Message;
 use tensor::Tensor;
+use testkit::onnx_text;
 
 const COMMANDS: &[(&str, Command)] = &[("import", import), ("run", run), ("info", info)];
 
@@ -34,7 +33,7 @@ fn options(arguments: &[&str]) -> Result<ImportOptions, String> {
 
 /// The module, and what follows the model in the text.
 fn module(parser: &mut Parser<'_>, arguments: &[&str]) -> Result<Module, String> {
-    let model = support::parse_model(parser).map_err(|error| error.to_string())?;
+    let model = onnx_text::parse_model(parser).map_err(|error| error.to_string())?;
     let bytes = model.encode_to_vec();
     let module = import_bytes(bytes.into(), None, &options(arguments)?)
         .map_err(|found| found.to_string())?;
@@ -67,7 +66,7 @@ fn run(text: &str, arguments: &[&str]) -> Result<String, String> {
     let module = module(&mut parser, arguments)?;
     let mut inputs: Vec<Tensor> = Vec::new();
     while parser.keyword("given") {
-        inputs.push(support::tensor(&mut parser).map_err(|error| error.to_string())?);
+        inputs.push(onnx_text::tensor(&mut parser).map_err(|error| error.to_string())?);
     }
     parser.expect_end().map_err(|error| error.to_string())?;
     let mut lines = String::new();
@@ -87,7 +86,7 @@ fn run(text: &str, arguments: &[&str]) -> Result<String, String> {
 /// Says what the file holds.
 fn info(text: &str, _: &[&str]) -> Result<String, String> {
     let mut parser = Parser::new(text);
-    let model = support::parse_model(&mut parser).map_err(|error| error.to_string())?;
+    let model = onnx_text::parse_model(&mut parser).map_err(|error| error.to_string())?;
     parser.expect_end().map_err(|error| error.to_string())?;
     let info = inspect_bytes(model.encode_to_vec().into()).map_err(|found| found.to_string())?;
     Ok(format!("{info:#?}\n"))

@@ -24,6 +24,8 @@ use crate::specialisation::{Request, Specialisation};
 const RELATIVE: f64 = 1e-5;
 /// Largest difference relative to the largest expected value of the tensor.
 const OF_LARGEST: f64 = 1e-6;
+/// The byte that fills memory before a kernel writes it: of floats, not a number.
+const POISON: u8 = 0xFF;
 
 /// What became of each kernel.
 #[derive(Clone, Debug, Default)]
@@ -226,7 +228,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// Holds a tensor's elements; all else is zero.
+    /// Holds a tensor's elements where the kernel reads them; all else is poison, so that elements
+    /// left unwritten are found.
     fn new(buffer: &Buffer, tensor: &Tensor) -> Memory {
         let width = buffer.dtype.bytes().unwrap_or(1);
         let extent = |expr: &Expr| expr.as_constant().unwrap_or(0) as usize;
@@ -244,7 +247,7 @@ impl Memory {
             Scope::Scratch | Scope::Register => Access::Update,
         };
         let mut memory = Memory {
-            bytes: vec![0; bytes],
+            bytes: vec![POISON; bytes],
             places,
             reads: access != Access::Write,
             writes: access != Access::Read,

@@ -25,7 +25,10 @@ use tensor::{DType, Tensor};
 type Parsed<T> = Result<T, TextError>;
 
 /// Reads a model up to a word that starts no statement.
-pub(crate) fn parse_model(parser: &mut Parser<'_>) -> Parsed<ModelProto> {
+///
+/// # Errors
+/// Text that is not of this form.
+pub fn parse_model(parser: &mut Parser<'_>) -> Parsed<ModelProto> {
     let mut model = ModelProto { ir_version: 8, ..Default::default() };
     let mut graph = GraphProto { name: "test".to_owned(), ..Default::default() };
     loop {
@@ -196,7 +199,10 @@ fn dimension(parser: &mut Parser<'_>) -> Parsed<Dimension> {
 }
 
 /// Reads `f32[2] {1.0, 2.0}`; one element stands for all.
-pub(crate) fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
+///
+/// # Errors
+/// Text that is not of this form.
+pub fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
     let dtype = dtype(parser)?;
     let shape = parser.list("[", ",", "]", |parser| Ok(parser.unsigned()? as usize))?;
     if *parser.peek_at(2) == Token::Punctuation("}")
@@ -209,7 +215,7 @@ pub(crate) fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
 }
 
 /// A tensor as the file would hold it.
-pub(crate) fn tensor_proto(tensor: &Tensor) -> TensorProto {
+pub fn tensor_proto(tensor: &Tensor) -> TensorProto {
     TensorProto {
         dims: tensor.shape().iter().map(|&extent| extent as i64).collect(),
         data_type: number_of(tensor.dtype()),

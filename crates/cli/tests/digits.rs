@@ -1,0 +1,122 @@
+//! The trained digit classifier through the binary: it reads what it should, on every target, with
+//! the same bits for any number of threads, and `bench`, `explain` and `verify` say what they
+//! promise.
+
+mod support;
+
+use std::path::Path;
+
+use support::{DIGITS, Folder, runnable_targets, succeed};
+use tensor::{Tensor, npy};
+
+/// Every key of `bench --json`; scripts rely on them.
+const BENCH_KEYS: [&str; 14] = [
+    "model",
+    "target",
+    "threads",
+    "compile_ms",
+    "first_run_ms",
+    "median_ms",
+    "min_ms",
+    "p95_ms",
+    "runs",
+    "kernels",
+    "code_bytes",
+    "constant_bytes",
+    "arena_bytes",
+    "peak_rss_bytes",
+];
+
+/// The held-out pictures, or what is known of them.
+fn held_out(name: &str) -> String {
+    let folder = Path::new(DIGITS).parent().expect("the model lies in a folder");
+    folder.join(name).display().to_string()
+}
+
+/// The scores of all held-out pictures; the batch is bound by the input alone.
+fn logits(target: &str, threads: &str) -> Tensor {
+    let folder = Folder::new();
+    let (images, out) = (format!("image={}", held_out("test_images.npy")), folder.file("out"));
+    let options = ["--target", target, "--threads", threads, "--output-dir", &out];
+    succeed(&[&["run", DIGITS, "--input", &images][..], &options].concat());
+    npy::read(&folder.path().join("out/logits.npy")).expect("an array")
+}
+
+fn accuracy(logits: &Tensor) -> f64 {
+    let labels = npy::read(Path::new(&held_out("test_labels.npy"))).expect("an array");
+    let (scores, truth) = (logits.to_f64_vec(), labels.to_f64_vec());
+    let classes = scores.len() / truth.len();
+    let right = scores.chunks(classes).zip(&truth).filter(|(row, label)| {
+        let best = (0..classes).max_by(|&a, &b| row[a].total_cmp(&row[b]));
+        best == Some(**label as usize)
+    });
+    right.count() as f64 / truth.len() as f64
+}
+
+#[test]
+fn digits_are_read_with_the_same_bits_for_any_number_of_threads() {
+    let mut seen: Option<Tensor> = None;
+    for target in runnable_targets() {
+        let alone = logits(target, "1");
+        assert!(accuracy(&alone) >= 0.97, "{target}: {}", accuracy(&alone));
+        for threads in ["2", "3"] {
+            assert_eq!(alone.bytes(), logits(target, threads).bytes(), "{target}, {threads}");
+        }
+        let first = seen.get_or_insert(alone.clone());
+        assert_eq!(first.bytes(), alone.bytes(), "{target} has bits of its own");
+    }
+}
+
+#[test]
+fn every_kernel_agrees_with_the_evaluator() {
+    for target in runnable_targets() {
+        let report = succeed(&["verify", DIGITS, "--dim", "batch=2", "--target", target]);
+        assert!(report.ends_with(" kernels compared with the evaluator, 0 differ\n"), "{report}");
+        assert!(!report.starts_with("0 "), "{report}");
+    }
+}
+
+#[test]
+fn bench_prints_one_object_with_the_keys_that_scripts_rely_on() {
+    let options = ["--dim", "batch=1", "--seconds", "0.05", "--threads", "1", "--json"];
+    let printed = succeed(&[&["bench", DIGITS][..], &options].concat());
+    let object: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let object = object.as_object().expect("an object");
+    let mut keys = BENCH_KEYS.to_vec();
+    keys.sort_unstable();
+    assert_eq!(object.keys().map(String::as_str).collect::<Vec<_>>(), keys);
+    assert_eq!(object["model"], DIGITS);
+    assert_eq!(object["threads"], 1);
+    let positive = BENCH_KEYS.iter().filter(|key| !matches!(**key, "model" | "target"));
+    for key in positive {
+        assert!(object[*key].as_f64().is_some_and(|value| value > 0.0), "{key}: {printed}");
+    }
+    let text = succeed(&["bench", DIGITS, "--dim", "batch=1", "--seconds", "0.05"]);
+    assert!(text.contains(" ms of ") && text.contains("\narena "), "{text}");
+}
+
+#[test]
+fn explain_names_the_nodes_of_every_kernel_and_where_the_time_went() {
+    let text = succeed(&["explain", DIGITS, "--dim", "batch=16", "--threads", "1"]);
+    let is_row = |line: &&str| {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        line.contains(": ") && first.parse::<f64>().is_ok()
+    };
+    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    assert!(rows.len() >= 8, "{text}");
+    for row in rows {
+        let nodes = row.rsplit(": ").next().unwrap_or_default();
+        assert!(nodes.split(", ").all(|node| node.starts_with("node_")), "{row}");
+    }
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with("rows ") && last.ends_with(" %)"), "{last}");
+}
+
+#[test]
+fn info_knows_the_dimensions_by_name() {
+    let printed = succeed(&["info", DIGITS, "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(object["dimensions"], serde_json::json!(["batch"]));
+    assert_eq!(object["inputs"][0]["shape"], serde_json::json!(["batch", "1", "8", "8"]));
+    assert_eq!(object["unsupported"], serde_json::json!({}));
+}
