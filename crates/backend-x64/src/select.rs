@@ -150,7 +150,9 @@ impl Selector<'_> {
                 codes::UNSUPPORTED_TYPE,
                 format!("kernels do not compute with elements of type {dtype}"),
             )
-            .at(format!("kernel `{}`", self.kernel.name)),
+            .at(format!("kernel `{}`", self.kernel.name))
+            .because("this target has no instructions for it")
+            .remedy("export the model with other element types"),
         );
         diagnostics
     }

@@ -80,7 +80,7 @@ codes! {
         "The file is not a well-formed `.npy` or `.npz` file of a supported type.";
     UNKNOWN_DIMENSION = "TW0207", "unknown dimension name",
         "A value was given for a named dimension that the model does not have.";
-    UNKNOWN_KERNEL = "TW0207", "unknown kernel",
+    UNKNOWN_KERNEL = "TW0208", "unknown kernel",
         "No kernel of the compiled model has this name. The known names are listed.";
 
     // TW03xx: files read and written.

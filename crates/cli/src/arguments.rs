@@ -106,6 +106,7 @@ impl InputArguments {
                     format!("input `{name}` is given twice"),
                 )
                 .at(format!("--input {name}={}", file.display()))
+                .because("another `--input` has the same name")
                 .remedy("give each input once")
                 .into());
             }
@@ -142,6 +143,7 @@ impl InputArguments {
 fn missing(port: &Port) -> base::Diagnostics {
     Diagnostic::error(codes::MISSING_INPUT, format!("input `{}` is not given", port.name))
         .at(port.to_string())
+        .because("the model declares no default value for it")
         .remedy(format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name))
         .into()
 }

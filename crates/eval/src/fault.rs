@@ -42,8 +42,11 @@ impl std::error::Error for Fault {}
 
 impl From<Fault> for Diagnostic {
     fn from(fault: Fault) -> Diagnostic {
-        let diagnostic = Diagnostic::error(fault.code, fault.message);
-        if fault.place.is_empty() { diagnostic } else { diagnostic.at(fault.place) }
+        let place = if fault.place.is_empty() { "the evaluator".to_owned() } else { fault.place };
+        Diagnostic::error(fault.code, fault.message)
+            .at(place)
+            .because("the evaluator met it while computing the model's values")
+            .remedy("check the inputs, and the model where it is said to happen")
     }
 }
 

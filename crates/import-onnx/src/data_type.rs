@@ -45,10 +45,11 @@ pub fn data_type(number: i64) -> std::result::Result<DType, Diagnostic> {
     let row = TABLE.iter().find(|row| i64::from(row.0) == number);
     let problem = match row {
         Some(Row(_, _, Some(dtype))) => return Ok(*dtype),
-        Some(Row(_, name, None)) => format!("element type {name} is not supported"),
+        Some(Row(_, name, None)) => format!("it is {name}"),
         None => format!("{number} is not an element type of ONNX"),
     };
-    Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, problem)
+    Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "the element type is not supported")
+        .because(problem)
         .remedy("export the model with another element type"))
 }
 

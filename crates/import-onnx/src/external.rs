@@ -42,6 +42,7 @@ impl ExternalData {
                 codes::EXTERNAL_DATA_MISSING,
                 "a tensor with external data does not say in which file",
             )
+            .because("its entry `location` is missing or empty")
             .remedy("export the model again"));
         };
         let offset = entry("offset").map_or(Ok(0), |text| number("offset", text))?;
@@ -51,6 +52,7 @@ impl ExternalData {
                 codes::EXTERNAL_DATA_MISSING,
                 format!("external data of {length} bytes for a tensor that takes {needs}"),
             )
+            .because("the length given differs from that of the type and shape")
             .remedy("export the model again"));
         }
         let file = self.file(location)?;
@@ -93,9 +95,7 @@ impl ExternalData {
             return Err(escapes(location, "the path is absolute or contains `..`"));
         }
         let canonical = |path: &Path| {
-            path.canonicalize().map_err(|error| {
-                missing(location, &error.to_string()).remedy("keep the file beside the model")
-            })
+            path.canonicalize().map_err(|error| missing(location, &error.to_string()))
         };
         let (inside, path) = (canonical(folder)?, canonical(&folder.join(relative))?);
         if !path.starts_with(&inside) {
@@ -114,8 +114,9 @@ fn number(key: &str, text: &str) -> Result<usize> {
     text.parse().map_err(|_| {
         Diagnostic::error(
             codes::EXTERNAL_DATA_MISSING,
-            format!("the {key} of external data is `{text}`, not a number of bytes"),
+            format!("the {key} of external data cannot be used"),
         )
+        .because(format!("it is `{text}`, not a number of bytes"))
         .remedy("export the model again")
     })
 }
@@ -126,6 +127,7 @@ fn missing(location: &str, reason: &str) -> Diagnostic {
         format!("cannot read external data `{location}`"),
     )
     .because(reason)
+    .remedy("keep the file beside the model")
 }
 
 fn escapes(location: &str, reason: &str) -> Diagnostic {

@@ -64,8 +64,10 @@ impl Graph {
             let (rank, most) = (shape.len(), self.limits.rank);
             return Err(Diagnostic::error(
                 codes::LIMIT_EXCEEDED,
-                format!("a value has {rank} axes; at most {most} are accepted"),
-            ));
+                format!("a value has {rank} axes"),
+            )
+            .because(format!("at most {most} are accepted"))
+            .remedy("raise the limit of axes if the model is trusted"));
         }
         let mut count: u64 = 1;
         for extent in shape {
@@ -80,8 +82,9 @@ impl Graph {
             let most = self.limits.elements;
             return Err(Diagnostic::error(
                 codes::LIMIT_EXCEEDED,
-                format!("a value would have {count} elements or more; at most {most} are accepted"),
+                format!("a value would have {count} elements or more"),
             )
+            .because(format!("at most {most} are accepted"))
             .remedy("check the shapes in the model"));
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::inputs::{Extent, declared};
 use crate::operators::TABLE;
 use crate::options::Limits;
 use crate::proto::{GraphProto, TensorProto, ValueInfoProto};
-use crate::{decode, read, survey};
+use crate::{decode, place_in, read, survey};
 
 /// What a model file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub fn supported_operators() -> Vec<OperatorRow> {
 /// # Errors
 /// Diagnostics when the file does not decode as a model.
 pub fn inspect(path: &Path) -> base::Result<ModelInfo> {
-    inspect_bytes(read(path, &Limits::default())?)
+    read(path).and_then(inspect_bytes).map_err(place_in(path))
 }
 
 /// Tells what the bytes of a model file hold.

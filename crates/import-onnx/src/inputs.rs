@@ -63,17 +63,24 @@ fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
 }
 
 fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<Declared> {
-    let refuse = |problem: &str| {
-        Diagnostic::error(codes::UNSUPPORTED_TYPE, problem).at(format!("value \"{}\"", value.name))
+    let refuse = |reason: &str| {
+        Diagnostic::error(
+            codes::UNSUPPORTED_TYPE,
+            "the type of an input or output is not supported",
+        )
+        .at(format!("value \"{}\"", value.name))
+        .because(reason)
     };
     let kind = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let tensor = match kind {
         Some(type_proto::Value::Tensor(tensor)) => tensor,
         Some(_) => {
-            return Err(refuse("only dense tensors are supported as inputs and outputs")
+            return Err(refuse("it is not a dense tensor")
                 .remedy("export the model without sequences, maps and optional values"));
         }
-        None => return Err(refuse("the value has no type").remedy("export the model again")),
+        None => {
+            return Err(refuse("the model does not say what it is").remedy("export the model again"));
+        }
     };
     let mut shape = shape_of(value);
     for (axis, extent) in shape.iter_mut().flatten().enumerate() {
@@ -138,6 +145,7 @@ fn add_parameter(
                 codes::UNBOUND_DIMENSION,
                 "the number of axes of the input is not known",
             )
+            .because("the model declares the input without a shape")
             .remedy("give the input, whose shape then counts, or export the model with its rank"));
         }
     };
@@ -160,6 +168,7 @@ fn specialized(graph: &mut Graph, value: Value, tensor: &Tensor) -> Result<Value
             codes::WRONG_DTYPE,
             "a given value is not of the input's type",
         )
+        .because(format!("it is {}{:?}", tensor.dtype(), tensor.shape()))
         .remedy("give the value with the type and rank that `info` shows"));
     }
     for (declared, given) in value.shape().iter().zip(&shape) {
@@ -182,10 +191,12 @@ fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeM
         let known: Vec<&str> = names.iter().copied().collect();
         found.push(
             Diagnostic::error(codes::UNKNOWN_DIMENSION, format!("no dimension is named `{name}`"))
-                .remedy(match known.is_empty() {
-                    true => "leave it out: all dimensions of the model are fixed".to_owned(),
+                .at(format!("--dim {name}={}", options.dims[name]))
+                .because(match known.is_empty() {
+                    true => "all dimensions of the model are fixed".to_owned(),
                     false => format!("the model's named dimensions are: {}", known.join(", ")),
-                }),
+                })
+                .remedy("use one of these names, or leave it out"),
         );
     }
     for name in options.input_shapes.keys() {
@@ -193,7 +204,9 @@ fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeM
             let known: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
             found.push(
                 Diagnostic::error(codes::UNKNOWN_INPUT, format!("no input is named `{name}`"))
-                    .remedy(format!("the model's inputs are: {}", known.join(", "))),
+                    .at(format!("--input {name}=…"))
+                    .because(format!("the model's inputs are: {}", known.join(", ")))
+                    .remedy("use one of these names"),
             );
         }
     }
@@ -212,10 +225,12 @@ fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeM
         }
     }
     for (name, extent) in bound.iter().filter(|(_, extent)| **extent < 0) {
-        found.push(Diagnostic::error(
-            codes::WRONG_SHAPE,
-            format!("dimension `{name}` cannot be {extent}"),
-        ));
+        found.push(
+            Diagnostic::error(codes::WRONG_SHAPE, format!("dimension `{name}` cannot be {extent}"))
+                .at(format!("--dim {name}={extent}"))
+                .because("an extent is not negative")
+                .remedy("give 0 or more"),
+        );
     }
     found.or_ok(bound)
 }

@@ -34,7 +34,7 @@ mod wire;
 
 use std::path::Path;
 
-use base::{Diagnostic, codes};
+use base::{Diagnostic, Diagnostics, codes};
 use bytes::Bytes;
 use module::Module;
 use prost::Message;
@@ -48,7 +48,7 @@ pub use options::{ImportOptions, Limits};
 /// # Errors
 /// Diagnostics of all that is wrong with the file or not supported.
 pub fn import(path: &Path, options: &ImportOptions) -> base::Result<Module> {
-    import_bytes(read(path, &options.limits)?, path.parent(), options)
+    read(path).and_then(|bytes| import_bytes(bytes, path.parent(), options)).map_err(place_in(path))
 }
 
 /// Imports a model from the bytes of a file. Without a folder there is no external data.
@@ -64,6 +64,15 @@ pub fn import_bytes(
     model::import(&model, external::ExternalData::new(folder), options)
 }
 
+/// What is said about a file as a whole is said of its path.
+fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
+    let place = |found: Diagnostic| match found.place {
+        Some(_) => found,
+        None => found.at(path.display().to_string()),
+    };
+    move |found| found.into_iter().map(place).collect()
+}
+
 /// Reads a tensor file (`TensorProto`), as test cases hold them.
 ///
 /// # Errors
@@ -75,35 +84,29 @@ pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
     Ok((proto.name, tensor))
 }
 
-fn read(path: &Path, limits: &Limits) -> base::Result<Bytes> {
+fn read(path: &Path) -> base::Result<Bytes> {
     // Asked before opening: opening a pipe would wait for a writer.
     let is_odd = path.metadata().is_ok_and(|metadata| !metadata.is_file());
     if is_odd {
-        return Err(Diagnostic::error(
-            codes::CANNOT_READ_FILE,
-            format!("cannot read {}", path.display()),
-        )
-        .because("it is not a plain file")
-        .remedy("give the path of an ONNX file")
-        .into());
+        return Err(Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
+            .because("it is not a plain file")
+            .remedy("give the path of an ONNX file")
+            .into());
     }
     let bytes = tensor::map_file(path)?;
-    if bytes.len() as u64 > limits.file_bytes {
-        return Err(Diagnostic::error(
-            codes::LIMIT_EXCEEDED,
-            format!("a model of {} bytes is too large", bytes.len()),
-        )
-        .into());
-    }
     Ok(bytes)
 }
 
 fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
     if bytes.len() as u64 > limits.file_bytes {
-        return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the model is too large").into());
+        return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the model is too large")
+            .because(format!("{} bytes; at most {} are read", bytes.len(), limits.file_bytes))
+            .remedy("raise the limit of the file's bytes if the model is trusted")
+            .into());
     }
     if bytes.is_empty() {
-        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is empty")
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it is empty")
             .remedy("copy or download it again")
             .into());
     }

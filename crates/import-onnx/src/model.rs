@@ -50,7 +50,10 @@ pub(crate) fn import(
 ) -> base::Result<Module> {
     let opsets = survey::check_versions(model)?;
     let Some(body) = &model.graph else {
-        return Err(Diagnostic::error(codes::NOT_ONNX, "the file holds no graph").into());
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it holds no graph")
+            .remedy("check that it is the model itself, and copy it again")
+            .into());
     };
     let functions = survey::functions(model);
     survey::check_top(body, &functions, &opsets)?;
@@ -112,6 +115,7 @@ impl Importer<'_> {
         }
         if body.output.is_empty() {
             return Err(Diagnostic::error(codes::NOT_ONNX, "the model has no outputs")
+                .because("without outputs there is nothing to compute")
                 .remedy("export the model with the outputs that are wanted")
                 .into());
         }
@@ -199,7 +203,9 @@ impl Importer<'_> {
         Err(Diagnostic::error(
             codes::LIMIT_EXCEEDED,
             format!("graphs and functions are nested more than {most} deep"),
-        ))
+        )
+        .because("their depth is limited, so that no file exhausts the stack")
+        .remedy("export the model with fewer graphs inside each other"))
     }
 
     // --- names ---
@@ -236,6 +242,7 @@ impl Importer<'_> {
                     format!("output {number} of `{}` is not supported", proto.op_type),
                 )
                 .at(place)
+                .because(format!("the importer computes {} of its outputs", values.len()))
                 .remedy("export the model without it")
                 .into());
             };
@@ -258,7 +265,9 @@ impl Importer<'_> {
         Err(Diagnostic::error(
             codes::LIMIT_EXCEEDED,
             format!("the model has more than {most} nodes"),
-        ))
+        )
+        .because("nodes of functions count at each call")
+        .remedy("raise the limit of nodes if the model is trusted"))
     }
 
     fn lower(&mut self, proto: &NodeProto) -> Lowered {
@@ -308,7 +317,9 @@ impl Importer<'_> {
             return Err(Diagnostic::error(
                 codes::WRONG_ARITY,
                 format!("function `{}` does not take {} inputs", function.name, inputs.len()),
-            ));
+            )
+            .because(format!("it is defined with {}", function.input.len()))
+            .remedy("check the model with the tool that exported it, or export it again"));
         }
         self.enter()?;
         let mut scope = Scope::new();
@@ -387,11 +398,13 @@ fn first(found: Diagnostics) -> Diagnostic {
 /// The refusal of a name that stands where names must be distinct.
 pub(crate) fn defined_twice(name: &str) -> Diagnostic {
     Diagnostic::error(codes::DUPLICATE_NAME, format!("`{name}` is defined twice"))
+        .because("a name stands for one value")
         .remedy("export the model again")
 }
 
 /// The refusal of a name that stands for nothing.
 pub(crate) fn undefined(name: &str) -> Diagnostic {
     Diagnostic::error(codes::UNDEFINED_NAME, format!("nothing defines `{name}`"))
+        .because("no input, constant or node of the graph has this name")
         .remedy("check the model with the tool that exported it, or export it again")
 }

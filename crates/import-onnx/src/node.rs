@@ -58,6 +58,7 @@ impl Node<'_> {
     pub(crate) fn input(&self, index: usize) -> Result<&Value> {
         self.optional(index).ok_or_else(|| {
             Diagnostic::error(codes::WRONG_ARITY, format!("input {index} is missing"))
+                .because(format!("`{}` needs it", self.proto.op_type))
                 .remedy("check the model with the tool that exported it, or export it again")
         })
     }

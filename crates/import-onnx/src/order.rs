@@ -66,6 +66,7 @@ fn run_order(
         None => Ok(result),
         Some(index) => Err(Diagnostic::error(codes::GRAPH_CYCLE, "nodes wait for each other")
             .at(place(&nodes[index], index))
+            .because("each needs what another computes, in a circle")
             .remedy("export the model again")
             .into()),
     }

@@ -61,7 +61,8 @@ pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String
                 codes::UNKNOWN_OPSET,
                 format!("version {version} of the ONNX format is not known"),
             )
-            .remedy(format!("export the model in a version from 1 to {NEWEST_FORMAT}")),
+            .because(format!("versions 1 to {NEWEST_FORMAT} are"))
+            .remedy("export the model in one of these versions"),
         );
     }
     let functions = model.functions.iter().flat_map(|function| &function.opset_import);
@@ -73,7 +74,8 @@ pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String
                     codes::UNKNOWN_OPSET,
                     format!("version {} of ONNX's operator set is not known", import.version),
                 )
-                .remedy(format!("export the model with a version from 1 to {NEWEST}")),
+                .because(format!("versions 1 to {NEWEST} are"))
+                .remedy("export the model with one of these versions"),
             );
         }
     }
@@ -87,6 +89,7 @@ pub(crate) fn no_opset(domain: &str) -> Diagnostic {
         codes::UNKNOWN_OPSET,
         format!("the model does not say which version of the operator set `{name}` it uses"),
     )
+    .because("the meaning of an operator depends on the version")
     .remedy("export the model again")
 }
 
@@ -105,7 +108,9 @@ pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Di
         Some(row) => refusal
             .because(format!("it is supported from version {} on", row.versions[0]))
             .remedy("export the model with a newer version of the operator set"),
-        None => refusal.remedy("export the model without it"),
+        None => refusal
+            .because("it is not in the table of operators (docs/operators.md)")
+            .remedy("export the model without it"),
     }
 }
 
@@ -221,6 +226,8 @@ pub(crate) fn check_top(
             codes::GRAPH_CYCLE,
             format!("function `{name}` calls itself"),
         )
+        .at(format!("function \"{name}\""))
+        .because("the calls would never end")
         .remedy("export the model again")
         .into());
     }

@@ -59,8 +59,10 @@ fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
     if dims.len() > limits.rank {
         return Err(Diagnostic::error(
             codes::LIMIT_EXCEEDED,
-            format!("a tensor of {} axes; at most {} are accepted", dims.len(), limits.rank),
-        ));
+            format!("a tensor of {} axes", dims.len()),
+        )
+        .because(format!("at most {} are accepted", limits.rank))
+        .remedy("raise the limit of axes if the model is trusted"));
     }
     let shape: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let Some(shape) = shape else {
@@ -68,6 +70,7 @@ fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
             codes::INCONSISTENT_SHAPES,
             format!("a tensor's shape {dims:?} has a negative extent"),
         )
+        .because("the extents of a constant are 0 or more")
         .remedy("export the model again"));
     };
     match element_count(&shape) {
@@ -78,6 +81,7 @@ fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
 
 fn too_large(shape: &[usize]) -> Diagnostic {
     Diagnostic::error(codes::LIMIT_EXCEEDED, format!("a tensor of shape {shape:?} is too large"))
+        .because("the number of elements is limited")
         .remedy("raise the limit of elements if the model is trusted")
 }
 
@@ -96,10 +100,9 @@ fn strings(proto: &TensorProto, shape: &[usize], count: usize) -> Result<Tensor>
     let strings: std::result::Result<Vec<String>, _> = proto.string_data.iter().map(read).collect();
     match strings {
         Ok(strings) => Ok(Tensor::from_strings(shape, strings)),
-        Err(_) => {
-            Err(Diagnostic::error(codes::NOT_ONNX, "a string of a tensor is not valid UTF-8")
-                .remedy("export the model again"))
-        }
+        Err(_) => Err(Diagnostic::error(codes::NOT_ONNX, "a string of a tensor cannot be read")
+            .because("it is not valid UTF-8")
+            .remedy("export the model again")),
     }
 }
 

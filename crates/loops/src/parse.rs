@@ -2,7 +2,7 @@
 //!
 //! A name is known from where it is declared to the end of the text; that its use lies inside the
 //! loop or block that binds it is the verifier's business. Ids are handed out in order of
-//! declaration, so print → parse → print is the identity.
+//! declaration, as the printer has them.
 
 use std::collections::BTreeMap;
 

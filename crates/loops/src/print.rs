@@ -20,11 +20,16 @@
 //! names; every other function is applied by name, with its result type in `<>` where operands do
 //! not fix it.
 //!
+//! The terms of an index expression stand in the order in which the text declares their symbols, so
+//! print → parse → print is the identity whatever the order of ids.
+//!
 //! Printing never fails: what a broken kernel names but does not have prints as its bare id.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
+use base::Arena;
 use base::text::{Printer, Separated};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
@@ -33,6 +38,8 @@ use crate::kernel::{
     Access, Buffer, BufferId, Comparison, Condition, Kernel, LoopKind, Scope, Stmt, SymbolKind,
     Value,
 };
+use crate::substitute::{rename, substitute_expression};
+use crate::visit::walk;
 
 /// The text's lines are broken where they would grow longer than this.
 const WIDTH: usize = 100;
@@ -56,7 +63,34 @@ pub fn print(kernel: &Kernel, printer: &mut Printer) {
 
 /// Prints a kernel with remarks as comments, so that the text still parses.
 pub(crate) fn print_with_remarks(kernel: &Kernel, printer: &mut Printer, remarks: &Remarks) {
-    Listing { kernel, printer, remarks, statements: 0 }.kernel();
+    let kernel = in_text_order(kernel);
+    Listing { kernel: &kernel, printer, remarks, statements: 0 }.kernel();
+}
+
+/// The kernel with its symbols' ids in the order in which the text declares them. The order of an
+/// expression's terms follows that of ids.
+fn in_text_order(kernel: &Kernel) -> Cow<'_, Kernel> {
+    let is_shape = |id: &SymbolId| matches!(kernel.symbols[*id].kind, SymbolKind::Shape { .. });
+    let mut order: Vec<SymbolId> = kernel.symbols.ids().filter(is_shape).collect();
+    walk(&kernel.body, &mut |stmt| order.extend(stmt.binds()));
+    let mut declared = BTreeSet::new();
+    order.retain(|&id| kernel.symbols.get(id).is_some() && declared.insert(id));
+    order.extend(kernel.symbols.ids().filter(|id| !declared.contains(id)));
+    if order.is_sorted() {
+        return Cow::Borrowed(kernel);
+    }
+    let mut ordered = Kernel { symbols: Arena::new(), ..kernel.clone() };
+    let mut names = BTreeMap::new();
+    for id in order {
+        names.insert(id, ordered.symbols.push(kernel.symbols[id].clone()));
+    }
+    rename(&mut ordered.body, &names);
+    let exprs = names.iter().map(|(&old, &new)| (old, Expr::symbol(new))).collect();
+    for (_, buffer) in ordered.buffers.iter_mut() {
+        let strides = buffer.strides.iter_mut().flatten();
+        buffer.shape.iter_mut().chain(strides).for_each(|e| substitute_expression(e, &exprs));
+    }
+    Cow::Owned(ordered)
 }
 
 /// A statement of `kernel` as text, blocks included.

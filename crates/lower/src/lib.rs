@@ -290,7 +290,8 @@ fn refuse_unsupported(function: &Function) -> base::Result<()> {
             found.push(
                 Diagnostic::error(codes::UNSUPPORTED_TYPE, message)
                     .at(function.locations.describe(data.location))
-                    .because("only dense tensors of numbers and booleans are compiled"),
+                    .because("only dense tensors of numbers and booleans are compiled")
+                    .remedy("export the model without such values"),
             );
         }
     }

@@ -33,7 +33,8 @@ pub fn map_file(path: impl AsRef<Path>) -> base::Result<Bytes> {
 
 /// The diagnostic of a file that cannot be read.
 pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::error(codes::CANNOT_READ_FILE, format!("cannot read {}", path.display()))
+    Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
+        .at(path.display().to_string())
         .because(error.to_string())
         .remedy("check that the path names a file that you may read")
 }

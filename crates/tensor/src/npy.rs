@@ -384,7 +384,8 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> base::Result<()> {
     written.map_err(|error| {
         // Best effort: the reason to tell is the first failure.
         let _ = fs::remove_file(&temporary);
-        Diagnostic::error(codes::CANNOT_WRITE_FILE, format!("cannot write {}", path.display()))
+        Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the file")
+            .at(path.display().to_string())
             .because(error.to_string())
             .remedy("check that the folder exists, that you may write to it, and the free space")
             .into()

@@ -250,13 +250,19 @@ impl Executable {
                 format!("input `{}` is not given", port.name),
             )
             .at(port.to_string())
+            .because(format!(
+                "{} inputs are given, the model has {}",
+                inputs.len(),
+                self.inputs.len()
+            ))
             .remedy("give one tensor for each input, in the order of `inputs()`")
             .into());
         }
         if inputs.len() > self.inputs.len() {
-            let message =
+            let reason =
                 format!("{} inputs are given, the model has {}", inputs.len(), self.inputs.len());
-            return Err(Diagnostic::error(codes::UNKNOWN_INPUT, message)
+            return Err(Diagnostic::error(codes::UNKNOWN_INPUT, "too many inputs are given")
+                .because(reason)
                 .remedy("give one tensor for each input, in the order of `inputs()`")
                 .into());
         }
@@ -267,7 +273,8 @@ impl Executable {
     fn symbols(&self, inputs: &[Tensor]) -> Result<BTreeMap<SymbolId, i64>> {
         let bound = eval::graph::bind_symbols(&self.front.imported, inputs).map_err(|fault| {
             Diagnostics::from(
-                Diagnostic::error(fault.code, fault.message)
+                Diagnostic::error(fault.code, "the inputs' shapes do not fit the model")
+                    .because(fault.message)
                     .at(if fault.place.is_empty() { "the inputs".to_owned() } else { fault.place })
                     .remedy("give inputs whose shapes agree with the model and with each other"),
             )

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, Diagnostics, Result, codes};
 
 thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
+
+const REMEDY: &str = "report it with the model; it is a bug of the compiler, not of the model";
 
 /// Runs a piece of the driver; a panic in it becomes an internal error, `TW0901`, instead of a
 /// message on standard error.
@@ -22,6 +24,7 @@ pub fn catch_internal_errors<T>(piece: impl FnOnce() -> Result<T>) -> Result<T> 
     }));
     let outcome = panic::catch_unwind(AssertUnwindSafe(piece));
     panic::set_hook(former);
+    let outcome = outcome.map(|result| result.map_err(with_remedies));
     outcome.unwrap_or_else(|payload| {
         let message = payload
             .downcast_ref::<String>()
@@ -30,10 +33,20 @@ pub fn catch_internal_errors<T>(piece: impl FnOnce() -> Result<T>) -> Result<T> 
             .unwrap_or_else(|| "an invariant is broken".to_owned());
         let place = PLACE.with(|cell| cell.borrow_mut().take());
         let mut diagnostic = Diagnostic::error(codes::INTERNAL_ERROR, message)
-            .remedy("report it with the model; it is a bug of the compiler, not of the model");
+            .because("the compiler broke one of its own invariants")
+            .remedy(REMEDY);
         if let Some(place) = place {
             diagnostic = diagnostic.at(place);
         }
         Err(diagnostic.into())
     })
+}
+
+/// An invariant that a verifier found broken has a remedy, too.
+fn with_remedies(found: Diagnostics) -> Diagnostics {
+    let complete = |diagnostic: Diagnostic| match diagnostic.remedy {
+        None if diagnostic.code.starts_with("TW09") => diagnostic.remedy(REMEDY),
+        _ => diagnostic,
+    };
+    found.into_iter().map(complete).collect()
 }

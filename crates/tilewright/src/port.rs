@@ -77,9 +77,10 @@ impl Port {
         if tensor.dtype() != self.dtype {
             return Err(Diagnostic::error(
                 codes::WRONG_DTYPE,
-                format!("input `{}` is {}, not {}", self.name, tensor.dtype(), self.dtype),
+                format!("input `{}` has elements of type {}", self.name, tensor.dtype()),
             )
             .at(self.to_string())
+            .because(format!("the model declares {}", self.dtype))
             .remedy(format!("convert it to {}", self.dtype))
             .into());
         }

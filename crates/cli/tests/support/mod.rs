@@ -77,7 +77,8 @@ pub(crate) fn runnable_targets() -> Vec<&'static str> {
 /// A folder with the trained models, unpacked from the shared data beside the repository; `None`,
 /// said aloud, where these are not there.
 pub(crate) fn trained_models() -> Option<Folder> {
-    let archive = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/real-models-12.tar.xz");
+    let archive =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/real-models-12.tar.xz");
     if !Path::new(archive).is_file() {
         eprintln!("skipped: the trained models are not there (../shared/data)");
         return None;

@@ -72,19 +72,23 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Op
 impl Operator {
     /// Refuses a node whose inputs, outputs or attributes are not the operator's.
     pub(crate) fn check(&self, node: &NodeProto) -> Result<()> {
-        let arity = |what: &str, given: usize| {
+        let arity = |what: &str, given: usize, (least, most): (usize, usize)| {
             Diagnostic::error(
                 codes::WRONG_ARITY,
-                format!("operator `{}` does not take {given} {what}", self.name),
+                format!("operator `{}` does not have {given} {what}", self.name),
             )
+            .because(match most {
+                usize::MAX => format!("it has {least} or more"),
+                _ if least == most => format!("it has {least}"),
+                _ => format!("it has {least} to {most}"),
+            })
             .remedy("check the model with the tool that exported it, or export it again")
         };
-        let (least, most) = self.inputs;
-        if !(least..=most).contains(&node.input.len()) {
-            return Err(arity("inputs", node.input.len()));
+        if !(self.inputs.0..=self.inputs.1).contains(&node.input.len()) {
+            return Err(arity("inputs", node.input.len(), self.inputs));
         }
         if node.output.len() > self.outputs {
-            return Err(arity("outputs", node.output.len()));
+            return Err(arity("outputs", node.output.len(), (1, self.outputs)));
         }
         for attribute in &node.attribute {
             if !self.attributes.split(' ').any(|name| name == attribute.name) {
