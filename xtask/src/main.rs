@@ -2,8 +2,8 @@
 //!
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
-//! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages of
-//! `docs` that are generated from tables in the code.
+//! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
+//! of `docs` that are generated from tables in the code.
 
 mod pages;
 #[cfg(target_arch = "x86_64")]

@@ -43,9 +43,9 @@ fn operators() -> String {
         domains.entry(row.domain).or_default().push(row);
     }
     let mut text = "# Supported operators\n\n\
-        Written by `cargo xtask operators` from the importer's table. The numbers are the versions of\n\
-        the operator set that changed the operator, the oldest supported first; a model of any version\n\
-        from there on is read by the meaning of its own version.\n"
+        Written by `cargo xtask operators` from the importer's table. The numbers are versions\n\
+        of the operator set that changed the operator, the oldest supported first; a model of\n\
+        any version from there on is read by the meaning of its own version.\n"
         .to_owned();
     for (domain, rows) in domains {
         let _ = writeln!(text, "\n## {domain}: {} operators\n", rows.len());
@@ -61,8 +61,8 @@ fn operators() -> String {
 fn diagnostics() -> String {
     let mut text = "# Codes of diagnostics\n\n\
         Written by `cargo xtask diagnostics` from the table in `crates/base/src/codes.rs`. Every\n\
-        diagnostic has a code, the place in what you wrote, the reason and the remedy. Codes that begin\n\
-        with TW09 are errors of the compiler itself (exit status 4); please report them.\n\n\
+        diagnostic has a code, the place in what you wrote, the reason and the remedy. Codes that\n\
+        begin with TW09 are errors of the compiler itself (exit status 4): please report them.\n\n\
         | code | what | meaning |\n|---|---|---|\n"
         .to_owned();
     for row in base::codes::CODES {

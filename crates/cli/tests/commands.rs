@@ -14,9 +14,9 @@
 //! $ run bad.onnx --random   // runs the binary
 //! ```
 //!
-//! `{digits}` is the folder of the repository's model. The output is what the binary printed and its
-//! exit status, then the files that it made. Every refusal is checked to be whole: a code, a place,
-//! a reason, a remedy.
+//! `{digits}` is the folder of the repository's model. The output is what the binary printed and
+//! its exit status, then the files that it made. Every refusal is checked to be whole: a code, a
+//! place, a reason, a remedy.
 
 mod support;
 

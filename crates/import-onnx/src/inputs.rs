@@ -64,12 +64,9 @@ fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
 
 fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<Declared> {
     let refuse = |reason: &str| {
-        Diagnostic::error(
-            codes::UNSUPPORTED_TYPE,
-            "the type of an input or output is not supported",
-        )
-        .at(format!("value \"{}\"", value.name))
-        .because(reason)
+        Diagnostic::error(codes::UNSUPPORTED_TYPE, "the type of this input or output is unknown")
+            .at(format!("value \"{}\"", value.name))
+            .because(reason)
     };
     let kind = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let tensor = match kind {
@@ -79,7 +76,9 @@ fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<
                 .remedy("export the model without sequences, maps and optional values"));
         }
         None => {
-            return Err(refuse("the model does not say what it is").remedy("export the model again"));
+            return Err(
+                refuse("the model does not say what it is").remedy("export the model again")
+            );
         }
     };
     let mut shape = shape_of(value);

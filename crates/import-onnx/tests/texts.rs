@@ -1,4 +1,4 @@
-//! Text tests of the importer: a model in the form of `testkit::onnx_text`, to the function it becomes, its
+//! Text tests of the importer: a model in the form of `testkit::onnx_text`, to the function, its
 //! results, or what is said about it.
 
 use base::text::Parser;
