@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tensor::DType;
+use tensor::{Class, DType};
 
-use crate::dtype::is_packed;
+use crate::dtype::{is_packed, is_short_float};
 use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
@@ -135,54 +135,67 @@ pub(crate) fn model_h(
 
 /// `main.c`.
 pub(crate) fn main_c(name: &str, interface: &Interface, weights: &Weights) -> String {
+    let mut helpers = Helpers::new(false);
     let mut taken = BTreeSet::new();
-    let inputs: String = interface.inputs.iter().map(|port| port_row(port, "")).collect();
-    let outputs: String = interface
-        .outputs
-        .iter()
-        .map(|port| {
-            let file = file_name(&port.name, &mut taken);
-            port_row(port, &file)
-        })
-        .collect();
-    let table = |rows: String| match rows.is_empty() {
-        true => "  { 0, 0, 0, 0, 0, 0, { 0 } }\n".to_owned(),
-        false => rows,
-    };
+    let mut inputs = String::new();
+    for port in &interface.inputs {
+        let file_dtype = file_dtype(port.dtype);
+        let convert =
+            (file_dtype != port.dtype).then(|| helpers.convert_elements(file_dtype, port.dtype));
+        inputs.push_str(&port_row(port, "", convert));
+    }
+    let mut outputs = String::new();
+    for port in &interface.outputs {
+        let file_dtype = file_dtype(port.dtype);
+        let convert =
+            (file_dtype != port.dtype).then(|| helpers.convert_elements(port.dtype, file_dtype));
+        let file = file_name(&port.name, &mut taken);
+        outputs.push_str(&port_row(port, &file, convert));
+    }
     let most_axes = interface.inputs.iter().chain(&interface.outputs).map(|p| p.shape.len()).max();
+    // A table of nothing still has the row that ends it.
+    let end = "  { 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }\n";
     include_str!("c/main.c")
         .replace("@TITLE@", &comment(&interface.name))
         .replace("@NAME@", name)
         .replace("@AXES@", &most_axes.unwrap_or(0).max(1).to_string())
         .replace("@INPUT_COUNT@", &interface.inputs.len().to_string())
         .replace("@OUTPUT_COUNT@", &interface.outputs.len().to_string())
-        .replace("@INPUTS@", &table(inputs))
-        .replace("@OUTPUTS@", &table(outputs))
+        .replace("@INPUTS@", &(inputs + end))
+        .replace("@OUTPUTS@", &(outputs + end))
         .replace("@WEIGHTS@", &weights.bytes().to_string())
+        .replace("@HELPERS@", &helpers.finish())
 }
 
-/// A row of the tables of `main.c`. Packed elements count as bytes there.
-fn port_row(port: &Port, file: &str) -> String {
-    let dtype = port.dtype;
-    let size = dtype.bytes().unwrap_or(1);
-    let kind = match dtype {
-        DType::Bool => 'b',
-        DType::F64 | DType::F32 | DType::F16 => 'f',
-        _ if dtype.is_signed_integer() && dtype.bits() >= 8 => 'i',
-        _ => 'u',
+/// The type that files have for one that NumPy lacks: the narrowest one that holds all its values.
+fn file_dtype(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 => DType::F16,
+        _ if is_short_float(dtype) => DType::F32,
+        _ if is_packed(dtype) && dtype.is_signed_integer() => DType::I8,
+        _ if is_packed(dtype) => DType::U8,
+        _ => dtype,
+    }
+}
+
+/// A row of the tables of `main.c`.
+fn port_row(port: &Port, file: &str, convert: Option<String>) -> String {
+    let in_file = file_dtype(port.dtype);
+    let size = in_file.bytes().unwrap_or(1);
+    let kind = match in_file.class() {
+        Class::Bool => 'b',
+        Class::Float => 'f',
+        Class::Signed => 'i',
+        Class::Unsigned | Class::String => 'u',
     };
     let order = if size == 1 { '|' } else { '<' };
-    let mut shape = port.shape.clone();
-    if is_packed(dtype) {
-        let count = shape.iter().product();
-        shape = vec![dtype.size_of_elements(count).unwrap_or(0)];
-    }
-    let axes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let axes: Vec<String> = port.shape.iter().map(usize::to_string).collect();
     let axes = if axes.is_empty() { "0".to_owned() } else { axes.join(", ") };
-    let (name, file, count) = (quoted(&port.name), quoted(file), shape.len());
-    format!(
-        "  {{ {name}, {file}, \"{dtype}\", \"{order}{kind}{size}\", {size}, {count}, {{ {axes} }} }},\n"
-    )
+    let (name, file, dtype) = (quoted(&port.name), quoted(file), port.dtype);
+    let bytes = dtype.size_of_elements(port.shape.iter().product()).unwrap_or(0);
+    let (convert, count) = (convert.unwrap_or("NULL".to_owned()), port.shape.len());
+    let types = format!("\"{dtype}\", \"{order}{kind}{size}\", {size}, {bytes}, {convert}");
+    format!("  {{ {name}, {file}, {types}, {count}, {{ {axes} }} }},\n")
 }
 
 /// `<name>.npy` with what file systems may not like replaced; a second one of a name has a number.

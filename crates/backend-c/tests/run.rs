@@ -145,3 +145,27 @@ fn faults_and_files_that_are_wrong() {
     check(&["short.bin", "x.npy", "0.npy"], "error: short.bin: the file ends early", 1);
     check(&["weights.bin", "x.npy", "0.npy", "-o", "none"], "cannot be written", 1);
 }
+
+/// Files hold 4-bit integers as bytes and bf16 as f32; half-precision numbers print as numbers.
+#[test]
+fn types_that_files_lack() {
+    if !has_compiler() {
+        return;
+    }
+    let text = "kernel @k(%a: read i4[3], %b: read bf16[3], %c: write i4[3], %d: write bf16[3],
+        %e: write f16[3]) {
+      for i < 3 { %c[i] = neg(%a[i]) %d[i] = %b[i] + %b[i] %e[i] = cast<f16>(%b[i]) }
+    }";
+    let kernel = loops::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let (module, interface) = common::module_of_kernels(&[kernel]);
+    let folder = Folder::new("types");
+    let program = build(&folder.0, &sources(&module, &interface, Options::default()), &[]);
+    let write = |name: &str, tensor: &Tensor| {
+        tensor::npy::write(folder.0.join(name), tensor).expect("a file that can be written");
+    };
+    write("a.npy", &Tensor::from_vec(&[3], vec![1i8, -2, 7]));
+    write("b.npy", &Tensor::from_vec(&[3], vec![1.5f32, -0.25, f32::INFINITY]));
+    let (text, status) = outcome(&folder, &program, &["weights.bin", "a.npy", "b.npy"]);
+    let expected = "k0p2 i4[3]: -1 2 -7\nk0p3 bf16[3]: 3 -0.5 inf\nk0p4 f16[3]: 1.5 -0.25 inf\n";
+    assert_eq!((text.as_str(), status), (expected, Some(0)));
+}

@@ -4,10 +4,11 @@
 
    WEIGHTS is weights.bin; inputs come in the order of the model, in C order and little-endian.
    Each output is printed: its name, type, shape and first values. With -o it is also written to
-   DIR, which must exist, as <name>.npy. Elements of types that NumPy lacks are read and written as
-   their bits, as unsigned integers; those of fewer than 8 bits stay packed.
+   DIR, which must exist, as <name>.npy. Types that NumPy lacks are read and written as the narrowest
+   one that holds all their values.
    Exit status: 0 good; 1 a file is wrong, or the model stopped; 2 the command line is wrong. */
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +28,13 @@ typedef struct {
   const char *dtype;
   const char *descr; /* NumPy's name of the type */
   size_t size;       /* of an element in the file, in bytes */
+  size_t bytes;      /* of all of them in the model */
+  void (*convert)(void *to, const void *from, ptrdiff_t count); /* where both differ */
   int axes;
   size_t shape[AXES];
 } Port;
 
-static const Port inputs[INPUTS + 1] = {
+@HELPERS@static const Port inputs[INPUTS + 1] = {
 @INPUTS@};
 
 static const Port outputs[OUTPUTS + 1] = {
@@ -135,6 +138,22 @@ static void write_npy(const char *path, const Port *port, const void *data)
   if (fclose(file) != 0 || !good) fail(path, "cannot be written");
 }
 
+/* The value of a number of 16 bits. */
+static double half(unsigned bits)
+{
+  int exponent = (int)(bits >> 10 & 31);
+  double value = bits & 1023;
+  if (exponent == 31) {
+    value = value == 0 ? 1e300 * 1e300 : 0 * (1e300 * 1e300);
+  } else {
+    if (exponent == 0) exponent = 1;
+    else value += 1024;
+    for (; exponent < 25; exponent++) value /= 2;
+    for (; exponent > 25; exponent--) value *= 2;
+  }
+  return bits >> 15 != 0 ? -value : value;
+}
+
 static void print_element(const Port *port, const void *data, size_t number)
 {
   const unsigned char *at = (const unsigned char *)data + number * port->size;
@@ -145,7 +164,7 @@ static void print_element(const Port *port, const void *data, size_t number)
   case 'f':
     if (port->size == 8) printf(" %.9g", value.d);
     else if (port->size == 4) printf(" %.6g", (double)value.f);
-    else printf(" 0x%04x", (unsigned)value.u);
+    else printf(" %.4g", half((unsigned)value.u));
     break;
   case 'i':
     if (port->size < 8 && (at[port->size - 1] & 128)) {
@@ -203,11 +222,18 @@ int main(int argc, char **argv)
   fault = @NAME@_setup(weights, constants);
   free(weights);
   for (number = 0; number < INPUTS; number++) {
-    in[number] = read_npy(paths[number + 1], &inputs[number]);
+    const Port *port = &inputs[number];
+    void *data = read_npy(paths[number + 1], port);
+    in[number] = data;
+    if (port->convert != NULL) {
+      void *converted = allocate(port->bytes);
+      memset(converted, 0, port->bytes);
+      port->convert(converted, data, (ptrdiff_t)elements(port));
+      in[number] = converted;
+      free(data);
+    }
   }
-  for (number = 0; number < OUTPUTS; number++) {
-    out[number] = allocate(elements(&outputs[number]) * outputs[number].size);
-  }
+  for (number = 0; number < OUTPUTS; number++) out[number] = allocate(outputs[number].bytes);
   if (fault == 0) fault = @NAME@_run(constants, arena, in, out);
   if (fault != 0) {
     fprintf(stderr, "error: the model stopped with fault %d, see model.h\n", fault);
@@ -215,6 +241,12 @@ int main(int argc, char **argv)
   }
   for (number = 0; number < OUTPUTS; number++) {
     const Port *port = &outputs[number];
+    if (port->convert != NULL) {
+      void *converted = allocate(elements(port) * port->size);
+      port->convert(converted, out[number], (ptrdiff_t)elements(port));
+      free(out[number]);
+      out[number] = converted;
+    }
     show(port, out[number]);
     if (directory != NULL) {
       char *path = (char *)allocate(strlen(directory) + strlen(port->file) + 2);

@@ -5,7 +5,7 @@ use tensor::DType;
 
 use super::Helpers;
 use crate::code::{Code, Strength};
-use crate::dtype::{is_short_float, value_type, wide_type};
+use crate::dtype::{is_short_float, storage_type, value_type, wide_type};
 
 impl Helpers {
     /// A value in another type.
@@ -56,6 +56,26 @@ impl Helpers {
             DType::Bool => Code::infix(&bits, "!=", &Code::primary("0"), Strength::Loose),
             _ => self.wrap(to, &bits),
         }
+    }
+
+    /// Copies elements between the model's type and one that NumPy has:
+    /// `(to, from, number of elements)`.
+    pub(crate) fn convert_elements(&mut self, from: DType, to: DType) -> String {
+        self.define(format!("tw_{to}_elements_of_{from}"), |helpers, name| {
+            let element = Code::primary(helpers.load(from, "x", "i"));
+            // An infinity of 8 bits stays one.
+            let value = match is_short_float(to) {
+                true => helpers.short_of_float(to, false, &element),
+                false => helpers.cast(from, to, &element),
+            };
+            let store = helpers.store(to, "y", "i", &value.text);
+            let (x, y) = (storage_type(from), storage_type(to));
+            format!(
+                "static void {name}(void *to, const void *from, ptrdiff_t count)\n{{\n  \
+                const {x} *x = (const {x} *)from;\n  {y} *y = ({y} *)to;\n  ptrdiff_t i;\n  \
+                for (i = 0; i < count; i++) {store}\n}}\n"
+            )
+        })
     }
 
     fn integer_of_float(&mut self, from: DType, to: DType) -> String {

@@ -10,7 +10,8 @@ use backend_c::{CSources, Interface, Options, Part, Port, emit};
 use base::Locations;
 use loops::{Access, Kernel, Scope};
 use module::Module;
-use tensor::{DType, Scalar, Tensor};
+use tensor::minifloat::Overflow;
+use tensor::{Scalar, Tensor};
 
 /// The flags that every model must compile with.
 pub(crate) const FLAGS: [&str; 4] = ["-std=c99", "-O2", "-Wall", "-Werror"];
@@ -143,18 +144,22 @@ pub(crate) fn run(
 ) -> Vec<Tensor> {
     let mut command = Command::new(program);
     command.current_dir(folder).arg("weights.bin");
-    for (number, (tensor, port)) in inputs.iter().zip(&interface.inputs).enumerate() {
+    for (number, tensor) in inputs.iter().enumerate() {
         let path = format!("input{number}.npy");
-        let file = as_bits(tensor, port);
-        tensor::npy::write(folder.join(&path), &file).expect("a file that can be written");
+        tensor::npy::write(folder.join(&path), tensor).expect("a file that can be written");
         command.arg(path);
     }
     succeed(command.args(["-o", "."]));
     let read = |port: &Port| {
         let file = tensor::npy::read(folder.join(format!("{}.npy", port.name)));
-        let bits = file.unwrap_or_else(|errors| panic!("{errors}"));
-        let bytes = bytes::Bytes::copy_from_slice(bits.bytes());
-        Tensor::from_bytes(port.dtype, &port.shape, bytes).expect("an output of its size")
+        let file = file.unwrap_or_else(|errors| panic!("{errors}"));
+        if file.dtype() == port.dtype {
+            return file;
+        }
+        // A type that NumPy lacks.
+        let back = |value| Scalar::from_f64_with(port.dtype, value, Overflow::Special);
+        let elements: Vec<Scalar> = file.to_f64_vec().into_iter().map(back).collect();
+        Tensor::from_scalars(port.dtype, &port.shape, &elements)
     };
     interface.outputs.iter().map(read).collect()
 }
@@ -162,19 +167,4 @@ pub(crate) fn run(
 /// Whether two elements are the same, all NaNs counting as one.
 pub(crate) fn same(a: Scalar, b: Scalar) -> bool {
     a == b || a.is_nan() && b.is_nan()
-}
-
-/// As the program's files have it: types that NumPy lacks as unsigned integers.
-fn as_bits(tensor: &Tensor, port: &Port) -> Tensor {
-    let (dtype, shape) = match port.dtype.bits() {
-        _ if matches!(port.dtype, DType::F16 | DType::F32 | DType::F64 | DType::Bool) => {
-            return tensor.clone();
-        }
-        16 if port.dtype.is_float() => (DType::U16, port.shape.clone()),
-        8 if port.dtype.is_float() => (DType::U8, port.shape.clone()),
-        bits if bits < 8 => (DType::U8, vec![tensor.bytes().len()]),
-        _ => return tensor.clone(),
-    };
-    let bytes = bytes::Bytes::copy_from_slice(tensor.bytes());
-    Tensor::from_bytes(dtype, &shape, bytes).expect("a tensor of as many bytes")
 }
