@@ -194,9 +194,14 @@ fn panel_width(target: &Target, bytes: u32, extent: Option<i64>, reads: Option<i
         widths = vec![4, 2, 1];
     }
     let Some(extent) = extent else { return lanes * widths[0] };
-    let padded = |width: &i64| (extent + width * lanes - 1) / (width * lanes) * (width * lanes);
-    let least = widths.iter().map(padded).min().unwrap_or(extent);
+    // In eighths of a vector; with a single vector a row's broadcast serves one multiply-add only,
+    // which costs about a quarter more.
+    let cost = |width: &i64| {
+        let padded = (extent + width * lanes - 1) / (width * lanes) * width;
+        padded * if *width == 1 { 10 } else { 8 }
+    };
+    let least = widths.iter().map(cost).min().unwrap_or(0);
     // A few percent of padding are cheaper than a narrower tile.
-    let good = widths.iter().find(|width| padded(width) * 16 <= least * 17);
+    let good = widths.iter().find(|width| cost(width) * 16 <= least * 17);
     lanes * good.copied().unwrap_or(widths[0])
 }
