@@ -94,7 +94,7 @@ fn check_readers(state: &State, target: &str, written: &[New]) -> Outcome {
             if reference.buffer != new.buffer || !reference.effect.reads() {
                 continue;
             }
-            // With the old extents, which still stand, no access of a reader may reach the new part.
+            // With the old extents, which still stand, no reader may reach the new part.
             let last = reference.index.get(new.axis).map(|expr| ranges.bounds(expr).max);
             if last.is_none_or(|last| last >= new.first) {
                 let message = format!("`{name}` is read beyond what `{target}` computes");
