@@ -82,6 +82,8 @@ codes! {
         "A value was given for a named dimension that the model does not have.";
     UNKNOWN_KERNEL = "TW0208", "unknown kernel",
         "No kernel of the compiled model has this name. The known names are listed.";
+    UNKNOWN_PASS = "TW0209", "unknown pass",
+        "No pass and no rule has the name that was to be left out. The known names are listed.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",

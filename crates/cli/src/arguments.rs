@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, Diagnostics, Result, codes};
 use clap::Args;
 use tensor::Tensor;
 use tilewright::{Options, Port, Precision, TargetChoice};
@@ -126,33 +126,33 @@ impl InputArguments {
         always: bool,
     ) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::new();
+        let mut found = Diagnostics::new();
         for (number, port) in ports.iter().enumerate() {
-            tensors.push(match given.remove(&port.name) {
-                Some(tensor) => tensor,
-                None if self.random || always => port.random(number as u64)?,
-                None => return Err(missing(port)),
-            });
+            match given.remove(&port.name) {
+                Some(tensor) => tensors.push(tensor),
+                None if self.random || always => match port.random(number as u64) {
+                    Ok(tensor) => tensors.push(tensor),
+                    Err(unbound) => found.append(unbound),
+                },
+                None => found.push(missing(port)),
+            }
         }
-        match given.into_keys().next() {
-            Some(name) => Err(unknown(&name, ports)),
-            None => Ok(tensors),
-        }
+        given.keys().for_each(|name| found.push(unknown(name, ports)));
+        found.or_ok(tensors)
     }
 }
 
-fn missing(port: &Port) -> base::Diagnostics {
+fn missing(port: &Port) -> Diagnostic {
     Diagnostic::error(codes::MISSING_INPUT, format!("input `{}` is not given", port.name))
         .at(port.to_string())
         .because("the model declares no default value for it")
         .remedy(format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name))
-        .into()
 }
 
-fn unknown(name: &str, ports: &[Port]) -> base::Diagnostics {
+fn unknown(name: &str, ports: &[Port]) -> Diagnostic {
     let names: Vec<_> = ports.iter().map(|port| format!("`{}`", port.name)).collect();
     Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
         .at(format!("--input {name}=…"))
         .because(format!("its inputs are {}", names.join(", ")))
         .remedy("use one of these names")
-        .into()
 }

@@ -31,7 +31,11 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
 }
 
 fn as_text(info: &ModelInfo) -> String {
-    let mut text = format!("{} by {}, format {}\n", info.name, info.producer, info.ir_version);
+    let mut text = info.name.clone();
+    if !info.producer.is_empty() {
+        let _ = write!(text, " by {}", info.producer);
+    }
+    let _ = writeln!(text, ", format {}", info.ir_version);
     for (domain, version) in &info.opsets {
         let _ = writeln!(text, "operator set {domain} {version}");
     }

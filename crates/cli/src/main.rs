@@ -20,7 +20,7 @@ use clap::{Parser, Subcommand};
 
 /// A compiler for machine-learning models.
 #[derive(Parser)]
-#[command(name = "tilewright", version, about, max_term_width = 100)]
+#[command(name = "tilewright", version, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use loops::{Kernel, bytes_touched, operations, parse, print_expression, scratch_layout};
+use loops::{Kernel, Stmt, bytes_touched, operations, parse, print_expression, scratch_layout};
 
 fn read(text: &str) -> Result<Kernel, String> {
     let kernel = parse(text).map_err(|errors| errors.to_string())?;
@@ -50,4 +50,24 @@ fn text_tests() {
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/text"),
         &[("print", print), ("verify", verify), ("scheduled", scheduled), ("measure", measure)],
     );
+}
+
+/// Steps reorder loops, ids stay: the text must not depend on that.
+#[test]
+fn terms_stand_in_the_order_in_which_the_text_declares_them() {
+    let text = "kernel @k(n: shape 0 in 15..=64, %c: write f32[n]) {
+  for i < 8 {
+    for j < 8 {
+      %c[i + j] = 1.0
+    }
+  }
+}
+";
+    let mut kernel = parse(text).expect("parses");
+    let Stmt::For(outer) = &mut kernel.body[0] else { panic!("a loop") };
+    let Stmt::For(inner) = &mut outer.body[0] else { panic!("a loop") };
+    std::mem::swap(&mut outer.variable, &mut inner.variable);
+    let printed = kernel.to_string();
+    assert!(printed.contains("%c[j + i] = 1.0"), "{printed}");
+    assert_eq!(read(&printed).expect("parses again").to_string(), printed);
 }

@@ -120,7 +120,8 @@ fn write(sources: &CSources, name: &str, path: &Path) -> std::io::Result<()> {
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::error(codes::CANNOT_WRITE_FILE, format!("cannot write {}", path.display()))
+    Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the C sources")
+        .at(path.display().to_string())
         .because(error.to_string())
         .remedy("check that you may write to the folder, and the free space")
 }

@@ -184,9 +184,10 @@ impl Executable {
         inputs: &[Tensor],
         outputs: &mut [Tensor],
     ) -> Result<()> {
-        specialisation.with_state(self.threads, |state| {
-            self.call(specialisation, state, inputs, outputs)?.run()
-        })
+        let run = |state: &mut State| self.call(specialisation, state, inputs, outputs)?.run();
+        specialisation
+            .with_state(self.threads, run)
+            .map_err(|found| found.into_iter().map(|fault| specialisation.blame(fault)).collect())
     }
 
     /// A run with all memory given.

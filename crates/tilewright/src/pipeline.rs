@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use backend::Target;
-use base::{ConstantId, FunctionId, PassContext, PassHooks, Result, run_passes};
+use base::{
+    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Result, codes,
+    run_passes,
+};
 use graph::Function;
 use import_onnx::ImportOptions;
 use lower::Remark;
@@ -11,6 +14,9 @@ use module::Module;
 use tensor::Tensor;
 
 use crate::Options;
+
+/// The name of format choice among those of passes.
+const FORMATS: &str = "formats";
 
 /// A model after the graph passes.
 #[derive(Debug)]
@@ -35,8 +41,10 @@ pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<F
     let import = ImportOptions {
         dims: options.dims.clone(),
         input_shapes: options.input_shapes.clone(),
+        literals: options.literals.clone(),
         ..ImportOptions::default()
     };
+    check_disabled(options)?;
     let mut module = import_onnx::import(path, &import)?;
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
@@ -44,7 +52,7 @@ pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<F
     let mut function = imported.clone();
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
-    if !options.disabled.contains("formats") {
+    if !options.disabled.contains(FORMATS) {
         function = lower::formats::choose(function, target, &mut remarks)?;
         optimise(&mut function, options)?;
     }
@@ -53,6 +61,21 @@ pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<F
     let setup = module.functions.push(cut.setup);
     let main = module.functions.push(cut.main);
     Ok(Front { module, imported, setup, main, remarks })
+}
+
+/// Refuses names that no pass and no rule has.
+fn check_disabled(options: &Options) -> Result<()> {
+    let passes: Vec<&str> =
+        graph_opt::passes().iter().map(|row| row.name).chain([FORMATS]).collect();
+    let known =
+        |name: &str| passes.contains(&name) || graph_opt::laws().any(|(rule, _law)| rule == name);
+    let unknown = options.disabled.iter().filter(|name| !known(name)).map(|name| {
+        Diagnostic::error(codes::UNKNOWN_PASS, format!("no pass or rule is called `{name}`"))
+            .at(format!("--disable {name}"))
+            .because(format!("the passes are {}", passes.join(", ")))
+            .remedy("use one of these names, or that of a rule of one of them")
+    });
+    unknown.collect::<Diagnostics>().or_ok(())
 }
 
 /// Runs the table of graph passes.

@@ -97,7 +97,10 @@ impl Port {
             format!("input `{}` has shape {:?}", self.name, tensor.shape()),
         )
         .at(self.to_string())
-        .because("the model declares another shape")
+        .because(match tensor.shape().len() == self.shape.len() {
+            true => "the model declares other extents".to_owned(),
+            false => format!("the model declares {} axes", self.shape.len()),
+        })
         .remedy("give a tensor of the declared shape")
         .into())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use backend::Target;
-use base::{FunctionId, KernelId, ProgramId, Result};
+use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::Function;
 use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
@@ -128,6 +128,22 @@ impl Specialisation {
         let outcome = work(&mut state);
         lock(&self.states).push(state);
         outcome
+    }
+
+    /// What is said of a kernel, said of the nodes of the model that it computes.
+    pub(crate) fn blame(&self, fault: Diagnostic) -> Diagnostic {
+        let is_meant = |info: &&lower::KernelInfo| {
+            fault.place.as_deref() == Some(&format!("kernel `{}`", info.name))
+        };
+        let infos = self.lowered.kernels.iter().filter(is_meant);
+        let nodes: Vec<&str> = infos.flat_map(|info| &info.nodes).map(String::as_str).collect();
+        match &fault.place {
+            Some(place) if !nodes.is_empty() => {
+                let place = format!("node {} ({place})", nodes.join(", "));
+                fault.at(place)
+            }
+            _ => fault,
+        }
     }
 
     /// The weights that the program reads where they are.
