@@ -24,6 +24,10 @@ pub struct Explanation {
     pub total_us: f64,
     /// What format choice did and did not do.
     pub formats: Vec<String>,
+    /// Bytes of the arena, with each worker's scratch memory.
+    pub arena_bytes: u64,
+    /// The most that is alive at one step, with each worker's scratch memory.
+    pub largest_live_set: u64,
 }
 
 /// One step of the program.
@@ -94,6 +98,8 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             roofline: limit_ns / 1e3 / time_us.max(1e-3),
         });
     }
+    let workers = executable.threads() as u64;
+    let scratch = specialisation.executable.scratch_bytes() as u64 * workers;
     let front = &executable.front;
     let locations = &front.module.functions[front.main].locations;
     let remark = |remark: &lower::Remark| {
@@ -105,6 +111,8 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
         rows,
         total_us: total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3,
         formats: executable.front.remarks.iter().map(remark).collect(),
+        arena_bytes: specialisation.lowered.arena_bytes + scratch,
+        largest_live_set: specialisation.lowered.largest_live_set + scratch,
     })
 }
 
@@ -164,6 +172,12 @@ impl fmt::Display for Explanation {
         for remark in &self.formats {
             writeln!(f, "  {remark}")?;
         }
+        writeln!(
+            f,
+            "arena {} bytes, {:.3} of the largest live set",
+            self.arena_bytes,
+            self.arena_bytes as f64 / self.largest_live_set.max(1) as f64,
+        )?;
         writeln!(
             f,
             "rows {:.1} us of {:.1} us ({:.1} %)",

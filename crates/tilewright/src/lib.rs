@@ -40,5 +40,6 @@ pub use measure::{Measurement, measure};
 pub use options::{Options, Precision, TargetChoice};
 pub use port::{Port, PortExtent};
 pub use tensor::npy::read as read_npy;
+pub use tensor::random::random;
 pub use tensor::{DType, Tensor};
 pub use verify::{KernelVerdict, VerifyReport, verify};

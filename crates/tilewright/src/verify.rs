@@ -32,6 +32,9 @@ const POISON: u8 = 0xFF;
 pub struct VerifyReport {
     /// In the order of the programs, those of `setup` first.
     pub kernels: Vec<KernelVerdict>,
+    /// For each output of the whole model its name and the error against the imported model
+    /// evaluated in f64: the norm of the difference over the norm of the reference.
+    pub outputs: Vec<(String, f64)>,
 }
 
 /// What became of one run of a kernel.
@@ -59,6 +62,9 @@ impl fmt::Display for VerifyReport {
             if let Some(failure) = &verdict.failure {
                 writeln!(f, "{} ({}): {failure}", verdict.kernel, verdict.nodes.join(", "))?;
             }
+        }
+        for (name, error) in &self.outputs {
+            writeln!(f, "output {name}: error {error:.1e} against the model in f64")?;
         }
         let wrong = self.kernels.iter().filter(|verdict| verdict.failure.is_some()).count();
         writeln!(f, "{} kernels compared with the evaluator, {wrong} differ", self.kernels.len())
@@ -98,7 +104,25 @@ pub fn verify(
     let constants = half(setup, &[])?;
     let all: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
     half(&main, &all)?;
+    progress(total, total, "the whole model in f64");
+    report.outputs = output_errors(executable, inputs)?;
     Ok(report)
+}
+
+/// The error of each output against the imported model in f64.
+fn output_errors(executable: &Executable, inputs: &[Tensor]) -> Result<Vec<(String, f64)>> {
+    let front = &executable.front;
+    let weights = |id: ConstantId| constant(&front.module, id);
+    let expected = eval::graph::evaluate(&front.imported, &weights, inputs, Precision::F64)
+        .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
+    let actual = executable.run(inputs)?;
+    let ports = executable.outputs().iter().zip(actual.iter().zip(&expected));
+    Ok(ports
+        .map(|(port, (actual, expected))| {
+            let actual = actual.cast(expected.dtype());
+            (port.name.clone(), tensor::compare(&actual, expected, 0.0, 0.0).relative_l2)
+        })
+        .collect())
 }
 
 /// What the evaluator computes for every value of a function.
