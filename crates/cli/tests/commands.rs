@@ -7,6 +7,7 @@
 //!   input x: f32[2]
 //!   ...
 //! external bad.onnx w PATH  // its constant w lies in another file
+//! retype bad.onnx x 14      // its input x has the element type of this number
 //! text notes.txt            // the indented lines are the file
 //! folder out
 //! array x.npy f32[2] {1.0, 2.0}
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use base::text::Parser;
-use import_onnx::proto::{ModelProto, StringStringEntryProto};
+use import_onnx::proto::{ModelProto, StringStringEntryProto, type_proto};
 use prost::Message;
 use support::{DIGITS, Folder, tilewright};
 use testkit::onnx_text;
@@ -78,6 +79,18 @@ fn prepare(folder: &Path, line: &str, block: &str) -> Result<(), String> {
                 tensor.raw_data = None;
                 tensor.data_location = 1;
                 tensor.external_data = vec![StringStringEntryProto { key, value }];
+            }
+            write(&model.encode_to_vec())
+        }
+        "retype" => {
+            let mut model = ModelProto::decode(&read()?[..]).map_err(|error| error.to_string())?;
+            let (input, number) = rest.split_once(' ').ok_or("expected an input, a number")?;
+            let inputs = model.graph.iter_mut().flat_map(|graph| &mut graph.input);
+            for value in inputs.filter(|value| value.name == input) {
+                let ty = value.r#type.as_mut().and_then(|ty| ty.value.as_mut());
+                if let Some(type_proto::Value::Tensor(tensor)) = ty {
+                    tensor.elem_type = number.parse().map_err(|_| "expected a number")?;
+                }
             }
             write(&model.encode_to_vec())
         }

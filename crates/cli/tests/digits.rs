@@ -39,7 +39,7 @@ fn logits(target: &str, threads: &str) -> Tensor {
     let (images, out) = (format!("image={}", held_out("test_images.npy")), folder.file("out"));
     let options = ["--target", target, "--threads", threads, "--output-dir", &out];
     succeed(&[&["run", DIGITS, "--input", &images][..], &options].concat());
-    npy::read(&folder.path().join("out/logits.npy")).expect("an array")
+    npy::read(folder.path().join("out/logits.npy")).expect("an array")
 }
 
 fn accuracy(logits: &Tensor) -> f64 {

@@ -72,7 +72,8 @@ impl Emitter<'_> {
         let region = data.regions[0];
         let symbol = self.program.symbols.push(Symbol {
             name: format!("trip{}", self.program.symbols.len()),
-            range: Range::extent(trips),
+            // No range is empty; the symbol of a loop without trips never has a value.
+            range: Range::extent(trips.max(1)),
         });
         let now = match reverse {
             false => Expr::symbol(symbol),
@@ -113,7 +114,7 @@ impl Emitter<'_> {
         let position = symbol.index() as u32;
         let mut kernel = Kernel::new(format!("count_{}", self.module.kernels.len()));
         let out = kernel.add_parameter("out", DType::I64, Vec::new(), Access::Write);
-        let trip = kernel.add_shape("trip", position, Range::extent(trips));
+        let trip = kernel.add_shape("trip", position, Range::extent(trips.max(1)));
         debug_assert!(matches!(kernel.symbols[trip].kind, SymbolKind::Shape { .. }));
         kernel.body = vec![store(out, Vec::<Expr>::new(), Value::Index(Expr::symbol(trip)))];
         let kernel = self.module.kernels.push(kernel);
