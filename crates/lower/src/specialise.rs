@@ -2,7 +2,7 @@
 //!
 //! Afterwards every extent is constant, and dimensions that were read as values are literals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{Function, Op, rebuild};
@@ -44,9 +44,12 @@ pub(crate) fn internal(reason: String) -> Diagnostics {
 
 /// Refuses functions with extents that are not constant.
 fn check(function: &Function) -> base::Result<()> {
-    let mut unbound = BTreeMap::new();
+    let (mut unbound, mut counted) = (BTreeMap::new(), BTreeSet::new());
     for node in function.nodes_in_order() {
         let data = &function.nodes[node];
+        if let Op::Bind { symbol, .. } = &data.op {
+            counted.insert(*symbol);
+        }
         let types = data.results.iter().flat_map(|&result| function.ty(result).exprs());
         for symbol in types.chain(data.op.exprs()).flat_map(Expr::symbols) {
             unbound.entry(symbol).or_insert(data.location);
@@ -60,11 +63,19 @@ fn check(function: &Function) -> base::Result<()> {
     let mut found = Diagnostics::new();
     for (symbol, location) in unbound {
         let name = function.symbol_name(symbol);
-        let message = format!("the dimension `{name}` has no value");
-        let diagnostic = Diagnostic::error(codes::UNBOUND_DIMENSION, message)
+        let (code, message, remedy) = if counted.contains(&symbol) {
+            let message = format!("the size `{name}` is known only while running");
+            let remedy = "export the model so that shapes do not depend on values".to_owned();
+            (codes::UNKNOWN_CONTENTS, message, remedy)
+        } else {
+            let message = format!("the dimension `{name}` has no value");
+            let remedy = format!("bind it with `--dim {name}=N` or through an input's shape");
+            (codes::UNBOUND_DIMENSION, message, remedy)
+        };
+        let diagnostic = Diagnostic::error(code, message)
             .at(function.locations.describe(location))
             .because("kernels are made for constant shapes")
-            .remedy(format!("bind it with `--dim {name}=N` or through an input's shape"));
+            .remedy(remedy);
         found.push(diagnostic);
     }
     found.or_ok(())
