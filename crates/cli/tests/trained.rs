@@ -51,7 +51,7 @@ fn check(folder: &Path) {
         }
         succeed(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         for (position, name) in outputs.iter().enumerate() {
-            let actual = tensor::npy::read(&data.join(format!("out/{name}.npy"))).expect("reads");
+            let actual = tensor::npy::read(data.join(format!("out/{name}.npy"))).expect("reads");
             let expected = recorded(&data, "output", position);
             let comparison = tensor::compare(&actual, &expected, relative, absolute);
             assert!(comparison.passed(), "{}, {name}: {comparison}", data.display());
