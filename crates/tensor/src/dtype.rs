@@ -1,4 +1,4 @@
-//! Element types: one row of [`TABLE`] each.
+//! Element types: one row of `TABLE` each.
 //!
 //! Invariant: the rows stand in the order of the enum's variants, so a type's row is found by
 //! index.

@@ -1,6 +1,6 @@
 //! The table of scalar functions, shared by every level: what `map` may apply to an element.
 //!
-//! A function is one row of [`TABLE`]: name, number of operands, type rule, value on real numbers
+//! A function is one row of `TABLE`: name, number of operands, type rule, value on real numbers
 //! and value on integers. Meaning, for all rows:
 //!
 //! - **Floats.** `f64` computes in `f64`. `f32` is the `f64` value rounded once, which for `+ - *
