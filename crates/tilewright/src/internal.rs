@@ -50,3 +50,21 @@ fn with_remedies(found: Diagnostics) -> Diagnostics {
     };
     found.into_iter().map(complete).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_internal_error_with_its_place() {
+        let caught = catch_internal_errors::<()>(|| panic!("loop {} is gone", 7));
+        let text = caught.expect_err("a panic is an error").to_string();
+        assert!(text.starts_with("error[TW0901]: loop 7 is gone"), "{text}");
+        assert!(text.contains("internal.rs:") && text.contains("remedy"), "{text}");
+    }
+
+    #[test]
+    fn results_pass_through() {
+        assert_eq!(catch_internal_errors(|| Ok(3)), Ok(3));
+    }
+}
