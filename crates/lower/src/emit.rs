@@ -15,6 +15,7 @@ use program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
+use crate::definitions::{Class, class, class_of};
 use crate::groups::{Group, Grouping, View, body_users, form};
 use crate::kernels::{Library, NaiveText};
 use crate::naive::element::splat;
@@ -288,11 +289,7 @@ impl Emitter<'_> {
 
 /// Whether a kernel or step writes a value's memory, rather than the caller or the model's file.
 fn is_made(function: &Function, root: ValueId) -> bool {
-    match function.op(root) {
-        None | Some(Op::Weight { .. }) => false,
-        Some(Op::Literal(tensor)) => splat(tensor).is_some(),
-        Some(_) => true,
-    }
+    class_of(function, root).is_some_and(|class| class != Class::Constant)
 }
 
 /// Bytes of a dense value.
@@ -333,10 +330,10 @@ pub(crate) fn parallel_extent(kernel: &Kernel) -> i64 {
 
 /// A word for what a kernel mostly does.
 fn kind_of(function: &Function, group: &Group) -> &'static str {
-    let rank = |op: &Op| match op {
-        Op::Contract { .. } => 3,
-        Op::Reduce { .. } => 2,
-        op if crate::naive::statements::is_statement(op) => 1,
+    let rank = |op: &Op| match class(op) {
+        Class::Contraction => 3,
+        Class::Reduction => 2,
+        Class::Statements => 1,
         _ => 0,
     };
     let ops = group.stages.iter().map(|stage| &function.nodes[stage.node].op);

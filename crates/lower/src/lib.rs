@@ -5,6 +5,7 @@
 //!
 //! - `specialise`: symbols become numbers;
 //! - [`groups`]: which nodes share a kernel, where values live;
+//! - `definitions`: what each primitive is to grouping, and its loops;
 //! - [`naive`]: what each kernel computes;
 //! - `strategies`: how; `kernels` shares equal ones;
 //! - `emit` and `control`: the steps of the program;
@@ -14,6 +15,7 @@
 
 mod check;
 mod control;
+mod definitions;
 mod emit;
 pub mod formats;
 pub mod groups;

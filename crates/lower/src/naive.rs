@@ -16,9 +16,9 @@ mod build;
 pub(crate) mod element;
 pub(crate) mod index;
 mod reductions;
-pub(crate) mod statements;
+mod statements;
 mod tidy;
-mod write;
+pub(crate) mod write;
 
 use graph::ValueId;
 use loops::Kernel;

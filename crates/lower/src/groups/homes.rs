@@ -17,10 +17,9 @@ use std::collections::BTreeSet;
 use base::SecondaryMap;
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
 use sym::{Atom, Expr, Range};
-use tensor::ScalarFunction;
 
-use crate::naive::element::splat;
-use crate::naive::index::{dense_strides, operand_index, shape_of};
+use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
+use crate::naive::index::{dense_strides, shape_of};
 
 /// A computation of at most this cost may be done again rather than stored, once for each of
 /// several readers.
@@ -100,46 +99,34 @@ impl Chooser<'_> {
 
     fn is_stored(&self, node: NodeId, value: ValueId, several_roots: bool) -> bool {
         let demand = self.demands[value];
-        match &self.function.nodes[node].op {
-            Op::Literal(tensor) => splat(tensor).is_none() || demand.memory,
-            Op::Iota { .. } | Op::Dimension(_) => demand.memory,
-            Op::Reshape { .. } | Op::Bind { .. } => false,
-            Op::Map { .. } | Op::Bitcast { .. } | Op::Gather { .. } => {
-                let is_gather = matches!(self.function.nodes[node].op, Op::Gather { .. });
+        match class_of_node(self.function, node) {
+            Class::Index => demand.memory,
+            Class::View => false,
+            class @ (Class::Elementwise | Class::Indexed) => {
                 let shared = self.users[value].len() > 1;
                 demand.memory
                     || demand.windowed
-                    || demand.guarded && (is_gather || shared)
+                    || demand.guarded && (class == Class::Indexed || shared)
                     || demand.repeated && !self.may_repeat(value, CHEAP_TO_BROADCAST)
                     || several_roots && !self.may_repeat(value, CHEAP_TO_REPEAT)
             }
-            Op::Pad { .. } => {
+            Class::Guarded => {
                 let only_map = match self.users[value][..] {
                     [User::Operand(reader, _)] => {
-                        matches!(self.function.nodes[reader].op, Op::Map { .. })
+                        class_of_node(self.function, reader) == Class::Elementwise
                     }
                     _ => false,
                 };
                 demand.memory || demand.windowed || demand.guarded || !only_map
             }
-            Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. } => {
-                demand.memory || self.contraction_prefers_copy(value)
-            }
-            Op::Weight { .. }
-            | Op::Concat { .. }
-            | Op::Scatter { .. }
-            | Op::Contract { .. }
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::NonZero
-            | Op::RandomBits { .. }
-            | Op::If
-            | Op::While
-            | Op::Scan { .. }
-            | Op::Call { .. }
-            | Op::Host { .. } => true,
+            Class::Movement => demand.memory || self.contraction_prefers_copy(value),
+            Class::Constant
+            | Class::OwnNest
+            | Class::Assembled
+            | Class::Contraction
+            | Class::Reduction
+            | Class::Statements
+            | Class::Step => true,
         }
     }
 
@@ -152,44 +139,30 @@ impl Chooser<'_> {
         };
         for (number, &operand) in data.operands.iter().enumerate() {
             let mut asked = own;
-            match &data.op {
-                Op::Map { .. } | Op::Bitcast { .. } => {
+            match class(&data.op) {
+                Class::Elementwise => {
                     asked.windowed = false;
                     asked.memory = false;
                 }
-                Op::Transpose { .. } | Op::Slice { .. } => asked.memory = false,
-                Op::Broadcast { .. } => {
+                Class::Movement => {
                     asked.memory = false;
                     asked.repeated |= self.repeats(data);
                 }
-                Op::Reshape { .. } | Op::Bind { .. } => asked.memory |= asked.windowed,
-                Op::Pad { .. } => {
+                Class::View => asked.memory |= asked.windowed,
+                Class::Guarded => {
                     asked = Demand { guarded: true, repeated: number > 0, ..own };
                     asked.memory = number == 0 && self.is_computed(operand);
                 }
-                Op::Gather { .. } => {
-                    asked.memory = number == 0 && self.is_pad(operand);
+                Class::Indexed => {
+                    let guarded = class_of(self.function, operand) == Some(Class::Guarded);
+                    asked.memory = number == 0 && guarded;
                     asked.windowed = false;
                     asked.repeated |= number > 0;
                 }
-                Op::Contract { .. } => asked.windowed = true,
-                Op::Reduce { space, .. } => asked.windowed = reads_twice(space),
-                Op::Concat { .. }
-                | Op::If
-                | Op::While
-                | Op::Scan { .. }
-                | Op::Call { .. }
-                | Op::Host { .. } => asked.memory = true,
-                Op::Scatter { .. }
-                | Op::ArgReduce { .. }
-                | Op::Cumulate { .. }
-                | Op::Sort { .. }
-                | Op::NonZero
-                | Op::RandomBits { .. }
-                | Op::Literal(_)
-                | Op::Weight { .. }
-                | Op::Iota { .. }
-                | Op::Dimension(_) => {}
+                Class::Contraction => asked.windowed = true,
+                Class::Reduction => asked.windowed = space(&data.op).is_some_and(reads_twice),
+                Class::Assembled | Class::Step => asked.memory = true,
+                Class::Statements | Class::OwnNest | Class::Constant | Class::Index => {}
             }
             let demand = &mut self.demands[operand];
             demand.memory |= asked.memory;
@@ -206,12 +179,8 @@ impl Chooser<'_> {
     }
 
     fn is_computed(&self, value: ValueId) -> bool {
-        matches!(self.function.op(value), Some(Op::Map { .. } | Op::Bitcast { .. }))
-            || matches!(self.function.op(value), Some(Op::Gather { .. } | Op::Pad { .. }))
-    }
-
-    fn is_pad(&self, value: ValueId) -> bool {
-        matches!(self.function.op(value), Some(Op::Pad { .. }))
+        let class = class_of(self.function, value);
+        matches!(class, Some(Class::Elementwise | Class::Indexed | Class::Guarded))
     }
 
     /// Whether computing a value again costs little more than loading it: few operations, at most
@@ -223,11 +192,8 @@ impl Chooser<'_> {
         let size = count(value);
         let large = tree.leaves.iter().filter(|&&leaf| 2 * count(leaf) > size && size > 1);
         let only_for_this = |&leaf: &ValueId| {
-            let made = match self.function.op(leaf) {
-                None | Some(Op::Weight { .. } | Op::Literal(_)) => false,
-                Some(_) => true,
-            };
-            made && self.users[leaf].len() == 1
+            let class = class_of(self.function, leaf);
+            class.is_some_and(|class| class != Class::Constant) && self.users[leaf].len() == 1
         };
         tree.cost <= limit && large.count() <= 1 && !tree.leaves.iter().any(only_for_this)
     }
@@ -235,30 +201,24 @@ impl Chooser<'_> {
     fn walk_tree(&self, value: ValueId, is_root: bool, tree: &mut Tree) {
         let producer = self.function.producer(value).map(|(node, _)| &self.function.nodes[node]);
         let inner = match producer {
-            Some(data) if is_root || self.users[value].len() == 1 => match &data.op {
-                Op::Literal(_) if splat_of(self.function, value) => return,
-                Op::Iota { .. } | Op::Dimension(_) => return,
-                Op::Map { function, .. } => Some((cost(*function), data)),
-                Op::Bitcast { .. } | Op::Gather { .. } => Some((1, data)),
-                // Small, and stored if it is work.
-                Op::Broadcast { .. } if self.repeats(data) => return,
-                Op::Reshape { .. }
-                | Op::Broadcast { .. }
-                | Op::Transpose { .. }
-                | Op::Slice { .. } => Some((0, data)),
+            // Small, and stored if it is work.
+            Some(data @ Node { op: Op::Broadcast { .. }, .. }) if self.repeats(data) => return,
+            Some(data) if is_root || self.users[value].len() == 1 => match class(&data.op) {
+                Class::Index => return,
+                Class::Elementwise | Class::Indexed | Class::Movement => Some(data),
+                Class::View => Some(data),
                 _ => None,
             },
             Some(data) => match &data.op {
-                Op::Literal(_) if splat_of(self.function, value) => return,
-                Op::Broadcast { .. } if self.repeats(data) => return,
-                Op::Broadcast { .. } | Op::Reshape { .. } => Some((0, data)),
+                Op::Literal(_) if class(&data.op) == Class::Index => return,
+                Op::Broadcast { .. } | Op::Reshape { .. } => Some(data),
                 _ => None,
             },
             None => None,
         };
         match inner {
-            Some((cost, data)) => {
-                tree.cost += cost;
+            Some(data) => {
+                tree.cost += cost(&data.op);
                 data.operands.iter().for_each(|&operand| self.walk_tree(operand, false, tree));
             }
             None if !tree.leaves.contains(&value) => tree.leaves.push(value),
@@ -300,8 +260,7 @@ impl Chooser<'_> {
         }
         let (mut leaf, mut place) = (value, index.to_vec());
         while let Some((node, _)) = self.function.producer(leaf) {
-            let op = &self.function.nodes[node].op;
-            if !matches!(op, Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. }) {
+            if class_of_node(self.function, node) != Class::Movement {
                 break;
             }
             match operand_index(self.function, node, 0, &place, &ranges) {
@@ -331,10 +290,6 @@ struct Tree {
     leaves: Vec<ValueId>,
 }
 
-fn splat_of(function: &Function, value: ValueId) -> bool {
-    function.literal(value).is_some_and(|tensor| splat(tensor).is_some())
-}
-
 /// Whether a reduction's windows overlap or its index is not one axis each: some element is read
 /// more than once.
 fn reads_twice(space: &IterationSpace) -> bool {
@@ -342,16 +297,4 @@ fn reads_twice(space: &IterationSpace) -> bool {
     let distinct: BTreeSet<_> = symbols.iter().collect();
     let all = space.extents.iter().filter(|extent| !extent.is_one()).count();
     distinct.len() != symbols.len() || symbols.len() < all
-}
-
-/// What a function costs, in additions.
-fn cost(function: ScalarFunction) -> u32 {
-    use ScalarFunction as F;
-    match function {
-        F::Div | F::Rem | F::Mod | F::Sqrt | F::Reciprocal => 4,
-        F::Pow | F::Exp | F::Exp2 | F::Expm1 | F::Log | F::Log2 | F::Log1p | F::Erf => 16,
-        F::Sin | F::Cos | F::Tan | F::Asin | F::Acos | F::Atan | F::Atan2 => 16,
-        F::Sinh | F::Cosh | F::Tanh | F::Asinh | F::Acosh | F::Atanh => 16,
-        _ => 1,
-    }
 }

@@ -12,6 +12,7 @@
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use sym::{Expr, SymbolId};
 
+use crate::definitions::{Class, class_of, class_of_node};
 use crate::naive::index::{dense_strides, shape_of};
 
 /// A transposed copy pays if each of its elements is read at least so often.
@@ -77,9 +78,7 @@ fn strided_operand(
     let symbol = IterationSpace::axis(innermost).as_symbol()?;
     let mut found = None;
     for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
-        let moved = function.op(operand).is_some_and(|op| {
-            matches!(op, Op::Transpose { .. } | Op::Slice { .. } | Op::Broadcast { .. })
-        });
+        let moved = class_of(function, operand) == Some(Class::Movement);
         if moved || stride(function, operand, index, symbol) == Some(1) {
             return None;
         }
@@ -116,39 +115,8 @@ fn is_concat(function: &Function, user: &User) -> bool {
 pub(super) fn can_lie_within(function: &Function, value: ValueId, users: &[User]) -> bool {
     let Some((node, _)) = function.producer(value) else { return false };
     let reads_elements = |user: &User| match user {
-        User::Operand(reader, _) => !needs_dense(function, *reader),
+        User::Operand(reader, _) => !class_of_node(function, *reader).needs_dense(),
         User::Result(..) => false,
     };
-    is_made_by_kernel(&function.nodes[node].op) && users.iter().all(reads_elements)
-}
-
-fn is_made_by_kernel(op: &Op) -> bool {
-    !matches!(
-        op,
-        Op::Literal(_)
-            | Op::Weight { .. }
-            | Op::Iota { .. }
-            | Op::Dimension(_)
-            | Op::Bind { .. }
-            | Op::Reshape { .. }
-            | Op::If
-            | Op::While
-            | Op::Scan { .. }
-            | Op::Call { .. }
-            | Op::Host { .. }
-    )
-}
-
-/// Whether a node reads its operands as dense memory.
-fn needs_dense(function: &Function, node: NodeId) -> bool {
-    matches!(
-        function.nodes[node].op,
-        Op::Reshape { .. }
-            | Op::Bind { .. }
-            | Op::If
-            | Op::While
-            | Op::Scan { .. }
-            | Op::Call { .. }
-            | Op::Host { .. }
-    )
+    class_of_node(function, node).is_made_by_kernel() && users.iter().all(reads_elements)
 }

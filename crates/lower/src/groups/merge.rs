@@ -11,13 +11,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Arena, SecondaryMap};
-use graph::{Function, NodeId, Op, User, ValueId};
+use graph::{Function, NodeId, User, ValueId};
 use sym::{Expr, Range, SymbolId};
 
 use super::{Domain, Group, Grouping, Home, StageNode};
 use crate::Remark;
-use crate::naive::index::{generic_index, operand_index, result_index, shape_of};
-use crate::naive::statements::is_statement;
+use crate::definitions::{Class, class_of_node, operand_index, result_index, space};
+use crate::naive::index::{generic_index, shape_of};
 
 /// A row's internal values should stay in the first two levels of cache.
 const ROW_BYTES: i64 = 256 << 10;
@@ -80,7 +80,7 @@ pub(super) fn merge(
         merger.add(node);
     }
     for &node in &order {
-        if matches!(function.nodes[node].op, Op::Contract { .. }) {
+        if class_of_node(function, node) == Class::Contraction {
             merger.epilogue(node);
         }
     }
@@ -94,16 +94,9 @@ impl Merger<'_> {
     /// Whether a kernel, or a step of the program, is needed for a node.
     fn has_nests(&self, node: NodeId) -> bool {
         let data = &self.function.nodes[node];
-        let made = !matches!(
-            data.op,
-            Op::Weight { .. } | Op::Reshape { .. } | Op::Bind { .. } | Op::Concat { .. }
-        );
-        let literal = match &data.op {
-            Op::Literal(tensor) => crate::naive::element::splat(tensor).is_none(),
-            _ => false,
-        };
+        let made = !matches!(self.class(node), Class::Constant | Class::View | Class::Assembled);
         let stored = data.results.iter().any(|&result| self.grouping.is_stored(result));
-        made && !literal && (stored || data.results.is_empty())
+        made && (stored || data.results.is_empty())
     }
 
     fn add(&mut self, node: NodeId) {
@@ -127,8 +120,8 @@ impl Merger<'_> {
             writes: Vec::new(),
             tree: BTreeSet::new(),
         };
-        match &data.op {
-            Op::Contract { space, .. } | Op::Reduce { space, .. } => {
+        match space(&data.op) {
+            Some(space) => {
                 let extents = space.extents.iter().map(|e| e.as_constant().unwrap_or(0));
                 stage.extents = extents.collect();
                 stage.parallel = space.parallel;
@@ -142,10 +135,10 @@ impl Merger<'_> {
                     self.read(operand, Some(index), &mut stage);
                 }
             }
-            op if is_statement(op) || data.results.is_empty() || !is_elementwise(op) => {
+            None if data.results.is_empty() || !self.class(node).is_elementwise() => {
                 data.operands.iter().for_each(|&operand| self.read(operand, None, &mut stage));
             }
-            _ => {
+            None => {
                 let result = data.results[0];
                 let anchor = stage.domain.as_ref().map_or(result, |domain| domain.anchor);
                 stage.extents = shape_of(self.function, anchor);
@@ -186,9 +179,7 @@ impl Merger<'_> {
         let index: Option<Vec<Expr>> =
             index.map(|index| index.iter().map(|expr| expr.simplify(&ranges)).collect());
         let producer = self.function.producer(value).map(|(node, _)| node);
-        let same_memory = producer.is_some_and(|node| {
-            matches!(self.function.nodes[node].op, Op::Reshape { .. } | Op::Bind { .. })
-        });
+        let same_memory = producer.is_some_and(|node| self.class(node) == Class::View);
         match producer {
             Some(node) if same_memory || self.grouping.homes[value] == Home::Inlined => {
                 let known = stage.reads.iter().any(|(v, i)| *v == value && *i == index);
@@ -223,12 +214,9 @@ impl Merger<'_> {
     fn shows_outside(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| match *user {
             User::Result(..) => true,
-            User::Operand(node, _) => match self.function.nodes[node].op {
-                Op::Reshape { .. } | Op::Bind { .. } => {
-                    self.shows_outside(self.function.nodes[node].results[0])
-                }
-                Op::If | Op::While | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => true,
-                _ => false,
+            User::Operand(node, _) => match self.class(node) {
+                Class::View => self.shows_outside(self.function.nodes[node].results[0]),
+                class => class == Class::Step,
             },
         })
     }
@@ -254,8 +242,7 @@ impl Merger<'_> {
         let &[reader] = &readers[..] else {
             return Err(format!("{} kernels read its result", readers.len()));
         };
-        let op = &self.function.nodes[reader].op;
-        if !is_elementwise(op) {
+        if !self.class(reader).is_elementwise() {
             return Err(format!("{} is no elementwise nest", self.name(reader)));
         }
         if self.members[&self.group_of[&reader]].nodes.len() > 1 {
@@ -293,12 +280,19 @@ impl Merger<'_> {
         reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(domain)
     }
 
+    fn class(&self, node: NodeId) -> Class {
+        class_of_node(self.function, node)
+    }
+
     // --- row groups ---
 
+    fn joins_rows(&self, node: NodeId) -> bool {
+        let class = self.class(node);
+        class == Class::Reduction || class.is_elementwise()
+    }
+
     fn row_group(&mut self, node: NodeId) {
-        let op = &self.function.nodes[node].op;
-        let joins = matches!(op, Op::Reduce { .. }) || is_elementwise(op);
-        if !joins || self.members[&self.group_of[&node]].nodes.len() > 1 {
+        if !self.joins_rows(node) || self.members[&self.group_of[&node]].nodes.len() > 1 {
             return;
         }
         let value = self.function.nodes[node].results[0];
@@ -325,19 +319,15 @@ impl Merger<'_> {
             _ => return Err(format!("stored: {} kernels read its result", outputs.len())),
         };
         let members = &self.members[&output].nodes;
-        let joins = |&member: &NodeId| {
-            let op = &self.function.nodes[member].op;
-            matches!(op, Op::Reduce { .. }) || is_elementwise(op)
-        };
-        if let Some(&other) = members.iter().find(|member| !joins(member)) {
-            let reason = match self.function.nodes[other].op {
-                Op::Contract { .. } => "is a contraction, which reads its operands many times",
+        if let Some(&other) = members.iter().find(|&&member| !self.joins_rows(member)) {
+            let reason = match self.class(other) {
+                Class::Contraction => "is a contraction, which reads its operands many times",
                 _ => "is defined by statements",
             };
             return Err(format!("stored: {} {reason}", self.name(other)));
         }
-        let is_sum = matches!(self.function.nodes[node].op, Op::Reduce { .. });
-        let free = members.len() == 1 && is_elementwise(&self.function.nodes[output].op);
+        let is_sum = self.class(node) == Class::Reduction;
+        let free = members.len() == 1 && self.class(output).is_elementwise();
         let domain = if is_sum && free { self.domain(value, output) } else { None };
         let mut stages = vec![self.stages[&node].clone()];
         stages.extend(members.iter().map(|&member| match &domain {
@@ -415,7 +405,7 @@ impl Merger<'_> {
     fn inline_reshapes(&mut self, value: ValueId) {
         for user in &self.users[value] {
             let User::Operand(node, _) = *user else { continue };
-            if matches!(self.function.nodes[node].op, Op::Reshape { .. } | Op::Bind { .. }) {
+            if self.class(node) == Class::View {
                 let result = self.function.nodes[node].results[0];
                 self.grouping.homes[result] = Home::Inlined;
                 self.inline_reshapes(result);
@@ -470,22 +460,4 @@ fn common_prefix(extents: &[i64], index: &[Expr], shape: &[i64]) -> usize {
 fn ranges_of(extents: &[i64]) -> impl Fn(SymbolId) -> Range + use<> {
     let extents = extents.to_vec();
     move |symbol| extents.get(base::Id::index(symbol)).map_or(Range::ALL, |&e| Range::extent(e))
-}
-
-/// Whether a node's elements each depend on known places of its operands.
-fn is_elementwise(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Literal(_)
-            | Op::Iota { .. }
-            | Op::Dimension(_)
-            | Op::Map { .. }
-            | Op::Bitcast { .. }
-            | Op::Broadcast { .. }
-            | Op::Transpose { .. }
-            | Op::Slice { .. }
-            | Op::Pad { .. }
-            | Op::Gather { .. }
-            | Op::RandomBits { .. }
-    )
 }

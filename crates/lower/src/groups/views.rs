@@ -10,6 +10,7 @@ use sym::Expr;
 
 use super::legal::can_lie_within;
 use super::{Grouping, Home, View};
+use crate::definitions::{Class, class};
 use crate::naive::index::{concat_offset, dense_strides, shape_of};
 
 /// Fills in the homes of stored values.
@@ -89,7 +90,7 @@ fn padded_operand(function: &Function, node: NodeId, low: &[Expr], grouping: &mu
 /// A `Reshape` or `Bind` of a stored value lies where that does.
 fn same_memory(function: &Function, node: NodeId, grouping: &mut Grouping) {
     let data = &function.nodes[node];
-    if !matches!(data.op, Op::Reshape { .. } | Op::Bind { .. }) {
+    if class(&data.op) != Class::View {
         return;
     }
     let Some(view) = grouping.view(data.operands[0]) else { return };

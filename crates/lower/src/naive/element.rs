@@ -1,5 +1,5 @@
-//! Index-expression definitions: one element of a value as a scalar expression over the elements of
-//! stored values. Substituting one into another is what fusion is.
+//! One element of a value as a scalar expression over the elements of stored values: what
+//! `definitions` says of elementwise primitives. Substituting one into another is what fusion is.
 
 use graph::{NodeId, Op, ValueId};
 use loops::build::{cast, equal, guard, less_equal, load};
@@ -7,8 +7,9 @@ use loops::{Access, Condition, Value};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use super::index::{linear_index, operand_index, shape_of};
+use super::index::{linear_index, shape_of};
 use super::write::Writer;
+use crate::definitions::operand_index;
 
 /// The value that all elements of a tensor have, if they have one.
 pub(crate) fn splat(tensor: &Tensor) -> Option<Scalar> {
@@ -44,57 +45,8 @@ impl Writer<'_> {
         computed
     }
 
-    /// The element of a node's result at an index, from the elements of its operands.
-    ///
-    /// # Panics
-    /// If the primitive has no index expression; the grouping gives such values memory.
-    pub(crate) fn define(&mut self, node: NodeId, index: &[Expr]) -> Value {
-        let function = self.function;
-        let data = &function.nodes[node];
-        match &data.op {
-            Op::Literal(tensor) => match splat(tensor) {
-                Some(scalar) => Value::Constant(scalar),
-                None => panic!("{node}: a literal of several values has no memory"),
-            },
-            Op::Iota { result, axis } => {
-                convert(Value::Index(index[*axis].clone()), DType::I64, result.dtype)
-            }
-            Op::Dimension(expr) => Value::Index(expr.clone()),
-            Op::Map { function, dtype } => self.mapped(node, *function, *dtype, index),
-            Op::Bitcast { dtype } => {
-                let arguments = vec![self.operand(node, 0, index)];
-                Value::Apply { function: ScalarFunction::Bitcast, dtype: *dtype, arguments }
-            }
-            Op::Bind { .. }
-            | Op::Broadcast { .. }
-            | Op::Reshape { .. }
-            | Op::Transpose { .. }
-            | Op::Slice { .. } => self.operand(node, 0, index),
-            Op::Pad { .. } => self.padded(node, index),
-            Op::Gather { axes, batch, position } => {
-                self.gathered(node, axes, *batch, *position, index)
-            }
-            Op::RandomBits { .. } => self.random_bits(node, index),
-            Op::Weight { .. }
-            | Op::Concat { .. }
-            | Op::Scatter { .. }
-            | Op::Contract { .. }
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::NonZero
-            | Op::If
-            | Op::While
-            | Op::Scan { .. }
-            | Op::Call { .. }
-            | Op::Host { .. } => {
-                panic!("{node}: `{}` has no index expression and no memory", data.op.name())
-            }
-        }
-    }
-
-    fn operand(&mut self, node: NodeId, operand: usize, index: &[Expr]) -> Value {
+    /// The element of an operand that a node reads for its result's element at an index.
+    pub(crate) fn operand(&mut self, node: NodeId, operand: usize, index: &[Expr]) -> Value {
         let value = self.function.nodes[node].operands[operand];
         let ranges = |symbol| self.range(symbol);
         match operand_index(self.function, node, operand, index, &ranges) {
@@ -105,7 +57,7 @@ impl Writer<'_> {
 
     /// A scalar function of the operands' elements. Short floats are computed in f32 and rounded
     /// again, which is what they mean.
-    fn mapped(
+    pub(crate) fn mapped(
         &mut self,
         node: NodeId,
         function: ScalarFunction,
@@ -130,7 +82,7 @@ impl Writer<'_> {
     }
 
     /// The operand's element where there is one, else the filling.
-    fn padded(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn padded(&mut self, node: NodeId, index: &[Expr]) -> Value {
         let conditions = self.padding_conditions(node, index);
         if conditions.is_empty() {
             return self.operand(node, 0, index);
@@ -165,7 +117,7 @@ impl Writer<'_> {
         conditions
     }
 
-    fn gathered(
+    pub(crate) fn gathered(
         &mut self,
         node: NodeId,
         axes: &[usize],
@@ -214,7 +166,7 @@ impl Writer<'_> {
 
     /// The generator splitmix64 (Steele, Lea and Flood, 2014), its state the key and the element's
     /// row-major position.
-    fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> Value {
         let shape = shape_of(self.function, self.function.nodes[node].results[0]);
         let position = linear_index(&shape, index, &|symbol| self.range(symbol)) + 1;
         let number = |bits: u64| Value::Constant(Scalar::u64(bits));

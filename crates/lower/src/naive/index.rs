@@ -1,8 +1,5 @@
-//! Where a node reads its operands: index arithmetic of the elementwise and movement primitives.
-//!
-//! The grouping asks these functions which elements a fused nest would touch, the definitions use
-//! them to substitute one index expression into another, so both always agree. Shapes are constant
-//! here (the function has been specialised).
+//! Index arithmetic of the definitions: shapes, row-major positions, indices under another shape.
+//! Shapes are constant here (the function has been specialised).
 
 use base::Id;
 use graph::{Function, NodeId, Op, ValueId};
@@ -42,60 +39,6 @@ pub(crate) fn generic_index(shape: &[i64]) -> Vec<Expr> {
     (0..shape.len()).map(axis).collect()
 }
 
-/// The element of operand number `operand` that a node reads for its result's element at `index`;
-/// none where that is not one element known before running. Of a `Pad` or `Concat` this is the
-/// place which an element has that comes from this operand.
-pub(crate) fn operand_index(
-    function: &Function,
-    node: NodeId,
-    operand: usize,
-    index: &[Expr],
-    ranges: Ranges<'_>,
-) -> Option<Vec<Expr>> {
-    let data = &function.nodes[node];
-    let value = data.operands[operand];
-    let of = |axis: usize| index[axis].clone();
-    Some(match &data.op {
-        Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => index.to_vec(),
-        Op::Broadcast { axes, .. } => {
-            let shape = shape_of(function, value);
-            let read = |(&axis, &extent): (&usize, &i64)| match extent {
-                1 => Expr::ZERO,
-                _ => of(axis),
-            };
-            axes.iter().zip(&shape).map(read).collect()
-        }
-        Op::Reshape { .. } => {
-            let from = shape_of(function, data.results[0]);
-            reshape_index(&from, &shape_of(function, value), index, ranges)
-        }
-        Op::Transpose { permutation } => {
-            let mut read = vec![Expr::ZERO; index.len()];
-            for (axis, &source) in permutation.iter().enumerate() {
-                read[source] = of(axis);
-            }
-            read
-        }
-        Op::Slice { starts, steps, .. } => {
-            let read = |axis: usize| index[axis].clone() * steps[axis] + &starts[axis];
-            (0..index.len()).map(read).collect()
-        }
-        Op::Pad { low, interior, .. } => match operand {
-            0 => (0..index.len())
-                .map(|axis| (of(axis) - &low[axis]).floor_div(&(interior[axis] + 1).into()))
-                .collect(),
-            _ => Vec::new(),
-        },
-        Op::Concat { axis } => {
-            let mut read = index.to_vec();
-            read[*axis] -= &Expr::constant(concat_offset(function, node, operand));
-            read
-        }
-        Op::RandomBits { .. } => Vec::new(),
-        _ => return None,
-    })
-}
-
 /// Where the elements of a `Concat`'s operand begin along its axis.
 ///
 /// # Panics
@@ -104,42 +47,6 @@ pub(crate) fn concat_offset(function: &Function, node: NodeId, operand: usize) -
     let data = &function.nodes[node];
     let Op::Concat { axis } = data.op else { panic!("{node} is no concat") };
     data.operands[..operand].iter().map(|&value| shape_of(function, value)[axis]).sum()
-}
-
-/// The mirror of [`operand_index`] for the primitives that only rename elements: the element of the
-/// result that is made from the operand's element at `index`, and from no other.
-pub(crate) fn result_index(
-    function: &Function,
-    node: NodeId,
-    operand: usize,
-    index: &[Expr],
-    ranges: Ranges<'_>,
-) -> Option<Vec<Expr>> {
-    let data = &function.nodes[node];
-    match &data.op {
-        Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => Some(index.to_vec()),
-        Op::Transpose { permutation } => {
-            Some(permutation.iter().map(|&source| index[source].clone()).collect())
-        }
-        Op::Reshape { .. } => {
-            let from = shape_of(function, data.operands[operand]);
-            Some(reshape_index(&from, &shape_of(function, data.results[0]), index, ranges))
-        }
-        Op::Broadcast { axes, shape } => {
-            let operand = shape_of(function, data.operands[operand]);
-            let count: i64 = operand.iter().product();
-            let result = shape.iter().map(Expr::as_constant).try_fold(1, |n, e| Some(n * e?))?;
-            if count != result {
-                return None;
-            }
-            let mut made = vec![Expr::ZERO; shape.len()];
-            for (&axis, expr) in axes.iter().zip(index) {
-                made[axis] = expr.clone();
-            }
-            Some(made)
-        }
-        _ => None,
-    }
 }
 
 /// The index under shape `to` of the element that has `index` under shape `from`, both row-major.

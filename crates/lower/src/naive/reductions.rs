@@ -10,9 +10,10 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
-use super::index::{result_index, shape_of};
+use super::index::shape_of;
 use super::write::{Axes, Writer};
 use super::{Nest, StageKind};
+use crate::definitions::result_index;
 use crate::groups::Domain;
 
 /// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.

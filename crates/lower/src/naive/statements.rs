@@ -1,6 +1,6 @@
 //! Statement definitions: what has no index expression. Rows are independent, a row is sequential.
 
-use graph::{NodeId, Op, ValueId};
+use graph::{NodeId, ValueId};
 use loops::build::{constant, equal, guard, if_then, index, less, load, reduce, store};
 use loops::{Access, BufferId, Stmt, Value};
 use sym::Expr;
@@ -351,16 +351,4 @@ fn without(shape: &[i64], axis: usize) -> Vec<i64> {
     let mut others = shape.to_vec();
     others.remove(axis);
     others
-}
-
-/// Whether a primitive is defined by statements.
-pub(crate) fn is_statement(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::Scatter { .. }
-            | Op::NonZero
-    )
 }
