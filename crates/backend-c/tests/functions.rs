@@ -4,11 +4,12 @@
 mod common;
 
 use backend_c::Options;
-use common::{Folder, build, has_compiler, module_of_kernels, run, same, sources};
+use common::{build, module_of_kernels, run, same, sources};
 use eval::evaluate_kernel;
 use loops::{Access, Kernel, Scope};
 use tensor::random::Generator;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
+use testkit::{Folder, has_c_compiler};
 
 /// Values that are likely to go wrong.
 const EDGES: [f64; 24] = [
@@ -103,7 +104,7 @@ fn kernel(dtype: DType, count: usize) -> Kernel {
 
 #[test]
 fn every_function_of_every_type() {
-    if !has_compiler() {
+    if !has_c_compiler() {
         return;
     }
     let dtypes: Vec<DType> = DType::all().filter(|dtype| *dtype != DType::String).collect();
@@ -124,10 +125,10 @@ fn every_function_of_every_type() {
         expected.extend(buffers.into_iter().skip(3));
     }
     let (module, interface) = module_of_kernels(&kernels);
-    let folder = Folder::new("functions");
+    let folder = Folder::new();
     let sources = sources(&module, &interface, Options::default());
-    let program = build(&folder.0, &sources, &[]);
-    let found = run(&folder.0, &program, &interface, &inputs);
+    build(folder.path(), &sources, &[]);
+    let found = run(folder.path(), &interface, &inputs);
     let names = kernels.iter().zip(&dtypes).flat_map(|(kernel, dtype)| {
         let outputs = kernel
             .parameters

@@ -3,15 +3,16 @@
 mod common;
 
 use backend_c::Options;
-use common::{Folder, build, has_compiler, module_of_kernels, run, same, sources};
+use common::{build, module_of_kernels, run, same, sources};
 use eval::evaluate_kernel;
 use loops::{Access, Kernel, Scope};
 use tensor::Tensor;
 use testkit::random_kernel;
+use testkit::{Folder, has_c_compiler};
 
 #[test]
 fn random_kernels() {
-    if !has_compiler() {
+    if !has_c_compiler() {
         return;
     }
     let cases = std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
@@ -41,10 +42,10 @@ fn random_kernels() {
             }
         }
     }
-    let folder = Folder::new("random");
+    let folder = Folder::new();
     let sources = sources(&module, &interface, Options { exact_sums: true });
-    let program = build(&folder.0, &sources, &[]);
-    let found = run(&folder.0, &program, &interface, &inputs);
+    build(folder.path(), &sources, &[]);
+    let found = run(folder.path(), &interface, &inputs);
     for ((expected, kernel), found) in expected.iter().zip(&found) {
         for number in 0..expected.len() {
             let (want, have) = (expected.get_scalar(number), found.get_scalar(number));

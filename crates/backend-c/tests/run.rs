@@ -3,13 +3,13 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use backend_c::{Interface, Options, Port};
-use common::{Folder, build, has_compiler, run, sources};
+use common::{build, run, sources};
 use module::Module;
 use tensor::{DType, Tensor};
+use testkit::{Folder, has_c_compiler};
 
 /// `setup` transposes one weight; `main` reads the other where `setup` copied it, and counts up to
 /// a number from its input.
@@ -75,19 +75,19 @@ fn model() -> (Module, Interface) {
     (module, interface)
 }
 
-fn built(name: &str) -> (Folder, PathBuf, Interface) {
+fn built() -> (Folder, Interface) {
     let (module, interface) = model();
-    let folder = Folder::new(name);
-    let program = build(&folder.0, &sources(&module, &interface, Options::default()), &[]);
-    (folder, program, interface)
+    let folder = Folder::new();
+    build(folder.path(), &sources(&module, &interface, Options::default()), &[]);
+    (folder, interface)
 }
 
 #[test]
 fn a_whole_model() {
-    if !has_compiler() {
+    if !has_c_compiler() {
         return;
     }
-    let (folder, program, interface) = built("model");
+    let (folder, interface) = built();
     let x = Tensor::from_vec(&[1, 3], vec![1.0f32, 2.0, 0.25]);
     for (n, expected) in [
         (0i64, [16.25f32, 0.0, 6.25, 0.0]),
@@ -95,15 +95,18 @@ fn a_whole_model() {
         (2, [2.0, 0.0, 16.25, 0.0]),
     ] {
         let inputs = [x.clone(), Tensor::from_vec(&[], vec![n])];
-        let outputs = run(&folder.0, &program, &interface, &inputs);
+        let outputs = run(folder.path(), &interface, &inputs);
         assert_eq!(outputs[0].to_f64_vec(), expected.map(f64::from), "n = {n}");
         assert_eq!(outputs[1], x);
     }
 }
 
 /// What the program prints, to either stream, and its exit status.
-fn outcome(folder: &Folder, program: &PathBuf, arguments: &[&str]) -> (String, Option<i32>) {
-    let output = Command::new(program).current_dir(&folder.0).args(arguments).output();
+fn outcome(folder: &Folder, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(folder.path().join("main"))
+        .current_dir(folder.path())
+        .args(arguments)
+        .output();
     let output = output.expect("a program that runs");
     let text = [output.stdout, output.stderr].concat();
     (String::from_utf8_lossy(&text).into_owned(), output.status.code())
@@ -111,12 +114,12 @@ fn outcome(folder: &Folder, program: &PathBuf, arguments: &[&str]) -> (String, O
 
 #[test]
 fn faults_and_files_that_are_wrong() {
-    if !has_compiler() {
+    if !has_c_compiler() {
         return;
     }
-    let (folder, program, _) = built("errors");
+    let (folder, _) = built();
     let write = |name: &str, tensor: &Tensor| {
-        tensor::npy::write(folder.0.join(name), tensor).expect("a file that can be written");
+        tensor::npy::write(folder.path().join(name), tensor).expect("a file that can be written");
     };
     write("x.npy", &Tensor::from_vec(&[1, 3], vec![1.0f32, 2.0, 0.25]));
     write("flat.npy", &Tensor::from_vec(&[3], vec![1.0f32, 2.0, 0.25]));
@@ -124,12 +127,12 @@ fn faults_and_files_that_are_wrong() {
     for (name, n) in [("0.npy", 0i64), ("3.npy", 3), ("4.npy", 4)] {
         write(name, &Tensor::from_vec(&[], vec![n]));
     }
-    std::fs::write(folder.0.join("text.npy"), "not an array").expect("a file");
-    std::fs::write(folder.0.join("short.bin"), "short").expect("a file");
+    std::fs::write(folder.path().join("text.npy"), "not an array").expect("a file");
+    std::fs::write(folder.path().join("short.bin"), "short").expect("a file");
     let good = "y f32[4]: 16.25 0 6.25 0\nsame f32[1, 3]: 1 2 0.25\n";
     let stopped = |fault| format!("error: the model stopped with fault {fault}, see model.h\n");
     let check = |arguments: &[&str], text: &str, status: i32| {
-        let found = outcome(&folder, &program, arguments);
+        let found = outcome(&folder, arguments);
         assert!(found.0.contains(text), "{arguments:?}: {} lacks {text}", found.0);
         assert_eq!(found.1, Some(status), "{arguments:?}");
     };
@@ -149,7 +152,7 @@ fn faults_and_files_that_are_wrong() {
 /// Files hold 4-bit integers as bytes and bf16 as f32; half-precision numbers print as numbers.
 #[test]
 fn types_that_files_lack() {
-    if !has_compiler() {
+    if !has_c_compiler() {
         return;
     }
     let text = "kernel @k(%a: read i4[3], %b: read bf16[3], %c: write i4[3], %d: write bf16[3],
@@ -158,14 +161,14 @@ fn types_that_files_lack() {
     }";
     let kernel = loops::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
     let (module, interface) = common::module_of_kernels(&[kernel]);
-    let folder = Folder::new("types");
-    let program = build(&folder.0, &sources(&module, &interface, Options::default()), &[]);
+    let folder = Folder::new();
+    build(folder.path(), &sources(&module, &interface, Options::default()), &[]);
     let write = |name: &str, tensor: &Tensor| {
-        tensor::npy::write(folder.0.join(name), tensor).expect("a file that can be written");
+        tensor::npy::write(folder.path().join(name), tensor).expect("a file that can be written");
     };
     write("a.npy", &Tensor::from_vec(&[3], vec![1i8, -2, 7]));
     write("b.npy", &Tensor::from_vec(&[3], vec![1.5f32, -0.25, f32::INFINITY]));
-    let (text, status) = outcome(&folder, &program, &["weights.bin", "a.npy", "b.npy"]);
+    let (text, status) = outcome(&folder, &["weights.bin", "a.npy", "b.npy"]);
     let expected = "k0p2 i4[3]: -1 2 -7\nk0p3 bf16[3]: 3 -0.5 inf\nk0p4 f16[3]: 1.5 -0.25 inf\n";
     assert_eq!((text.as_str(), status), (expected, Some(0)));
 }

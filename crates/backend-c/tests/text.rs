@@ -6,11 +6,12 @@ mod common;
 
 use backend_c::{CSources, Interface, Options, Part, Port, emit};
 use base::Locations;
-use common::{Folder, build, has_compiler, module_of_kernels};
+use common::{build, module_of_kernels};
 use loops::Kernel;
 use module::Module;
 use program::Place;
 use tensor::DType;
+use testkit::{Folder, has_c_compiler};
 
 fn kernel(text: &str, words: &[&str]) -> Result<String, String> {
     let mut parser = base::text::Parser::new(text);
@@ -66,8 +67,8 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
     let options = Options { exact_sums: words.contains(&"exact") };
     let sources = emit(part("setup")?, part("main")?, interface, options);
     let sources = sources.map_err(|errors| errors.to_string())?;
-    if has_compiler() {
-        build(&Folder::new("text").0, &sources, &[]);
+    if has_c_compiler() {
+        build(Folder::new().path(), &sources, &[]);
     }
     Ok(sources)
 }

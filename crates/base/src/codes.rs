@@ -43,7 +43,7 @@ codes! {
     UNSUPPORTED_TYPE = "TW0104", "unsupported type",
         "A value has an element type or a kind of value the compiler does not handle there.";
     INCONSISTENT_SHAPES = "TW0105", "inconsistent shapes",
-        "The shapes of a node's inputs do not fit together, or contradict a declared shape.";
+        "The shapes of a node's inputs do not fit together.";
     EXTERNAL_DATA_ESCAPES = "TW0106", "external data escapes the folder",
         "External data must lie in the model's folder; absolute paths and `..` are refused.";
     EXTERNAL_DATA_MISSING = "TW0107", "external data missing",

@@ -34,6 +34,10 @@ pub(crate) struct ModelArguments {
     #[arg(long = "disable", value_name = "PASS")]
     disabled: Vec<String>,
 
+    /// Lets the compiler read the values of a weight, which is then left out of refit
+    #[arg(long = "literal", value_name = "NAME")]
+    literals: Vec<String>,
+
     /// Writes kernel names where `perf` finds them
     #[arg(long)]
     perf_map: bool,
@@ -85,6 +89,7 @@ impl ModelArguments {
                 PrecisionArgument::F32 => Precision::F32,
             },
             disabled: self.disabled.iter().cloned().collect(),
+            literals: self.literals.iter().cloned().collect(),
             perf_map: self.perf_map,
             ..Options::default()
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
-use base::{Diagnostic, Result, codes};
-use tensor::Tensor;
+use base::Result;
+use tensor::{StagedFiles, Tensor};
 
 /// Elements of a tensor that are printed.
 const FIRST_VALUES: usize = 8;
@@ -32,18 +33,13 @@ pub(crate) fn summary(name: &str, tensor: &Tensor) -> String {
 /// become `_`; of equal names the second gets `_2`, and so on.
 ///
 /// # Errors
-/// The folder cannot be made, or a file cannot be written; files are written whole or not at all.
+/// The folder cannot be made, or a file cannot be written; then none is.
 pub(crate) fn write(folder: &Path, names: &[String], tensors: &[Tensor]) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot make the output folder")
-            .at(folder.display().to_string())
-            .because(error.to_string())
-            .remedy("name a folder that can be written")
-    })?;
-    for (file, tensor) in file_names(names).iter().zip(tensors) {
-        tensor::npy::write(folder.join(file), tensor)?;
+    let mut files = StagedFiles::in_folder(folder)?;
+    for (name, tensor) in file_names(names).iter().zip(tensors) {
+        files.write(folder.join(name), |file| file.write_all(&tensor::npy::encode(tensor)))?;
     }
-    Ok(())
+    files.commit()
 }
 
 fn file_names(names: &[String]) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Every stage prints, and what is text of an IR parses and prints the same again: of the digits
-//! classifier always, of the trained models where the shared data is there.
+//! classifier always, of the trained models where the shared data is there, and of each `*.onnx`
+//! file in the folder that `TILEWRIGHT_MODELS` names (all of whose dimensions are fixed).
 
 mod support;
 
@@ -103,6 +104,21 @@ fn stages_of_trained_models_parse_again() {
     let Some(folder) = trained_models() else { return };
     for (model, options) in MODELS {
         check(&folder.file(&format!("{model}/model.onnx")), options);
+    }
+}
+
+#[test]
+fn stages_of_the_models_of_a_folder_parse_again() {
+    let Some(folder) = std::env::var_os("TILEWRIGHT_MODELS") else {
+        eprintln!("skipped: TILEWRIGHT_MODELS names no folder");
+        return;
+    };
+    let entries = std::fs::read_dir(&folder).expect("a folder").flatten();
+    let paths = entries.map(|entry| entry.path());
+    let models: Vec<_> = paths.filter(|path| path.extension() == Some("onnx".as_ref())).collect();
+    assert!(!models.is_empty(), "no model in {}", folder.display());
+    for model in models {
+        check(&model.display().to_string(), &[]);
     }
 }
 

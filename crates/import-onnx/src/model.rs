@@ -5,7 +5,7 @@
 //! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a
 //! function sees only its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Arena, Diagnostic, Diagnostics, codes};
 use graph::FunctionBuilder;
@@ -57,6 +57,7 @@ pub(crate) fn import(
     };
     let functions = survey::functions(model);
     survey::check_top(body, &functions, &opsets)?;
+    check_literals(body, options)?;
     let graph = Graph {
         builder: FunctionBuilder::new("main"),
         constants: Arena::new(),
@@ -88,6 +89,32 @@ pub(crate) fn import(
     module.functions.push(importer.graph.builder.finish(results));
     module.constants = importer.graph.constants;
     Ok(module)
+}
+
+/// Refuses names of literals that no constant of the model has.
+fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()> {
+    let mut names = BTreeSet::new();
+    add_constant_names(body, &mut names);
+    let unknown = options.literals.iter().filter(|name| !names.contains(name.as_str()));
+    let unknown = unknown.map(|name| {
+        Diagnostic::error(codes::UNDEFINED_NAME, format!("no constant is named `{name}`"))
+            .at(format!("--literal {name}"))
+            .because("only constants that the file stores by name can be made literals")
+            .remedy("use the name of one of the model's initializers")
+    });
+    unknown.collect::<Diagnostics>().or_ok(())
+}
+
+/// The names of the constants of a graph and of the graphs inside its nodes.
+fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) {
+    names.extend(graph.initializer.iter().map(|tensor| tensor.name.as_str()));
+    let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
+    names.extend(sparse.map(|values| values.name.as_str()));
+    for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
+        for inner in attribute.g.iter().chain(&attribute.graphs) {
+            add_constant_names(inner, names);
+        }
+    }
 }
 
 impl Importer<'_> {

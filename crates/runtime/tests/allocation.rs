@@ -3,34 +3,14 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{executable, numbers};
 use runtime::State;
-
-/// The system's allocator, counting.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use testkit::CountingAllocator;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator::new();
 
 #[test]
 fn runs_allocate_nothing() {
@@ -52,7 +32,7 @@ fn runs_allocate_nothing() {
     let mut before = 0;
     for round in 0..200 {
         if round == 1 {
-            before = ALLOCATIONS.load(Ordering::Relaxed);
+            before = COUNTING.allocations();
         }
         let mut call = state.call();
         for id in executable.weights() {
@@ -62,5 +42,5 @@ fn runs_allocate_nothing() {
         call.output(0, &mut output).expect("it is large enough");
         call.run().expect("no fault");
     }
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "allocations behind the first run");
+    assert_eq!(COUNTING.allocations() - before, 0, "allocations behind the first run");
 }

@@ -8,7 +8,7 @@
 //! - [`Tensor`], a dense row-major host tensor over owned or shared (mapped) bytes;
 //! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
 //! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant
-//!   comparison.
+//!   comparison; [`StagedFiles`], files written whole or not at all.
 //!
 //! Bytes are little-endian everywhere; the host must be too. Sub-byte elements are packed from the
 //! low bits of each byte upwards, as in ONNX.
@@ -27,6 +27,7 @@ pub mod npz;
 pub mod random;
 pub mod reduction;
 pub mod scalar;
+pub mod staged;
 pub mod storage;
 pub mod tensor;
 
@@ -37,5 +38,6 @@ pub use fused::MultiplyAdd;
 pub use mapped::map_file;
 pub use reduction::Reduction;
 pub use scalar::Scalar;
+pub use staged::StagedFiles;
 pub use storage::Element;
 pub use tensor::Tensor;

@@ -6,17 +6,18 @@
 //! are written as the narrowest one that holds all their values: `bf16` and shorter floats as
 //! `f32`, `i4` and `i2` as `i8`, `u4` and `u2` as `u8`.
 //!
-//! A file is written whole or not at all: to a temporary file in the same folder, then renamed.
+//! A file is written whole or not at all.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base::{Diagnostic, codes};
 use bytes::Bytes;
 
 use crate::dtype::{Class, DType};
 use crate::mapped::cannot_read;
+use crate::staged::StagedFiles;
 use crate::tensor::{Tensor, element_count};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -376,25 +377,9 @@ fn shape_text(shape: &[usize]) -> String {
 /// # Errors
 /// A diagnostic with the file's name when the folder or the disk does not take it.
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> base::Result<()> {
-    let path = path.as_ref();
-    let temporary = temporary_beside(path);
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(&encode(tensor)))
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        // Best effort: the reason to tell is the first failure.
-        let _ = fs::remove_file(&temporary);
-        Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the file")
-            .at(path.display().to_string())
-            .because(error.to_string())
-            .remedy("check that the folder exists, that you may write to it, and the free space")
-            .into()
-    })
-}
-
-fn temporary_beside(path: &Path) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+    let mut files = StagedFiles::new();
+    files.write(path, |file| file.write_all(&encode(tensor)))?;
+    files.commit()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! A model as C sources in a folder.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
 use backend::Target;
 use backend_c::{CSources, Interface, Part};
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostics, Result};
 use lower::Role;
+use tensor::StagedFiles;
 
 use crate::executable::ports;
 use crate::options::TargetChoice;
@@ -26,7 +26,6 @@ use crate::{Options, Port, target};
 pub fn emit_c(model: impl AsRef<Path>, options: &Options, folder: impl AsRef<Path>) -> Result<()> {
     let (model, folder) = (model.as_ref(), folder.as_ref());
     let sources = compile(model, options)?;
-    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
     write_all(&sources, folder)
 }
 
@@ -83,45 +82,11 @@ fn c_port(port: &Port, shape: Vec<usize>) -> backend_c::Port {
     backend_c::Port { name: port.name.clone(), dtype: port.dtype, shape }
 }
 
-/// Writes every file beside its place, then moves all of them there.
 fn write_all(sources: &CSources, folder: &Path) -> Result<()> {
-    let names = ["model.c", "model.h", "main.c", "weights.bin"];
-    let temporary = |name: &str| folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let outcome = names
-        .iter()
-        .try_for_each(|name| {
-            let path = temporary(name);
-            write(sources, name, &path).map_err(|error| cannot_write(&folder.join(name), &error))
-        })
-        .and_then(|()| {
-            names.iter().try_for_each(|name| {
-                let path: PathBuf = folder.join(name);
-                fs::rename(temporary(name), &path).map_err(|error| cannot_write(&path, &error))
-            })
-        });
-    if outcome.is_err() {
-        for name in names {
-            // Best effort: the reason to tell is the first failure.
-            let _ = fs::remove_file(temporary(name));
-        }
-    }
-    Ok(outcome?)
-}
-
-fn write(sources: &CSources, name: &str, path: &Path) -> std::io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    match name {
-        "model.c" => file.write_all(sources.model_c.as_bytes())?,
-        "model.h" => file.write_all(sources.model_h.as_bytes())?,
-        "main.c" => file.write_all(sources.main_c.as_bytes())?,
-        _ => sources.weights.write(&mut file)?,
-    }
-    file.flush()
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the C sources")
-        .at(path.display().to_string())
-        .because(error.to_string())
-        .remedy("check that you may write to the folder, and the free space")
+    let mut files = StagedFiles::in_folder(folder)?;
+    files.write(folder.join("model.c"), |file| file.write_all(sources.model_c.as_bytes()))?;
+    files.write(folder.join("model.h"), |file| file.write_all(sources.model_h.as_bytes()))?;
+    files.write(folder.join("main.c"), |file| file.write_all(sources.main_c.as_bytes()))?;
+    files.write(folder.join("weights.bin"), |file| sources.weights.write(file))?;
+    files.commit()
 }

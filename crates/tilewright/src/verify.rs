@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use base::{Arena, ConstantId, Diagnostics, Result};
 use eval::Precision;
@@ -13,6 +14,7 @@ use graph::{Function, NodeId, Op, ValueId};
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, Role};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
+use runtime::Code;
 use sym::Expr;
 use tensor::Tensor;
 
@@ -81,30 +83,10 @@ pub fn verify(
     inputs: &[Tensor],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
-    let main = executable.specialisation(inputs)?;
-    let setup = executable.setup();
-    let total = setup.lowered.kernels.len() + main.lowered.kernels.len();
-    let mut report = VerifyReport::default();
-    let mut half = |half: &Specialisation, inputs: &[Tensor]| -> Result<Vec<Tensor>> {
-        let values = Values::compute(half, inputs)?;
-        for info in &half.lowered.kernels {
-            progress(report.kernels.len(), total, &info.name);
-            let Some(source) = &info.source else { continue };
-            let failure = match difference(half, info, source, &values)? {
-                Some(found) => {
-                    Some(format!("{found}; {}", blame(executable, half, source, &values)?))
-                }
-                None => None,
-            };
-            let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
-            report.kernels.push(KernelVerdict { kernel, nodes, failure });
-        }
-        Ok(values.results)
-    };
-    let constants = half(setup, &[])?;
-    let all: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
-    half(&main, &all)?;
-    progress(total, total, "the whole model in f64");
+    let code = |half: &Specialisation| Ok(half.executable.code().clone());
+    let verifier = Verifier { executable, code: &code };
+    let mut report =
+        VerifyReport { kernels: verifier.kernels(inputs, progress)?, ..Default::default() };
     report.outputs = output_errors(executable, inputs)?;
     Ok(report)
 }
@@ -148,9 +130,105 @@ impl Values {
     }
 }
 
+/// Compares kernels with the evaluator.
+struct Verifier<'a> {
+    executable: &'a Executable,
+    /// Where the machine code of a half's kernels is.
+    code: &'a dyn Fn(&Specialisation) -> Result<Arc<Code>>,
+}
+
+impl Verifier<'_> {
+    /// A verdict for each kernel of `setup`, then of `main`.
+    fn kernels(
+        &self,
+        inputs: &[Tensor],
+        progress: &mut dyn FnMut(usize, usize, &str),
+    ) -> Result<Vec<KernelVerdict>> {
+        let main = self.executable.specialisation(inputs)?;
+        let setup = self.executable.setup();
+        let total = setup.lowered.kernels.len() + main.lowered.kernels.len();
+        let mut verdicts = Vec::new();
+        let constants = self.half(setup, &[], &mut verdicts, &mut |done, name| {
+            progress(done, total, name);
+        })?;
+        let all: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
+        self.half(&main, &all, &mut verdicts, &mut |done, name| progress(done, total, name))?;
+        progress(total, total, "the whole model in f64");
+        Ok(verdicts)
+    }
+
+    /// Adds the verdicts of one half; its results, as the evaluator computes them.
+    fn half(
+        &self,
+        half: &Specialisation,
+        inputs: &[Tensor],
+        verdicts: &mut Vec<KernelVerdict>,
+        progress: &mut dyn FnMut(usize, &str),
+    ) -> Result<Vec<Tensor>> {
+        let values = Values::compute(half, inputs)?;
+        let code = (self.code)(half)?;
+        for info in &half.lowered.kernels {
+            progress(verdicts.len(), &info.name);
+            let Some(source) = &info.source else { continue };
+            let failure = match difference(half, &code, info, source, &values)? {
+                Some(found) => Some(format!("{found}; {}", self.blame(half, source, &values)?)),
+                None => None,
+            };
+            let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
+            verdicts.push(KernelVerdict { kernel, nodes, failure });
+        }
+        Ok(values.results)
+    }
+
+    /// Which node of a kernel that differs is to blame.
+    fn blame(
+        &self,
+        half: &Specialisation,
+        source: &KernelSource,
+        values: &Values,
+    ) -> Result<String> {
+        let function = &half.lowered.function;
+        for &node in &source.nodes {
+            if self.differs_alone(half, node, values)? {
+                let data = &function.nodes[node];
+                let place = function.locations.describe(data.location);
+                return Ok(format!("node {} of {place} differs alone, too", data.op.name()));
+            }
+        }
+        Ok("each of its nodes is right alone: their fusion or its schedule is wrong".to_owned())
+    }
+
+    fn differs_alone(&self, half: &Specialisation, node: NodeId, values: &Values) -> Result<bool> {
+        let isolated = half.lowered.function.isolate(node);
+        let alone = Specialisation::new(Request {
+            module: &half.module,
+            function: &isolated,
+            symbols: &BTreeMap::new(),
+            role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
+            target: self.executable.target(),
+            options: &self.executable.options,
+            input_shapes: Vec::new(),
+        })?;
+        let mut operands = half.lowered.function.nodes[node].operands.clone();
+        operands.sort();
+        operands.dedup();
+        let inputs: Vec<Tensor> = operands.iter().map(|value| values.of[value].clone()).collect();
+        let values = Values::compute(&alone, &inputs)?;
+        let code = (self.code)(&alone)?;
+        for info in &alone.lowered.kernels {
+            let Some(source) = &info.source else { continue };
+            if difference(&alone, &code, info, source, &values)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// Runs one kernel on the evaluator's values; says what differs first, if something does.
 fn difference(
     half: &Specialisation,
+    code: &Arc<Code>,
     info: &KernelInfo,
     source: &KernelSource,
     values: &Values,
@@ -166,9 +244,8 @@ fn difference(
         memory.push(argument);
     }
     let program = program_of(info, &memory);
-    let executable =
-        backend_x64::executable(&half.module.kernels, &program, half.executable.code().clone())?;
-    let mut state = runtime::State::new(std::sync::Arc::new(executable), 1)?;
+    let executable = backend_x64::executable(&half.module.kernels, &program, code.clone())?;
+    let mut state = runtime::State::new(Arc::new(executable), 1)?;
     let mut outputs: Vec<Vec<u8>> =
         memory.iter().filter(|memory| memory.writes).map(|memory| memory.bytes.clone()).collect();
     let mut call = state.call();
@@ -192,54 +269,6 @@ fn difference(
         }
     }
     Ok(None)
-}
-
-/// Which node of a kernel that differs is to blame.
-fn blame(
-    executable: &Executable,
-    half: &Specialisation,
-    source: &KernelSource,
-    values: &Values,
-) -> Result<String> {
-    let function = &half.lowered.function;
-    for &node in &source.nodes {
-        if differs_alone(executable, half, node, values)? {
-            let data = &function.nodes[node];
-            let place = function.locations.describe(data.location);
-            return Ok(format!("node {} of {place} differs alone, too", data.op.name()));
-        }
-    }
-    Ok("each of its nodes is right alone: their fusion or its schedule is wrong".to_owned())
-}
-
-fn differs_alone(
-    executable: &Executable,
-    half: &Specialisation,
-    node: NodeId,
-    values: &Values,
-) -> Result<bool> {
-    let isolated = half.lowered.function.isolate(node);
-    let alone = Specialisation::new(Request {
-        module: &half.module,
-        function: &isolated,
-        symbols: &BTreeMap::new(),
-        role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
-        target: executable.target(),
-        options: &executable.options,
-        input_shapes: Vec::new(),
-    })?;
-    let mut operands = half.lowered.function.nodes[node].operands.clone();
-    operands.sort();
-    operands.dedup();
-    let inputs: Vec<Tensor> = operands.iter().map(|value| values.of[value].clone()).collect();
-    let values = Values::compute(&alone, &inputs)?;
-    for info in &alone.lowered.kernels {
-        let Some(source) = &info.source else { continue };
-        if difference(&alone, info, source, &values)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The memory of one argument, as its buffer lays it out.
@@ -377,5 +406,86 @@ fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
         slots,
         arena_bytes: Expr::ZERO,
         steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loops::Value;
+    use module::Module;
+    use tensor::{DType, ScalarFunction};
+
+    use super::*;
+    use crate::{Options, jit};
+
+    /// Verdicts on the digits classifier, these kernels spoiled before they are compared; `None`
+    /// where this machine cannot run the code.
+    fn verdicts(spoiled: fn(&KernelSource) -> bool) -> Option<Vec<KernelVerdict>> {
+        if !std::arch::is_x86_feature_detected!("avx2") {
+            eprintln!("skipped: this machine cannot run the JIT's code");
+            return None;
+        }
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
+        let options = Options { threads: Some(1), ..Options::default() };
+        let executable = crate::compile(model, &options).expect("the model compiles");
+        let code = |half: &Specialisation| {
+            let mut module = half.module.clone();
+            spoil(&mut module, half, spoiled);
+            let linked = jit::compile(&module, half.program, executable.target(), &options)?;
+            Ok(linked.executable.code().clone())
+        };
+        let verifier = Verifier { executable: &executable, code: &code };
+        let images = [tensor::random::random(DType::F32, &[2, 1, 8, 8], 1)];
+        Some(verifier.kernels(&images, &mut |_, _, _| ()).expect("the evaluator runs"))
+    }
+
+    /// Turns maxima of two values into minima, in the kernels of such sources.
+    fn spoil(module: &mut Module, half: &Specialisation, meant: fn(&KernelSource) -> bool) {
+        for info in &half.lowered.kernels {
+            if info.source.as_ref().is_some_and(meant) {
+                let body = &mut module.kernels[info.kernel].body;
+                loops::visit::walk_values_mut(body, &mut |value| {
+                    if let Value::Apply { function, .. } = value
+                        && *function == ScalarFunction::Max
+                    {
+                        *function = ScalarFunction::Min;
+                    }
+                });
+            }
+        }
+    }
+
+    fn failures(verdicts: &[KernelVerdict]) -> Vec<&str> {
+        verdicts.iter().filter_map(|verdict| verdict.failure.as_deref()).collect()
+    }
+
+    #[test]
+    fn right_kernels_pass() {
+        let Some(verdicts) = verdicts(|_| false) else { return };
+        assert!(verdicts.len() > 4 && failures(&verdicts).is_empty(), "{verdicts:?}");
+    }
+
+    #[test]
+    fn a_wrong_node_is_named() {
+        let Some(verdicts) = verdicts(|_| true) else {
+            return;
+        };
+        let failures = failures(&verdicts);
+        assert!(!failures.is_empty() && failures.len() < verdicts.len(), "{verdicts:?}");
+        for failure in failures {
+            assert!(failure.contains("node map of node \"node_relu"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_fusion_is_told_from_a_wrong_node() {
+        let Some(verdicts) = verdicts(|source| source.nodes.len() > 1) else {
+            return;
+        };
+        let failures = failures(&verdicts);
+        assert!(!failures.is_empty(), "{verdicts:?}");
+        for failure in failures {
+            assert!(failure.ends_with("their fusion or its schedule is wrong"), "{failure}");
+        }
     }
 }

@@ -3,8 +3,7 @@
 // Each test binary uses its own part.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use backend_c::{CSources, Interface, Options, Part, Port, emit};
 use base::Locations;
@@ -12,35 +11,7 @@ use loops::{Access, Kernel, Scope};
 use module::Module;
 use tensor::minifloat::Overflow;
 use tensor::{Scalar, Tensor};
-
-/// The flags that every model must compile with.
-pub(crate) const FLAGS: [&str; 4] = ["-std=c99", "-O2", "-Wall", "-Werror"];
-
-/// Whether there is a C compiler; says so if not.
-pub(crate) fn has_compiler() -> bool {
-    let found = Command::new("cc").arg("--version").output().is_ok_and(|out| out.status.success());
-    if !found {
-        println!("SKIPPED: there is no C compiler `cc`");
-    }
-    found
-}
-
-/// A folder that is removed again.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("tilewright-c-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for temporary files");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testkit::{build_c_program, run_c_program};
 
 /// Module text around kernels: a program `main` that runs each once, on inputs and outputs of its
 /// own, and an empty `setup`. Buffers that are updated are both: `main` copies them.
@@ -105,16 +76,8 @@ pub(crate) fn sources(module: &Module, interface: &Interface, options: Options) 
     emit(part("setup"), part("main"), interface, options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().expect("a program that runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}\n{out}{errors}");
-    out
-}
-
 /// Writes the files into a folder and compiles them to a program there.
-pub(crate) fn build(folder: &Path, sources: &CSources, flags: &[&str]) -> PathBuf {
+pub(crate) fn build(folder: &Path, sources: &CSources, flags: &[&str]) {
     for (name, text) in
         [("model.c", &sources.model_c), ("model.h", &sources.model_h), ("main.c", &sources.main_c)]
     {
@@ -122,34 +85,12 @@ pub(crate) fn build(folder: &Path, sources: &CSources, flags: &[&str]) -> PathBu
     }
     let mut file = std::fs::File::create(folder.join("weights.bin")).expect("a file");
     sources.weights.write(&mut file).expect("a file that can be written");
-    let cc = |arguments: &[&str]| {
-        let mut command = Command::new("cc");
-        succeed(command.current_dir(folder).args(FLAGS).args(flags).args(arguments));
-    };
-    cc(&["-c", "model.c", "-o", "model.o"]);
-    let symbols = Command::new("nm").current_dir(folder).args(["-u", "model.o"]).output();
-    if let Ok(symbols) = symbols {
-        assert_eq!(String::from_utf8_lossy(&symbols.stdout), "", "what model.c does not define");
-    }
-    cc(&["main.c", "model.o", "-o", "main"]);
-    folder.join("main")
+    build_c_program(folder, flags);
 }
 
 /// Runs the program on inputs; its outputs.
-pub(crate) fn run(
-    folder: &Path,
-    program: &Path,
-    interface: &Interface,
-    inputs: &[Tensor],
-) -> Vec<Tensor> {
-    let mut command = Command::new(program);
-    command.current_dir(folder).arg("weights.bin");
-    for (number, tensor) in inputs.iter().enumerate() {
-        let path = format!("input{number}.npy");
-        tensor::npy::write(folder.join(&path), tensor).expect("a file that can be written");
-        command.arg(path);
-    }
-    succeed(command.args(["-o", "."]));
+pub(crate) fn run(folder: &Path, interface: &Interface, inputs: &[Tensor]) -> Vec<Tensor> {
+    run_c_program(folder, inputs);
     let read = |port: &Port| {
         let file = tensor::npy::read(folder.join(format!("{}.npy", port.name)));
         let file = file.unwrap_or_else(|errors| panic!("{errors}"));

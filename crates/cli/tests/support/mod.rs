@@ -2,42 +2,14 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use testkit::Folder;
 
 /// The repository's trained digit classifier.
 pub(crate) const DIGITS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
-
-/// A folder of its own for a test, removed at the end.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tilewright-cli-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a writable temporary folder");
-        Folder(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// The path of a file in it, as an argument of the binary.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Runs the binary in a folder.
 pub(crate) fn tilewright(folder: &Path, arguments: &[&str]) -> Output {

@@ -1,0 +1,33 @@
+//! A real model as C: `compile --emit c` writes sources that a C compiler takes without a warning,
+//! that need nothing, and that compute what the machine code computes.
+
+mod support;
+
+use std::path::Path;
+
+use support::{DIGITS, Folder, succeed};
+use tensor::DType;
+use testkit::{build_c_program, has_c_compiler, run_c_program};
+
+/// Largest norm of the difference over the norm of the reference.
+const TOLERANCE: f64 = 1e-5;
+
+#[test]
+fn the_digits_model_as_c_agrees_with_its_machine_code() {
+    if !has_c_compiler() {
+        return;
+    }
+    let folder = Folder::new();
+    succeed(&["compile", DIGITS, "--emit", "c", "--dim", "batch=5", "-o", &folder.file("")]);
+    build_c_program(folder.path(), &[]);
+    for seed in [1, 2] {
+        let image = tensor::random::random(DType::F32, &[5, 1, 8, 8], seed);
+        run_c_program(folder.path(), std::slice::from_ref(&image));
+        let input = format!("image={}", folder.file("input0.npy"));
+        succeed(&["run", DIGITS, "--input", &input, "--output-dir", &folder.file("jit")]);
+        let read = |name: &str| tensor::npy::read(Path::new(&folder.file(name))).expect("reads");
+        let (actual, expected) = (read("logits.npy"), read("jit/logits.npy"));
+        let error = tensor::compare(&actual, &expected, 0.0, 0.0).relative_l2;
+        assert!(error <= TOLERANCE, "seed {seed}: {error:e}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Files that are written whole or not at all, one or several together.
+//!
+//! Each is written beside its place under another name; [`StagedFiles::commit`] then moves all of
+//! them. What is dropped before that leaves nothing behind, and files that were there stay.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use base::{Diagnostic, codes};
+
+/// Files written but not yet in their places.
+#[derive(Debug, Default)]
+pub struct StagedFiles {
+    /// Where each is, and where it goes.
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl StagedFiles {
+    /// No files.
+    #[must_use]
+    pub fn new() -> StagedFiles {
+        StagedFiles::default()
+    }
+
+    /// No files, for a folder that is made if it is not there.
+    ///
+    /// # Errors
+    /// `TW0301` when it cannot be made.
+    pub fn in_folder(folder: &Path) -> base::Result<StagedFiles> {
+        fs::create_dir_all(folder).map_err(|error| {
+            Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot make the output folder")
+                .at(folder.display().to_string())
+                .because(error.to_string())
+                .remedy("name a folder that can be written")
+        })?;
+        Ok(StagedFiles::new())
+    }
+
+    /// Writes one more file, for the place `path`.
+    ///
+    /// # Errors
+    /// `TW0301` when the folder or the disk does not take it, or when a folder is in its place.
+    pub fn write(
+        &mut self,
+        path: impl AsRef<Path>,
+        content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> base::Result<()> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            return Err(cannot_write(path, &io::ErrorKind::IsADirectory.into()).into());
+        }
+        let temporary = temporary_beside(path);
+        self.files.push((temporary.clone(), path.to_path_buf()));
+        let written = File::create(&temporary).map(BufWriter::new).and_then(|mut file| {
+            content(&mut file)?;
+            file.flush()
+        });
+        written.map_err(|error| cannot_write(path, &error).into())
+    }
+
+    /// Moves all files to their places; those that are there are replaced.
+    ///
+    /// # Errors
+    /// `TW0301` when one cannot be moved.
+    pub fn commit(self) -> base::Result<()> {
+        for (temporary, path) in &self.files {
+            fs::rename(temporary, path).map_err(|error| cannot_write(path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for StagedFiles {
+    fn drop(&mut self) {
+        for (temporary, _) in &self.files {
+            // Best effort: after a commit there is none, and a failure has been told.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn temporary_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the file")
+        .at(path.display().to_string())
+        .because(error.to_string())
+        .remedy("check that the folder exists, that you may write to it, and the free space")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("the folder is there").flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn all_files_appear_or_none() {
+        let folder = std::env::temp_dir().join(format!("tilewright-staged-{}", std::process::id()));
+        fs::create_dir_all(folder.join("taken")).expect("a writable temporary folder");
+        let mut files = StagedFiles::new();
+        files.write(folder.join("a"), |file| file.write_all(b"1")).expect("written");
+        let refused = files.write(folder.join("taken"), |file| file.write_all(b"2"));
+        assert_eq!(refused.expect_err("it is a folder").0[0].code, codes::CANNOT_WRITE_FILE);
+        drop(files);
+        assert_eq!(names(&folder), ["taken"]);
+
+        let mut files = StagedFiles::new();
+        for name in ["a", "b"] {
+            files.write(folder.join(name), |file| file.write_all(b"3")).expect("written");
+        }
+        assert!(!folder.join("a").exists(), "nothing is in its place before the commit");
+        files.commit().expect("moved");
+        assert_eq!(names(&folder), ["a", "b", "taken"]);
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}
