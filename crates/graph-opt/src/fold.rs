@@ -41,14 +41,10 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
     values.into_iter().next()
 }
 
-/// Whether the value of a node follows from its operands' alone.
+/// Whether the value of a node follows from its operands' alone, and it has some.
 fn is_foldable(op: &Op) -> bool {
-    match op {
-        Op::Literal(_) | Op::Weight { .. } | Op::Iota { .. } | Op::Dimension(_) => false,
-        Op::Bind { .. } | Op::Call { .. } | Op::Host { .. } => false,
-        Op::If | Op::While | Op::Scan { .. } | Op::RandomBits { .. } => false,
-        _ => op.exprs().iter().all(|expr| expr.as_constant().is_some()),
-    }
+    let constant = op.exprs().iter().all(|expr| expr.as_constant().is_some());
+    op.is_pure() && op.operand_count() != Some(0) && constant
 }
 
 fn is_small(literal: &Tensor) -> bool {

@@ -5,13 +5,11 @@
 //! - [`infer`](infer()): types as a function of primitive and operand types;
 //! - [`FunctionBuilder`]: making functions; [`rebuild`], [`Function::compact`]: changing them;
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `text/mod.rs`;
-//! - [`verify`](verify()): what must hold;
-//! - [`operations`], [`node_bytes`]: how much a node computes and touches.
+//! - [`verify`](verify()): what must hold.
 //!
 //! This crate does not know loops, kernels' insides, or targets.
 
 mod builder;
-mod count;
 mod function;
 mod infer;
 mod op;
@@ -20,7 +18,6 @@ mod text;
 mod verify;
 
 pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
-pub use count::{node_bytes, operations, value_bytes};
 pub use function::{
     Assumption, Definition, Function, Node, NodeId, Region, RegionId, Symbol, Type, ValueData,
     ValueId,

@@ -1,14 +1,20 @@
-//! The primitives: at most 40, one variant each.
+//! The primitives: at most 40, one variant and one row of a table each.
 //!
 //! A variant holds everything that the result types depend on besides the operand types, so that
-//! types are a function of (op, operand types) alone; see `infer`. Scalar functions are rows of
-//! `tensor::ScalarFunction` under the single primitive `Map`.
+//! types are a function of (op, operand types) alone; see `infer`. The row says how its text reads
+//! and what it is; name, text form and the walk over its expressions follow from that. Scalar
+//! functions are rows of `tensor::ScalarFunction` under the single primitive `Map`.
 //!
 //! Broadcasting is explicit: operands of `Map` have equal shapes.
 
+use base::text::TextError;
 use base::{ConstantId, Id, KernelId};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
+
+use crate::text::attribute::{
+    After, Attribute, AttributeReader, AttributeWriter, Bare, Either, Flag, Form, Implied,
+};
 
 /// A graph primitive.
 #[derive(Clone, Debug, PartialEq)]
@@ -251,156 +257,161 @@ pub struct IterationSpace {
     pub operands: Vec<Vec<Expr>>,
 }
 
-impl Op {
-    /// The word it has in text forms and messages.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Op::Literal(_) => "literal",
-            Op::Weight { .. } => "weight",
-            Op::Iota { .. } => "iota",
-            Op::Dimension(_) => "dimension",
-            Op::Bind { .. } => "bind",
-            Op::Map { .. } => "map",
-            Op::Broadcast { .. } => "broadcast",
-            Op::Reshape { .. } => "reshape",
-            Op::Transpose { .. } => "transpose",
-            Op::Slice { .. } => "slice",
-            Op::Pad { .. } => "pad",
-            Op::Concat { .. } => "concat",
-            Op::Gather { .. } => "gather",
-            Op::Scatter { .. } => "scatter",
-            Op::Contract { .. } => "contract",
-            Op::Reduce { .. } => "reduce",
-            Op::ArgReduce { .. } => "arg_reduce",
-            Op::Cumulate { .. } => "cumulate",
-            Op::Sort { .. } => "sort",
-            Op::Bitcast { .. } => "bitcast",
-            Op::NonZero => "non_zero",
-            Op::RandomBits { .. } => "random_bits",
-            Op::If => "if",
-            Op::While => "while",
-            Op::Scan { .. } => "scan",
-            Op::Call { .. } => "call",
-            Op::Host { .. } => "host",
-        }
-    }
+/// What a primitive is besides a function of its operands and attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nature {
+    /// Nothing: its results follow from them.
+    Pure,
+    /// It reads or defines symbols as values.
+    Symbols,
+    /// It runs regions, which text forms call so.
+    Regions(&'static [&'static str]),
+    /// It leaves the graph.
+    Outside,
+}
 
-    /// The number of operands, where the primitive fixes it.
-    pub fn operand_count(&self) -> Option<usize> {
-        match self {
-            Op::Literal(_) | Op::Weight { .. } | Op::Iota { .. } | Op::Dimension(_) => Some(0),
-            Op::Bind { .. }
-            | Op::Broadcast { .. }
-            | Op::Reshape { .. }
-            | Op::Transpose { .. }
-            | Op::Slice { .. }
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::Bitcast { .. }
-            | Op::NonZero
-            | Op::RandomBits { .. }
-            | Op::If => Some(1),
-            Op::Pad { .. } | Op::Contract { .. } => Some(2),
-            Op::Map { function, .. } => Some(function.arity()),
-            Op::Gather { axes, .. } => Some(1 + axes.len()),
-            Op::Scatter { axes, .. } => Some(2 + axes.len()),
-            Op::Concat { .. } | Op::While | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => {
-                None
+/// Makes what follows from the table of primitives below. A row is
+///
+/// ```text
+/// Variant { attributes } => name, number of operands, nature, [attribute: form, ..];
+/// ```
+///
+/// with the attributes twice: first as the variant has them, which serves as a pattern and as an
+/// expression, then each with the form in which text gives it, in the order of the text.
+macro_rules! primitives {
+    ($($variant:ident $fields:tt =>
+       $name:literal, $operands:expr, $nature:expr, [$($attribute:ident: $form:expr),*];)*) => {
+        impl Op {
+            /// The word it has in text forms and messages.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Op::$variant { .. } => $name,)*
+                }
+            }
+
+            /// The number of operands, where the primitive fixes it.
+            #[allow(unused_variables, reason = "few numbers depend on attributes")]
+            pub fn operand_count(&self) -> Option<usize> {
+                match self {
+                    $(Op::$variant $fields => $operands,)*
+                }
+            }
+
+            fn nature(&self) -> Nature {
+                match self {
+                    $(Op::$variant { .. } => $nature,)*
+                }
+            }
+
+            /// The expressions over the function's symbols in it; not the index expressions of a
+            /// space, which are over its axes.
+            pub fn exprs(&self) -> Vec<&Expr> {
+                let mut exprs = Vec::new();
+                match self {
+                    $(Op::$variant $fields => { $(exprs.extend(Attribute::exprs($attribute));)* })*
+                }
+                exprs
+            }
+
+            /// As [`Self::exprs`], to change them.
+            pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+                let mut exprs = Vec::new();
+                match self {
+                    $(Op::$variant $fields => {
+                        $(exprs.extend(Attribute::exprs_mut($attribute));)*
+                    })*
+                }
+                exprs
+            }
+
+            /// Writes the attributes.
+            pub(crate) fn print_attributes(&self, writer: &mut AttributeWriter<'_>) {
+                match self {
+                    $(Op::$variant $fields => { $(Form::print(&$form, $attribute, writer);)* })*
+                }
+            }
+
+            /// Reads the attributes of the primitive of this name; none if there is no such one.
+            pub(crate) fn parse_attributes(
+                name: &str,
+                reader: &mut AttributeReader<'_, '_, '_>,
+            ) -> Result<Option<Op>, TextError> {
+                Ok(Some(match name {
+                    $($name => {
+                        $(let $attribute = Form::parse(&$form, reader)?;)*
+                        Op::$variant $fields
+                    })*
+                    _ => return Ok(None),
+                }))
             }
         }
-    }
+    };
+}
 
+primitives! {
+    Literal(elements) => "literal", Some(0), Nature::Pure, [elements: Bare];
+    Weight { constant, result } => "weight", Some(0), Nature::Pure,
+        [constant: Bare, result: Implied];
+    Iota { result, axis } => "iota", Some(0), Nature::Pure, [axis: After("axis"), result: Implied];
+    Dimension(value) => "dimension", Some(0), Nature::Symbols, [value: Bare];
+
+    Bind { symbol, range } => "bind", Some(1), Nature::Symbols, [symbol: Bare, range: After("in")];
+
+    Map { function, dtype } => "map", Some(function.arity()), Nature::Pure,
+        [function: Bare, dtype: Implied];
+
+    Broadcast { shape, axes } => "broadcast", Some(1), Nature::Pure,
+        [axes: After("axes"), shape: Implied];
+    Reshape { shape } => "reshape", Some(1), Nature::Pure, [shape: Implied];
+    Transpose { permutation } => "transpose", Some(1), Nature::Pure, [permutation: Bare];
+    Slice { starts, steps, shape } => "slice", Some(1), Nature::Pure,
+        [starts: After("starts"), steps: After("steps"), shape: Implied];
+    Pad { low, high, interior } => "pad", Some(2), Nature::Pure,
+        [low: After("low"), high: After("high"), interior: After("interior")];
+    Concat { axis } => "concat", None, Nature::Pure, [axis: After("axis")];
+    Gather { axes, batch, position } => "gather", Some(1 + axes.len()), Nature::Pure,
+        [axes: After("axes"), batch: After("batch"), position: After("position")];
+    Scatter { axes, batch, position, reduction } => "scatter", Some(2 + axes.len()), Nature::Pure,
+        [reduction: Bare, axes: After("axes"), batch: After("batch"), position: After("position")];
+
+    Contract { space, accumulator, dtype } => "contract", Some(2), Nature::Pure,
+        [space: Bare, accumulator: After("accumulate"), dtype: Implied];
+    Reduce { space, reduction, accumulator } => "reduce", Some(1), Nature::Pure,
+        [reduction: Bare, space: Bare, accumulator: Implied];
+    ArgReduce { axis, greatest, last } => "arg_reduce", Some(1), Nature::Pure,
+        [last: Either("last", "first"), greatest: Either("greatest", "least"), axis: After("axis")];
+    Cumulate { axis, reduction, exclusive, reverse } => "cumulate", Some(1), Nature::Pure,
+        [reduction: Bare, exclusive: Flag("exclusive"), reverse: Flag("reverse"),
+         axis: After("axis")];
+    Sort { axis, descending } => "sort", Some(1), Nature::Pure,
+        [descending: Either("descending", "ascending"), axis: After("axis")];
+
+    Bitcast { dtype } => "bitcast", Some(1), Nature::Pure, [dtype: Implied];
+
+    NonZero {} => "non_zero", Some(1), Nature::Pure, [];
+    RandomBits { shape } => "random_bits", Some(1), Nature::Pure, [shape: Implied];
+
+    If {} => "if", Some(1), Nature::Regions(&["then", "else"]), [];
+    While {} => "while", None, Nature::Regions(&["condition", "body"]), [];
+    Scan { trip_count, carried, reverse } => "scan", None, Nature::Regions(&["body"]),
+        [trip_count: After("trips"), carried: After("carried"), reverse: Flag("reverse")];
+
+    Call { kernel, results } => "call", None, Nature::Outside, [kernel: Bare, results: Implied];
+    Host { name, results } => "host", None, Nature::Outside, [name: Bare, results: Implied];
+}
+
+impl Op {
     /// Whether its results follow from its operands and attributes alone: it neither reads nor
     /// defines symbols as values, has no regions and leaves the graph nowhere.
     pub fn is_pure(&self) -> bool {
-        !matches!(
-            self,
-            Op::Bind { .. }
-                | Op::Dimension(_)
-                | Op::If
-                | Op::While
-                | Op::Scan { .. }
-                | Op::Call { .. }
-                | Op::Host { .. }
-        )
+        self.nature() == Nature::Pure
     }
 
     /// What each of its regions is called in text forms; none but for control flow.
     pub fn region_labels(&self) -> &'static [&'static str] {
-        match self {
-            Op::If => &["then", "else"],
-            Op::While => &["condition", "body"],
-            Op::Scan { .. } => &["body"],
-            _ => &[],
-        }
-    }
-
-    /// The expressions over the function's symbols in it; not the index expressions of a space,
-    /// which are over its axes.
-    pub fn exprs(&self) -> Vec<&Expr> {
-        match self {
-            Op::Weight { result, .. } | Op::Iota { result, .. } => result.shape.iter().collect(),
-            Op::Dimension(expr) | Op::Scan { trip_count: expr, .. } => vec![expr],
-            Op::Broadcast { shape, .. } | Op::Reshape { shape } | Op::RandomBits { shape } => {
-                shape.iter().collect()
-            }
-            Op::Slice { starts, shape, .. } => starts.iter().chain(shape).collect(),
-            Op::Pad { low, high, .. } => low.iter().chain(high).collect(),
-            Op::Contract { space, .. } | Op::Reduce { space, .. } => space.extents.iter().collect(),
-            Op::Call { results, .. } | Op::Host { results, .. } => {
-                results.iter().flat_map(|ty| &ty.shape).collect()
-            }
-            Op::Literal(_)
-            | Op::Bind { .. }
-            | Op::Map { .. }
-            | Op::Transpose { .. }
-            | Op::Concat { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::Bitcast { .. }
-            | Op::NonZero
-            | Op::If
-            | Op::While => Vec::new(),
-        }
-    }
-
-    /// As [`Self::exprs`], to change them.
-    pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
-        match self {
-            Op::Weight { result, .. } | Op::Iota { result, .. } => {
-                result.shape.iter_mut().collect()
-            }
-            Op::Dimension(expr) | Op::Scan { trip_count: expr, .. } => vec![expr],
-            Op::Broadcast { shape, .. } | Op::Reshape { shape } | Op::RandomBits { shape } => {
-                shape.iter_mut().collect()
-            }
-            Op::Slice { starts, shape, .. } => starts.iter_mut().chain(shape).collect(),
-            Op::Pad { low, high, .. } => low.iter_mut().chain(high).collect(),
-            Op::Contract { space, .. } | Op::Reduce { space, .. } => {
-                space.extents.iter_mut().collect()
-            }
-            Op::Call { results, .. } | Op::Host { results, .. } => {
-                results.iter_mut().flat_map(|ty| &mut ty.shape).collect()
-            }
-            Op::Literal(_)
-            | Op::Bind { .. }
-            | Op::Map { .. }
-            | Op::Transpose { .. }
-            | Op::Concat { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::ArgReduce { .. }
-            | Op::Cumulate { .. }
-            | Op::Sort { .. }
-            | Op::Bitcast { .. }
-            | Op::NonZero
-            | Op::If
-            | Op::While => Vec::new(),
+        match self.nature() {
+            Nature::Regions(labels) => labels,
+            Nature::Pure | Nature::Symbols | Nature::Outside => &[],
         }
     }
 }

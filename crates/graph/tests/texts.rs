@@ -8,7 +8,6 @@ const COMMANDS: &[(&str, Command)] = &[
     ("verify", |text, _| verdict(&read(text)?)),
     ("compact", compact),
     ("rebuild", rebuild),
-    ("count", count),
 ];
 
 #[test]
@@ -58,21 +57,4 @@ fn rebuild(text: &str, _: &[&str]) -> Result<String, String> {
     })?;
     verdict(&function)?;
     Ok(function.to_string())
-}
-
-/// Operations and bytes of every node.
-fn count(text: &str, _: &[&str]) -> Result<String, String> {
-    let function = read(text)?;
-    let names = |symbol| function.symbol_name(symbol);
-    let lines = function.nodes_in_order().into_iter().map(|node| {
-        let operations = graph::operations(&function, node);
-        let bytes = graph::node_bytes(&function, node);
-        let name = function.nodes[node].op.name();
-        format!(
-            "{name}: {} operations, {} bytes\n",
-            operations.display(&names),
-            bytes.display(&names)
-        )
-    });
-    Ok(lines.collect())
 }

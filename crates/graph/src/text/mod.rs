@@ -20,6 +20,7 @@
 //! of a cast, the shape of a broadcast) is not said again. Axes of an iteration space have names of
 //! their own, `a0, a1, ..` for the result's and `r0, r1, ..` for the reduced ones.
 
+pub(crate) mod attribute;
 mod parse;
 mod print;
 

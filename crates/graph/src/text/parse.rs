@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use base::Locations;
 use base::text::{Parser, Position, TextError, Token};
-use base::{ConstantId, Id, KernelId, Locations};
-use sym::{Expr, SymbolId, parse_expr, parse_range};
-use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
+use sym::{Expr, parse_expr, parse_range};
+use tensor::{DType, Scalar, Tensor};
 
+use super::attribute::AttributeReader;
 use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId};
-use crate::op::{IterationSpace, Op, TensorType};
+use crate::op::{Op, TensorType};
 
-type Parsed<T> = Result<T, TextError>;
+pub(crate) type Parsed<T> = Result<T, TextError>;
 
 /// Reads the text of one function, and nothing behind it.
 ///
@@ -103,45 +104,18 @@ fn element(parser: &mut Parser<'_>) -> Parsed<String> {
     Ok(format!("{sign}{text}"))
 }
 
-fn usizes(parser: &mut Parser<'_>) -> Parsed<Vec<usize>> {
-    parser.list("[", ",", "]", number)
-}
-
-fn number(parser: &mut Parser<'_>) -> Parsed<usize> {
-    Ok(parser.unsigned()? as usize)
-}
-
-fn labelled(parser: &mut Parser<'_>, label: &str) -> Parsed<usize> {
-    parser.expect_keyword(label)?;
-    number(parser)
-}
-
-fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
+/// Reads the name of an element type.
+pub(crate) fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
     let position = parser.position();
     let name = parser.identifier()?;
     DType::parse(name)
         .ok_or_else(|| parser.error_at(position, format!("there is no element type `{name}`")))
 }
 
-fn reduction(parser: &mut Parser<'_>) -> Parsed<Reduction> {
-    let position = parser.position();
-    let name = parser.identifier()?;
-    Reduction::from_name(name)
-        .ok_or_else(|| parser.error_at(position, format!("there is no reduction `{name}`")))
-}
-
-/// Reads the first word or the second; true for the first.
-fn either(parser: &mut Parser<'_>, first: &str, second: &str) -> Parsed<bool> {
-    let found = parser.keyword(first);
-    if !found && !parser.keyword(second) {
-        return Err(parser.unexpected(&format!("`{first}` or `{second}`")));
-    }
-    Ok(found)
-}
-
-struct Reader<'a, 'b> {
-    parser: &'a mut Parser<'b>,
-    function: Function,
+/// The text, what is made of it, and what its values are called.
+pub(crate) struct Reader<'a, 'b> {
+    pub(crate) parser: &'a mut Parser<'b>,
+    pub(crate) function: Function,
     values: BTreeMap<String, ValueId>,
 }
 
@@ -176,7 +150,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn symbol_name(&mut self) -> Parsed<String> {
+    pub(crate) fn symbol_name(&mut self) -> Parsed<String> {
         match self.parser.peek() {
             Token::String(_) => self.parser.string(),
             _ => self.parser.identifier().map(str::to_owned),
@@ -224,20 +198,15 @@ impl Reader<'_, '_> {
 
     // --- expressions, types, values ---
 
-    fn expr(&mut self) -> Parsed<Expr> {
+    pub(crate) fn expr(&mut self) -> Parsed<Expr> {
         let function = &self.function;
         parse_expr(self.parser, &mut |name| function.symbol(name))
     }
 
-    fn exprs(&mut self) -> Parsed<Vec<Expr>> {
+    pub(crate) fn exprs(&mut self) -> Parsed<Vec<Expr>> {
         let function = &self.function;
         let expr = |parser: &mut Parser<'_>| parse_expr(parser, &mut |name| function.symbol(name));
         self.parser.list("[", ",", "]", expr)
-    }
-
-    fn labelled_exprs(&mut self, label: &str) -> Parsed<Vec<Expr>> {
-        self.parser.expect_keyword(label)?;
-        self.exprs()
     }
 
     fn ty(&mut self) -> Parsed<Type> {
@@ -262,7 +231,7 @@ impl Reader<'_, '_> {
         Ok(Type::Tensor(TensorType { dtype, shape: self.exprs()? }))
     }
 
-    fn value(&mut self) -> Parsed<ValueId> {
+    pub(crate) fn value(&mut self) -> Parsed<ValueId> {
         let position = self.parser.position();
         let name = self.parser.prefixed('%')?;
         let unknown = || self.parser.error_at(position, format!("%{name} is not defined here"));
@@ -271,7 +240,7 @@ impl Reader<'_, '_> {
 
     /// Values separated by commas, possibly none; the definition that starts the next line is not
     /// one of them.
-    fn value_list(&mut self) -> Parsed<Vec<ValueId>> {
+    pub(crate) fn value_list(&mut self) -> Parsed<Vec<ValueId>> {
         let mut values = Vec::new();
         let defines = matches!(self.parser.peek_at(1), Token::Punctuation(":") | Token::String(_));
         if matches!(self.parser.peek(), Token::Prefixed('%', _)) && !defines {
@@ -365,211 +334,17 @@ impl Reader<'_, '_> {
         Ok(region)
     }
 
-    /// The only result's tensor type.
-    fn result(&self, types: &[Type]) -> Parsed<TensorType> {
-        match types {
-            [Type::Tensor(ty)] => Ok(ty.clone()),
-            _ => Err(self.parser.error("this primitive has one result, a tensor")),
-        }
-    }
-
-    fn results_of(&self, types: &[Type]) -> Parsed<Vec<TensorType>> {
-        let tensor = |ty: &Type| {
-            ty.as_tensor().cloned().ok_or_else(|| self.parser.error("the results are tensors"))
-        };
-        types.iter().map(tensor).collect()
-    }
-
     /// A primitive and its operands, given the types of its results.
     fn op(&mut self, types: &[Type]) -> Parsed<(Op, Vec<ValueId>)> {
         let position = self.parser.position();
         let name = self.parser.identifier()?;
-        match name {
-            "contract" => {
-                let (space, operands) = self.space()?;
-                self.parser.expect_keyword("accumulate")?;
-                let accumulator = dtype(self.parser)?;
-                let dtype = self.result(types)?.dtype;
-                return Ok((Op::Contract { space, accumulator, dtype }, operands));
-            }
-            "reduce" => {
-                let reduction = reduction(self.parser)?;
-                let (space, operands) = self.space()?;
-                let accumulator = self.result(types)?.dtype;
-                return Ok((Op::Reduce { space, reduction, accumulator }, operands));
-            }
-            _ => {}
-        }
-        let op = match self.source(name, types)? {
-            Some(op) => Some(op),
-            None => match self.movement(name, types)? {
-                Some(op) => Some(op),
-                None => self.other(name, types)?,
-            },
-        };
-        let unknown = || self.parser.error_at(position, format!("there is no primitive `{name}`"));
-        let op = op.ok_or_else(unknown)?;
-        Ok((op, self.value_list()?))
-    }
-
-    fn source(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
-        Ok(Some(match name {
-            "literal" => {
-                let TensorType { dtype, shape } = self.result(types)?;
-                let constant = |extent: &Expr| extent.as_constant()?.try_into().ok();
-                let Some(shape) = shape.iter().map(constant).collect::<Option<Vec<usize>>>() else {
-                    return Err(self.parser.error("a literal's shape is constant"));
-                };
-                Op::Literal(parse_literal(self.parser, dtype, &shape)?)
-            }
-            "weight" => {
-                let position = self.parser.position();
-                let name = self.parser.prefixed('@')?;
-                let bad =
-                    || self.parser.error_at(position, "a constant is written @c and a number");
-                let constant = ConstantId::parse(name).ok_or_else(bad)?;
-                Op::Weight { constant, result: self.result(types)? }
-            }
-            "iota" => {
-                let axis = labelled(self.parser, "axis")?;
-                Op::Iota { result: self.result(types)?, axis }
-            }
-            "dimension" => Op::Dimension(self.expr()?),
-            "bind" => {
-                let position = self.parser.position();
-                let name = self.symbol_name()?;
-                let unknown = || self.parser.error_at(position, format!("no symbol `{name}`"));
-                let symbol = self.function.symbol(&name).ok_or_else(unknown)?;
-                self.parser.expect_keyword("in")?;
-                Op::Bind { symbol, range: parse_range(self.parser)? }
-            }
-            "random_bits" => Op::RandomBits { shape: self.result(types)?.shape },
-            _ => return Ok(None),
-        }))
-    }
-
-    fn movement(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
-        Ok(Some(match name {
-            "broadcast" => {
-                self.parser.expect_keyword("axes")?;
-                let axes = usizes(self.parser)?;
-                Op::Broadcast { shape: self.result(types)?.shape, axes }
-            }
-            "reshape" => Op::Reshape { shape: self.result(types)?.shape },
-            "transpose" => Op::Transpose { permutation: usizes(self.parser)? },
-            "slice" => {
-                let starts = self.labelled_exprs("starts")?;
-                self.parser.expect_keyword("steps")?;
-                let steps = self.parser.list("[", ",", "]", Parser::integer)?;
-                Op::Slice { starts, steps, shape: self.result(types)?.shape }
-            }
-            "pad" => {
-                let (low, high) = (self.labelled_exprs("low")?, self.labelled_exprs("high")?);
-                self.parser.expect_keyword("interior")?;
-                let interior = self.parser.list("[", ",", "]", Parser::integer)?;
-                Op::Pad { low, high, interior }
-            }
-            "concat" => Op::Concat { axis: labelled(self.parser, "axis")? },
-            "gather" => {
-                let (axes, batch, position) = self.indexed()?;
-                Op::Gather { axes, batch, position }
-            }
-            "scatter" => {
-                let replace = self.parser.keyword("replace");
-                let reduction = if replace { None } else { Some(reduction(self.parser)?) };
-                let (axes, batch, position) = self.indexed()?;
-                Op::Scatter { axes, batch, position, reduction }
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    fn indexed(&mut self) -> Parsed<(Vec<usize>, usize, usize)> {
-        self.parser.expect_keyword("axes")?;
-        let axes = usizes(self.parser)?;
-        let batch = labelled(self.parser, "batch")?;
-        Ok((axes, batch, labelled(self.parser, "position")?))
-    }
-
-    fn other(&mut self, name: &str, types: &[Type]) -> Parsed<Option<Op>> {
-        Ok(Some(match name {
-            "map" => {
-                let position = self.parser.position();
-                let name = self.parser.identifier()?;
-                let unknown =
-                    || self.parser.error_at(position, format!("no scalar function `{name}`"));
-                let function = ScalarFunction::from_name(name).ok_or_else(unknown)?;
-                Op::Map { function, dtype: self.result(types)?.dtype }
-            }
-            "arg_reduce" => {
-                let last = either(self.parser, "last", "first")?;
-                let greatest = either(self.parser, "greatest", "least")?;
-                Op::ArgReduce { axis: labelled(self.parser, "axis")?, greatest, last }
-            }
-            "cumulate" => {
-                let reduction = reduction(self.parser)?;
-                let exclusive = self.parser.keyword("exclusive");
-                let reverse = self.parser.keyword("reverse");
-                let axis = labelled(self.parser, "axis")?;
-                Op::Cumulate { axis, reduction, exclusive, reverse }
-            }
-            "sort" => {
-                let descending = either(self.parser, "descending", "ascending")?;
-                Op::Sort { axis: labelled(self.parser, "axis")?, descending }
-            }
-            "bitcast" => Op::Bitcast { dtype: self.result(types)?.dtype },
-            "non_zero" => Op::NonZero,
-            "if" => Op::If,
-            "while" => Op::While,
-            "scan" => {
-                self.parser.expect_keyword("trips")?;
-                let trip_count = self.expr()?;
-                let carried = labelled(self.parser, "carried")?;
-                Op::Scan { trip_count, carried, reverse: self.parser.keyword("reverse") }
-            }
-            "call" => {
-                let position = self.parser.position();
-                let name = self.parser.prefixed('@')?;
-                let bad = || self.parser.error_at(position, "a kernel is written @k and a number");
-                let kernel = KernelId::parse(name).ok_or_else(bad)?;
-                Op::Call { kernel, results: self.results_of(types)? }
-            }
-            "host" => {
-                let name = self.parser.string()?;
-                Op::Host { name, results: self.results_of(types)? }
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    /// `[a0: n, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1]`
-    fn space(&mut self) -> Parsed<(IterationSpace, Vec<ValueId>)> {
-        let mut axes: Vec<String> = Vec::new();
-        let mut extents = Vec::new();
-        let mut parallel = None;
-        self.parser.expect("[")?;
-        while !self.parser.eat("]") {
-            if parallel.is_none() && self.parser.eat("|") {
-                parallel = Some(extents.len());
-            }
-            axes.push(self.parser.identifier()?.to_owned());
-            self.parser.expect(":")?;
-            extents.push(self.expr()?);
-            if !self.parser.at("|") && !self.parser.at("]") {
-                self.parser.expect(",")?;
+        let mut attributes = AttributeReader::new(self, types);
+        match Op::parse_attributes(name, &mut attributes)? {
+            Some(op) => Ok((op, attributes.operands()?)),
+            None => {
+                let message = format!("there is no primitive `{name}`");
+                Err(self.parser.error_at(position, message))
             }
         }
-        let axis = |name: &str| axes.iter().position(|axis| axis == name).map(SymbolId::new);
-        let (mut operands, mut values) = (Vec::new(), Vec::new());
-        loop {
-            values.push(self.value()?);
-            let index = |parser: &mut Parser<'_>| parse_expr(parser, &mut |name| axis(name));
-            operands.push(self.parser.list("[", ",", "]", index)?);
-            if !self.parser.eat(",") {
-                break;
-            }
-        }
-        let parallel = parallel.unwrap_or(extents.len());
-        Ok((IterationSpace { extents, parallel, operands }, values))
     }
 }

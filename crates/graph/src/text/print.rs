@@ -8,9 +8,9 @@ use base::{Id, Locations, SecondaryMap};
 use sym::{Expr, SymbolId};
 use tensor::Tensor;
 
+use super::attribute::AttributeWriter;
 use super::{Names, assumption_text, type_text};
 use crate::function::{Function, NodeId, RegionId, ValueId};
-use crate::op::{IterationSpace, Op};
 
 /// Sentences about nodes, printed as comments under them.
 pub(crate) type Notes = BTreeMap<NodeId, Vec<String>>;
@@ -88,14 +88,14 @@ pub(crate) fn marked_name(mark: char, name: &str) -> String {
     if plain { format!("{mark}{name}") } else { format!("{mark}{}", Quoted(name)) }
 }
 
-struct Listing<'a> {
+pub(crate) struct Listing<'a> {
     function: &'a Function,
     numbers: SecondaryMap<ValueId, Option<u32>>,
     notes: &'a Notes,
 }
 
 impl Listing<'_> {
-    fn value(&self, value: ValueId) -> String {
+    pub(crate) fn value(&self, value: ValueId) -> String {
         match self.numbers[value] {
             Some(number) => format!("%v{number}"),
             // Only in listings of functions that do not verify.
@@ -103,7 +103,7 @@ impl Listing<'_> {
         }
     }
 
-    fn values(&self, values: &[ValueId]) -> String {
+    pub(crate) fn values(&self, values: &[ValueId]) -> String {
         let values: Vec<String> = values.iter().map(|&value| self.value(value)).collect();
         Separated(", ", &values).to_string()
     }
@@ -112,11 +112,11 @@ impl Listing<'_> {
         self.function.symbol_name(symbol)
     }
 
-    fn expr(&self, expr: &Expr) -> String {
+    pub(crate) fn expr(&self, expr: &Expr) -> String {
         expr.display(&|symbol| self.symbol(symbol)).to_string()
     }
 
-    fn exprs(&self, exprs: &[Expr]) -> String {
+    pub(crate) fn exprs(&self, exprs: &[Expr]) -> String {
         let exprs: Vec<String> = exprs.iter().map(|expr| self.expr(expr)).collect();
         format!("[{}]", Separated(", ", &exprs))
     }
@@ -161,7 +161,9 @@ impl Listing<'_> {
         if !results.is_empty() {
             printer.put(format_args!("{} = ", Separated(", ", &results)));
         }
-        printer.put(format!("{} {}", node.op.name(), self.op(&node.op, &node.operands)).trim_end());
+        let mut writer = AttributeWriter::new(self, &node.operands);
+        node.op.print_attributes(&mut writer);
+        printer.put(format!("{} {}", node.op.name(), writer.finish()).trim_end());
         for (&label, &region) in node.op.region_labels().iter().zip(&node.regions) {
             self.region(label, region, printer);
         }
@@ -185,94 +187,6 @@ impl Listing<'_> {
         printer.line(format!("yield {}", self.values(&data.results)).trim_end());
         printer.dedent();
         printer.put("}");
-    }
-
-    /// Attributes, as far as the result types do not imply them, and operands.
-    fn op(&self, op: &Op, operands: &[ValueId]) -> String {
-        let values = self.values(operands);
-        match op {
-            Op::Literal(tensor) => literal_text(tensor),
-            Op::Weight { constant, .. } => format!("@{constant}"),
-            Op::Iota { axis, .. } => format!("axis {axis}"),
-            Op::Dimension(expr) => self.expr(expr),
-            Op::Bind { symbol, range } => {
-                format!("{} in {range} {values}", self.expr(&Expr::symbol(*symbol)))
-            }
-            Op::Map { function, .. } => format!("{function} {values}"),
-            Op::Broadcast { axes, .. } => format!("axes {axes:?} {values}"),
-            Op::Transpose { permutation } => format!("{permutation:?} {values}"),
-            Op::Slice { starts, steps, .. } => {
-                format!("starts {} steps {steps:?} {values}", self.exprs(starts))
-            }
-            Op::Pad { low, high, interior } => {
-                let (low, high) = (self.exprs(low), self.exprs(high));
-                format!("low {low} high {high} interior {interior:?} {values}")
-            }
-            Op::Concat { axis } => format!("axis {axis} {values}"),
-            Op::Gather { axes, batch, position } => {
-                format!("axes {axes:?} batch {batch} position {position} {values}")
-            }
-            Op::Scatter { axes, batch, position, reduction } => {
-                let how = reduction.map_or("replace", |reduction| reduction.name());
-                format!("{how} axes {axes:?} batch {batch} position {position} {values}")
-            }
-            Op::Contract { space, accumulator, .. } => {
-                format!("{} accumulate {accumulator}", self.space(space, operands))
-            }
-            Op::Reduce { space, reduction, .. } => {
-                format!("{reduction} {}", self.space(space, operands))
-            }
-            Op::ArgReduce { axis, greatest, last } => {
-                let which = if *greatest { "greatest" } else { "least" };
-                format!("{} {which} axis {axis} {values}", if *last { "last" } else { "first" })
-            }
-            Op::Cumulate { axis, reduction, exclusive, reverse } => {
-                let exclusive = if *exclusive { " exclusive" } else { "" };
-                let reverse = if *reverse { " reverse" } else { "" };
-                format!("{reduction}{exclusive}{reverse} axis {axis} {values}")
-            }
-            Op::Sort { axis, descending } => {
-                let order = if *descending { "descending" } else { "ascending" };
-                format!("{order} axis {axis} {values}")
-            }
-            Op::Scan { trip_count, carried, reverse } => {
-                let reverse = if *reverse { " reverse" } else { "" };
-                format!("trips {} carried {carried}{reverse} {values}", self.expr(trip_count))
-            }
-            Op::Call { kernel, .. } => format!("@{kernel} {values}"),
-            Op::Host { name, .. } => format!("{} {values}", Quoted(name)),
-            Op::Reshape { .. }
-            | Op::Bitcast { .. }
-            | Op::NonZero
-            | Op::RandomBits { .. }
-            | Op::If
-            | Op::While => values,
-        }
-    }
-
-    /// `[a0: n, a1: 4 | r0: 8] %v0[a0, r0], %v1[r0, a1]`
-    fn space(&self, space: &IterationSpace, operands: &[ValueId]) -> String {
-        let parallel = space.parallel.min(space.extents.len());
-        let name = |axis: usize| match axis.checked_sub(parallel) {
-            None => format!("a{axis}"),
-            Some(reduced) => format!("r{reduced}"),
-        };
-        let axis = |axis: usize| format!("{}: {}", name(axis), self.expr(&space.extents[axis]));
-        let axes: Vec<String> = (0..space.extents.len()).map(axis).collect();
-        let (result, reduced) = axes.split_at(parallel);
-        let mut text = format!("[{}", Separated(", ", result));
-        if !reduced.is_empty() {
-            let space = if result.is_empty() { "" } else { " " };
-            text.push_str(&format!("{space}| {}", Separated(", ", reduced)));
-        }
-        let index_names = |symbol: SymbolId| name(symbol.index());
-        let read = |(&value, index): (&ValueId, &Vec<Expr>)| {
-            let index: Vec<String> =
-                index.iter().map(|expr| expr.display(&index_names).to_string()).collect();
-            format!("{}[{}]", self.value(value), Separated(", ", &index))
-        };
-        let reads: Vec<String> = operands.iter().zip(&space.operands).map(read).collect();
-        format!("{text}] {}", Separated(", ", &reads))
     }
 }
 
