@@ -3,7 +3,8 @@
 //! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add
 //! an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
 //! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
-//! a step costs. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical
+//! a step costs; vectors of a panel that does not stay in the first-level cache come from the
+//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical
 //! Modeling Is Enough for High-Performance BLIS", 2016), reduced to what our fixed order of sums
 //! leaves open.
 
@@ -11,6 +12,13 @@ use backend::Target;
 
 /// Vector loads that can be started each cycle.
 const LOADS_PER_CYCLE: f64 = 2.0;
+
+/// Bytes that the second-level cache delivers each cycle.
+const L2_BYTES_PER_CYCLE: f64 = 48.0;
+
+/// Cycles before the first of a row's bytes is there, where each step reads a row elsewhere in a
+/// large operand: what is left of the latency of a page's address and its first line.
+const START_OF_ROW: f64 = 12.0;
 
 /// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
 const TILE_OVERHEAD: f64 = 12.0;
@@ -39,6 +47,8 @@ pub(super) struct Area {
     pub(super) shared: i64,
     /// Whether both operands move along the vector axis, so that every accumulator has a load.
     pub(super) elementwise: bool,
+    /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
+    pub(super) scattered_rows: bool,
 }
 
 impl Tile {
@@ -50,13 +60,22 @@ impl Tile {
     /// Cycles for one step of the sum.
     fn step(self, target: &Target, area: &Area) -> f64 {
         let accumulators = (self.rows * self.vectors) as f64;
-        let loads = match area.elementwise {
-            true => self.rows * self.vectors + self.vectors,
-            false => self.rows + self.vectors,
-        } as f64;
+        let vectors = self.vectors as f64 + if area.elementwise { accumulators } else { 0.0 };
+        let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
+        let loads = broadcasts / LOADS_PER_CYCLE + vectors * self.cycles_of_load(target, area);
         let arithmetic = accumulators / f64::from(target.fma_per_cycle);
         // An accumulator takes part once a latency.
-        arithmetic.max(loads / LOADS_PER_CYCLE).max(f64::from(target.fma_latency))
+        let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
+        cycles + if area.scattered_rows { START_OF_ROW } else { 0.0 }
+    }
+
+    /// Cycles to load a vector of the operand that carries the vector axis.
+    fn cycles_of_load(self, target: &Target, area: &Area) -> f64 {
+        let panel = self.vectors * i64::from(target.vector_bytes) * area.depth;
+        match panel as u64 <= target.l1_bytes / 2 {
+            true => 1.0 / LOADS_PER_CYCLE,
+            false => f64::from(target.vector_bytes) / L2_BYTES_PER_CYCLE,
+        }
     }
 
     /// Cycles to cover an area, edges included.
@@ -76,13 +95,13 @@ pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> T
     let widest = div_ceil(area.columns, area.lanes);
     let widths: Vec<i64> = match vectors {
         Some(fixed) => vec![fixed],
-        None => (1..=widest.min(8)).collect(),
+        None => (1..=widest.min(i64::from(target.vector_registers))).collect(),
     };
     let mut best = (f64::INFINITY, Tile { rows: 1, vectors: 1 });
     for vectors in widths {
         for rows in 1..=area.rows.min(i64::from(target.vector_registers)) {
             let tile = Tile { rows, vectors };
-            if rows > 1 && !tile.fits(target) {
+            if rows * vectors > 1 && !tile.fits(target) {
                 break;
             }
             let overlap = rows < area.rows && area.rows % rows != 0;

@@ -41,6 +41,9 @@ const SHARED: i64 = 64;
 /// Vectors that one turn of a copying loop moves.
 const COPIED: i64 = 4;
 
+/// Bytes between two rows from which on they count as elsewhere.
+const SAME_PAGE: i64 = 2048;
+
 /// Multiply-adds of vectors that the body of the innermost loop may hold.
 const UNROLLED: i64 = 256;
 
@@ -272,7 +275,9 @@ fn candidate(
     let elementwise = along.len() > 1 && along.iter().all(|motion| motion.is_unit());
     let vectors = panel.map(|panel| div_ceil(panel, lanes));
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
-    let area = Area { rows, columns, lanes, depth: problem.depth(), shared, elementwise };
+    let depth = problem.depth();
+    let scattered_rows = scattered_rows(problem, kernel, target, along);
+    let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
     let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, update, along),
@@ -302,6 +307,24 @@ fn candidate(
         }
     }
     best.expect("there is always one block")
+}
+
+/// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
+/// elsewhere each time.
+fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[Motion]) -> bool {
+    let Some(innermost) = problem.reduced.last() else { return false };
+    problem.update.loads().zip(along).any(|(access, motion)| {
+        let buffer = &kernel.buffers[access.buffer];
+        let width = i64::from(buffer.dtype.bits()) / 8;
+        let elements: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let apart = match access.motion(innermost) {
+            Motion::Steady { stride, .. } => stride.abs() * width,
+            Motion::Still | Motion::Irregular => 0,
+        };
+        *motion != Motion::Still
+            && apart >= SAME_PAGE
+            && (elements * width) as u64 > target.l2_bytes
+    })
 }
 
 /// The row operands whose rows fall on so few cache sets that a tile of them does not stay there.
