@@ -4,9 +4,9 @@
 //! an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
 //! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
 //! a step costs; vectors of a panel that does not stay in the first-level cache come from the
-//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of a GotoBLAS micro-kernel (Low et al., "Analytical
-//! Modeling Is Enough for High-Performance BLIS", 2016), reduced to what our fixed order of sums
-//! leaves open.
+//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of
+//! a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS",
+//! 2016), reduced to what our fixed order of sums leaves open.
 
 use backend::Target;
 
