@@ -6,6 +6,7 @@
 mod arguments;
 mod bench;
 mod compile;
+mod conformance;
 mod dump;
 mod explain;
 mod info;
@@ -42,6 +43,8 @@ enum Command {
     Dump(dump::Arguments),
     /// Compares every kernel of the executable with the reference evaluator
     Verify(verify::Arguments),
+    /// Runs ONNX-style cases and compares their outputs: passed, failed, refused
+    Conformance(conformance::Arguments),
 }
 
 /// How a subcommand ended, apart from errors.
@@ -71,6 +74,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
     }
 }
 

@@ -11,6 +11,7 @@
 //! text notes.txt            // the indented lines are the file
 //! folder out
 //! array x.npy f32[2] {1.0, 2.0}
+//! tensor case/set/input_0.pb x f32[2] {1.0, 2.0}
 //! cut bad.onnx 40           // keeps so many bytes
 //! $ run bad.onnx --random   // runs the binary
 //! ```
@@ -100,6 +101,14 @@ fn prepare(folder: &Path, line: &str, block: &str) -> Result<(), String> {
             let tensor =
                 onnx_text::tensor(&mut Parser::new(rest)).map_err(|error| error.to_string())?;
             tensor::npy::write(&path, &tensor).map_err(|error| error.to_string())
+        }
+        "tensor" => {
+            let (name, rest) = rest.split_once(' ').ok_or("expected a name, a tensor")?;
+            let tensor =
+                onnx_text::tensor(&mut Parser::new(rest)).map_err(|error| error.to_string())?;
+            let mut proto = onnx_text::tensor_proto(&tensor);
+            proto.name = name.to_owned();
+            write(&proto.encode_to_vec())
         }
         "cut" => {
             let length: usize = rest.parse().map_err(|_| "expected a number of bytes")?;

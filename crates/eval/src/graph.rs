@@ -84,10 +84,22 @@ pub fn bind_symbols(function: &Function, inputs: &[Tensor]) -> Result<SymbolValu
             }
         }
     }
-    for assumption in &function.assumptions {
-        check_assumption(function, &symbols, assumption)?;
-    }
+    check_assumptions(function, &symbols)?;
     Ok(symbols)
+}
+
+/// Checks the assumptions over symbols that have a value so far.
+///
+/// # Errors
+/// A fault when one does not hold.
+pub fn check_assumptions(function: &Function, symbols: &SymbolValues) -> Result<(), Fault> {
+    let is_known = |expr: &&Expr| expr.symbols().iter().all(|&symbol| symbols[symbol].is_some());
+    for assumption in &function.assumptions {
+        if assumption.exprs().iter().all(is_known) {
+            check_assumption(function, symbols, assumption)?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks type and rank of an input, and binds the symbols that alone are an extent.

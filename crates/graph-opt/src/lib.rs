@@ -2,7 +2,8 @@
 //!
 //! - [`passes`]: the table, which the driver runs before and after the choice of formats;
 //! - `rules`: algebra, a line a rule; `maker`: makes nodes through the rules;
-//! - [`cut()`]: what depends on weights alone becomes the function `setup`.
+//! - [`cut()`]: what depends on weights alone becomes the function `setup`;
+//! - [`stages()`]: what depends on sizes computed while running becomes functions of its own.
 //!
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
 //! targets.
@@ -18,6 +19,7 @@ mod maker;
 mod permutation;
 mod rules;
 mod simplify;
+mod stages;
 mod transpose_motion;
 
 use base::{Diagnostic, Diagnostics, PassRow, codes};
@@ -25,6 +27,7 @@ use graph::Function;
 
 pub use cut::{Cut, cut};
 pub use rules::{apply_rule, laws};
+pub use stages::{Origin, Stage, stages};
 
 /// The passes, in order.
 pub fn passes() -> &'static [PassRow<Function>] {

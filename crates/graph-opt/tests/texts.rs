@@ -6,10 +6,15 @@ mod common;
 use base::{PassContext, run_passes};
 use filetest::Command;
 use graph::Function;
-use tilewright_graph_opt::{apply_rule, cut, laws, passes};
+use tilewright_graph_opt::{apply_rule, cut, laws, passes, stages};
 
-const COMMANDS: &[(&str, Command)] =
-    &[("rule", rule), ("pass", pass), ("passes", all_passes), ("cut", halves)];
+const COMMANDS: &[(&str, Command)] = &[
+    ("rule", rule),
+    ("pass", pass),
+    ("passes", all_passes),
+    ("cut", halves),
+    ("stages", all_stages),
+];
 
 #[test]
 fn texts() {
@@ -104,4 +109,18 @@ fn halves(text: &str, _: &[&str]) -> Result<String, String> {
         return Err(format!("other results\n{}{}", halves.setup, halves.main));
     }
     Ok(format!("{}{}", halves.setup, halves.main))
+}
+
+/// The stages, each with the sizes that are known behind it.
+fn all_stages(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = read(text)?;
+    let mut lines = String::new();
+    for stage in stages(&function) {
+        graph::verify(&stage.function).map_err(|found| found.to_string())?;
+        lines += &format!("from {:?}\n{}", stage.parameters, stage.function);
+        for (symbol, origin) in &stage.binds {
+            lines += &format!("{} is {origin:?}\n", function.symbol_name(*symbol));
+        }
+    }
+    Ok(lines)
 }

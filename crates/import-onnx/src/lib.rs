@@ -41,14 +41,26 @@ use prost::Message;
 use tensor::Tensor;
 
 pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
-pub use options::{ImportOptions, Limits};
+pub use options::{ImportOptions, Imported, Limits, Wanted};
 
 /// Imports a model file; external data is looked for in its folder.
 ///
 /// # Errors
 /// Diagnostics of all that is wrong with the file or not supported.
 pub fn import(path: &Path, options: &ImportOptions) -> base::Result<Module> {
-    read(path).and_then(|bytes| import_bytes(bytes, path.parent(), options)).map_err(place_in(path))
+    import_or_ask(path, options).and_then(answered)
+}
+
+/// As [`import`], but asks for what must be known of inputs where that would help.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_or_ask(path: &Path, options: &ImportOptions) -> base::Result<Imported> {
+    let import = |bytes| {
+        let model = decode(bytes, &options.limits)?;
+        model::import(&model, external::ExternalData::new(path.parent()), options)
+    };
+    read(path).and_then(import).map_err(place_in(path))
 }
 
 /// Imports a model from the bytes of a file. Without a folder there is no external data.
@@ -61,7 +73,14 @@ pub fn import_bytes(
     options: &ImportOptions,
 ) -> base::Result<Module> {
     let model = decode(bytes, &options.limits)?;
-    model::import(&model, external::ExternalData::new(folder), options)
+    model::import(&model, external::ExternalData::new(folder), options).and_then(answered)
+}
+
+fn answered(imported: Imported) -> base::Result<Module> {
+    match imported {
+        Imported::Module(module) => Ok(module),
+        Imported::Asks { reason, .. } => Err(reason),
+    }
 }
 
 /// What is said about a file as a whole is said of its path.

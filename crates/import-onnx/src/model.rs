@@ -5,10 +5,11 @@
 //! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a
 //! function sees only its own.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Arena, Diagnostic, Diagnostics, codes};
-use graph::FunctionBuilder;
+use graph::{Definition, FunctionBuilder};
 use module::Module;
 use tensor::{DType, Tensor};
 
@@ -18,7 +19,7 @@ use crate::inputs::{self, Declared};
 use crate::node::Node;
 use crate::operators::generator::constant_value;
 use crate::operators::{Lower, Lowered, find};
-use crate::options::ImportOptions;
+use crate::options::{ImportOptions, Imported, Wanted};
 use crate::order::order;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::survey;
@@ -40,14 +41,16 @@ pub(crate) struct Importer<'m> {
     path: Vec<String>,
     depth: usize,
     nodes: usize,
+    /// What must be known of inputs before the model can be imported.
+    asked: BTreeMap<String, Wanted>,
 }
 
-/// Imports a decoded model.
+/// Imports a decoded model, or tells what must be known of its inputs first.
 pub(crate) fn import(
     model: &ModelProto,
     external: ExternalData,
     options: &ImportOptions,
-) -> base::Result<Module> {
+) -> base::Result<Imported> {
     let opsets = survey::check_versions(model)?;
     let Some(body) = &model.graph else {
         return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
@@ -73,8 +76,17 @@ pub(crate) fn import(
         path: Vec::new(),
         depth: 0,
         nodes: 0,
+        asked: BTreeMap::new(),
     };
-    let results = importer.body(body, options).map_err(|found| {
+    let imported = importer.body(body, options);
+    if let Err(found) = &imported {
+        // Answers given before were not enough where nothing new is asked.
+        importer.asked.retain(|name, wanted| !options.tells(name, *wanted));
+        if !importer.asked.is_empty() {
+            return Ok(Imported::Asks { inputs: importer.asked, reason: found.clone() });
+        }
+    }
+    let results = imported.map_err(|found| {
         // An operator met inside a branch is reported with all others of the model.
         let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
         if found.iter().any(is_unsupported) {
@@ -88,7 +100,7 @@ pub(crate) fn import(
     let mut module = Module::default();
     module.functions.push(importer.graph.builder.finish(results));
     module.constants = importer.graph.constants;
-    Ok(module)
+    Ok(Imported::Module(module))
 }
 
 /// Refuses names of literals that no constant of the model has.
@@ -136,6 +148,11 @@ impl Importer<'_> {
             }
         }
         let declared = found.or_ok(declared)?;
+        let unknown_rank = |input: &&Declared| {
+            input.shape.is_none() && !options.input_shapes.contains_key(&input.name)
+        };
+        let unknown = declared.iter().filter(unknown_rank);
+        self.asked.extend(unknown.map(|input| (input.name.clone(), Wanted::Shape)));
         let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
         for (name, value) in parameters {
             self.define(&name, value)?;
@@ -326,10 +343,39 @@ impl Importer<'_> {
         };
         let location = self.graph.builder.locations().node(name, proto.op_type.clone());
         self.graph.builder.set_location(location);
-        let node = Node { proto, inputs, version };
-        match operator.lower {
+        let node = Node { proto, inputs, version, asked: Cell::new(None) };
+        let lowered = match operator.lower {
             Lower::Plain(lower) => lower(&node, &mut self.graph),
             Lower::Graphs(lower) => lower(&node, self),
+        };
+        if let (Err(found), Some(index)) = (&lowered, node.asked.get())
+            && found.code == codes::UNKNOWN_CONTENTS
+            && let Some(value) = node.optional(index)
+        {
+            self.ask_behind(value);
+        }
+        lowered
+    }
+
+    /// Asks for the values of the inputs that a value is computed from.
+    fn ask_behind(&mut self, value: &Value) {
+        let Some(&id) = value.node.get() else { return };
+        let function = self.graph.builder.function();
+        let mut seen = BTreeSet::from([id]);
+        let mut work = vec![id];
+        while let Some(id) = work.pop() {
+            match function.values[id].definition {
+                Definition::Parameter(region, number) if region == function.body => {
+                    let name = &function.parameter_names[number as usize];
+                    self.asked.insert(name.clone(), Wanted::Value);
+                }
+                Definition::Parameter(..) => {}
+                Definition::Result(node, _) => {
+                    work.extend(
+                        function.nodes[node].operands.iter().filter(|id| seen.insert(**id)),
+                    );
+                }
+            }
         }
     }
 

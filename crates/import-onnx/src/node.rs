@@ -1,5 +1,6 @@
 //! One node as its operator's lowering sees it: inputs, attributes, version; and ways to refuse.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use base::{Diagnostic, codes};
@@ -19,6 +20,8 @@ pub(crate) struct Node<'a> {
     pub(crate) inputs: Vec<Option<Value>>,
     /// The version of the operator set that the node belongs to.
     pub(crate) version: i64,
+    /// The last input whose elements were asked for and are not known.
+    pub(crate) asked: Cell<Option<usize>>,
 }
 
 /// A refusal of an attribute.
@@ -200,7 +203,9 @@ impl Node<'_> {
         value.known().ok_or_else(|| self.not_known(index, what))
     }
 
-    fn not_known(&self, index: usize, what: &str) -> Diagnostic {
+    /// The refusal of an input whose elements must be known and are not.
+    pub(crate) fn not_known(&self, index: usize, what: &str) -> Diagnostic {
+        self.asked.set(Some(index));
         let name = self.proto.input.get(index).map_or("", String::as_str);
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because(format!("input `{name}` is computed from data, not from constants and shapes"))

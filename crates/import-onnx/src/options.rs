@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::Diagnostics;
+use module::Module;
 use tensor::Tensor;
 
 /// How to import a model.
@@ -19,6 +21,39 @@ pub struct ImportOptions {
     pub literals: BTreeSet<String>,
     /// What is refused as too large.
     pub limits: Limits,
+}
+
+/// What became of an import.
+#[derive(Clone, Debug)]
+pub enum Imported {
+    /// The model.
+    Module(Module),
+    /// Shapes depend on more than extents of the inputs; import again with these told.
+    Asks {
+        /// The inputs by name, and what must be told of each.
+        inputs: BTreeMap<String, Wanted>,
+        /// What is to be said where it cannot be told.
+        reason: Diagnostics,
+    },
+}
+
+/// What an import must be told of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// The shape: even the number of axes is not declared.
+    Shape,
+    /// The elements, in `ImportOptions::input_values`.
+    Value,
+}
+
+impl ImportOptions {
+    /// Whether the options tell this of an input.
+    pub(crate) fn tells(&self, name: &str, wanted: Wanted) -> bool {
+        match wanted {
+            Wanted::Shape => self.input_shapes.contains_key(name),
+            Wanted::Value => self.input_values.contains_key(name),
+        }
+    }
 }
 
 /// What is refused as too large, before memory is taken for it.

@@ -4,6 +4,7 @@
 //! symbols:
 //!
 //! - `specialise`: symbols become numbers;
+//! - `narrow`: elements of few bits become ones that targets compute with;
 //! - [`groups`]: which nodes share a kernel, where values live;
 //! - `definitions`: what each primitive is to grouping, and its loops;
 //! - [`naive`]: what each kernel computes;
@@ -22,6 +23,7 @@ pub mod groups;
 mod kernels;
 mod lifetime;
 pub mod naive;
+mod narrow;
 mod plan;
 mod remark;
 mod specialise;
@@ -38,6 +40,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 pub use check::check_plan;
+pub use narrow::widen;
 pub use remark::Remark;
 pub use specialise::specialise;
 use strategies::StrategyOptions;

@@ -76,11 +76,12 @@ impl Format {
     }
 
     /// Exponent and mantissa fields, all ones.
-    fn magnitude_mask(&self) -> u64 {
+    pub fn magnitude_mask(&self) -> u64 {
         (1 << (self.exponent_bits + self.mantissa_bits)) - 1
     }
 
-    fn sign_bit(&self) -> u64 {
+    /// The highest bit; 0 in a format without a sign.
+    pub fn sign_bit(&self) -> u64 {
         if self.signed { self.magnitude_mask() + 1 } else { 0 }
     }
 

@@ -174,6 +174,12 @@ impl Tensor {
         self.storage.bytes()
     }
 
+    /// The bytes as a tensor of rank 1, sharing the storage.
+    pub fn packed_bytes(&self) -> Tensor {
+        let count = self.bytes().len();
+        Tensor { dtype: DType::U8, shape: vec![count], count, storage: self.storage.clone() }
+    }
+
     /// The bytes to write to, aligned to [`crate::storage::ALIGNMENT`]; copied first if shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.storage.bytes_mut()

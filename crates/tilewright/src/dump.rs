@@ -46,7 +46,8 @@ pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>)
         _ => {
             let executable = compile(model, options)?;
             let specialisation = executable.only_specialisation()?;
-            let halves = [executable.setup(), &specialisation];
+            let variant = executable.only_variant()?;
+            let halves = [&variant.setup, &specialisation];
             if stage == Stage::Program {
                 let program =
                     |half: &Specialisation| half.module.programs[half.program].to_string();

@@ -44,13 +44,12 @@ fn compile(model: &Path, options: &Options) -> Result<CSources> {
         role,
         target: &target,
         options,
-        input_shapes: Vec::new(),
     };
     let setup = LoweredFunction::new(request(front.setup, Role::Setup))?;
     let constants = setup.lowered.constants.offsets.clone();
     let main =
         LoweredFunction::new(request(front.main, Role::Main { inputs: inputs.len(), constants }))?;
-    let results = main.lowered.outputs.iter().map(|output| output.shape.clone());
+    let results = main.outputs.iter().map(|(_, shape)| shape.clone());
     let interface = Interface {
         name: model.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         inputs: inputs

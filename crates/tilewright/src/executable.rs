@@ -2,39 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Type};
-use lower::Role;
-use runtime::{Block, State};
-use sym::SymbolId;
+use import_onnx::{ValueInfo, Wanted, inspect};
 use tensor::Tensor;
 
-use crate::pipeline::{Front, front};
-use crate::specialisation::{Request, Specialisation};
+use crate::specialisation::Specialisation;
+use crate::variant::{Made, Model, Variant, check_tellable};
 use crate::{Options, Port, PortExtent, target};
 
-/// Specialisations that are kept for shapes seen before.
-const MOST_SPECIALISATIONS: usize = 64;
+/// Variants that are kept for values and ranks of inputs seen before.
+const MOST_VARIANTS: usize = 16;
 
 /// A compiled model. `Send + Sync`: any number of threads may run it at once, each with memory of
 /// its own; one that finds the worker threads busy runs alone.
+///
+/// A model whose shapes depend on values of inputs is compiled when those are first met; its file
+/// must stay where it is.
 pub struct Executable {
-    pub(crate) front: Front,
+    path: PathBuf,
     pub(crate) options: Options,
     target: Target,
     threads: usize,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    /// What `setup` computed.
-    constants: Block,
-    setup: Specialisation,
-    specialisations: RwLock<Vec<Arc<Specialisation>>>,
-    /// One compile at a time.
-    compiling: Mutex<()>,
+    /// What must be known of which inputs, besides extents, to compile; grows as it is found out.
+    /// Locked while a variant is made.
+    asked: Mutex<BTreeMap<usize, Wanted>>,
+    variants: RwLock<Vec<Arc<Variant>>>,
 }
 
 /// Sizes and counts of an executable.
@@ -56,46 +55,64 @@ pub struct Statistics {
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
+    let path = model.as_ref();
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
-    let front = front(model.as_ref(), options, &target)?;
-    let (inputs, outputs) = (ports(&front.imported, true), ports(&front.imported, false));
-    let setup_symbols = BTreeMap::new();
-    let setup = Specialisation::new(Request {
-        module: &front.module,
-        function: &front.module.functions[front.setup],
-        symbols: &setup_symbols,
-        role: Role::Setup,
-        target: &target,
-        options,
-        input_shapes: Vec::new(),
-    })?;
     let threads = options.thread_count();
-    let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
-    setup.with_state(threads, |state| {
-        let mut call = state.call();
-        for &id in setup.executable.weights() {
-            call.weight(id, setup.weight(id).bytes())?;
+    let model = Model { path, options, target: &target, threads };
+    let mut asked = BTreeMap::new();
+    let (inputs, outputs, variants) = match Variant::make(model, &asked, &[], &[])? {
+        Made::Variant(variant) => {
+            let imported = &variant.front.imported;
+            let (inputs, outputs) = (ports(imported, true), ports(imported, false));
+            let shapes = inputs.iter().map(Port::fixed_shape).collect();
+            if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
+                variant.specialise_fixed(model, shapes)?;
+            }
+            (inputs, outputs, vec![Arc::new(*variant)])
         }
-        call.constants_to_fill(constants.bytes_mut())?;
-        call.run()
-    })?;
-    let executable = Executable {
+        Made::Asks(wanted, reason) => {
+            let info = inspect(path)?;
+            let inputs = declared_ports(&info.inputs, options);
+            ask(&mut asked, &inputs, &[], wanted, &reason)?;
+            (inputs, declared_ports(&info.outputs, options), Vec::new())
+        }
+    };
+    Ok(Executable {
+        path: path.to_owned(),
         options: options.clone(),
-        target,
         threads,
         inputs,
         outputs,
-        constants,
-        setup,
-        specialisations: RwLock::new(Vec::with_capacity(MOST_SPECIALISATIONS)),
-        compiling: Mutex::new(()),
-        front,
-    };
-    if let Some(shapes) = executable.inputs.iter().map(Port::fixed_shape).collect() {
-        executable.specialise(shapes, &BTreeMap::new())?;
+        asked: Mutex::new(asked),
+        variants: RwLock::new(variants),
+        target,
+    })
+}
+
+/// Adds to what is asked.
+///
+/// # Errors
+/// The reason to ask, where an answer would not help or cannot be given.
+fn ask(
+    asked: &mut BTreeMap<usize, Wanted>,
+    ports: &[Port],
+    inputs: &[Tensor],
+    wanted: BTreeMap<String, Wanted>,
+    reason: &Diagnostics,
+) -> Result<()> {
+    for (name, wanted) in wanted {
+        let Some(number) = ports.iter().position(|port| port.name == name) else {
+            return Err(reason.clone());
+        };
+        if wanted == Wanted::Value {
+            check_tellable(&ports[number], inputs.get(number), reason)?;
+        }
+        if asked.insert(number, wanted) == Some(wanted) {
+            return Err(reason.clone());
+        }
     }
-    Ok(executable)
+    Ok(())
 }
 
 impl Executable {
@@ -126,19 +143,21 @@ impl Executable {
     /// Sizes and counts of what has been compiled so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        let mut statistics =
-            Statistics { constant_bytes: self.constants.len(), ..Statistics::default() };
-        for specialisation in kept.iter() {
-            statistics.kernels += specialisation.kernels().len();
-            statistics.code_bytes += specialisation.code_bytes;
-            statistics.arena_bytes =
-                statistics.arena_bytes.max(specialisation.executable.arena_bytes());
-        }
-        if let Some(first) = kept.first() {
-            let weights = first.executable.weights().iter();
-            statistics.constant_bytes +=
-                weights.map(|&id| first.weight(id).bytes().len()).sum::<usize>();
+        let mut statistics = Statistics::default();
+        for variant in self.variants.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            statistics.constant_bytes += variant.constant_bytes();
+            let kept = variant.kept();
+            for specialisation in &kept {
+                statistics.kernels += specialisation.kernels().len();
+                statistics.code_bytes += specialisation.code_bytes;
+                statistics.arena_bytes =
+                    statistics.arena_bytes.max(specialisation.executable.arena_bytes());
+            }
+            if let Some(first) = kept.first() {
+                let weights = first.executable.weights().iter();
+                statistics.constant_bytes +=
+                    weights.map(|&id| first.weight(id).bytes().len()).sum::<usize>();
+            }
         }
         statistics
     }
@@ -148,100 +167,118 @@ impl Executable {
     /// # Errors
     /// Inputs that do not fit; faults while running, such as an index out of range.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let specialisation = self.specialisation(inputs)?;
-        let mut outputs: Vec<Tensor> = specialisation
-            .outputs
-            .iter()
-            .map(|(dtype, shape)| Tensor::zeros(*dtype, shape))
-            .collect();
-        self.run_specialisation(&specialisation, inputs, &mut outputs)?;
+        let variant = self.variant(inputs)?;
+        if variant.is_one_stage() {
+            let specialisation = variant.specialisation(self.model(), inputs)?;
+            let mut outputs = specialisation.new_outputs();
+            variant.run(self.model(), &specialisation, inputs, &mut outputs)?;
+            return Ok(outputs);
+        }
+        let mut runs = variant.run_stages(self.model(), inputs)?;
+        let Some(last) = runs.pop() else { return Ok(Vec::new()) };
+        let mut outputs = last.specialisation.new_outputs();
+        variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
         Ok(outputs)
     }
 
     /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
-    /// the same shapes it allocates nothing, if no other holds the output tensors' storage.
+    /// the same shapes it allocates nothing, if no other holds the output tensors' storage and no
+    /// size is computed from data.
     ///
     /// # Errors
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
-        let specialisation = self.specialisation(inputs)?;
-        let fits = outputs.len() == specialisation.outputs.len()
-            && outputs.iter().zip(&specialisation.outputs).all(|(tensor, (dtype, shape))| {
-                tensor.dtype() == *dtype && tensor.shape() == &shape[..]
-            });
-        if !fits {
-            return Err(Diagnostic::error(codes::WRONG_SHAPE, "the output tensors do not fit")
-                .because("their number, element types or shapes differ from the model's outputs")
-                .remedy("use the tensors that `run` returned for inputs of the same shapes")
-                .into());
+        let variant = self.variant(inputs)?;
+        if variant.is_one_stage() {
+            let specialisation = variant.specialisation(self.model(), inputs)?;
+            check_outputs(&specialisation, outputs)?;
+            return variant.run(self.model(), &specialisation, inputs, outputs);
         }
-        self.run_specialisation(&specialisation, inputs, outputs)
+        let mut runs = variant.run_stages(self.model(), inputs)?;
+        let Some(last) = runs.pop() else { return Ok(()) };
+        check_outputs(&last.specialisation, outputs)?;
+        variant.run(self.model(), &last.specialisation, &last.operands, outputs)
     }
 
-    fn run_specialisation(
-        &self,
-        specialisation: &Specialisation,
-        inputs: &[Tensor],
-        outputs: &mut [Tensor],
-    ) -> Result<()> {
-        let run = |state: &mut State| self.call(specialisation, state, inputs, outputs)?.run();
-        specialisation
-            .with_state(self.threads, run)
-            .map_err(|found| found.into_iter().map(|fault| specialisation.blame(fault)).collect())
+    /// What the variants of the model have in common.
+    pub(crate) fn model(&self) -> Model<'_> {
+        let (path, options, target) = (&self.path, &self.options, &self.target);
+        Model { path, options, target, threads: self.threads }
     }
 
-    /// A run with all memory given.
-    ///
-    /// # Errors
-    /// Memory of the wrong size, which the callers of this have excluded.
-    pub(crate) fn call<'a>(
-        &'a self,
-        specialisation: &'a Specialisation,
-        state: &'a mut State,
-        inputs: &'a [Tensor],
-        outputs: &'a mut [Tensor],
-    ) -> Result<runtime::Call<'a>> {
-        let mut call = state.call();
-        for (number, tensor) in inputs.iter().enumerate() {
-            call.input(number, tensor.bytes())?;
-        }
-        for (number, tensor) in outputs.iter_mut().enumerate() {
-            call.output(number, tensor.bytes_mut())?;
-        }
-        for &id in specialisation.executable.weights() {
-            call.weight(id, specialisation.weight(id).bytes())?;
-        }
-        call.constants(self.constants.bytes())?;
-        Ok(call)
-    }
-
-    /// The code for inputs of these shapes; compiled now where they are new.
+    /// The variant for these inputs, which are checked; made now where there is none.
     ///
     /// # Errors
     /// Inputs that do not fit the model; diagnostics of the compile.
-    pub(crate) fn specialisation(&self, inputs: &[Tensor]) -> Result<Arc<Specialisation>> {
+    pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
         self.check_inputs(inputs)?;
-        let seen = |specialisation: &&Arc<Specialisation>| {
-            specialisation
-                .input_shapes
-                .iter()
-                .zip(inputs)
-                .all(|(shape, input)| shape == input.shape())
-        };
         let find = || {
-            let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-            kept.iter().find(seen).cloned()
+            let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+            variants.iter().find(|variant| variant.is_for(inputs)).cloned()
         };
         if let Some(found) = find() {
             return Ok(found);
         }
-        let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = find() {
             return Ok(found);
         }
-        let symbols = self.symbols(inputs)?;
-        let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
-        self.specialise(shapes, &symbols)
+        loop {
+            match Variant::make(self.model(), &asked, &self.inputs, inputs)? {
+                Made::Variant(variant) => {
+                    let variant = Arc::new(*variant);
+                    let mut kept = self.variants.write().unwrap_or_else(PoisonError::into_inner);
+                    if kept.len() == MOST_VARIANTS {
+                        kept.remove(0);
+                    }
+                    kept.push(variant.clone());
+                    return Ok(variant);
+                }
+                Made::Asks(wanted, reason) => {
+                    ask(&mut asked, &self.inputs, inputs, wanted, &reason)?;
+                }
+            }
+        }
+    }
+
+    /// The variant of a model that has one for all inputs.
+    ///
+    /// # Errors
+    /// `TW0205` if what is compiled depends on inputs.
+    pub(crate) fn only_variant(&self) -> Result<Arc<Variant>> {
+        let kept = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+        kept.first().cloned().ok_or_else(|| {
+            let names: Vec<String> =
+                self.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
+            Diagnostic::error(codes::UNBOUND_DIMENSION, "shapes depend on values of inputs")
+                .at("the model's inputs")
+                .because(format!("nothing is known yet of {}", names.join(", ")))
+                .remedy("run the model with its inputs given")
+                .into()
+        })
+    }
+
+    /// The code for fixed inputs.
+    ///
+    /// # Errors
+    /// `TW0205` if the inputs' shapes are free.
+    pub(crate) fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
+        let variant = self.only_variant()?;
+        if let Some(first) = variant.kept().first() {
+            return Ok(first.clone());
+        }
+        if !variant.is_one_stage() {
+            return Err(Diagnostic::error(
+                codes::UNKNOWN_CONTENTS,
+                "sizes are computed from data while the model runs",
+            )
+            .at("the model")
+            .because("the kernels behind them are made when the sizes are met")
+            .remedy("run the model with its inputs given")
+            .into());
+        }
+        let unbound = self.inputs.iter().filter_map(|port| port.random(0).err());
+        Err(unbound.flatten().collect())
     }
 
     fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {
@@ -269,62 +306,6 @@ impl Executable {
         }
         self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
     }
-
-    /// The values of the symbols that follow from the inputs' shapes.
-    fn symbols(&self, inputs: &[Tensor]) -> Result<BTreeMap<SymbolId, i64>> {
-        let bound = eval::graph::bind_symbols(&self.front.imported, inputs).map_err(|fault| {
-            Diagnostics::from(
-                Diagnostic::error(fault.code, "the inputs' shapes do not fit the model")
-                    .because(fault.message)
-                    .at(if fault.place.is_empty() { "the inputs".to_owned() } else { fault.place })
-                    .remedy("give inputs whose shapes agree with the model and with each other"),
-            )
-        })?;
-        Ok(bound.iter().filter_map(|(symbol, value)| Some((symbol, (*value)?))).collect())
-    }
-
-    fn specialise(
-        &self,
-        input_shapes: Vec<Vec<usize>>,
-        symbols: &BTreeMap<SymbolId, i64>,
-    ) -> Result<Arc<Specialisation>> {
-        let specialisation = Arc::new(Specialisation::new(Request {
-            module: &self.front.module,
-            function: &self.front.module.functions[self.front.main],
-            symbols,
-            role: Role::Main {
-                inputs: self.inputs.len(),
-                constants: self.setup.lowered.constants.offsets.clone(),
-            },
-            target: &self.target,
-            options: &self.options,
-            input_shapes,
-        })?);
-        let mut kept = self.specialisations.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == MOST_SPECIALISATIONS {
-            kept.remove(0);
-        }
-        kept.push(specialisation.clone());
-        Ok(specialisation)
-    }
-
-    /// The code that turned weights into constants.
-    pub(crate) fn setup(&self) -> &Specialisation {
-        &self.setup
-    }
-
-    /// The code for fixed inputs.
-    ///
-    /// # Errors
-    /// `TW0205` if the inputs' shapes are free.
-    pub(crate) fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
-        let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = kept.first() {
-            return Ok(first.clone());
-        }
-        let unbound = self.inputs.iter().filter_map(|port| port.random(0).err());
-        Err(unbound.flatten().collect())
-    }
 }
 
 impl fmt::Debug for Executable {
@@ -335,6 +316,20 @@ impl fmt::Debug for Executable {
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()
     }
+}
+
+fn check_outputs(specialisation: &Specialisation, outputs: &[Tensor]) -> Result<()> {
+    let fits = outputs.len() == specialisation.outputs.len()
+        && outputs.iter().zip(&specialisation.outputs).all(|(tensor, (dtype, shape))| {
+            tensor.dtype() == *dtype && tensor.shape() == &shape[..]
+        });
+    if fits {
+        return Ok(());
+    }
+    Err(Diagnostic::error(codes::WRONG_SHAPE, "the output tensors do not fit")
+        .because("their number, element types or shapes differ from the model's outputs")
+        .remedy("use the tensors that `run` returned for inputs of the same shapes")
+        .into())
 }
 
 /// The parameters, or the results, of a function as ports.
@@ -357,4 +352,24 @@ pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
         _ => None,
     };
     values.iter().zip(names).filter_map(port).collect()
+}
+
+/// Inputs or outputs as the model declares them.
+fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
+    let extent = |text: &String| {
+        let bound = options.dims.get(text).and_then(|&extent| usize::try_from(extent).ok());
+        match bound.or_else(|| text.parse().ok()) {
+            Some(extent) => PortExtent::Fixed(extent),
+            None => PortExtent::Symbolic(text.clone()),
+        }
+    };
+    let port = |info: &ValueInfo| Port {
+        name: info.name.clone(),
+        dtype: info.dtype.unwrap_or(tensor::DType::String),
+        shape: match &info.shape {
+            Some(shape) => shape.iter().map(extent).collect(),
+            None => vec![PortExtent::Any],
+        },
+    };
+    infos.iter().map(port).collect()
 }

@@ -7,6 +7,7 @@ use base::Result;
 use tensor::Tensor;
 
 use crate::Executable;
+use crate::variant::StageRun;
 
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;
@@ -60,14 +61,19 @@ pub struct ExplanationRow {
 pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation> {
     let mut outputs = executable.run(inputs)?;
     executable.run_into(inputs, &mut outputs)?;
-    let specialisation = executable.specialisation(inputs)?;
+    let variant = executable.variant(inputs)?;
+    // Of a model with sizes that are computed on the way, the last stage.
+    let last = variant.run_stages(executable.model(), inputs)?.pop();
+    let Some(StageRun { specialisation, operands }) = last else {
+        unreachable!("a model has a stage")
+    };
     let begin = Instant::now();
     let clock = move || begin.elapsed().as_nanos() as u64;
     let mut profile = runtime::Profile::new(&specialisation.executable, &clock);
     let mut total_ns = 0;
     for _ in 0..PROFILED_RUNS {
         specialisation.with_state(executable.threads(), |state| {
-            let call = executable.call(&specialisation, state, inputs, &mut outputs)?;
+            let call = variant.call(&specialisation, state, &operands, &mut outputs)?;
             let start = Instant::now();
             call.run_profiled(&mut profile)?;
             total_ns += start.elapsed().as_nanos();
@@ -100,7 +106,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
     }
     let workers = executable.threads() as u64;
     let scratch = specialisation.executable.scratch_bytes() as u64 * workers;
-    let front = &executable.front;
+    let front = &variant.front;
     let locations = &front.module.functions[front.main].locations;
     let remark = |remark: &lower::Remark| {
         format!("{}: {}", locations.describe(remark.location), remark.message)
@@ -110,7 +116,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
         threads: executable.threads(),
         rows,
         total_us: total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3,
-        formats: executable.front.remarks.iter().map(remark).collect(),
+        formats: front.remarks.iter().map(remark).collect(),
         arena_bytes: specialisation.lowered.arena_bytes + scratch,
         largest_live_set: specialisation.lowered.largest_live_set + scratch,
     })

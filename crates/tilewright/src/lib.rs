@@ -15,6 +15,7 @@
 //! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
+pub mod conformance;
 mod dump;
 mod emit_c;
 mod executable;
@@ -25,8 +26,10 @@ mod measure;
 mod options;
 mod pipeline;
 mod port;
+mod reference;
 mod specialisation;
 mod target;
+mod variant;
 mod verify;
 
 pub use base::{Diagnostic, Diagnostics, Result};

@@ -1,5 +1,6 @@
 //! The front half of a compile: file to `setup` and `main`, symbols free.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use backend::Target;
@@ -8,7 +9,8 @@ use base::{
     run_passes,
 };
 use graph::Function;
-use import_onnx::ImportOptions;
+use graph_opt::Stage;
+use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
 use module::Module;
 use tensor::Tensor;
@@ -29,23 +31,64 @@ pub(crate) struct Front {
     pub(crate) setup: FunctionId,
     /// The rest.
     pub(crate) main: FunctionId,
+    /// `main` in stages, each of which runs when the sizes that it uses are known.
+    pub(crate) stages: Vec<Stage>,
     /// What format choice did, and why not more.
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut.
+/// What is told of a model's inputs beyond what it declares.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    /// Shapes of inputs whose rank is not declared.
+    pub(crate) shapes: BTreeMap<String, Vec<i64>>,
+    /// Values of inputs on which shapes depend.
+    pub(crate) values: BTreeMap<String, Tensor>,
+}
+
+/// What became of the front half.
+pub(crate) enum Outcome {
+    /// All of it.
+    Front(Box<Front>),
+    /// More must be told of these inputs first; otherwise there is a reason to refuse.
+    Asks(BTreeMap<String, Wanted>, Diagnostics),
+}
+
+/// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut,
+/// the division into stages.
 ///
 /// # Errors
 /// Those of the importer; internal errors of passes.
 pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<Front> {
-    let import = ImportOptions {
+    match front_or_ask(path, options, target, &Told::default())? {
+        Outcome::Front(front) => Ok(*front),
+        Outcome::Asks(_, reason) => Err(reason),
+    }
+}
+
+/// As [`front`], with more told of inputs; asks for what is missing.
+///
+/// # Errors
+/// As [`front`].
+pub(crate) fn front_or_ask(
+    path: &Path,
+    options: &Options,
+    target: &Target,
+    told: &Told,
+) -> Result<Outcome> {
+    let mut import = ImportOptions {
         dims: options.dims.clone(),
         input_shapes: options.input_shapes.clone(),
+        input_values: told.values.clone(),
         literals: options.literals.clone(),
         ..ImportOptions::default()
     };
+    import.input_shapes.extend(told.shapes.clone());
     check_disabled(options)?;
-    let mut module = import_onnx::import(path, &import)?;
+    let mut module = match import_onnx::import_or_ask(path, &import)? {
+        Imported::Module(module) => module,
+        Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
+    };
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
@@ -57,10 +100,11 @@ pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<F
         optimise(&mut function, options)?;
     }
     let cut = graph_opt::cut(&function)?;
+    let stages = graph_opt::stages(&cut.main);
     module.functions = base::Arena::default();
     let setup = module.functions.push(cut.setup);
     let main = module.functions.push(cut.main);
-    Ok(Front { module, imported, setup, main, remarks })
+    Ok(Outcome::Front(Box::new(Front { module, imported, setup, main, stages, remarks })))
 }
 
 /// Refuses names that no pass and no rule has.

@@ -26,6 +26,8 @@ pub enum PortExtent {
     Fixed(usize),
     /// An expression over named dimensions that no option fixes.
     Symbolic(String),
+    /// Any number of axes of any extents: the model does not declare them.
+    Any,
 }
 
 impl Port {
@@ -36,7 +38,7 @@ impl Port {
             .iter()
             .map(|extent| match extent {
                 PortExtent::Fixed(extent) => Some(*extent),
-                PortExtent::Symbolic(_) => None,
+                PortExtent::Symbolic(_) | PortExtent::Any => None,
             })
             .collect()
     }
@@ -56,9 +58,18 @@ impl Port {
             .iter()
             .filter_map(|extent| match extent {
                 PortExtent::Symbolic(name) => Some(name.as_str()),
-                PortExtent::Fixed(_) => None,
+                PortExtent::Fixed(_) | PortExtent::Any => None,
             })
             .collect();
+        if self.shape.contains(&PortExtent::Any) {
+            return Diagnostic::error(
+                codes::UNBOUND_DIMENSION,
+                format!("the shape of input `{}` is not known", self.name),
+            )
+            .at(self.to_string())
+            .because("the model does not declare how many axes it has")
+            .remedy("give the input itself");
+        }
         let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
         Diagnostic::error(
             codes::UNBOUND_DIMENSION,
@@ -84,10 +95,13 @@ impl Port {
             .remedy(format!("convert it to {}", self.dtype))
             .into());
         }
+        if self.shape.contains(&PortExtent::Any) {
+            return Ok(());
+        }
         let fits = tensor.shape().len() == self.shape.len()
             && self.shape.iter().zip(tensor.shape()).all(|(extent, &given)| match extent {
                 PortExtent::Fixed(extent) => *extent == given,
-                PortExtent::Symbolic(_) => true,
+                PortExtent::Symbolic(_) | PortExtent::Any => true,
             });
         if fits {
             return Ok(());
@@ -116,6 +130,7 @@ impl fmt::Display for Port {
             match extent {
                 PortExtent::Fixed(extent) => write!(f, "{extent}")?,
                 PortExtent::Symbolic(text) => f.write_str(text)?,
+                PortExtent::Any => f.write_str("...")?,
             }
         }
         f.write_str("]")

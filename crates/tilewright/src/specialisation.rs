@@ -15,6 +15,7 @@ use sym::SymbolId;
 use tensor::{DType, Tensor};
 
 use crate::pipeline::optimise;
+use crate::variant::For;
 use crate::{Options, jit};
 
 /// A function for one binding of its symbols, as code.
@@ -32,8 +33,8 @@ pub(crate) struct Specialisation {
     pub(crate) code_bytes: usize,
     /// Types of the results.
     pub(crate) outputs: Vec<(DType, Vec<usize>)>,
-    /// Shapes of the user's inputs that this is for.
-    pub(crate) input_shapes: Vec<Vec<usize>>,
+    /// What it is for; of no meaning to `setup`.
+    pub(crate) made_for: For,
     /// Memory of callers that are not running.
     states: Mutex<Vec<State>>,
 }
@@ -50,7 +51,6 @@ pub(crate) struct Request<'a> {
     pub(crate) role: Role,
     pub(crate) target: &'a Target,
     pub(crate) options: &'a Options,
-    pub(crate) input_shapes: Vec<Vec<usize>>,
 }
 
 /// A function for one binding of its symbols, before it becomes code.
@@ -62,6 +62,8 @@ pub(crate) struct LoweredFunction {
     pub(crate) function: FunctionId,
     /// Its program, and how each kernel was made.
     pub(crate) lowered: Lowered,
+    /// Types of the results.
+    pub(crate) outputs: Vec<(DType, Vec<usize>)>,
 }
 
 impl LoweredFunction {
@@ -71,10 +73,12 @@ impl LoweredFunction {
     /// Diagnostics of `lower`.
     pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
         let Request { options, target, .. } = request;
-        let mut function = lower::specialise(request.function, request.symbols)?;
-        optimise(&mut function, options)?;
+        let function = lower::specialise(request.function, request.symbols)?;
+        let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
+        let mut function = lower::widen(&function, &mut module.constants)?;
+        optimise(&mut function, options)?;
         let function = module.functions.push(function);
         let lower_options =
             LowerOptions { role: request.role, strategies: StrategyOptions::default() };
@@ -83,7 +87,7 @@ impl LoweredFunction {
         if options.verify_passes || cfg!(debug_assertions) {
             lower::check_plan(&module.programs[lowered.program])?;
         }
-        Ok(LoweredFunction { module, function, lowered })
+        Ok(LoweredFunction { module, function, lowered, outputs })
     }
 }
 
@@ -94,11 +98,9 @@ impl Specialisation {
     /// Diagnostics of `lower` and of the back end.
     pub(crate) fn new(request: Request<'_>) -> Result<Specialisation> {
         let (target, options) = (request.target, request.options);
-        let input_shapes = request.input_shapes.clone();
-        let LoweredFunction { module, function, lowered } = LoweredFunction::new(request)?;
+        let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
         let linked = jit::compile(&module, program, target, options)?;
-        let outputs = constant_types(&module.functions[function]);
         Ok(Specialisation {
             program,
             executable: Arc::new(linked.executable),
@@ -106,9 +108,14 @@ impl Specialisation {
             module,
             lowered,
             outputs,
-            input_shapes,
+            made_for: For::default(),
             states: Mutex::new(Vec::new()),
         })
+    }
+
+    /// Tensors for its results.
+    pub(crate) fn new_outputs(&self) -> Vec<Tensor> {
+        self.outputs.iter().map(|(dtype, shape)| Tensor::zeros(*dtype, shape)).collect()
     }
 
     /// Runs a piece of work with memory of its own; the memory is kept for the next caller.

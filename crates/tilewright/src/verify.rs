@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use base::{Arena, ConstantId, Diagnostics, Result};
 use eval::Precision;
-use graph::{Function, NodeId, Op, ValueId};
+use graph::{Function, NodeId, Op, Type, ValueId};
+use graph_opt::Origin;
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, Role};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
@@ -21,6 +22,7 @@ use tensor::Tensor;
 use crate::Executable;
 use crate::pipeline::constant;
 use crate::specialisation::{Request, Specialisation};
+use crate::variant::StageRun;
 
 /// Largest difference relative to the expected value.
 const RELATIVE: f64 = 1e-5;
@@ -93,7 +95,8 @@ pub fn verify(
 
 /// The error of each output against the imported model in f64.
 fn output_errors(executable: &Executable, inputs: &[Tensor]) -> Result<Vec<(String, f64)>> {
-    let front = &executable.front;
+    let variant = executable.variant(inputs)?;
+    let front = &variant.front;
     let weights = |id: ConstantId| constant(&front.module, id);
     let expected = eval::graph::evaluate(&front.imported, &weights, inputs, Precision::F64)
         .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
@@ -117,11 +120,21 @@ impl Values {
     fn compute(half: &Specialisation, inputs: &[Tensor]) -> Result<Values> {
         let function = &half.lowered.function;
         let weights = |id: ConstantId| constant(&half.module, id);
+        // What the function reads as bytes is elements of few bits to the caller.
+        let stored = |(&parameter, input): (&ValueId, &Tensor)| match function.ty(parameter) {
+            Type::Tensor(ty) if ty.dtype != input.dtype() => {
+                let extent = |extent: &Expr| extent.as_constant().unwrap_or(0) as usize;
+                let shape: Vec<usize> = ty.shape.iter().map(extent).collect();
+                input.packed_bytes().reshape(&shape)
+            }
+            _ => input.clone(),
+        };
+        let inputs: Vec<Tensor> = function.parameters().iter().zip(inputs).map(stored).collect();
         let mut of = BTreeMap::new();
         let results = eval::graph::evaluate_observed(
             function,
             &weights,
-            inputs,
+            &inputs,
             Precision::Declared,
             &mut |value, tensor| _ = of.insert(value, tensor.clone()),
         )
@@ -144,15 +157,27 @@ impl Verifier<'_> {
         inputs: &[Tensor],
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<Vec<KernelVerdict>> {
-        let main = self.executable.specialisation(inputs)?;
-        let setup = self.executable.setup();
-        let total = setup.lowered.kernels.len() + main.lowered.kernels.len();
+        let variant = self.executable.variant(inputs)?;
+        let setup = &variant.setup;
+        let runs = variant.run_stages(self.executable.model(), inputs)?;
+        let kernels = |run: &StageRun| run.specialisation.lowered.kernels.len();
+        let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut verdicts = Vec::new();
-        let constants = self.half(setup, &[], &mut verdicts, &mut |done, name| {
+        let constants_of_setup = self.half(setup, &[], &mut verdicts, &mut |done, name| {
             progress(done, total, name);
         })?;
-        let all: Vec<Tensor> = inputs.iter().cloned().chain(constants).collect();
-        self.half(&main, &all, &mut verdicts, &mut |done, name| progress(done, total, name))?;
+        for (run, stage) in runs.iter().zip(&variant.front.stages) {
+            let constant = |origin: &Origin| match *origin {
+                Origin::Parameter(number) => number.checked_sub(inputs.len()),
+                Origin::Kept(_) => None,
+            };
+            let constants = stage.parameters.iter().filter_map(constant);
+            let constants = constants.map(|number| constants_of_setup[number].clone());
+            let all: Vec<Tensor> = run.operands.iter().cloned().chain(constants).collect();
+            self.half(&run.specialisation, &all, &mut verdicts, &mut |done, name| {
+                progress(done, total, name);
+            })?;
+        }
         progress(total, total, "the whole model in f64");
         Ok(verdicts)
     }
@@ -207,7 +232,6 @@ impl Verifier<'_> {
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
             target: self.executable.target(),
             options: &self.executable.options,
-            input_shapes: Vec::new(),
         })?;
         let mut operands = half.lowered.function.nodes[node].operands.clone();
         operands.sort();

@@ -5,7 +5,7 @@ use graph::{Function, Node, NodeId, Op, RegionId, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use super::{SymbolValues, axes, movement, space, value_of};
+use super::{SymbolValues, axes, check_assumptions, movement, space, value_of};
 use crate::{Fault, Precision};
 
 /// A run under way.
@@ -142,6 +142,7 @@ impl<'a> Run<'a> {
                     return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
                 }
                 self.symbols[*symbol] = Some(value);
+                check_assumptions(self.function, &self.symbols)?;
                 Ok(operands)
             }
             Op::Sort { axis, descending } => {

@@ -158,7 +158,13 @@ fn asked(
     carried: &[Value],
 ) -> Lowered {
     if body.output.len() > carried.len() + 1 {
-        return Err(unsupported("it stacks results, but how many depends on data"));
+        return Err(match (node.optional(0), node.optional(1)) {
+            (Some(count), _) if count.known().is_none() => {
+                node.not_known(0, "number of iterations")
+            }
+            (_, Some(condition)) if condition.known().is_none() => node.not_known(1, "condition"),
+            _ => unsupported("it stacks results, but how many depends on data"),
+        });
     }
     let graph = &mut importer.graph;
     let zero = Value::of_scalar(Scalar::i64(0));

@@ -1,0 +1,296 @@
+//! `tilewright conformance`: runs a tree of ONNX-style cases and compares their outputs.
+//!
+//! Cases run in child processes, each of which takes one case after another: a case that crashes
+//! its process, or exceeds the time limit, is one failed case, and the next one gets a new process.
+//! Processes are this program itself, with `--worker`; a line in is a case, a line out its verdict.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use base::{Diagnostic, codes};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use tilewright::conformance::{Through, Verdict, find_cases, run_case};
+use tilewright::{Options, TargetChoice};
+
+use crate::Outcome;
+
+/// Arguments of `tilewright conformance`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The cases: folders with `model.onnx` and `test_data_set_<i>`, at whatever depth
+    folder: PathBuf,
+    /// Runs the cases through the reference evaluator instead of compiled code
+    #[arg(long)]
+    evaluator: bool,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Runs only the cases whose path contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`
+    #[arg(long, default_value = "native", value_name = "NAME")]
+    target: String,
+    /// Worker threads of each case
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+    /// Cases at a time [default: the cores available]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Seconds after which a case has failed
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    time_limit: u64,
+    /// Takes cases from standard input
+    #[arg(long, hide = true)]
+    worker: bool,
+}
+
+/// A case and what became of it.
+#[derive(Clone)]
+struct Row {
+    /// The path of the case below the folder.
+    name: String,
+    /// `passed`, `random`, `failed` or `refused`.
+    status: String,
+    reason: String,
+}
+
+/// Runs the cases; a failed one fails the check.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    if arguments.worker {
+        work(arguments);
+        return Ok(Outcome::Good);
+    }
+    let mut cases = find_cases(&arguments.folder);
+    cases.retain(|case| case.to_string_lossy().contains(&arguments.only));
+    if cases.is_empty() {
+        return Err(Diagnostic::error(codes::CANNOT_READ_FILE, "there are no cases")
+            .at(arguments.folder.display().to_string())
+            .because("no folder in it holds `model.onnx` beside recorded data")
+            .remedy("give a folder of cases: `model.onnx` with `test_data_set_0` beside it")
+            .into());
+    }
+    let rows = run_all(arguments, &cases)?;
+    let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    if arguments.json {
+        println!("{}", as_json(&rows));
+    } else {
+        print!("{}", as_text(&rows, &cases));
+    }
+    Ok(if count("failed") > 0 { Outcome::CheckFailed } else { Outcome::Good })
+}
+
+/// The loop of a child process.
+fn work(arguments: &Arguments) {
+    let options = Options {
+        target: match arguments.target.as_str() {
+            "native" => TargetChoice::Native,
+            name => TargetChoice::Named(name.to_owned()),
+        },
+        threads: Some(arguments.threads.into()),
+        ..Options::default()
+    };
+    let through = if arguments.evaluator { Through::Evaluator } else { Through::Compiled };
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let verdict = run_case(Path::new(&line), &options, through);
+        let (status, reason) = match verdict {
+            Verdict::Passed => ("passed", String::new()),
+            Verdict::Random => ("random", String::new()),
+            Verdict::Failed(reason) => ("failed", reason),
+            Verdict::Refused(reason) => ("refused", reason),
+        };
+        println!("{}", json!([status, reason]));
+    }
+}
+
+/// Runs all cases, several at a time.
+fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
+    let jobs = arguments
+        .jobs
+        .map(usize::from)
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
+    let bar = ProgressBar::new(cases.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    let next = AtomicUsize::new(0);
+    let verdicts = Mutex::new(vec![None; cases.len()]);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(cases.len()) {
+            scope.spawn(|| {
+                let mut worker = None;
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(number) else { return };
+                    let verdict = match one_case(arguments, &mut worker, case) {
+                        Ok(verdict) => verdict,
+                        Err(error) => {
+                            lock(&failure).get_or_insert(error);
+                            return;
+                        }
+                    };
+                    lock(&verdicts)[number] = Some(verdict);
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    if let Some(error) = lock(&failure).take() {
+        return Err(Diagnostic::error(codes::CANNOT_READ_FILE, "cannot start a process")
+            .at("a worker process")
+            .because(error.to_string())
+            .remedy("check the limits of processes and memory")
+            .into());
+    }
+    let verdicts = std::mem::take(&mut *lock(&verdicts));
+    let rows = cases.iter().zip(verdicts.into_iter().flatten());
+    Ok(rows
+        .map(|(case, (status, reason))| {
+            let name = case.strip_prefix(&arguments.folder).unwrap_or(case);
+            Row { name: name.to_string_lossy().into_owned(), status, reason }
+        })
+        .collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A child process, and the lines it writes.
+struct Worker {
+    child: Child,
+    cases: ChildStdin,
+    verdicts: Receiver<String>,
+}
+
+impl Worker {
+    fn start(arguments: &Arguments) -> std::io::Result<Worker> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("conformance").arg(&arguments.folder).arg("--worker");
+        command.args(["--target", &arguments.target]);
+        command.args(["--threads", &arguments.threads.to_string()]);
+        if arguments.evaluator {
+            command.arg("--evaluator");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let missing = || std::io::Error::other("a pipe is missing");
+        let cases = child.stdin.take().ok_or_else(missing)?;
+        let output = BufReader::new(child.stdout.take().ok_or_else(missing)?);
+        let (sender, verdicts) = channel();
+        // Ends with the child, whose end of the pipe it reads from.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Worker { child, cases, verdicts })
+    }
+
+    fn stop(mut self) -> String {
+        // One of the two succeeds: it has ended, or can be ended.
+        let _ = self.child.kill();
+        self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+/// Status and reason of a case, from a process that is started if there is none.
+fn one_case(
+    arguments: &Arguments,
+    worker: &mut Option<Worker>,
+    case: &Path,
+) -> std::io::Result<(String, String)> {
+    let mut running = match worker.take() {
+        Some(running) => running,
+        None => Worker::start(arguments)?,
+    };
+    let failed = |reason: String| Ok(("failed".to_owned(), reason));
+    if writeln!(running.cases, "{}", case.display()).is_err() {
+        return failed(format!("crash: {}", running.stop()));
+    }
+    match running.verdicts.recv_timeout(Duration::from_secs(arguments.time_limit)) {
+        Ok(line) => {
+            *worker = Some(running);
+            let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
+            let text = |index: usize| parsed[index].as_str().unwrap_or("failed").to_owned();
+            Ok((text(0), text(1)))
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            running.stop();
+            failed(format!("hang: not done after {} s", arguments.time_limit))
+        }
+        Err(RecvTimeoutError::Disconnected) => failed(format!("crash: {}", running.stop())),
+    }
+}
+
+fn as_json(rows: &[Row]) -> Value {
+    let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    let case = |row: &Row| json!({ "name": row.name, "status": row.status, "reason": row.reason });
+    json!({
+        "total": rows.len(),
+        "passed": count("passed"),
+        "failed": count("failed"),
+        "refused": count("refused"),
+        "random": count("random"),
+        "cases": rows.iter().map(case).collect::<Vec<_>>(),
+    })
+}
+
+/// What did not pass and why, then a table: a row a suite and version of ONNX's operator set.
+fn as_text(rows: &[Row], cases: &[PathBuf]) -> String {
+    let mut text = String::new();
+    for row in rows.iter().filter(|row| row.status != "passed") {
+        let reason =
+            if row.reason.is_empty() { String::new() } else { format!(": {}", row.reason) };
+        text.push_str(&format!("{} {}{reason}\n", row.status, row.name));
+    }
+    let mut table: BTreeMap<(String, i64), [usize; 5]> = BTreeMap::new();
+    let mut total = [0; 5];
+    for (row, case) in rows.iter().zip(cases) {
+        let suite = row.name.split_once('/').map_or("", |(suite, _)| suite).to_owned();
+        let column = match row.status.as_str() {
+            "passed" => 1,
+            "failed" => 2,
+            "refused" => 3,
+            _ => 4,
+        };
+        let entry = table.entry((suite, opset(case))).or_default();
+        for counts in [entry, &mut total] {
+            counts[0] += 1;
+            counts[column] += 1;
+        }
+    }
+    let mut line = |suite: &str, opset: &str, counts: [String; 5]| {
+        let [cases, passed, failed, refused, random] = counts;
+        text.push_str(&format!(
+            "{suite:20} {opset:>5} {cases:>7} {passed:>7} {failed:>7} {refused:>7} {random:>7}\n"
+        ));
+    };
+    line("suite", "opset", ["cases", "passed", "failed", "refused", "random"].map(str::to_owned));
+    for ((suite, opset), counts) in &table {
+        let opset = if *opset > 0 { opset.to_string() } else { "-".to_owned() };
+        line(suite, &opset, counts.map(|count| count.to_string()));
+    }
+    line("all", "", total.map(|count| count.to_string()));
+    text
+}
+
+/// The version of ONNX's own operator set that a case's model uses; 0 if it says none.
+fn opset(case: &Path) -> i64 {
+    let info = tilewright::inspect(&case.join("model.onnx"));
+    let versions = info.map(|info| info.opsets).unwrap_or_default();
+    versions.iter().find(|(domain, _)| domain == "ai.onnx").map_or(0, |(_, version)| *version)
+}

@@ -1,0 +1,249 @@
+//! One case of a conformance suite: a model with inputs and the outputs that are right.
+//!
+//! A case is a folder with `model.onnx`, perhaps `tol.json`, and data: folders `test_data_set_<i>`
+//! with `input_<j>.pb` and `output_<j>.pb`, or `io.npz` with an array a name.
+//!
+//! An output agrees if its name, element type and shape are those recorded, and its elements are
+//! within the tolerance: that of `tol.json`, but at least 1e-5 absolute, 1e-4 for Fourier
+//! transforms. Of a model that draws random numbers the elements are not compared.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base::{Diagnostic, Diagnostics, Result, codes};
+use graph::{Function, Op};
+use tensor::{Tensor, compare};
+
+use crate::reference::evaluate;
+use crate::{Options, compile, inspect};
+
+/// The least absolute tolerance, and that for Fourier transforms.
+const ABSOLUTE: f64 = 1e-5;
+const ABSOLUTE_OF_TRANSFORMS: f64 = 1e-4;
+/// The relative tolerance of a case that does not state its own.
+const RELATIVE: f64 = 1e-3;
+
+/// What runs a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// Compiled code.
+    Compiled,
+    /// The reference evaluator.
+    Evaluator,
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All outputs of all sets agree.
+    Passed,
+    /// Names, types and shapes agree; the elements are random.
+    Random,
+    /// Something else came out, or the compiler broke down.
+    Failed(String),
+    /// The model was refused.
+    Refused(String),
+}
+
+/// The cases in a folder and the folders in it, in alphabetical order.
+#[must_use]
+pub fn find_cases(folder: &Path) -> Vec<PathBuf> {
+    let mut cases = Vec::new();
+    collect(folder, &mut cases);
+    cases.sort();
+    cases
+}
+
+fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
+    if folder.join("model.onnx").is_file() {
+        if folder.join("io.npz").is_file() || !data_sets(folder).is_empty() {
+            cases.push(folder.to_owned());
+        }
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|ty| ty.is_dir())) {
+        collect(&entry.path(), cases);
+    }
+}
+
+/// Runs a case.
+#[must_use]
+pub fn run_case(case: &Path, options: &Options, through: Through) -> Verdict {
+    let outcome = crate::catch_internal_errors(|| try_case(case, options, through));
+    outcome.unwrap_or_else(|found| {
+        let reason = one_line(&found);
+        // The compiler's own faults, and faults of a run that the data do not justify.
+        let is_broken =
+            |found: &Diagnostic| found.code.starts_with("TW09") || found.code.starts_with("TW05");
+        match found.iter().any(is_broken) {
+            true => Verdict::Failed(reason),
+            false => Verdict::Refused(reason),
+        }
+    })
+}
+
+fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict> {
+    let path = case.join("model.onnx");
+    let info = inspect(&path)?;
+    let tolerance = Tolerance::of(case, info.operators.keys());
+    let (inputs, outputs): (Vec<&str>, Vec<&str>) = (
+        info.inputs.iter().map(|port| port.name.as_str()).collect(),
+        info.outputs.iter().map(|port| port.name.as_str()).collect(),
+    );
+    let mut is_random = false;
+    let executable = match through {
+        Through::Compiled => Some(compile(&path, options)?),
+        Through::Evaluator => None,
+    };
+    for set in sets(case, &inputs, &outputs)? {
+        let actual = match &executable {
+            Some(executable) => {
+                let actual = executable.run(&set.inputs)?;
+                is_random |= draws(&executable.variant(&set.inputs)?.front.imported);
+                actual
+            }
+            None => {
+                let (function, actual) = evaluate(&path, options, &set.inputs)?;
+                is_random |= draws(&function);
+                actual
+            }
+        };
+        if let Some(reason) = difference(&outputs, &actual, &set, &tolerance, is_random) {
+            return Ok(Verdict::Failed(format!("{}: {reason}", set.name)));
+        }
+    }
+    Ok(if is_random { Verdict::Random } else { Verdict::Passed })
+}
+
+/// What differs first.
+fn difference(
+    names: &[&str],
+    actual: &[Tensor],
+    set: &DataSet,
+    tolerance: &Tolerance,
+    is_random: bool,
+) -> Option<String> {
+    if actual.len() != set.outputs.len() {
+        return Some(format!("{} outputs instead of {}", actual.len(), set.outputs.len()));
+    }
+    for ((&name, actual), (expected_name, expected)) in names.iter().zip(actual).zip(&set.outputs) {
+        if !expected_name.is_empty() && expected_name != name {
+            return Some(format!("output `{name}` instead of `{expected_name}`"));
+        }
+        let comparison = compare(actual, expected, tolerance.relative, tolerance.absolute);
+        let passed = match is_random {
+            true => comparison.type_error.is_none(),
+            false => comparison.passed(),
+        };
+        if !passed {
+            return Some(format!("output `{name}`: {comparison}"));
+        }
+    }
+    None
+}
+
+/// Whether a function draws random numbers.
+fn draws(function: &Function) -> bool {
+    let nodes = function.nodes_in_order();
+    nodes.iter().any(|&node| matches!(function.nodes[node].op, Op::RandomBits { .. }))
+}
+
+/// How far elements may be from those recorded.
+struct Tolerance {
+    relative: f64,
+    absolute: f64,
+}
+
+impl Tolerance {
+    fn of<'a>(case: &Path, operators: impl Iterator<Item = &'a String>) -> Tolerance {
+        let text = std::fs::read_to_string(case.join("tol.json")).unwrap_or_default();
+        let number = |key: &str| -> Option<f64> {
+            let rest = text.split_once(&format!("\"{key}\":"))?.1;
+            rest.split([',', '}']).next()?.trim().parse().ok()
+        };
+        let mut operators = operators;
+        let least = match operators.any(|name| name == "DFT" || name == "STFT") {
+            true => ABSOLUTE_OF_TRANSFORMS,
+            false => ABSOLUTE,
+        };
+        Tolerance {
+            relative: number("rtol").unwrap_or(RELATIVE),
+            absolute: number("atol").unwrap_or(0.0).max(least),
+        }
+    }
+}
+
+/// Inputs, and the outputs that are right, with the names recorded.
+struct DataSet {
+    name: String,
+    inputs: Vec<Tensor>,
+    outputs: Vec<(String, Tensor)>,
+}
+
+/// The data of a case.
+fn sets(case: &Path, inputs: &[&str], outputs: &[&str]) -> Result<Vec<DataSet>> {
+    let mut sets = Vec::new();
+    for folder in data_sets(case) {
+        let inputs = tensors(&folder, "input")?.into_iter().map(|(_, tensor)| tensor).collect();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        sets.push(DataSet { name, inputs, outputs: tensors(&folder, "output")? });
+    }
+    let archive = case.join("io.npz");
+    if archive.is_file() {
+        let arrays: BTreeMap<String, Tensor> = tensor::npz::read(&archive)?.into_iter().collect();
+        let array = |name: &str| {
+            arrays.get(name).cloned().ok_or_else(|| {
+                Diagnostics::from(
+                    Diagnostic::error(codes::BAD_NPY_FILE, format!("there is no array `{name}`"))
+                        .at(archive.display().to_string())
+                        .because("the model has an input or output of this name")
+                        .remedy("record it, too"),
+                )
+            })
+        };
+        let output = |name: &&str| Ok((String::new(), array(name)?));
+        sets.push(DataSet {
+            name: "io.npz".to_owned(),
+            inputs: inputs.iter().map(|name| array(name)).collect::<Result<_>>()?,
+            outputs: outputs.iter().map(output).collect::<Result<_>>()?,
+        });
+    }
+    Ok(sets)
+}
+
+/// The folders with inputs and outputs, in the order of their numbers.
+fn data_sets(case: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(case) else { return Vec::new() };
+    let numbered = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_prefix("test_data_set_")?;
+        Some((name.parse::<u64>().ok()?, path))
+    };
+    let mut folders: Vec<(u64, PathBuf)> =
+        entries.flatten().filter_map(|entry| numbered(entry.path())).collect();
+    folders.sort();
+    folders.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The tensors `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
+fn tensors(folder: &Path, kind: &str) -> Result<Vec<(String, Tensor)>> {
+    let mut tensors = Vec::new();
+    loop {
+        let path = folder.join(format!("{kind}_{}.pb", tensors.len()));
+        if !path.is_file() {
+            return Ok(tensors);
+        }
+        let bytes = std::fs::read(&path).map_err(|error| {
+            Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
+                .at(path.display().to_string())
+                .because(error.to_string())
+        })?;
+        tensors.push(import_onnx::read_tensor(bytes.into())?);
+    }
+}
+
+/// Diagnostics on a line.
+fn one_line(found: &Diagnostics) -> String {
+    let lines = found.to_string();
+    lines.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,56 @@
+//! A model through the reference evaluator: slow, and the definition of what is right.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base::{ConstantId, Diagnostic, Diagnostics, Result};
+use graph::Function;
+use import_onnx::{ImportOptions, Imported, Wanted, import_or_ask};
+use tensor::Tensor;
+
+use crate::Options;
+use crate::pipeline::constant;
+
+/// Imports a model, told all that it asks of its inputs, and evaluates it. Returns the function as
+/// imported and its results.
+///
+/// # Errors
+/// What is wrong with the model or its inputs; faults of the evaluation.
+pub(crate) fn evaluate(
+    model: &Path,
+    options: &Options,
+    inputs: &[Tensor],
+) -> Result<(Function, Vec<Tensor>)> {
+    let names: Vec<String> =
+        import_onnx::inspect(model)?.inputs.into_iter().map(|port| port.name).collect();
+    let given: BTreeMap<&String, &Tensor> = names.iter().zip(inputs).collect();
+    let mut import = ImportOptions {
+        dims: options.dims.clone(),
+        input_shapes: options.input_shapes.clone(),
+        literals: options.literals.clone(),
+        ..ImportOptions::default()
+    };
+    let module = loop {
+        match import_or_ask(model, &import)? {
+            Imported::Module(module) => break module,
+            Imported::Asks { inputs, reason } => {
+                for (name, wanted) in inputs {
+                    let Some(input) = given.get(&name) else { return Err(reason) };
+                    let shape = input.shape().iter().map(|&extent| extent as i64).collect();
+                    import.input_shapes.insert(name.clone(), shape);
+                    if wanted == Wanted::Value {
+                        import.input_values.insert(name, (*input).clone());
+                    }
+                }
+            }
+        }
+    };
+    let Some(function) = module.functions.values().next() else {
+        unreachable!("an imported module has a function")
+    };
+    graph::verify(function)?;
+    let weights = |id: ConstantId| constant(&module, id);
+    let results = eval::graph::evaluate(function, &weights, inputs, eval::Precision::Declared)
+        .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
+    Ok((function.clone(), results))
+}
