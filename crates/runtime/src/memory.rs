@@ -1,8 +1,10 @@
 //! Blocks of zeroed memory: arenas, constants, scratch.
 //!
-//! Every block begins at a multiple of 64 bytes. Large blocks come straight from the system, begin
-//! at a multiple of the size of a huge page and ask for huge pages: their first use is several
-//! times faster, since there are fewer pages to make, and later ones miss the TLB less.
+//! Every block begins at a multiple of 64 bytes. Large blocks come straight from the system, which
+//! makes each page when it is first touched: by the thread that uses it, and not at all if none
+//! does. Huge pages are not asked for: where memory is given back to a hypervisor when it is free,
+//! whole huge pages are what has been given back, and to have one again takes five times as long as
+//! making its small pages (`docs/perf-log.md`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -13,8 +15,8 @@ use base::codes::OUT_OF_MEMORY;
 /// Blocks begin at multiples of this many bytes.
 pub(crate) const ALIGNMENT: usize = 64;
 
-/// The size of a huge page; smaller blocks come from the allocator.
-const HUGE: usize = 2 << 20;
+/// Smaller blocks come from the allocator, which clears what it gives.
+const LARGE: usize = 1 << 18;
 
 /// Memory that is zero at first.
 #[derive(Debug)]
@@ -31,10 +33,7 @@ enum Origin {
     Nothing,
     Allocator(Layout),
     #[cfg(target_os = "linux")]
-    System {
-        mapping: *mut libc::c_void,
-        bytes: usize,
-    },
+    System,
 }
 
 // SAFETY: a block owns its memory and gives access to it by the rules of references.
@@ -55,7 +54,7 @@ impl Block {
                 origin: Origin::Nothing,
             }),
             #[cfg(target_os = "linux")]
-            HUGE.. => Block::of_system(bytes),
+            LARGE.. => Block::of_system(bytes),
             _ => Block::of_allocator(bytes),
         };
         block.ok_or_else(|| {
@@ -75,21 +74,15 @@ impl Block {
 
     #[cfg(target_os = "linux")]
     fn of_system(bytes: usize) -> Option<Block> {
-        let mapped = bytes.checked_next_multiple_of(HUGE)?.checked_add(HUGE)?;
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new anonymous mapping touches no memory in use.
-        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), mapped, access, kind, -1, 0) };
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
         if mapping == libc::MAP_FAILED {
             return None;
         }
-        let skipped = mapping.cast::<u8>().align_offset(HUGE);
-        // SAFETY: less than `HUGE` bytes are skipped, and the mapping is that much longer.
-        let pointer = NonNull::new(unsafe { mapping.cast::<u8>().add(skipped) })?;
-        // SAFETY: the range lies in the mapping. It is advice; where it is refused, pages are
-        // small.
-        unsafe { libc::madvise(pointer.as_ptr().cast(), mapped - HUGE, libc::MADV_HUGEPAGE) };
-        Some(Block { pointer, bytes, origin: Origin::System { mapping, bytes: mapped } })
+        let pointer = NonNull::new(mapping.cast::<u8>())?;
+        Some(Block { pointer, bytes, origin: Origin::System })
     }
 
     /// Its size in bytes.
@@ -138,8 +131,8 @@ impl Drop for Block {
             Origin::Allocator(layout) => unsafe { dealloc(self.pointer.as_ptr(), layout) },
             #[cfg(target_os = "linux")]
             // SAFETY: mapped with this size, and not given back before.
-            Origin::System { mapping, bytes } => unsafe {
-                libc::munmap(mapping, bytes);
+            Origin::System => unsafe {
+                libc::munmap(self.pointer.as_ptr().cast(), self.bytes);
             },
         }
     }
@@ -151,7 +144,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_zero() {
-        for bytes in [0, 1, 63, 64, 5000, HUGE - 1, HUGE, 3 * HUGE + 7] {
+        for bytes in [0, 1, 63, 64, 5000, LARGE - 1, LARGE, 3 * LARGE + 7] {
             let mut block = Block::zeroed(bytes).expect("memory");
             assert_eq!((block.len(), block.is_empty()), (bytes, bytes == 0));
             assert_eq!(block.as_ptr().align_offset(ALIGNMENT), 0);

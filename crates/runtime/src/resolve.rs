@@ -137,6 +137,8 @@ pub(crate) struct Plan {
     pub(crate) symbols: Vec<i64>,
     /// Nested and other `Repeat`s.
     pub(crate) limits: usize,
+    /// Weights by the last instruction that reads them, sorted.
+    pub(crate) last_reads: Vec<(usize, ConstantId)>,
     /// For each worker.
     pub(crate) scratch_bytes: usize,
     /// Whether the program writes to the constants.
@@ -177,14 +179,19 @@ pub(crate) fn resolve(
         rooms: Vec::new(),
         symbols,
         limits: 0,
+        last_reads: Vec::new(),
         scratch_bytes: 0,
         fills_constants: false,
         is_parallel: false,
     };
-    let mut resolver = Resolver { program, code, hosts, known, plan, steps: 0 };
+    let last_reads = BTreeMap::new();
+    let mut resolver = Resolver { program, code, hosts, known, plan, last_reads, steps: 0 };
     resolver.slots()?;
     resolver.block(&program.steps)?;
-    Ok(resolver.plan)
+    let Resolver { mut plan, last_reads, .. } = resolver;
+    plan.last_reads = last_reads.into_iter().map(|(weight, last)| (last, weight)).collect();
+    plan.last_reads.sort_unstable();
+    Ok(plan)
 }
 
 /// The values that symbols have before the first step; those that steps set begin at 0.
@@ -217,6 +224,8 @@ struct Resolver<'a> {
     /// Values of the symbols that no step sets.
     known: Vec<Option<i64>>,
     plan: Plan,
+    /// The last instruction so far that reads each weight.
+    last_reads: BTreeMap<ConstantId, usize>,
     /// Steps looked at so far.
     steps: usize,
 }
@@ -285,6 +294,10 @@ impl Resolver<'_> {
         let (offset, bytes) = (self.amount(&address.offset), self.amount(bytes));
         if !self.plan.slots.contains(address.slot) {
             return Err(self.broken(format!("there is no slot {}", address.slot)));
+        }
+        if let Place::Weight(constant) = self.program.slots[address.slot].place {
+            // Pointers are made before the instruction that uses them.
+            self.last_reads.insert(constant, self.plan.instructions.len());
         }
         let (Amount::Known(start), Amount::Known(length)) = (&offset, &bytes) else {
             let computed = Computed { entry, slot: address.slot, offset, bytes };

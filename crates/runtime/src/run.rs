@@ -6,31 +6,50 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codes::{INTERNAL_ERROR, SYMBOL_OUT_OF_RANGE};
-use base::{Diagnostic, Id};
+use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
 use crate::abi::{Context, fault_diagnostic};
 use crate::executable::{Executable, HostArguments};
 use crate::pool::{self, Session};
 use crate::profile::Profile;
-use crate::resolve::{Amount, Computed, Instruction, Pointer, RunStep, offset_inside};
+use crate::resolve::{Amount, Computed, Instruction, Owner, Pointer, RunStep, offset_inside};
 use crate::state::State;
 
+/// What goes along with a run.
+pub(crate) enum Companion<'a, 'c> {
+    Nothing,
+    /// Takes the time of each instruction.
+    Profile(&'a mut Profile<'c>),
+    /// Is told the weights that will not be read again.
+    Release(&'a mut dyn FnMut(ConstantId)),
+}
+
+/// Where weights are released, those that one instruction alone is the last to read are released
+/// piece by piece: no more than about so many bytes of them are in use at once.
+const RELEASED_BYTES: usize = 32 << 20;
+
 /// Runs the whole program. Everything that it addresses has been given to the state.
-pub(crate) fn run(state: &mut State, mut profile: Option<&mut Profile<'_>>) -> base::Result<()> {
+pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::Result<()> {
     let executable = state.executable.clone();
     let session = if state.threads > 1 { pool::session(state.threads) } else { None };
     state.symbols.copy_from_slice(&executable.plan.symbols);
     let mut machine = Machine { executable: &executable, state, session };
-    if let Some(profile) = profile.as_deref_mut() {
+    if let Companion::Profile(profile) = &mut companion {
         profile.start();
     }
     let mut next = 0;
     while let Some(instruction) = executable.plan.instructions.get(next) {
         let number = next;
-        next = machine.instruction(instruction, number)?;
-        if let Some(profile) = profile.as_deref_mut() {
-            profile.end_of(number);
+        match &mut companion {
+            Companion::Nothing => next = machine.instruction(instruction, number)?,
+            Companion::Profile(profile) => {
+                next = machine.instruction(instruction, number)?;
+                profile.end_of(number);
+            }
+            Companion::Release(release) => {
+                next = machine.releasing(instruction, number, *release)?;
+            }
         }
     }
     Ok(())
@@ -65,10 +84,41 @@ impl Arguments {
 }
 
 impl Machine<'_> {
+    /// Runs one instruction and releases the weights that it is the last to read.
+    fn releasing(
+        &mut self,
+        instruction: &Instruction,
+        number: usize,
+        release: &mut dyn FnMut(ConstantId),
+    ) -> base::Result<usize> {
+        let plan = &self.executable.plan;
+        let start = plan.last_reads.partition_point(|(last, _)| *last < number);
+        let read = plan.last_reads[start..].iter().take_while(|(last, _)| *last == number);
+        let bytes: usize =
+            read.clone().map(|(_, weight)| plan.port_bytes(Owner::Weight(*weight))).sum();
+        let next = match instruction {
+            Instruction::Run(run) if bytes > RELEASED_BYTES => {
+                let extent = self.prepare(run)?;
+                let pieces = (bytes / RELEASED_BYTES + 1) as i64;
+                for piece in 0..pieces {
+                    self.part(run, extent * piece / pieces, extent * (piece + 1) / pieces)?;
+                    read.clone().for_each(|(_, weight)| release(*weight));
+                }
+                number + 1
+            }
+            _ => self.instruction(instruction, number)?,
+        };
+        read.for_each(|(_, weight)| release(*weight));
+        Ok(next)
+    }
+
     /// Runs one instruction; the number of the one that comes next.
     fn instruction(&mut self, instruction: &Instruction, number: usize) -> base::Result<usize> {
         match instruction {
-            Instruction::Run(run) => self.kernel(run)?,
+            Instruction::Run(run) => {
+                let extent = self.prepare(run)?;
+                self.part(run, 0, extent)?;
+            }
             Instruction::Copy { source, destination, bytes } => {
                 let (from, to) = (self.pointer(source)?, self.pointer(destination)?);
                 let bytes = self.amount(bytes)? as usize;
@@ -123,10 +173,15 @@ impl Machine<'_> {
         Ok(number + 1)
     }
 
-    fn kernel(&mut self, run: &RunStep) -> base::Result<()> {
+    /// Computes the addresses of a kernel's arguments; its extent.
+    fn prepare(&mut self, run: &RunStep) -> base::Result<i64> {
         run.computed.iter().try_for_each(|one| self.compute(one).map(|_| ()))?;
-        let extent = self.amount(&run.extent)?;
-        if extent <= 0 {
+        self.amount(&run.extent)
+    }
+
+    /// Runs iterations `from..to` of a kernel.
+    fn part(&mut self, run: &RunStep, from: i64, to: i64) -> base::Result<()> {
+        if from >= to {
             return Ok(());
         }
         let arguments = Arguments {
@@ -141,7 +196,7 @@ impl Machine<'_> {
                 let context = arguments.context(0);
                 // SAFETY: by the contract of `Executable::new` the kernel touches only its
                 // arguments, which have been checked to lie in live slots, and its scratch memory.
-                unsafe { entry(&context, 0, extent) }
+                unsafe { entry(&context, from, to) }
             }
             Some(session) => {
                 let grain = match &run.grain {
@@ -150,7 +205,8 @@ impl Machine<'_> {
                 };
                 // The fault of the first part that has one, as one thread alone would find it.
                 let fault = AtomicU64::new(NO_FAULT);
-                session.parallel(extent, grain, &|thread, first, last| {
+                session.parallel(to - from, grain, &|thread, first, last| {
+                    let (first, last) = (from + first, from + last);
                     let context = arguments.context(thread);
                     // SAFETY: as above; threads have different scratch memory.
                     let code = unsafe { entry(&context, first, last) };

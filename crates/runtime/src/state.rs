@@ -16,7 +16,7 @@ use crate::memory::{ALIGNMENT, Block};
 use crate::pool;
 use crate::profile::Profile;
 use crate::resolve::Owner;
-use crate::run::run;
+use crate::run::{Companion, run};
 
 /// An executable's memory for one caller: arena, scratch memory, pointers. Made once, used for any
 /// number of runs, one at a time.
@@ -196,7 +196,7 @@ impl<'a> Call<'a> {
     /// Outputs then hold anything.
     pub fn run(self) -> base::Result<()> {
         self.check_complete()?;
-        run(self.state, None)
+        run(self.state, Companion::Nothing)
     }
 
     /// Runs the program and adds each step's time to the profile.
@@ -205,7 +205,18 @@ impl<'a> Call<'a> {
     /// As [`run`](Call::run).
     pub fn run_profiled(self, profile: &mut Profile<'_>) -> base::Result<()> {
         self.check_complete()?;
-        run(self.state, Some(profile))
+        run(self.state, Companion::Profile(profile))
+    }
+
+    /// Runs the program and says of each weight when it will not be read again, so that its memory
+    /// can be given back early. It is advice: it may be said of a weight several times while the
+    /// last step that reads it runs, and in loops before other turns read it again.
+    ///
+    /// # Errors
+    /// As [`run`](Call::run).
+    pub fn run_releasing(self, release: &mut dyn FnMut(ConstantId)) -> base::Result<()> {
+        self.check_complete()?;
+        run(self.state, Companion::Release(release))
     }
 
     fn check_complete(&self) -> base::Result<()> {

@@ -63,6 +63,40 @@ fn all_memory_must_be_given() {
 }
 
 #[test]
+fn weights_are_released_when_they_have_been_read() {
+    const BYTES: usize = 80 << 20;
+    let extent = BYTES / 8;
+    let program = program::parse(&format!(
+        "program @main() arena 0 {{
+  %v: 8 at weight c1
+  %w: {BYTES} at weight c2
+  %y: {BYTES} at output 0
+  %z: 16 at output 1
+  run k0(read 8 at %v, write 8 at %z) extent 1
+  run k0(read {BYTES} at %w, write {BYTES} at %y) extent {extent} grain 64
+  run k0(read 8 at %v, write 8 at %z[8]) extent 1
+}}"
+    ));
+    let executable = executable(&program.expect("it parses"), &BTreeMap::new()).expect("it loads");
+    let large = numbers(7, BYTES);
+    for threads in [1, 2] {
+        let (mut y, mut z) = (vec![0; BYTES], vec![0; 16]);
+        let mut state = State::new(executable.clone(), threads).expect("there is memory");
+        let mut released = Vec::new();
+        let mut call = state.call();
+        call.weight(ConstantId::new(1), &large[..8]).expect("it is large enough");
+        call.weight(ConstantId::new(2), &large).expect("it is large enough");
+        call.output(0, &mut y).expect("it is large enough");
+        call.output(1, &mut z).expect("it is large enough");
+        call.run_releasing(&mut |weight| released.push(weight.index())).expect("it runs");
+        // Piece by piece, the small one when it has been read for the last time.
+        assert_eq!(released, [2, 2, 2, 2, 1]);
+        assert!(y == numbers(8, BYTES), "pieces make up the whole");
+        assert_eq!(z, [8, 0, 0, 0, 0, 0, 0, 0].repeat(2));
+    }
+}
+
+#[test]
 fn what_one_call_got_is_not_there_for_the_next() {
     let executable = load();
     let mut state = State::new(executable, 1).expect("there is memory");

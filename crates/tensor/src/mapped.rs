@@ -2,13 +2,29 @@
 //!
 //! A mapping relies on nobody shortening the file while it is in use, as every program that maps
 //! its input does. Whoever writes files in this project writes them whole and renames them.
+//!
+//! What has been read counts as memory of this process until it is [released](release). The list of
+//! mappings serves that alone: whether bytes lie in a file cannot be seen from them.
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base::{Diagnostic, codes};
 use bytes::Bytes;
 use memmap2::Mmap;
+
+/// The mappings that may be alive.
+static MAPPINGS: Mutex<Vec<Weak<Mmap>>> = Mutex::new(Vec::new());
+
+/// What keeps a mapping alive.
+struct Holder(Arc<Mmap>);
+
+impl AsRef<[u8]> for Holder {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// Maps a file. The slices of the result share the mapping, which ends with the last of them.
 ///
@@ -28,7 +44,31 @@ pub fn map_file(path: impl AsRef<Path>) -> base::Result<Bytes> {
     // SAFETY: the mapping is read-only and private to this process; that the file is not shortened
     // meanwhile is the assumption stated in this file's header.
     let mapping = unsafe { Mmap::map(&file) }.map_err(failed)?;
-    Ok(Bytes::from_owner(mapping))
+    let mapping = Arc::new(mapping);
+    let mut known = MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|other| other.strong_count() > 0);
+    known.push(Arc::downgrade(&mapping));
+    Ok(Bytes::from_owner(Holder(mapping)))
+}
+
+/// Says that bytes will not be read for a while: if they lie in a mapped file, the system may take
+/// their pages from this process. They stay what they are; reading them brings the pages back, as a
+/// rule from the system's file cache. Other bytes are left alone.
+pub fn release(bytes: &[u8]) {
+    let known = MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (start, end) = (bytes.as_ptr().addr(), bytes.as_ptr().addr() + bytes.len());
+    for mapping in known.iter().filter_map(Weak::upgrade) {
+        let first = mapping.as_ptr().addr();
+        if first <= start && end <= first + mapping.len() && start < end {
+            #[cfg(unix)]
+            // SAFETY: the mapping is of a file, shared and never written, so that its pages hold
+            // what the file holds whenever they are made. It is advice, and may be refused.
+            let _ = unsafe {
+                let advice = memmap2::UncheckedAdvice::DontNeed;
+                mapping.unchecked_advise_range(advice, start - first, end - start)
+            };
+        }
+    }
 }
 
 /// The diagnostic of a file that cannot be read.
@@ -42,6 +82,19 @@ pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn released_bytes_read_the_same() {
+        let path = std::env::temp_dir().join(format!("tilewright-gone-{}", std::process::id()));
+        let content: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
+        std::fs::write(&path, &content).expect("a writable temporary folder");
+        let mapped = map_file(&path).expect("mapped");
+        for part in [&mapped[..], &mapped[5000..50_000], &mapped[7..7], &content[..]] {
+            release(part);
+            assert_eq!(&mapped[..], &content[..]);
+        }
+        std::fs::remove_file(&path).expect("removed");
+    }
 
     #[test]
     fn maps_and_refuses() {

@@ -117,7 +117,8 @@ impl Variant {
                 call.weight(id, setup.weight(id).bytes())?;
             }
             call.constants_to_fill(constants.bytes_mut())?;
-            call.run()
+            // What has been packed is not read again: the file need not stay in memory beside it.
+            call.run_releasing(&mut |id| tensor::mapped::release(setup.weight(id).bytes()))
         })?;
         Ok(Made::Variant(Box::new(Variant {
             front,
