@@ -130,8 +130,9 @@ fn contraction(kind: &str, sizes: &str, target: &Target) -> Result<Kernel, Strin
         ("depthwise", &[c, h, k, s]) => convolution(c, h, c, k, s, true),
         _ => Err(format!("`{kind}` with {} sizes is no case", sizes.len())),
     }?;
-    let function =
-        formats::choose(function, target, &mut Vec::new()).map_err(|error| error.to_string())?;
+    let options = formats::FormatOptions { winograd: formats::Winograd::Never };
+    let function = formats::choose(function, target, &options, &mut Vec::new())
+        .map_err(|error| error.to_string())?;
     let id = function
         .nodes_in_order()
         .into_iter()

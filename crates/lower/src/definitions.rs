@@ -7,10 +7,12 @@
 //! something special for that one.
 
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
-use loops::Value;
+use loops::build::less_equal;
+use loops::{Condition, Value};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
+use crate::combination::Combination;
 use crate::groups::Grouping;
 use crate::naive::element::{convert, splat};
 use crate::naive::index::{Ranges, concat_offset, reshape_index, shape_of};
@@ -42,6 +44,8 @@ pub(crate) enum Class {
     Assembled,
     /// A sum of products, in a nest of its own.
     Contraction,
+    /// A sum with a few numbers known now, written out; see [`Combination`].
+    Combination,
     /// A reduction, in a nest of its own.
     Reduction,
     /// Statements of its own, which write its memory.
@@ -50,7 +54,7 @@ pub(crate) enum Class {
     Step,
 }
 
-/// The class of a primitive.
+/// The class of a primitive, its operands left aside: no combinations.
 pub(crate) fn class(op: &Op) -> Class {
     match op {
         Op::Weight { .. } => Class::Constant,
@@ -79,7 +83,8 @@ impl Class {
             Class::Index | Class::Movement | Class::Elementwise => true,
             Class::Indexed | Class::Guarded | Class::OwnNest => true,
             Class::Constant | Class::View | Class::Assembled => false,
-            Class::Contraction | Class::Reduction | Class::Statements | Class::Step => false,
+            Class::Contraction | Class::Combination | Class::Reduction => false,
+            Class::Statements | Class::Step => false,
         }
     }
 
@@ -177,8 +182,31 @@ pub(crate) fn operand_index(
     })
 }
 
+/// What holds of the index of an operand's element that a `Slice` shows; what always holds is left
+/// out, so of all else it is nothing.
+pub(crate) fn shown_where(
+    function: &Function,
+    node: NodeId,
+    index: &[Expr],
+    ranges: Ranges<'_>,
+) -> Vec<Condition> {
+    let Op::Slice { starts, shape, .. } = &function.nodes[node].op else { return Vec::new() };
+    let mut conditions = Vec::new();
+    for (axis, expr) in index.iter().enumerate() {
+        let last = &starts[axis] + &shape[axis] - 1;
+        if !sym::proves_less_equal(&starts[axis], expr, ranges) {
+            conditions.push(less_equal(starts[axis].clone(), expr.clone()));
+        }
+        if !sym::proves_less_equal(expr, &last, ranges) {
+            conditions.push(less_equal(expr.clone(), last));
+        }
+    }
+    conditions
+}
+
 /// The mirror of [`operand_index`] for the primitives that only rename elements: the element of the
-/// result that is made from the operand's element at `index`, and from no other.
+/// result that is made from the operand's element at `index`, and from no other. Of a `Slice` by
+/// ones, where it shows the element (see [`shown_where`]).
 pub(crate) fn result_index(
     function: &Function,
     node: NodeId,
@@ -191,6 +219,10 @@ pub(crate) fn result_index(
         Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => Some(index.to_vec()),
         Op::Transpose { permutation } => {
             Some(permutation.iter().map(|&source| index[source].clone()).collect())
+        }
+        Op::Slice { starts, steps, .. } => {
+            let by_ones = steps.iter().all(|&step| step == 1);
+            by_ones.then(|| index.iter().zip(starts).map(|(expr, start)| expr - start).collect())
         }
         Op::Reshape { .. } => {
             let from = shape_of(function, data.operands[operand]);
@@ -240,6 +272,7 @@ impl Writer<'_> {
                 self.gathered(node, axes, *batch, *position, index)
             }
             Op::RandomBits { .. } => self.random_bits(node, index),
+            Op::Contract { .. } => self.combined(node, index),
             op => match class(op) {
                 Class::Movement | Class::View => self.operand(node, 0, index),
                 _ => panic!("{node}: `{}` has no index expression and no memory", op.name()),
@@ -252,6 +285,7 @@ impl Writer<'_> {
     pub(crate) fn define_nests(&mut self, node: NodeId, grouping: &Grouping) {
         let function = self.function;
         match &function.nodes[node].op {
+            Op::Contract { .. } if Combination::of(function, node).is_some() => {}
             Op::Contract { space, accumulator, .. } => self.contraction(node, space, *accumulator),
             Op::Reduce { space, reduction, accumulator } => {
                 self.reduction(node, space, *reduction, *accumulator);
@@ -275,10 +309,13 @@ impl Writer<'_> {
 
 /// The class of what defines a value; none for a parameter.
 pub(crate) fn class_of(function: &Function, value: ValueId) -> Option<Class> {
-    function.op(value).map(class)
+    function.producer(value).map(|(node, _)| class_of_node(function, node))
 }
 
 /// The class of a node.
 pub(crate) fn class_of_node(function: &Function, node: NodeId) -> Class {
-    class(&function.nodes[node].op)
+    match Combination::of(function, node) {
+        Some(_) => Class::Combination,
+        None => class(&function.nodes[node].op),
+    }
 }

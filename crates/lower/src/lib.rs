@@ -15,6 +15,7 @@
 //! [`formats`] is a graph pass of its own, before the cut. This crate does not know machine code.
 
 mod check;
+mod combination;
 mod control;
 mod definitions;
 mod emit;

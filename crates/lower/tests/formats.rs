@@ -9,7 +9,7 @@ use graph::{Function, TensorType};
 use proptest::prelude::*;
 use tensor::Tensor;
 use testkit::{GraphOptions, graph_samples};
-use tilewright_lower::formats;
+use tilewright_lower::formats::{self, FormatOptions, Winograd};
 
 const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
 
@@ -18,14 +18,18 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats"), COMMANDS);
 }
 
-/// `formats TARGET`
+/// `formats TARGET [winograd]`: never minimal filtering, or wherever it is possible
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
     let function = graph::parse(text).map_err(|error| error.to_string())?;
     let mut remarks = Vec::new();
-    let chosen =
-        formats::choose(function, &target, &mut remarks).map_err(|error| error.to_string())?;
+    let winograd = match arguments.get(1) {
+        Some(&"winograd") => Winograd::Always,
+        _ => Winograd::Never,
+    };
+    let chosen = formats::choose(function, &target, &FormatOptions { winograd }, &mut remarks)
+        .map_err(|error| error.to_string())?;
     graph::verify(&chosen).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
     Ok(format!("{remarks}{chosen}"))
@@ -86,7 +90,8 @@ fn random_of(ty: &TensorType, seed: u64) -> Tensor {
 fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let expected = results(function, constants, inputs);
     for target in Target::table() {
-        let chosen = formats::choose(function.clone(), &target, &mut Vec::new())
+        let options = FormatOptions { winograd: Winograd::Never };
+        let chosen = formats::choose(function.clone(), &target, &options, &mut Vec::new())
             .unwrap_or_else(|error| panic!("{error}\n{function}"));
         graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
         for (one, two) in expected.iter().zip(results(&chosen, constants, inputs)) {

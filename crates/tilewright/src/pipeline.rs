@@ -12,6 +12,7 @@ use graph::Function;
 use graph_opt::Stage;
 use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
+use lower::formats::{FormatOptions, Winograd};
 use module::Module;
 use tensor::Tensor;
 
@@ -19,6 +20,9 @@ use crate::Options;
 
 /// The name of format choice among those of passes.
 const FORMATS: &str = "formats";
+
+/// The name of minimal filtering, a part of format choice, among those of passes.
+const WINOGRAD: &str = "winograd";
 
 /// A model after the graph passes.
 #[derive(Debug)]
@@ -96,7 +100,12 @@ pub(crate) fn front_or_ask(
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
     if !options.disabled.contains(FORMATS) {
-        function = lower::formats::choose(function, target, &mut remarks)?;
+        let winograd = match options.disabled.contains(WINOGRAD) {
+            true => Winograd::Never,
+            false => Winograd::WherePredicted,
+        };
+        let chosen = FormatOptions { winograd };
+        function = lower::formats::choose(function, target, &chosen, &mut remarks)?;
         optimise(&mut function, options)?;
     }
     let cut = graph_opt::cut(&function)?;
@@ -110,7 +119,7 @@ pub(crate) fn front_or_ask(
 /// Refuses names that no pass and no rule has.
 fn check_disabled(options: &Options) -> Result<()> {
     let passes: Vec<&str> =
-        graph_opt::passes().iter().map(|row| row.name).chain([FORMATS]).collect();
+        graph_opt::passes().iter().map(|row| row.name).chain([FORMATS, WINOGRAD]).collect();
     let known =
         |name: &str| passes.contains(&name) || graph_opt::laws().any(|(rule, _law)| rule == name);
     let unknown = options.disabled.iter().filter(|name| !known(name)).map(|name| {

@@ -20,8 +20,8 @@ pub(super) struct Operand {
 pub(super) struct Contraction {
     pub(super) space: IterationSpace,
     pub(super) operands: [Operand; 2],
-    accumulator: DType,
-    dtype: DType,
+    pub(super) accumulator: DType,
+    pub(super) dtype: DType,
     /// What leads from the result as it is now back to the original, the last one first.
     restore: Vec<Restore>,
 }
@@ -46,7 +46,13 @@ impl Contraction {
     /// Adds the contraction and what makes up for the changes, and returns the original's value.
     pub(super) fn finish(self, builder: &mut FunctionBuilder) -> Built {
         let [lhs, rhs] = self.operands.map(|operand| operand.value);
-        let mut value = builder.contract(self.space, lhs, rhs, self.accumulator, self.dtype)?;
+        let space = self.space.clone();
+        let value = builder.contract(space, lhs, rhs, self.accumulator, self.dtype)?;
+        self.restored(builder, value)
+    }
+
+    /// What leads from the result as it is now back to the original.
+    pub(super) fn restored(self, builder: &mut FunctionBuilder, mut value: ValueId) -> Built {
         for step in self.restore.iter().rev() {
             value = match step {
                 Restore::Transpose(permutation) => builder.transpose(value, permutation)?,

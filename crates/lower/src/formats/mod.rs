@@ -5,14 +5,18 @@
 //! `Reshape` and `Pad` nodes around the contraction: those before a weight fold into `setup`, those
 //! between contractions are moved and cancelled by `graph-opt`.
 //!
-//! Invariants: each reduced axis stays where it is in the order of its sum, so the function
-//! computes the same bits; weights are read by type only; choices depend on structure and the
-//! target row, never on what an operator was called. Relies on `graph::rebuild`.
+//! Where it pays, windowed contractions become transforms and a product of fewer multiplications
+//! (`winograd`).
+//!
+//! Invariants: but for that, each reduced axis stays where it is in the order of its sum, so the
+//! function computes the same bits; weights are read by type only; choices depend on structure and
+//! the target row, never on what an operator was called. Relies on `graph::rebuild`.
 
 mod channels_last;
 mod contraction;
 mod merge;
 mod panels;
+mod winograd;
 
 use std::collections::BTreeSet;
 
@@ -23,6 +27,25 @@ use graph::{Built, Function, NodeId, Op, Rewriter, ValueId, rebuild};
 use crate::remark::Remark;
 use contraction::Contraction;
 
+/// What may be asked of format choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// When to use minimal filtering.
+    pub winograd: Winograd,
+}
+
+/// When windowed contractions become transforms and a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Winograd {
+    /// Where it should be faster.
+    #[default]
+    WherePredicted,
+    /// Never: every bit stays.
+    Never,
+    /// Wherever it is possible: for tests.
+    Always,
+}
+
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks.
 ///
@@ -31,12 +54,13 @@ use contraction::Contraction;
 pub fn choose(
     function: Function,
     target: &Target,
+    options: &FormatOptions,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
     let result = rebuild(&function, |rewriter, node| {
-        let chooser = Chooser { target, constants: &constants, windows, remarks };
+        let chooser = Chooser { target, options, constants: &constants, windows, remarks };
         chooser.node(rewriter, node)
     });
     result.map_err(|reason| {
@@ -48,6 +72,7 @@ pub fn choose(
 /// What the choice for one node reads and reports to.
 struct Chooser<'a> {
     target: &'a Target,
+    options: &'a FormatOptions,
     constants: &'a BTreeSet<ValueId>,
     /// Whether a contraction of the function reads windows, so that channels last pays.
     windows: bool,
@@ -73,10 +98,20 @@ impl Chooser<'_> {
         if self.windows {
             channels_last::apply(&mut contraction, builder, &mut messages)?;
         }
-        merge::apply(&mut contraction, builder, &mut messages)?;
-        panels::apply(&mut contraction, builder, self.target, &mut messages)?;
+        let filtered = match self.options.winograd {
+            Winograd::Never => None,
+            _ => winograd::apply(&contraction, builder, &self, &mut messages)?,
+        };
+        let value = match filtered {
+            Some(value) => contraction.restored(builder, value)?,
+            None => {
+                merge::apply(&mut contraction, builder, &mut messages)?;
+                panels::apply(&mut contraction, builder, self.target, &mut messages)?;
+                contraction.finish(builder)?
+            }
+        };
         let location = node.location;
         self.remarks.extend(messages.into_iter().map(|message| Remark { location, message }));
-        Ok(Some(vec![contraction.finish(builder)?]))
+        Ok(Some(vec![value]))
     }
 }

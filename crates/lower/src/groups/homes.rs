@@ -9,6 +9,8 @@
 //!   than a load;
 //! - shares nothing because it happens inside a guard.
 //!
+//! A combination (a sum with a literal, written out) is inlined into the one that alone reads it.
+//!
 //! Nodes are visited readers first, so what becomes of the readers is known. A `Reshape` never has
 //! memory of its own: where it needs some, its operand gets it.
 
@@ -18,6 +20,7 @@ use base::SecondaryMap;
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
 use sym::{Atom, Expr, Range};
 
+use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
 use crate::naive::index::{dense_strides, shape_of};
 
@@ -48,6 +51,8 @@ struct Chooser<'a> {
     demands: SecondaryMap<ValueId, Demand>,
     /// The nodes with nests of their own into which a value's readers are inlined.
     roots: SecondaryMap<ValueId, BTreeSet<NodeId>>,
+    /// The statements of the nest into which a combination is inlined, so far.
+    written: SecondaryMap<ValueId, i64>,
 }
 
 /// Chooses; true is stored. A `Reshape` or `Bind` is never marked: it lies where its operand does.
@@ -56,7 +61,8 @@ pub(super) fn choose(
     users: &SecondaryMap<ValueId, Vec<User>>,
 ) -> SecondaryMap<ValueId, bool> {
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser { function, users, stored, demands, roots: SecondaryMap::new() };
+    let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
+    let mut chooser = Chooser { function, users, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -97,7 +103,31 @@ impl Chooser<'_> {
         }
     }
 
-    fn is_stored(&self, node: NodeId, value: ValueId, several_roots: bool) -> bool {
+    /// Whether a combination has to be stored; how many statements it takes is noted.
+    fn is_stored_combination(&mut self, node: NodeId, value: ValueId) -> bool {
+        let Some(own) = Combination::of(self.function, node) else { return true };
+        let reader = match self.users[value][..] {
+            [User::Operand(reader, number)] => Combination::of(self.function, reader)
+                .filter(|combination| combination.operand == number)
+                .map(|combination| (reader, combination)),
+            _ => None,
+        };
+        let written = reader.and_then(|(reader, combination)| {
+            let around = self.written[self.function.nodes[reader].results[0]];
+            // Axes that the reader sums are constant there, the others become so.
+            let known = |axis: &usize| {
+                combination.sums_axis(*axis) || combination.axis_read_at(*axis).is_some()
+            };
+            let free = own.written_axes().filter(|axis| !combination.sums_axis(*axis));
+            let shape = shape_of(self.function, value);
+            let count = around * free.map(|axis| shape[axis]).product::<i64>();
+            (own.written_axes().all(|axis| known(&axis)) && count <= MOST_WRITTEN).then_some(count)
+        });
+        self.written[value] = written.unwrap_or(own.written());
+        written.is_none()
+    }
+
+    fn is_stored(&mut self, node: NodeId, value: ValueId, several_roots: bool) -> bool {
         let demand = self.demands[value];
         match class_of_node(self.function, node) {
             Class::Index => demand.memory,
@@ -120,6 +150,7 @@ impl Chooser<'_> {
                 demand.memory || demand.windowed || demand.guarded || !only_map
             }
             Class::Movement => demand.memory || self.contraction_prefers_copy(value),
+            Class::Combination => self.is_stored_combination(node, value),
             Class::Constant
             | Class::OwnNest
             | Class::Assembled
@@ -159,7 +190,7 @@ impl Chooser<'_> {
                     asked.windowed = false;
                     asked.repeated |= number > 0;
                 }
-                Class::Contraction => asked.windowed = true,
+                Class::Contraction | Class::Combination => asked.windowed = true,
                 Class::Reduction => asked.windowed = space(&data.op).is_some_and(reads_twice),
                 Class::Assembled | Class::Step => asked.memory = true,
                 Class::Statements | Class::OwnNest | Class::Constant | Class::Index => {}

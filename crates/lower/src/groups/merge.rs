@@ -16,7 +16,9 @@ use sym::{Expr, Range, SymbolId};
 
 use super::{Domain, Group, Grouping, Home, StageNode};
 use crate::Remark;
-use crate::definitions::{Class, class_of_node, operand_index, result_index, space};
+use crate::definitions::{
+    Class, class_of_node, operand_index, result_index, shown_where, space,
+};
 use crate::naive::index::{generic_index, shape_of};
 
 /// A row's internal values should stay in the first two levels of cache.
@@ -80,7 +82,7 @@ pub(super) fn merge(
         merger.add(node);
     }
     for &node in &order {
-        if class_of_node(function, node) == Class::Contraction {
+        if matches!(class_of_node(function, node), Class::Contraction | Class::Combination) {
             merger.epilogue(node);
         }
     }
@@ -263,12 +265,18 @@ impl Merger<'_> {
         let extents = shape_of(self.function, anchor);
         let ranges = ranges_of(&extents);
         let mut index = generic_index(&extents);
+        let (first, _) = self.function.producer(anchor)?;
         while value != self.function.nodes[reader].results[0] {
             let step = self.users[value].iter().find_map(|user| match *user {
                 User::Operand(node, number) if tree.contains(&node) => Some((node, number)),
                 _ => None,
             });
             let (node, number) = step?;
+            // A sum of which a part is not wanted is not computed by tiles of all of it.
+            let part = !shown_where(self.function, node, &index, &ranges).is_empty();
+            if part && self.class(first) != Class::Combination {
+                return None;
+            }
             index = result_index(self.function, node, number, &index, &ranges)?;
             path.push((node, number));
             value = self.function.nodes[node].results[0];

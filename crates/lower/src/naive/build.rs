@@ -21,7 +21,8 @@ pub fn build(
         writer.define_nests(stage.node, grouping);
         let result = function.nodes[stage.node].results[0];
         let class = class_of_node(function, stage.node);
-        if class.is_sum() && !grouping.is_stored(result) {
+        let sum = class.is_sum() || class == Class::Combination;
+        if sum && !grouping.is_stored(result) {
             continue;
         }
         if class != Class::Statements && !grouping.shows_operand(function, stage.node) {

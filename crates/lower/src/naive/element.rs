@@ -9,6 +9,7 @@ use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::index::{linear_index, shape_of};
 use super::write::Writer;
+use crate::combination::{Combination, Term};
 use crate::definitions::operand_index;
 
 /// The value that all elements of a tensor have, if they have one.
@@ -36,7 +37,9 @@ impl Writer<'_> {
             panic!("{value} is a parameter without memory");
         };
         let computed = self.define(node, &index);
-        let shared = self.users[value].len() > 1 && matches!(computed, Value::Apply { .. });
+        let combined = Combination::of(self.function, node).is_some();
+        let many = combined || self.users[value].len() > 1;
+        let shared = many && matches!(computed, Value::Apply { .. });
         if !shared || self.guards > 0 {
             return computed;
         }
@@ -53,6 +56,33 @@ impl Writer<'_> {
             Some(index) => self.element(value, &index),
             None => panic!("{node}: no index of operand {operand}"),
         }
+    }
+
+    /// A sum with a literal, written out.
+    pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> Value {
+        let combination = Combination::of(self.function, node);
+        let terms = combination.as_ref().and_then(|own| Some((own.value, own.terms(index)?)));
+        let Some((value, terms)) = terms else {
+            panic!("{node}: a sum has no index expression and no memory");
+        };
+        let dtype = self.dtype(value);
+        let number = |factor: f64| Value::Constant(Scalar::from_f64(dtype, factor));
+        let apply = |function, arguments| Value::Apply { function, dtype, arguments };
+        let mut sum: Option<Value> = None;
+        for Term { factor, index } in terms {
+            let element = self.element(value, &index);
+            sum = Some(match sum {
+                None if factor == 1.0 => element,
+                None => apply(ScalarFunction::Mul, vec![element, number(factor)]),
+                Some(sum) if factor == 1.0 => apply(ScalarFunction::Add, vec![sum, element]),
+                Some(sum) if factor == -1.0 => apply(ScalarFunction::Sub, vec![sum, element]),
+                Some(sum) => {
+                    let arguments = vec![element, number(factor), sum];
+                    apply(ScalarFunction::FusedMultiplyAdd, arguments)
+                }
+            });
+        }
+        sum.unwrap_or(number(0.0))
     }
 
     /// A scalar function of the operands' elements. Short floats are computed in f32 and rounded

@@ -5,7 +5,7 @@
 use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
-use loops::{Access, Value};
+use loops::{Access, Condition, Value};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
@@ -13,7 +13,8 @@ use super::element::convert;
 use super::index::shape_of;
 use super::write::{Axes, Writer};
 use super::{Nest, StageKind};
-use crate::definitions::result_index;
+use crate::combination::{points, written_axes};
+use crate::definitions::{result_index, shown_where};
 use crate::groups::Domain;
 
 /// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
@@ -155,34 +156,84 @@ impl Writer<'_> {
     /// the result's type, where it is to be stored. With a `domain` the nest runs over the axes of
     /// a value in this kernel whose elements correspond one to one.
     pub(crate) fn pointwise(&mut self, node: NodeId, domain: Option<&Domain>) {
-        let result = self.function.nodes[node].results[0];
+        let function = self.function;
+        let result = function.nodes[node].results[0];
         let anchor = domain.map_or(result, |domain| domain.anchor);
-        let axes = self.axes("a", &shape_of(self.function, anchor));
-        let mut index = axes.index.clone();
-        for &(node, operand) in domain.iter().flat_map(|domain| &domain.path) {
-            let ranges = |symbol| self.range(symbol);
-            let next = result_index(self.function, node, operand, &index, &ranges);
-            index = next.expect("the grouping has walked this path");
+        let mut extents = shape_of(function, anchor);
+        let inlined = |value: ValueId| !self.grouping.is_stored(value);
+        let written = written_axes(function, node, domain, &inlined);
+        let mut counts = vec![1; extents.len()];
+        for axis in (0..extents.len()).filter(|&axis| written[axis]) {
+            counts[axis] = std::mem::replace(&mut extents[axis], 1);
         }
+        let axes = self.axes("a", &extents);
         let dtype = self.dtype(result);
-        let value = match self.internals.remove(&result) {
-            Some(sum) => {
-                let stored = self.kernel.buffers[sum].dtype;
-                convert(loops::build::load(sum, axes.variables()), stored, dtype)
-            }
-            None => self.define(node, &index),
-        };
+        let sum = self.internals.remove(&result);
         if !self.grouping.is_stored(result) {
-            let shape = shape_of(self.function, result);
+            let shape = shape_of(function, result);
             let extents = shape.iter().filter(|&&extent| extent != 1).map(|&e| e.into());
             let buffer = self.scratch("row", dtype, extents.collect());
             self.internals.insert(result, buffer);
         }
-        let placed = self.place(result, &index, Access::Write);
-        let (buffer, place) = placed.expect("a stage's result has memory");
-        self.nest(&axes.loops, vec![store(buffer, place, value)]);
+        let mut statements = Vec::new();
+        let mut stored = None;
+        for point in points(&counts) {
+            let at = |axis: usize| match written[axis] {
+                true => Expr::constant(point[axis]),
+                false => axes.index[axis].clone(),
+            };
+            let index: Vec<Expr> = (0..extents.len()).map(at).collect();
+            let (index, conditions) = self.along_path(anchor, index, domain);
+            let value = match sum {
+                Some(sum) => {
+                    let kept = self.kernel.buffers[sum].dtype;
+                    convert(loops::build::load(sum, axes.variables()), kept, dtype)
+                }
+                None if conditions.is_empty() => self.define(node, &index),
+                None => {
+                    self.guards += 1;
+                    let value = self.define(node, &index);
+                    self.guards -= 1;
+                    value
+                }
+            };
+            let placed = self.place(result, &index, Access::Write);
+            let (buffer, place) = placed.expect("a stage's result has memory");
+            stored = Some(buffer);
+            let statement = store(buffer, place, value);
+            statements.push(match conditions.is_empty() {
+                true => statement,
+                false => if_then(conditions, vec![statement]),
+            });
+        }
+        self.nest(&axes.loops, statements);
         let nest = self.plain_nest(&axes);
+        let buffer = stored.expect("a box has points");
         self.stage(buffer, StageKind::Pointwise, vec![nest]);
+    }
+
+    /// From an index of a domain's anchor to that of the result, and under which conditions there
+    /// is such an element. What the anchor's element is gets computed in any case.
+    fn along_path(
+        &mut self,
+        anchor: ValueId,
+        mut index: Vec<Expr>,
+        domain: Option<&Domain>,
+    ) -> (Vec<Expr>, Vec<Condition>) {
+        let function = self.function;
+        let mut conditions = Vec::new();
+        let Some(domain) = domain else { return (index, conditions) };
+        let start = index.clone();
+        for &(node, operand) in &domain.path {
+            let ranges = |symbol| self.range(symbol);
+            conditions.extend(shown_where(function, node, &index, &ranges));
+            let next = result_index(function, node, operand, &index, &ranges);
+            index = next.expect("the grouping has walked this path");
+        }
+        if !conditions.is_empty() {
+            self.element(anchor, &start);
+        }
+        (index, conditions)
     }
 
     /// A nest over the axes of a result alone.

@@ -25,35 +25,35 @@ const TILE_OVERHEAD: f64 = 12.0;
 
 /// A register tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     /// Rows: each is a broadcast, or a vector of its own where both operands carry the vector axis.
-    pub(super) rows: i64,
+    pub(crate) rows: i64,
     /// Vectors along the vector axis.
-    pub(super) vectors: i64,
+    pub(crate) vectors: i64,
 }
 
 /// What is to be covered with tiles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
+pub(crate) struct Area {
     /// Extent of the row axis.
-    pub(super) rows: i64,
+    pub(crate) rows: i64,
     /// Extent of the vector axis, in elements.
-    pub(super) columns: i64,
+    pub(crate) columns: i64,
     /// Elements in a vector.
-    pub(super) lanes: i64,
+    pub(crate) lanes: i64,
     /// Terms of each sum.
-    pub(super) depth: i64,
+    pub(crate) depth: i64,
     /// How many tiles there are along axes other than the rows, for workers to share.
-    pub(super) shared: i64,
+    pub(crate) shared: i64,
     /// Whether both operands move along the vector axis, so that every accumulator has a load.
-    pub(super) elementwise: bool,
+    pub(crate) elementwise: bool,
     /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
-    pub(super) scattered_rows: bool,
+    pub(crate) scattered_rows: bool,
 }
 
 impl Tile {
     /// Whether the accumulators, the vectors and a broadcast fit the target's registers.
-    pub(super) fn fits(self, target: &Target) -> bool {
+    pub(crate) fn fits(self, target: &Target) -> bool {
         self.rows * self.vectors + self.vectors < i64::from(target.vector_registers)
     }
 
@@ -79,7 +79,7 @@ impl Tile {
     }
 
     /// Cycles to cover an area, edges included.
-    pub(super) fn cycles(self, target: &Target, area: &Area) -> f64 {
+    pub(crate) fn cycles(self, target: &Target, area: &Area) -> f64 {
         let tiles =
             div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
         tiles as f64 * (self.step(target, area) * area.depth as f64 + self.overhead())
@@ -91,7 +91,7 @@ impl Tile {
 }
 
 /// The cheapest tile for an area. `vectors` fixes the width where the format has chosen it.
-pub(super) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
+pub(crate) fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
     let widest = div_ceil(area.columns, area.lanes);
     let widths: Vec<i64> = match vectors {
         Some(fixed) => vec![fixed],
@@ -126,6 +126,6 @@ fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
     }
 }
 
-pub(super) fn div_ceil(a: i64, b: i64) -> i64 {
+pub(crate) fn div_ceil(a: i64, b: i64) -> i64 {
     (a + b - 1) / b
 }

@@ -9,7 +9,7 @@
 //! Invariant: the scheduled kernel computes the bits of the naive one, and is in the scheduled form
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
-mod cost;
+pub(crate) mod cost;
 mod hand;
 mod map;
 mod order;

@@ -1,0 +1,210 @@
+//! Combinations: contractions of a value with a literal of a few numbers, written out.
+//!
+//! ```text
+//! E[i, x, c] = sum over r of literal[i, r] * value[4 x + r, c]
+//! ```
+//!
+//! Where the literal's axes have constant indices, an element is a short expression of the value's
+//! elements: no product by 1, no term of a zero (an infinity there does not become a NaN), the rest
+//! fused multiply-adds in the order of the sum, which begins with the first term of factor 1 if
+//! there is one. So a combination is not summed in loops. It is defined as a map is, and chains of
+//! them are substituted into each other; the nest that stores the last has no loops over the axes
+//! of literals but one statement for each of their points, which share what they have in common.
+//! The transforms of minimal filtering are such chains.
+
+use base::Id;
+use graph::{Function, IterationSpace, NodeId, Op, ValueId};
+use sym::{Expr, Range, SymbolId};
+use tensor::{DType, Tensor};
+
+use crate::definitions::operand_index;
+use crate::groups::Domain;
+use crate::naive::index::{generic_index, shape_of};
+
+/// Most elements of a literal that is written out, and most statements of a nest.
+pub(crate) const MOST_WRITTEN: i64 = 64;
+
+/// A contraction that is written out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Combination<'a> {
+    space: &'a IterationSpace,
+    literal: &'a Tensor,
+    /// What the literal's axes are, and the other operand's.
+    factors: &'a [Expr],
+    index: &'a [Expr],
+    /// The other operand, and its number.
+    pub(crate) value: ValueId,
+    pub(crate) operand: usize,
+}
+
+/// One term of an element.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Term {
+    /// The factor, not zero.
+    pub(crate) factor: f64,
+    /// The place in the value.
+    pub(crate) index: Vec<Expr>,
+}
+
+impl<'a> Combination<'a> {
+    /// A node as a combination, if it is one: floats of one type, a literal each of whose axes is
+    /// one of the space, among them all that are summed.
+    pub(crate) fn of(function: &'a Function, node: NodeId) -> Option<Combination<'a>> {
+        let data = &function.nodes[node];
+        let Op::Contract { space, accumulator, dtype } = &data.op else { return None };
+        let literal = |&number: &usize| function.literal(data.operands[number]).is_some();
+        let own = (0..2).find(literal)?;
+        let (value, operand) = (data.operands[1 - own], 1 - own);
+        let literal = function.literal(data.operands[own])?;
+        let same = function.ty(value).as_tensor().is_some_and(|ty| ty.dtype == *dtype);
+        let float = matches!(dtype, DType::F32 | DType::F64);
+        if !float || !same || accumulator != dtype || literal.dtype() != *dtype {
+            return None;
+        }
+        let factors = &space.operands[own];
+        let axes: Option<Vec<SymbolId>> = factors.iter().map(Expr::as_symbol).collect();
+        let axes = axes?;
+        let summed = space.parallel..space.extents.len();
+        // The axis along which vectors run is not one of the sum.
+        let shape = shape_of(function, value);
+        let last = (0..shape.len()).rev().find(|&axis| shape[axis] != 1)?;
+        let innermost = space.operands[1 - own][last].as_symbol()?;
+        let vectors = innermost.index() < space.parallel && !axes.contains(&innermost);
+        let covers = vectors && summed.clone().all(|axis| axes.contains(&SymbolId::new(axis)));
+        let few = literal.len() as i64 <= MOST_WRITTEN && literal.len() > 1;
+        (covers && few && !summed.is_empty()).then_some(Combination {
+
+            space,
+            literal,
+            factors,
+            index: &space.operands[1 - own],
+            value,
+            operand,
+        })
+    }
+
+    /// The axes of the result that are axes of the literal.
+    pub(crate) fn written_axes(&self) -> impl Iterator<Item = usize> {
+        let axes = self.factors.iter().filter_map(Expr::as_symbol).map(Id::index);
+        axes.filter(|&axis| axis < self.space.parallel)
+    }
+
+    /// How many statements the axes of the literal take.
+    pub(crate) fn written(&self) -> i64 {
+        self.written_axes().map(|axis| self.extent(axis)).product()
+    }
+
+    /// Whether an element of the value is read at an axis of the result as it is: which one.
+    pub(crate) fn axis_read_at(&self, axis: usize) -> Option<usize> {
+        self.index[axis].as_symbol().map(Id::index).filter(|&own| own < self.space.parallel)
+    }
+
+    /// Whether an axis of the value is indexed by one that is summed.
+    pub(crate) fn sums_axis(&self, axis: usize) -> bool {
+        self.index[axis].as_symbol().is_some_and(|own| own.index() >= self.space.parallel)
+    }
+
+    fn extent(&self, axis: usize) -> i64 {
+        self.space.extents[axis].as_constant().unwrap_or(1)
+    }
+
+    /// The terms of the element at an index, whose entries at axes of the literal are constants;
+    /// none if they are not.
+    pub(crate) fn terms(&self, index: &[Expr]) -> Option<Vec<Term>> {
+        let summed = self.space.parallel..self.space.extents.len();
+        let extents: Vec<i64> = summed.map(|axis| self.extent(axis)).collect();
+        let mut terms = Vec::new();
+        for point in points(&extents) {
+            let at = |expr: &Expr| {
+                expr.substitute(&mut |symbol| {
+                    let axis = symbol.index();
+                    Some(match axis.checked_sub(self.space.parallel) {
+                        Some(summed) => Expr::constant(point[summed]),
+                        None => index[axis].clone(),
+                    })
+                })
+            };
+            let mut position = 0;
+            for (expr, &extent) in self.factors.iter().zip(self.literal.shape()) {
+                position = position * extent + usize::try_from(at(expr).as_constant()?).ok()?;
+            }
+            let factor = self.literal.get_scalar(position).as_f64();
+            if factor != 0.0 {
+                terms.push(Term { factor, index: self.index.iter().map(at).collect() });
+            }
+        }
+        // A sum that begins with a product by one has an operation less.
+        if let Some(first) = terms.iter().position(|term| term.factor == 1.0) {
+            terms[..=first].rotate_right(1);
+        }
+        Some(terms)
+    }
+}
+
+/// All points of a box, the last axis fastest.
+pub(crate) fn points(extents: &[i64]) -> Vec<Vec<i64>> {
+    let mut all = vec![Vec::new()];
+    for &extent in extents {
+        let longer = |point: &Vec<i64>| {
+            let point = point.clone();
+            (0..extent).map(move |at| [&point[..], &[at]].concat())
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+/// The axes of a nest, over the result of `node` or over a domain, that are written out because
+/// combinations in it need constants there. `inlined` says which values are substituted.
+pub(crate) fn written_axes(
+    function: &Function,
+    node: NodeId,
+    domain: Option<&Domain>,
+    inlined: &dyn Fn(ValueId) -> bool,
+) -> Vec<bool> {
+    let result = function.nodes[node].results[0];
+    let anchor = domain.map_or(result, |domain| domain.anchor);
+    let extents = shape_of(function, anchor);
+    let mut written = vec![false; extents.len()];
+    let start = match domain {
+        Some(_) => function.producer(anchor).map(|(node, _)| node),
+        None => Some(node),
+    };
+    let index = generic_index(&extents);
+    let mut work: Vec<(NodeId, Vec<Expr>)> = start.map(|node| (node, index)).into_iter().collect();
+    let ranges =
+        |symbol: SymbolId| extents.get(symbol.index()).map_or(Range::ALL, |&e| Range::extent(e));
+    while let Some((node, index)) = work.pop() {
+        if let Some(combination) = Combination::of(function, node) {
+            for symbol in combination.written_axes().flat_map(|axis| index[axis].symbols()) {
+                written[symbol.index()] = true;
+            }
+            let zero = |expr: &Expr| {
+                expr.substitute(&mut |symbol| {
+                    Some(index.get(symbol.index()).cloned().unwrap_or(Expr::ZERO))
+                })
+            };
+            let read: Vec<Expr> = combination.index.iter().map(zero).collect();
+            push(function, combination.value, read, inlined, &mut work);
+            continue;
+        }
+        for (number, &operand) in function.nodes[node].operands.iter().enumerate() {
+            if let Some(read) = operand_index(function, node, number, &index, &ranges) {
+                push(function, operand, read, inlined, &mut work);
+            }
+        }
+    }
+    written
+}
+
+fn push(
+    function: &Function,
+    value: ValueId,
+    index: Vec<Expr>,
+    inlined: &dyn Fn(ValueId) -> bool,
+    work: &mut Vec<(NodeId, Vec<Expr>)>,
+) {
+    if let Some((node, _)) = function.producer(value).filter(|_| inlined(value)) {
+        work.push((node, index));
+    }
+}

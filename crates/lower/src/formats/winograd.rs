@@ -1,0 +1,383 @@
+//! Minimal filtering: a windowed contraction of stride 1 with a constant filter as transforms and a
+//! batched product of fewer multiplications.
+//!
+//! ```text
+//! before: y[n, y, x, o] = sum over c, ky, kx of data[n, y + ky, x + kx, c] * filter[o, c, ky, kx]
+//! after:  V[i, j, n, ty, tx, c] = sum over a, b of B[i, a] B[j, b] data[n, m ty + a, m tx + b, c]
+//!         U[i, j, o, c]         = sum over ky, kx of G[i, ky] G[j, kx] filter[o, c, ky, kx]
+//!         M[i, j, n, ty, tx, o] = sum over c of V[i, j, n, ty, tx, c] * U[i, j, o, c]
+//!         Y[n, ty, p, tx, q, o] = sum over i, j of A[p, i] A[q, j] M[i, j, n, ty, tx, o]
+//! ```
+//!
+//! `Y` is reshaped to `[n, m ty, m tx, o]` and cropped. A, B and G are literals (`cook_toom`); B
+//! and A are applied as products of two matrices. Every one of these sums is an ordinary
+//! contraction, one axis at a time; those with a literal are written out where they are lowered
+//! (`combination`), and `U` folds into `setup`. Any number of window axes will do.
+//!
+//! Whether it pays, and with how many outputs along each axis, is what `cost` predicts. It changes
+//! the bits of the result, so it is chosen by structure and target row alone.
+
+mod cook_toom;
+mod cost;
+mod rational;
+
+use base::Id;
+use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
+use sym::{Expr, SymbolId};
+use tensor::{DType, Scalar, Tensor};
+
+use super::contraction::Contraction;
+use super::{Chooser, Winograd, merge, panels};
+use cook_toom::{Matrix, Transforms};
+
+/// An axis along which the data is read through a window.
+#[derive(Clone, Debug)]
+struct Window {
+    /// The axis of the result, and the reduced axis of the taps.
+    spatial: usize,
+    tap: usize,
+    /// The axis of the data whose index is their sum, and that of the filter which is the tap.
+    data_axis: usize,
+    filter_axis: usize,
+    taps: i64,
+}
+
+/// A contraction of a form that this file rewrites.
+struct Problem {
+    /// Which operand is read through windows.
+    data: usize,
+    windows: Vec<Window>,
+}
+
+/// Rewrites the contraction if it has the form and that pays; the value in its place.
+pub(super) fn apply(
+    contraction: &Contraction,
+    builder: &mut FunctionBuilder,
+    chooser: &Chooser<'_>,
+    messages: &mut Vec<String>,
+) -> Built<Option<ValueId>> {
+    let problem = match Problem::find(contraction, builder)? {
+        Ok(problem) => problem,
+        Err(None) => return Ok(None),
+        Err(Some(reason)) => {
+            messages.push(format!("no winograd: {reason}"));
+            return Ok(None);
+        }
+    };
+    let choice = cost::choose(contraction, &problem, chooser.target);
+    messages.push(choice.message.clone());
+    if !choice.pays && chooser.options.winograd != Winograd::Always {
+        return Ok(None);
+    }
+    let transforms: Vec<Transforms> = problem
+        .windows
+        .iter()
+        .zip(&choice.outputs)
+        .map(|(window, &outputs)| cook_toom::transforms(outputs as usize, window.taps as usize))
+        .collect();
+    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &choice.outputs };
+    let data = emitter.data(&transforms)?;
+    let filter = emitter.filter(&transforms)?;
+    let product = emitter.product(data, filter, chooser, messages)?;
+    emitter.result(product, &transforms).map(Some)
+}
+
+impl Problem {
+    /// The form, or why it is another; without a reason where there is no window of stride 1.
+    fn find(
+        contraction: &Contraction,
+        builder: &FunctionBuilder,
+    ) -> Built<Result<Problem, Option<String>>> {
+        let space = &contraction.space;
+        let windows = [0, 1].map(|operand| windows(space, &space.operands[operand]));
+        let (data, found) = match windows {
+            [Some(found), Some(other)] if other.is_empty() && !found.is_empty() => (0, found),
+            [Some(other), Some(found)] if other.is_empty() && !found.is_empty() => (1, found),
+            _ => return Ok(Err(None)),
+        };
+        let refuse = |reason: &str| Ok(Err(Some(reason.to_owned())));
+        let filter = &contraction.operands[1 - data];
+        if !filter.constant {
+            return refuse("the filter is no constant");
+        }
+        let all_f32 = contraction.dtype == DType::F32
+            && contraction.accumulator == DType::F32
+            && builder.dtype(contraction.operands[0].value)? == DType::F32
+            && builder.dtype(contraction.operands[1].value)? == DType::F32;
+        if !all_f32 {
+            return refuse("it is not of f32 throughout");
+        }
+        let mut problem = Problem { data, windows: Vec::new() };
+        for (spatial, tap, data_axis) in found {
+            if space.extents[tap].is_one() {
+                continue;
+            }
+            let index = &space.operands[1 - data];
+            let tap_symbol = IterationSpace::axis(tap);
+            let Some(filter_axis) = index.iter().position(|index| *index == tap_symbol) else {
+                return refuse("the filter does not have the taps as an axis");
+            };
+            let once = |index: &[Expr], axis: usize, count: usize| {
+                index.iter().filter(|index| index.contains(SymbolId::new(axis))).count() == count
+            };
+            let data_index = &space.operands[data];
+            if !once(index, tap, 1)
+                || !once(index, spatial, 0)
+                || !once(data_index, tap, 1)
+                || !once(data_index, spatial, 1)
+            {
+                return refuse("its window axes move elsewhere, too");
+            }
+            match space.extents[tap].as_constant() {
+                Some(taps) if (2..cook_toom::MOST_PRODUCTS).contains(&taps) => {
+                    problem.windows.push(Window { spatial, tap, data_axis, filter_axis, taps });
+                }
+                _ => return refuse("its window is too wide"),
+            }
+        }
+        if problem.windows.is_empty() {
+            return Ok(Err(None));
+        }
+        let is_tap = |axis| problem.windows.iter().any(|window| window.tap == axis);
+        let summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
+        if !summed.clone().any(|axis| !space.extents[axis].is_one()) {
+            return refuse("nothing but the window is summed");
+        }
+        Ok(Ok(problem))
+    }
+}
+
+/// The windows of stride and dilation 1 of an operand's index: axis of the result, reduced axis,
+/// axis of the operand; none if it has others.
+fn windows(space: &IterationSpace, index: &[Expr]) -> Option<Vec<(usize, usize, usize)>> {
+    let mut found = Vec::new();
+    for (at, index) in index.iter().enumerate() {
+        let symbols = index.symbols();
+        let is_reduced = |symbol: &&SymbolId| symbol.index() >= space.parallel;
+        let reduced = symbols.iter().filter(is_reduced).count();
+        if reduced == 0 || reduced == symbols.len() {
+            continue;
+        }
+        let [first, second] = symbols[..] else { return None };
+        let (spatial, tap) = match first.index() < second.index() {
+            true => (first.index(), second.index()),
+            false => (second.index(), first.index()),
+        };
+        if *index != IterationSpace::axis(spatial) + &IterationSpace::axis(tap) {
+            return None;
+        }
+        found.push((spatial, tap, at));
+    }
+    Some(found)
+}
+
+/// Writes the rewritten contraction.
+struct Emitter<'a> {
+    builder: &'a mut FunctionBuilder,
+    contraction: &'a Contraction,
+    problem: &'a Problem,
+    /// Outputs of a tile along each window.
+    outputs: &'a [i64],
+}
+
+impl Emitter<'_> {
+    /// `sum over r of matrix[i, r] * value[.., r, ..]`: an axis of as many entries as the matrix has
+    /// columns disappears, and one of as many as it has rows comes in at `place`. Where `axis` is
+    /// to be cut into tiles it stays, of as many tiles, and they overlap.
+    fn applied(
+        &mut self,
+        matrix: &Matrix,
+        value: ValueId,
+        axis: usize,
+        tiles: Option<(i64, Expr)>,
+        place: usize,
+    ) -> Built {
+        let shape = self.builder.shape(value)?;
+        let (rows, columns) = (matrix.len(), matrix[0].len());
+        let parallel = 1 + shape.len() - usize::from(tiles.is_none());
+        let entry = IterationSpace::axis(parallel);
+        let mut extents: Vec<Expr> = Vec::new();
+        let mut index: Vec<Expr> = Vec::new();
+        for (at, extent) in shape.iter().enumerate() {
+            if extents.len() == place {
+                extents.push(Expr::from(rows));
+            }
+            let own = IterationSpace::axis(extents.len());
+            match &tiles {
+                _ if at != axis => {
+                    index.push(own);
+                    extents.push(extent.clone());
+                }
+                Some((step, count)) => {
+                    index.push(own * *step + &entry);
+                    extents.push(count.clone());
+                }
+                None => index.push(entry.clone()),
+            }
+        }
+        if extents.len() == place {
+            extents.push(Expr::from(rows));
+        }
+        extents.push(Expr::from(columns));
+        let operands = vec![vec![IterationSpace::axis(place), entry], index];
+        let space = IterationSpace { extents, parallel, operands };
+        let entries = matrix.iter().flatten().map(|entry| entry.to_f64() as f32).collect();
+        let literal = self.builder.literal(Tensor::from_vec(&[rows, columns], entries));
+        self.builder.contract(space, literal, value, DType::F32, DType::F32)
+    }
+
+    /// Number of tiles along a window.
+    fn tiles(&self, window: usize) -> Expr {
+        let spatial = self.problem.windows[window].spatial;
+        self.contraction.space.extents[spatial].ceil_div(&Expr::from(self.outputs[window]))
+    }
+
+    /// `V`: the entries of each window in front, tiles in place of the windowed axes.
+    fn data(&mut self, transforms: &[Transforms]) -> Built {
+        let mut value = self.contraction.operands[self.problem.data].value;
+        let shape = self.builder.shape(value)?;
+        let mut high = vec![Expr::ZERO; shape.len()];
+        for (number, window) in self.problem.windows.iter().enumerate() {
+            let needed = self.tiles(number) * self.outputs[number] + (window.taps - 1);
+            let at = window.data_axis;
+            high[at] = Expr::max(&(needed - &shape[at]), &Expr::ZERO);
+        }
+        let zero = self.builder.literal(Tensor::scalar(Scalar::zero(DType::F32)));
+        let rank = shape.len();
+        value = self.builder.pad(value, zero, &vec![Expr::ZERO; rank], &high, &vec![0; rank])?;
+        for (done, number) in (0..self.problem.windows.len()).rev().enumerate() {
+            let tiles = self.tiles(number);
+            let axis = self.problem.windows[number].data_axis;
+            let (first, others) =
+                transforms[number].input.split_first().expect("a transform has a factor");
+            let tiles = Some((self.outputs[number], tiles));
+            value = self.applied(first, value, done + axis, tiles, 0)?;
+            for matrix in others {
+                value = self.applied(matrix, value, 0, None, 0)?;
+            }
+        }
+        Ok(value)
+    }
+
+    /// `U`: the entries of each window in front of the filter's other axes, in the order reduced,
+    /// then parallel, so that the axis of the outputs is contiguous.
+    fn filter(&mut self, transforms: &[Transforms]) -> Built {
+        let space = &self.contraction.space;
+        let own = 1 - self.problem.data;
+        let index = &space.operands[own];
+        let mut value = self.contraction.operands[own].value;
+        let order = self.filter_order(index);
+        value = self.builder.transpose(value, &order)?;
+        // After the transpose the taps are the leading axes, in the order of the windows.
+        let count = self.problem.windows.len();
+        for number in (0..count).rev() {
+            value = self.applied(&transforms[number].filter, value, count - 1, None, 0)?;
+        }
+        Ok(value)
+    }
+
+    /// Taps in the order of the windows, then reduced axes, then axes of the result.
+    fn filter_order(&self, index: &[Expr]) -> Vec<usize> {
+        let parallel = self.contraction.space.parallel;
+        let class = |axis: usize| {
+            let windows = &self.problem.windows;
+            if let Some(number) = windows.iter().position(|window| window.filter_axis == axis) {
+                return (0, number);
+            }
+            match index[axis].symbols().first() {
+                Some(symbol) if symbol.index() >= parallel => (1, symbol.index()),
+                Some(symbol) => (2, symbol.index()),
+                None => (1, 0),
+            }
+        };
+        let mut order: Vec<usize> = (0..index.len()).collect();
+        order.sort_by_key(|&axis| class(axis));
+        order
+    }
+
+    /// `M`, in the formats of a product.
+    fn product(
+        &mut self,
+        data: ValueId,
+        filter: ValueId,
+        chooser: &Chooser<'_>,
+        messages: &mut Vec<String>,
+    ) -> Built {
+        let space = &self.contraction.space;
+        let windows = &self.problem.windows;
+        let count = windows.len();
+        let is_tap = |axis: &usize| windows.iter().any(|window| window.tap == *axis);
+        let reduced: Vec<usize> =
+            (space.parallel..space.extents.len()).filter(|axis| !is_tap(axis)).collect();
+        // The new number of each axis that stays.
+        let place = |axis: usize| match reduced.iter().position(|&other| other == axis) {
+            Some(at) => count + space.parallel + at,
+            None => count + axis,
+        };
+        let renamed = |index: &Expr| {
+            index.substitute(&mut |symbol| Some(IterationSpace::axis(place(symbol.index()))))
+        };
+        let entries = || (0..count).map(IterationSpace::axis);
+        let mut extents: Vec<Expr> = windows
+            .iter()
+            .zip(self.outputs)
+            .map(|(window, &outputs)| Expr::from(outputs + window.taps - 1))
+            .collect();
+        for axis in 0..space.parallel {
+            let window = windows.iter().position(|window| window.spatial == axis);
+            extents.push(match window {
+                Some(number) => self.tiles(number),
+                None => space.extents[axis].clone(),
+            });
+        }
+        extents.extend(reduced.iter().map(|&axis| space.extents[axis].clone()));
+        let of_data = space.operands[self.problem.data].iter().enumerate().map(|(at, index)| {
+            match windows.iter().find(|window| window.data_axis == at) {
+                Some(window) => IterationSpace::axis(count + window.spatial),
+                None => renamed(index),
+            }
+        });
+        let of_data: Vec<Expr> = entries().chain(of_data).collect();
+        let filter_index = &space.operands[1 - self.problem.data];
+        let order = self.filter_order(filter_index);
+        let of_filter: Vec<Expr> =
+            entries().chain(order[count..].iter().map(|&at| renamed(&filter_index[at]))).collect();
+        let parallel = count + space.parallel;
+        let operands = vec![of_data, of_filter];
+        let space = IterationSpace { extents, parallel, operands };
+        let operands = [(data, false), (filter, true)];
+        let mut product = Contraction::new(&space, operands, DType::F32, DType::F32);
+        merge::apply(&mut product, self.builder, messages)?;
+        panels::apply(&mut product, self.builder, chooser.target, messages)?;
+        product.finish(self.builder)
+    }
+
+    /// `Y`, under the shape of the contraction's result.
+    fn result(&mut self, product: ValueId, transforms: &[Transforms]) -> Built {
+        let space = &self.contraction.space;
+        let windows = &self.problem.windows;
+        let mut value = product;
+        for (number, transforms) in transforms.iter().enumerate() {
+            let (last, others) =
+                transforms.output.split_last().expect("a transform has a factor");
+            for matrix in others {
+                value = self.applied(matrix, value, 0, None, 0)?;
+            }
+            // Behind the axis of its tiles: there are entries of windows to come in front, and
+            // outputs of windows that are done in between.
+            let spatial = windows[number].spatial;
+            let before = windows[..number].iter().filter(|done| done.spatial < spatial).count();
+            let place = windows.len() - 1 - number + spatial + before + 1;
+            value = self.applied(last, value, 0, None, place)?;
+        }
+        let window = |axis: usize| windows.iter().position(|window| window.spatial == axis);
+        let whole = (0..space.parallel).map(|axis| match window(axis) {
+            Some(number) => self.tiles(number) * self.outputs[number],
+            None => space.extents[axis].clone(),
+        });
+        let whole: Vec<Expr> = whole.collect();
+        value = self.builder.reshape(value, &whole)?;
+        let (starts, steps) = (vec![Expr::ZERO; whole.len()], vec![1; whole.len()]);
+        self.builder.slice(value, &starts, &steps, &space.extents[..space.parallel])
+    }
+}

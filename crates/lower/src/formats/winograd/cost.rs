@@ -1,0 +1,191 @@
+//! What a windowed contraction should cost, directly and by minimal filtering, from the target row
+//! alone.
+//!
+//! Both are the larger of arithmetic and of the constants read once from memory. Minimal filtering
+//! adds the transforms, and the traffic of `V` and `M`, which are written and read once each, from
+//! the smallest cache that holds both. Extents that are not known yet count as [`UNKNOWN`].
+
+use backend::Target;
+use sym::Expr;
+
+use super::super::contraction::Contraction;
+use super::super::panels;
+use super::cook_toom::{self, MOST_PRODUCTS, Matrix, Transforms};
+use super::Problem;
+use crate::strategies::cost::{Area, best_tile, div_ceil};
+
+/// What an extent counts as that is known only while running.
+const UNKNOWN: i64 = 64;
+
+/// Minimal filtering is chosen if it takes at most this share of the time.
+const PAYS: f64 = 0.9;
+
+/// What was chosen.
+pub(super) struct Choice {
+    /// Outputs of a tile along each window.
+    pub(super) outputs: Vec<i64>,
+    /// Whether it should be faster than the direct sum.
+    pub(super) pays: bool,
+    /// Both predictions, for a reader.
+    pub(super) message: String,
+}
+
+/// The sizes of a contraction.
+struct Sizes {
+    /// Results along each window.
+    spatial: Vec<i64>,
+    taps: Vec<i64>,
+    /// Points of the result's axes that both operands, the data alone and the filter alone read,
+    /// windows left out.
+    shared: i64,
+    rows: i64,
+    columns: i64,
+    /// Terms of each sum but for the taps.
+    depth: i64,
+}
+
+/// The cheapest outputs a tile, and whether they pay.
+pub(super) fn choose(contraction: &Contraction, problem: &Problem, target: &Target) -> Choice {
+    let sizes = Sizes::of(contraction, problem);
+    let direct = direct(&sizes, target);
+    let mut best: Option<(f64, Vec<i64>)> = None;
+    for outputs in candidates(&sizes) {
+        let cost = filtered(&sizes, &outputs, target);
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, outputs));
+        }
+    }
+    let (cost, outputs) = best.unwrap_or((f64::INFINITY, vec![1; sizes.taps.len()]));
+    let pays = cost <= direct * PAYS;
+    let names: Vec<String> = outputs.iter().map(i64::to_string).collect();
+    let message = format!(
+        "{}winograd F({}): predicted {:.1} us, directly {:.1} us",
+        if pays { "" } else { "no " },
+        names.join("x"),
+        cost / 1e3,
+        direct / 1e3,
+    );
+    Choice { outputs, pays, message }
+}
+
+impl Sizes {
+    fn of(contraction: &Contraction, problem: &Problem) -> Sizes {
+        let space = &contraction.space;
+        let number = |extent: &Expr| extent.as_constant().unwrap_or(UNKNOWN);
+        let windows = &problem.windows;
+        let mut sizes = Sizes {
+            spatial: windows.iter().map(|w| number(&space.extents[w.spatial])).collect(),
+            taps: windows.iter().map(|window| window.taps).collect(),
+            shared: 1,
+            rows: 1,
+            columns: 1,
+            depth: 1,
+        };
+        for (axis, extent) in space.extents.iter().enumerate() {
+            if windows.iter().any(|window| window.spatial == axis || window.tap == axis) {
+                continue;
+            }
+            let reads = [problem.data, 1 - problem.data].map(|own| contraction.reads(own, axis));
+            let count = match reads {
+                _ if axis >= space.parallel => &mut sizes.depth,
+                [true, true] => &mut sizes.shared,
+                [true, false] => &mut sizes.rows,
+                [false, _] => &mut sizes.columns,
+            };
+            *count *= number(extent);
+        }
+        sizes
+    }
+}
+
+/// All numbers of outputs along each window that are worth a thought.
+fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
+    let mut all = vec![Vec::new()];
+    for (&taps, &spatial) in sizes.taps.iter().zip(&sizes.spatial) {
+        let most = (MOST_PRODUCTS + 1 - taps).min(spatial.max(2));
+        let longer = |found: &Vec<i64>| {
+            let found = found.clone();
+            (2..=most).map(move |outputs| [&found[..], &[outputs]].concat())
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+/// Nanoseconds of a cycle in which every multiply-add unit is busy.
+fn cycle(target: &Target) -> f64 {
+    let lanes = f64::from(target.vector_bytes / 4);
+    2.0 * lanes * f64::from(target.fma_per_cycle) / target.flops_per_ns
+}
+
+/// Cycles of products `[rows, depth] x [depth, columns]`, so many of them.
+fn product(rows: i64, columns: i64, depth: i64, count: i64, target: &Target) -> f64 {
+    let lanes = i64::from(target.vector_bytes / 4);
+    let width = panels::panel_width(target, 4, Some(columns), Some(rows));
+    let area = Area { rows, columns, lanes, depth, shared: count, elementwise: false };
+    best_tile(target, &area, Some(width / lanes)).cycles(target, &area) * count as f64
+}
+
+fn direct(sizes: &Sizes, target: &Target) -> f64 {
+    let taps: i64 = sizes.taps.iter().product();
+    let (last, others) = sizes.spatial.split_last().expect("there is a window");
+    let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
+    let cycles = product(*last, sizes.columns, sizes.depth * taps, count, target);
+    let constants = sizes.shared * sizes.depth * taps * sizes.columns * 4;
+    (cycles * cycle(target)).max(constants as f64 / target.bytes_per_ns)
+}
+
+fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> f64 {
+    let tiles = |(&extent, &outputs): (&i64, &i64)| div_ceil(extent, outputs);
+    let rows = sizes.rows * sizes.spatial.iter().zip(outputs).map(tiles).product::<i64>();
+    let points: Vec<i64> = outputs.iter().zip(&sizes.taps).map(|(m, r)| m + r - 1).collect();
+    let entries = points.iter().product::<i64>() * sizes.shared;
+    let constants = entries * sizes.depth * sizes.columns * 4;
+    let arithmetic = product(rows, sizes.columns, sizes.depth, entries, target) * cycle(target);
+    let product = arithmetic.max(constants as f64 / target.bytes_per_ns);
+
+    let lanes = i64::from(target.vector_bytes / 4);
+    let transforms: Vec<Transforms> = outputs
+        .iter()
+        .zip(&sizes.taps)
+        .map(|(&outputs, &taps)| cook_toom::transforms(outputs as usize, taps as usize))
+        .collect();
+    let (into, out_of) = operations(&transforms, &points, outputs);
+    let vectors = |channels: i64| (rows * sizes.shared * div_ceil(channels, lanes)) as f64;
+    let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
+
+    let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
+    let traffic = 2.0 * bytes * again(target, bytes);
+    product + (cycles + traffic) * cycle(target)
+}
+
+/// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
+fn operations(transforms: &[Transforms], points: &[i64], outputs: &[i64]) -> (f64, f64) {
+    let work = |factors: &[Matrix]| factors.iter().map(additions).sum::<i64>();
+    let (mut into, mut out_of) = (points.iter().product::<i64>(), outputs.iter().product::<i64>());
+    for (at, transforms) in transforms.iter().enumerate() {
+        let others = |counts: &[i64]| counts.iter().product::<i64>();
+        // Axes to come count as many as they have points, those that are done as they have outputs.
+        let around = others(&points[..at]) * others(&points[at + 1..]);
+        into += work(&transforms.input) * around;
+        out_of += work(&transforms.output) * others(&outputs[..at]) * others(&points[at + 1..]);
+    }
+    (into as f64, out_of as f64)
+}
+
+/// Operations of a matrix times a vector, written out.
+fn additions(matrix: &Matrix) -> i64 {
+    let entries = |row: &Vec<_>| {
+        row.iter().filter(|entry: &&super::rational::Rational| !entry.is_zero()).count() as i64
+    };
+    matrix.iter().map(|row| (entries(row) - 1).max(0)).sum()
+}
+
+/// Cycles to write or read a byte in the smallest cache that holds so many.
+fn again(target: &Target, bytes: f64) -> f64 {
+    match bytes {
+        _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 32.0,
+        _ if bytes <= target.l3_bytes as f64 * 0.5 => 1.0 / 16.0,
+        _ => 1.0 / 5.0,
+    }
+}
