@@ -22,6 +22,10 @@ const SHARED: i64 = 64;
 /// Vectors that one turn of the innermost loop handles.
 const VECTORS: i64 = 4;
 
+/// Accesses of a block that has work enough for a turn, and values enough for the registers, with a
+/// single vector.
+const MANY_ACCESSES: usize = 16;
+
 /// Elements along each side of a tile of a transpose: a cache line of f32.
 const TILE: i64 = 16;
 
@@ -154,10 +158,11 @@ fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
     let mut outer = names;
     let name = outer.remove(vector);
     hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
-    let width = VECTORS * lanes(hand, &nest, target);
+    let lanes = lanes(hand, &nest, target);
+    let width = if nest.accesses.len() >= MANY_ACCESSES { lanes } else { VECTORS * lanes };
     let (split, inner) = match outer.is_empty() {
         // Blocks that overlap could not be shared among workers.
-        true => split_apart(hand, &name, width, width / VECTORS)?,
+        true => split_apart(hand, &name, width, lanes)?,
         false => split_any(hand, &name, width)?,
     };
     outer.extend(split);

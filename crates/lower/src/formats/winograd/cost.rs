@@ -20,6 +20,10 @@ const UNKNOWN: i64 = 64;
 /// Minimal filtering is chosen if it takes at most this share of the time.
 const PAYS: f64 = 0.9;
 
+/// Nanoseconds that a byte which the filter grows by has to save in every run: `setup` has to make
+/// it, and it stays in memory.
+const PRICE_OF_A_BYTE: f64 = 0.06;
+
 /// What was chosen.
 pub(super) struct Choice {
     /// Outputs of a tile along each window.
@@ -48,21 +52,25 @@ struct Sizes {
 pub(super) fn choose(contraction: &Contraction, problem: &Problem, target: &Target) -> Choice {
     let sizes = Sizes::of(contraction, problem);
     let direct = direct(&sizes, target);
-    let mut best: Option<(f64, Vec<i64>)> = None;
+    let mut best: Option<(f64, f64, f64, Vec<i64>)> = None;
     for outputs in candidates(&sizes) {
-        let cost = filtered(&sizes, &outputs, target);
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, outputs));
+        let (cost, bytes) = filtered(&sizes, &outputs, target);
+        let priced = cost + (bytes - sizes.filter_bytes()).max(0.0) * PRICE_OF_A_BYTE;
+        if best.as_ref().is_none_or(|(least, ..)| priced < *least) {
+            best = Some((priced, cost, bytes, outputs));
         }
     }
-    let (cost, outputs) = best.unwrap_or((f64::INFINITY, vec![1; sizes.taps.len()]));
-    let pays = cost <= direct * PAYS;
+    let none = (f64::INFINITY, f64::INFINITY, 0.0, vec![1; sizes.taps.len()]);
+    let (priced, cost, bytes, outputs) = best.unwrap_or(none);
+    let pays = priced <= direct * PAYS;
     let names: Vec<String> = outputs.iter().map(i64::to_string).collect();
     let message = format!(
-        "{}winograd F({}): predicted {:.1} us, directly {:.1} us",
+        "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; directly {:.1} us",
         if pays { "" } else { "no " },
         names.join("x"),
         cost / 1e3,
+        bytes / 1e6,
+        sizes.filter_bytes() / 1e6,
         direct / 1e3,
     );
     Choice { outputs, pays, message }
@@ -95,6 +103,12 @@ impl Sizes {
             *count *= number(extent);
         }
         sizes
+    }
+
+    /// Bytes of the filter.
+    fn filter_bytes(&self) -> f64 {
+        let taps: i64 = self.taps.iter().product();
+        (self.shared * self.depth * taps * self.columns * 4) as f64
     }
 }
 
@@ -131,18 +145,18 @@ fn direct(sizes: &Sizes, target: &Target) -> f64 {
     let (last, others) = sizes.spatial.split_last().expect("there is a window");
     let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
     let cycles = product(*last, sizes.columns, sizes.depth * taps, count, target);
-    let constants = sizes.shared * sizes.depth * taps * sizes.columns * 4;
-    (cycles * cycle(target)).max(constants as f64 / target.bytes_per_ns)
+    (cycles * cycle(target)).max(sizes.filter_bytes() / target.bytes_per_ns)
 }
 
-fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> f64 {
+/// Nanoseconds of transforms and product, and bytes of the transformed filter.
+fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let tiles = |(&extent, &outputs): (&i64, &i64)| div_ceil(extent, outputs);
     let rows = sizes.rows * sizes.spatial.iter().zip(outputs).map(tiles).product::<i64>();
     let points: Vec<i64> = outputs.iter().zip(&sizes.taps).map(|(m, r)| m + r - 1).collect();
     let entries = points.iter().product::<i64>() * sizes.shared;
-    let constants = entries * sizes.depth * sizes.columns * 4;
+    let constants = (entries * sizes.depth * sizes.columns * 4) as f64;
     let arithmetic = product(rows, sizes.columns, sizes.depth, entries, target) * cycle(target);
-    let product = arithmetic.max(constants as f64 / target.bytes_per_ns);
+    let product = arithmetic.max(constants / target.bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
     let transforms: Vec<Transforms> = outputs
@@ -156,7 +170,7 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> f64 {
 
     let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
     let traffic = 2.0 * bytes * again(target, bytes);
-    product + (cycles + traffic) * cycle(target)
+    (product + (cycles + traffic) * cycle(target), constants)
 }
 
 /// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
