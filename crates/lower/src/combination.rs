@@ -6,11 +6,10 @@
 //!
 //! Where the literal's axes have constant indices, an element is a short expression of the value's
 //! elements: no product by 1, no term of a zero (an infinity there does not become a NaN), the rest
-//! fused multiply-adds in the order of the sum, which begins with the first term of factor 1 if
-//! there is one. So a combination is not summed in loops. It is defined as a map is, and chains of
-//! them are substituted into each other; the nest that stores the last has no loops over the axes
-//! of literals but one statement for each of their points, which share what they have in common.
-//! The transforms of minimal filtering are such chains.
+//! fused multiply-adds in the order of the sum. So a combination is not summed in loops. It is
+//! defined as a map is, and chains of them are substituted into each other; the nest that stores
+//! the last has no loops over the axes of literals but one statement for each of their points,
+//! which share what they have in common. The transforms of minimal filtering are such chains.
 
 use base::Id;
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
@@ -73,7 +72,6 @@ impl<'a> Combination<'a> {
         let covers = vectors && summed.clone().all(|axis| axes.contains(&SymbolId::new(axis)));
         let few = literal.len() as i64 <= MOST_WRITTEN && literal.len() > 1;
         (covers && few && !summed.is_empty()).then_some(Combination {
-
             space,
             literal,
             factors,
@@ -99,9 +97,9 @@ impl<'a> Combination<'a> {
         self.index[axis].as_symbol().map(Id::index).filter(|&own| own < self.space.parallel)
     }
 
-    /// Whether an axis of the value is indexed by one that is summed.
+    /// Whether an axis of the value is indexed by what is summed alone.
     pub(crate) fn sums_axis(&self, axis: usize) -> bool {
-        self.index[axis].as_symbol().is_some_and(|own| own.index() >= self.space.parallel)
+        self.index[axis].symbols().iter().all(|own| own.index() >= self.space.parallel)
     }
 
     fn extent(&self, axis: usize) -> i64 {
@@ -132,10 +130,6 @@ impl<'a> Combination<'a> {
             if factor != 0.0 {
                 terms.push(Term { factor, index: self.index.iter().map(at).collect() });
             }
-        }
-        // A sum that begins with a product by one has an operation less.
-        if let Some(first) = terms.iter().position(|term| term.factor == 1.0) {
-            terms[..=first].rotate_right(1);
         }
         Some(terms)
     }

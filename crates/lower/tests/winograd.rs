@@ -1,10 +1,8 @@
 //! Random windowed contractions by minimal filtering, with what surrounds them in networks: padding
-//! in front, a sum and a maximum behind; of any size, with groups. The rewritten function is compared
-//! with the original, and its kernels with the rewritten function, before and after scheduling.
+//! in front, a sum and a maximum behind; of any size, with groups. The rewritten function and its
+//! kernels are compared with the original, the scheduled kernels bit for bit with the naive ones.
 
 mod common;
-
-use std::collections::BTreeMap;
 
 use backend::Target;
 use base::{FunctionId, Id};
@@ -90,7 +88,7 @@ fn lowered(function: &Function, weight: &Tensor, inputs: &[Tensor], plain: bool)
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
     let options = LowerOptions { role, strategies: StrategyOptions { plain } };
     let target = Target::named("x86-64-v4").expect("a target");
-    let (id, symbols) = (FunctionId::new(0), BTreeMap::new());
+    let (id, symbols) = (FunctionId::new(0), common::symbols(function, inputs));
     let lowered = lower::lower(&mut module, id, &symbols, &target, &options)
         .unwrap_or_else(|error| panic!("{error}\n{function}"));
     common::run(&module, &lowered, inputs, &mut Vec::new())

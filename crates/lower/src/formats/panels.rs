@@ -182,7 +182,12 @@ fn pack(
 
 /// Elements of a panel: a number of vectors that a register tile covers, chosen so that the last
 /// panel wastes little. `reads` is the number of rows that meet each panel.
-pub(super) fn panel_width(target: &Target, bytes: u32, extent: Option<i64>, reads: Option<i64>) -> i64 {
+pub(super) fn panel_width(
+    target: &Target,
+    bytes: u32,
+    extent: Option<i64>,
+    reads: Option<i64>,
+) -> i64 {
     let lanes = i64::from((target.vector_bytes / bytes).max(1));
     // In order of preference: how well the widest tile of so many vectors hides loads and latency.
     let mut widths: Vec<i64> = match target.vector_registers {

@@ -181,9 +181,9 @@ struct Emitter<'a> {
 }
 
 impl Emitter<'_> {
-    /// `sum over r of matrix[i, r] * value[.., r, ..]`: an axis of as many entries as the matrix has
-    /// columns disappears, and one of as many as it has rows comes in at `place`. Where `axis` is
-    /// to be cut into tiles it stays, of as many tiles, and they overlap.
+    /// `sum over r of matrix[i, r] * value[.., r, ..]`: an axis of as many entries as the matrix
+    /// has columns disappears, and one of as many as it has rows comes in at `place`. Where `axis`
+    /// is to be cut into tiles it stays, of as many tiles, and they overlap.
     fn applied(
         &mut self,
         matrix: &Matrix,
@@ -196,6 +196,9 @@ impl Emitter<'_> {
         let (rows, columns) = (matrix.len(), matrix[0].len());
         let parallel = 1 + shape.len() - usize::from(tiles.is_none());
         let entry = IterationSpace::axis(parallel);
+        // The sum runs backwards, because rows end with a one: so it begins without a product.
+        let last = columns as i64 - 1;
+        let backwards = || Expr::constant(last) - &entry;
         let mut extents: Vec<Expr> = Vec::new();
         let mut index: Vec<Expr> = Vec::new();
         for (at, extent) in shape.iter().enumerate() {
@@ -209,19 +212,20 @@ impl Emitter<'_> {
                     extents.push(extent.clone());
                 }
                 Some((step, count)) => {
-                    index.push(own * *step + &entry);
+                    index.push(own * *step + &backwards());
                     extents.push(count.clone());
                 }
-                None => index.push(entry.clone()),
+                None => index.push(backwards()),
             }
         }
         if extents.len() == place {
             extents.push(Expr::from(rows));
         }
         extents.push(Expr::from(columns));
-        let operands = vec![vec![IterationSpace::axis(place), entry], index];
+        let operands = vec![vec![IterationSpace::axis(place), entry.clone()], index];
         let space = IterationSpace { extents, parallel, operands };
-        let entries = matrix.iter().flatten().map(|entry| entry.to_f64() as f32).collect();
+        let reversed = matrix.iter().flat_map(|row| row.iter().rev());
+        let entries = reversed.map(|entry| entry.to_f64() as f32).collect();
         let literal = self.builder.literal(Tensor::from_vec(&[rows, columns], entries));
         self.builder.contract(space, literal, value, DType::F32, DType::F32)
     }
@@ -358,8 +362,7 @@ impl Emitter<'_> {
         let windows = &self.problem.windows;
         let mut value = product;
         for (number, transforms) in transforms.iter().enumerate() {
-            let (last, others) =
-                transforms.output.split_last().expect("a transform has a factor");
+            let (last, others) = transforms.output.split_last().expect("a transform has a factor");
             for matrix in others {
                 value = self.applied(matrix, value, 0, None, 0)?;
             }

@@ -16,9 +16,7 @@ use sym::{Expr, Range, SymbolId};
 
 use super::{Domain, Group, Grouping, Home, StageNode};
 use crate::Remark;
-use crate::definitions::{
-    Class, class_of_node, operand_index, result_index, shown_where, space,
-};
+use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
 use crate::naive::index::{generic_index, shape_of};
 
 /// A row's internal values should stay in the first two levels of cache.

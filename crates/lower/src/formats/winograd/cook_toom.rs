@@ -169,7 +169,8 @@ mod tests {
                 let count = outputs + taps - 1;
                 for tap in 0..taps {
                     for at in 0..count {
-                        let filter = apply(&[transforms.filter.clone()], unit(taps, tap));
+                        let filter =
+                            apply(std::slice::from_ref(&transforms.filter), unit(taps, tap));
                         let input = apply(&transforms.input, unit(count, at));
                         let product = filter.iter().zip(input).map(|(&a, b)| a * b).collect();
                         let made = apply(&transforms.output, product);

@@ -10,8 +10,8 @@ use sym::Expr;
 
 use super::super::contraction::Contraction;
 use super::super::panels;
-use super::cook_toom::{self, MOST_PRODUCTS, Matrix, Transforms};
 use super::Problem;
+use super::cook_toom::{self, MOST_PRODUCTS, Matrix, Transforms};
 use crate::strategies::cost::{Area, best_tile, div_ceil};
 
 /// What an extent counts as that is known only while running.
