@@ -136,7 +136,15 @@ fn cycle(target: &Target) -> f64 {
 fn product(rows: i64, columns: i64, depth: i64, count: i64, target: &Target) -> f64 {
     let lanes = i64::from(target.vector_bytes / 4);
     let width = panels::panel_width(target, 4, Some(columns), Some(rows));
-    let area = Area { rows, columns, lanes, depth, shared: count, elementwise: false };
+    let area = Area {
+        rows,
+        columns,
+        lanes,
+        depth,
+        shared: count,
+        elementwise: false,
+        scattered_rows: false,
+    };
     best_tile(target, &area, Some(width / lanes)).cycles(target, &area) * count as f64
 }
 
