@@ -47,6 +47,17 @@ impl Target {
         Target::table().into_iter().find(|row| row.name == name)
     }
 
+    /// The row by which choices are made that change bits: targets of one architecture should agree
+    /// in every bit, so it is the same for all of them.
+    #[must_use]
+    pub fn deciding(&self) -> Target {
+        let shared = match self.isa {
+            Isa::X86Avx512 | Isa::X86Avx2 => Target::named("x86-64-v4"),
+            Isa::C99 => None,
+        };
+        shared.unwrap_or_else(|| self.clone())
+    }
+
     /// All rows.
     #[must_use]
     pub fn table() -> Vec<Target> {

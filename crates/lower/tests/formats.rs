@@ -18,7 +18,8 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats"), COMMANDS);
 }
 
-/// `formats TARGET [winograd]`: never minimal filtering, or wherever it is possible
+/// `formats TARGET [winograd|predicted]`: never minimal filtering, wherever possible, or where
+/// it should be faster.
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
@@ -26,6 +27,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let mut remarks = Vec::new();
     let winograd = match arguments.get(1) {
         Some(&"winograd") => Winograd::Always,
+        Some(&"predicted") => Winograd::WherePredicted,
         _ => Winograd::Never,
     };
     let chosen = formats::choose(function, &target, &FormatOptions { winograd }, &mut remarks)

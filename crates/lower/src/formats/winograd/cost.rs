@@ -1,5 +1,5 @@
 //! What a windowed contraction should cost, directly and by minimal filtering, from the target row
-//! alone.
+//! alone; of targets that should give the same bits, from the same row.
 //!
 //! Both are the larger of arithmetic and of the constants read once from memory. Minimal filtering
 //! adds the transforms, and the traffic of `V` and `M`, which are written and read once each, from
@@ -22,7 +22,7 @@ const PAYS: f64 = 0.9;
 
 /// Nanoseconds that a byte which the filter grows by has to save in every run: `setup` has to make
 /// it, and it stays in memory.
-const PRICE_OF_A_BYTE: f64 = 0.06;
+const PRICE_OF_A_BYTE: f64 = 0.1;
 
 /// What was chosen.
 pub(super) struct Choice {
@@ -51,6 +51,7 @@ struct Sizes {
 /// The cheapest outputs a tile, and whether they pay.
 pub(super) fn choose(contraction: &Contraction, problem: &Problem, target: &Target) -> Choice {
     let sizes = Sizes::of(contraction, problem);
+    let target = &target.deciding();
     let direct = direct(&sizes, target);
     let mut best: Option<(f64, f64, f64, Vec<i64>)> = None;
     for outputs in candidates(&sizes) {
