@@ -38,12 +38,12 @@ pub enum Origin {
 /// Divides a function, which has no dead nodes, into stages.
 #[must_use]
 pub fn stages(function: &Function) -> Vec<Stage> {
+    let function = &without_bound_values(function);
     let levels = Levels::of(function);
     if levels.count == 1 {
         let parameters = (0..function.parameters().len()).map(Origin::Parameter).collect();
         return vec![Stage { function: function.clone(), parameters, binds: Vec::new() }];
     }
-    let function = &without_bound_values(function);
     // From the last stage back: what each needs, earlier ones must keep.
     let mut kept: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); levels.count];
     for (level, operand) in levels.binds.values() {

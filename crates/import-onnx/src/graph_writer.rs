@@ -28,6 +28,8 @@ pub(crate) struct Graph {
     pub(crate) limits: Limits,
     /// Names of constants that become literals.
     pub(crate) literals: BTreeSet<String>,
+    /// Nodes so far that draw random numbers without a seed.
+    pub(crate) random_nodes: u64,
 }
 
 /// A refusal because operands do not fit together.

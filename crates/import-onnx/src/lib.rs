@@ -16,6 +16,7 @@ mod arithmetic;
 pub mod data_type;
 mod external;
 mod fold;
+mod graph_loops;
 mod graph_movement;
 mod graph_writer;
 mod info;

@@ -42,7 +42,7 @@ pub(crate) struct Importer<'m> {
     depth: usize,
     nodes: usize,
     /// What must be known of inputs before the model can be imported.
-    asked: BTreeMap<String, Wanted>,
+    pub(crate) asked: BTreeMap<String, Wanted>,
 }
 
 /// Imports a decoded model, or tells what must be known of its inputs first.
@@ -67,6 +67,7 @@ pub(crate) fn import(
         external,
         limits: options.limits.clone(),
         literals: options.literals.clone(),
+        random_nodes: 0,
     };
     let mut importer = Importer {
         graph,

@@ -139,11 +139,11 @@ impl Format {
     }
 
     /// The code nearest to a value, ties as the file's header says. A NaN where there is none
-    /// becomes the largest value; below zero a format without a sign gives NaN; zero where there is
+    /// becomes the negative zero; below zero a format without a sign gives NaN; zero where there is
     /// none becomes the smallest value.
     pub fn encode(&self, value: f64, overflow: Overflow) -> u64 {
         if value.is_nan() {
-            return self.nan().unwrap_or(self.largest());
+            return self.nan().unwrap_or(self.sign_bit());
         }
         let negative = value.is_sign_negative();
         if negative && !self.signed && value != 0.0 {

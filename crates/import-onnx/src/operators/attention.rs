@@ -10,6 +10,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 use super::Lowered;
 use super::gather_scatter::gather_axis;
 use crate::graph_writer::{Graph, Result, shape_error};
+use crate::model::Importer;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::value::Value;
 
@@ -238,6 +239,56 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let stage =
         stage.ok_or_else(|| attribute_error("qk_matmul_output_mode", "it is not 0 to 3"))?;
     Ok(vec![result, operands.key, operands.value, stage])
+}
+
+/// `FlexAttention`: graphs of the model change scores and weights.
+pub(super) fn flex(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
+    let [query, key, value] = [0, 1, 2].map(|index| node.input(index).cloned());
+    let (query, key, value) = (query?, key?, value?);
+    if [&query, &key, &value].iter().any(|operand| operand.rank() != 4) {
+        return Err(shape_error("queries, keys and values must have four axes"));
+    }
+    let dtype = query.dtype();
+    let scale = match query.shape()[3].as_constant() {
+        Some(size) if !node.has("scale") && size > 0 => 1.0 / (size as f64).sqrt(),
+        None if !node.has("scale") => return Err(unsupported("the size of a head is not fixed")),
+        _ => node.float("scale", 1.0)?,
+    };
+    let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let wide = node.dtype("softmax_precision", wide)?;
+    let graph = &mut importer.graph;
+    let (query, key) =
+        (graph.mul_number(&query, scale.sqrt())?, graph.mul_number(&key, scale.sqrt())?);
+    let scores = product(graph, &query, &key, true)?;
+    let mut scores = graph.cast(&scores, wide)?;
+    scores = modified(node, importer, "score_mod", scores)?;
+    let probabilities = weights(&mut importer.graph, &scores, true)?;
+    let probabilities = modified(node, importer, "prob_mod", probabilities)?;
+    let graph = &mut importer.graph;
+    let value = graph.cast(&value, wide)?;
+    let probabilities = graph.cast(&probabilities, wide)?;
+    let result = product(graph, &probabilities, &value, false)?;
+    Ok(vec![graph.cast(&result, dtype)?])
+}
+
+/// A value through a graph that an attribute holds, if it is there.
+fn modified(
+    node: &Node<'_>,
+    importer: &mut Importer<'_>,
+    name: &str,
+    value: Value,
+) -> Result<Value> {
+    if !node.has(name) {
+        return Ok(value);
+    }
+    let graph = node.graph(name)?;
+    if graph.input.len() != 1 || graph.output.len() != 1 {
+        return Err(attribute_error(name, "it must have one input and one output"));
+    }
+    let shape = value.shape().to_vec();
+    let mut results = importer.inline_with(graph, &[value])?;
+    let result = results.pop().ok_or_else(|| attribute_error(name, "it has no output"))?;
+    importer.graph.refine(&result, &shape)
 }
 
 /// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.

@@ -3,6 +3,7 @@
 //! A region sees the values around it. Whatever it reads from there gets its node before the region
 //! is opened, so that no node of a region is ever used outside of it.
 
+use base::{Diagnostic, codes};
 use graph::{Op, RegionId, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -14,6 +15,9 @@ use crate::node::{Node, normalize_axis, unsupported};
 use crate::order::names_captured;
 use crate::proto::GraphProto;
 use crate::value::{Known, Value};
+
+/// The most iterations of a loop that are written out.
+const MOST_WRITTEN_OUT: i64 = 1 << 12;
 
 /// One of two graphs. A condition known to compile picks the graph now.
 pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
@@ -97,12 +101,80 @@ pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         Some(condition) => condition.known().and_then(|known| known.first()?.constant()),
         None => Some(Scalar::bool(true)),
     };
-    if let (Some(count), Some(true)) = (&count, starts.map(Scalar::as_bool))
-        && let Some(results) = counted(importer, body, count, &carried)?
+    let before = importer.asked.clone();
+    let attempt = rolled(node, importer, body, &carried, count.as_ref(), starts);
+    let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
+    if !attempt.as_ref().is_err_and(is_unknown) {
+        return attempt;
+    }
+    // Shapes that depend on the iteration are known if every iteration is written out.
+    let asked = std::mem::replace(&mut importer.asked, before);
+    if let (Some(count), Some(true)) =
+        (count.as_ref().and_then(Expr::as_constant), starts.map(Scalar::as_bool))
+        && let Some(results) = unrolled(importer, body, count, &carried)?
     {
         return Ok(results);
     }
-    asked(node, importer, body, &carried)
+    importer.asked.extend(asked);
+    attempt
+}
+
+/// A loop as a region.
+fn rolled(
+    node: &Node<'_>,
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    carried: &[Value],
+    count: Option<&Expr>,
+    starts: Option<Scalar>,
+) -> Lowered {
+    if let (Some(count), Some(true)) = (count, starts.map(Scalar::as_bool))
+        && let Some(results) = counted(importer, body, count, carried)?
+    {
+        return Ok(results);
+    }
+    asked(node, importer, body, carried)
+}
+
+/// The iterations of a loop behind each other. None if it has too many, if its condition is not
+/// known at each, or if the shape of what it stacks is not known because it has none.
+fn unrolled(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    count: i64,
+    carried: &[Value],
+) -> Result<Option<Vec<Value>>> {
+    if count > MOST_WRITTEN_OUT {
+        return Ok(None);
+    }
+    let mut carried = carried.to_vec();
+    let mut stacks = vec![Vec::new(); body.output.len() - carried.len() - 1];
+    let mut goes_on = true;
+    for iteration in 0..count.max(0) {
+        if !goes_on {
+            break;
+        }
+        let mut values =
+            vec![Value::of_scalar(Scalar::i64(iteration)), Value::of_scalar(Scalar::bool(true))];
+        values.extend(carried.iter().cloned());
+        let results = importer.inline_with(body, &values)?;
+        let known = results[0].known().and_then(|known| known.first()?.constant());
+        let Some(condition) = known else { return Ok(None) };
+        goes_on = condition.as_bool();
+        let end = 1 + carried.len();
+        for (stack, value) in stacks.iter_mut().zip(&results[end..]) {
+            let row = [&[Expr::ONE], value.shape()].concat();
+            stack.push(importer.graph.reshape(value, &row)?);
+        }
+        carried = results[1..end].to_vec();
+    }
+    for stack in &stacks {
+        if stack.is_empty() {
+            return Ok(None);
+        }
+        carried.push(importer.graph.concat(0, stack)?);
+    }
+    Ok(Some(carried))
 }
 
 /// A loop whose body always goes on: a scan. None if the body's condition is not known to hold.
@@ -218,27 +290,11 @@ fn condition_region(
 /// ONNX's Scan: states carried along, slices of inputs in, slices of outputs stacked.
 pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if node.version < 9 {
-        return Err(unsupported("the first version of it, with batches"));
+        return scan_batches(node, importer);
     }
-    let body = node.graph("body")?;
     let inputs = node.all_inputs()?;
-    let scanned = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
-    let Some(states) = inputs.len().checked_sub(scanned).filter(|_| scanned > 0) else {
-        return Err(shape_error(format!("{scanned} scanned inputs of {}", inputs.len())));
-    };
-    let Some(stacked) = body.output.len().checked_sub(states) else {
-        return Err(shape_error("the body gives fewer results than there are states"));
-    };
-    if body.input.len() != inputs.len() {
-        return Err(shape_error("the body does not take what is scanned"));
-    }
-    let list = |name: &str, count: usize| -> Result<Vec<i64>> {
-        let list = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
-        match list.len() == count {
-            true => Ok(list),
-            false => Err(shape_error(format!("`{name}` has {} entries, not {count}", list.len()))),
-        }
-    };
+    let Shape { body, states, scanned, stacked } = scan_shape(node, inputs.len())?;
+    let list = |name: &str, count: usize| list(node, name, count);
     let (in_axes, in_back) =
         (list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
     let (out_axes, out_back) =
@@ -249,30 +305,9 @@ pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     for (number, input) in inputs[states..].iter().enumerate() {
         let axis = normalize_axis(in_axes[number], input.rank())?;
         let front = to_front(graph, input, axis)?;
-        let front = if in_back[number] != 0 { reversed(graph, &front)? } else { front };
-        operands.push(front);
+        operands.push(if in_back[number] != 0 { reversed(graph, &front)? } else { front });
     }
-    let trip_count = operands[states].shape()[0].clone();
-    for operand in &mut operands[states..] {
-        let mut shape = operand.shape().to_vec();
-        shape[0] = trip_count.clone();
-        *operand = graph.refine(operand, &shape)?;
-    }
-    let initial = graph.all_owned(&operands)?;
-    let slice = |value: &Value| {
-        let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
-        Type::Tensor(graph::TensorType { dtype, shape })
-    };
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(operands[..states].iter().map(parameter_type));
-    types.extend(operands[states..].iter().map(slice));
-    let parameters = graph.builder.begin_region(&types);
-    let results = body_results(importer, body, &parameters[1..], None)
-        .and_then(|values| importer.graph.all_owned(&values));
-    let (region, _) = close(importer, results)?;
-    let op = Op::Scan { trip_count, carried: states, reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
-    let mut results = adopt_all(&importer.graph, results)?;
+    let mut results = scan_front(importer, body, operands, states)?;
     for (number, result) in results[states..].iter_mut().enumerate() {
         let graph = &mut importer.graph;
         if out_back[number] != 0 {
@@ -284,6 +319,108 @@ pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         *result = graph.transpose(result, &order)?;
     }
     Ok(results)
+}
+
+/// What a scan has how many of.
+struct Shape<'a> {
+    body: &'a GraphProto,
+    states: usize,
+    scanned: usize,
+    stacked: usize,
+}
+
+fn scan_shape<'a>(node: &'a Node<'_>, inputs: usize) -> Result<Shape<'a>> {
+    let body = node.graph("body")?;
+    let scanned = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
+    let Some(states) = inputs.checked_sub(scanned).filter(|_| scanned > 0) else {
+        return Err(shape_error(format!("{scanned} scanned inputs of {inputs}")));
+    };
+    let Some(stacked) = body.output.len().checked_sub(states) else {
+        return Err(shape_error("the body gives fewer results than there are states"));
+    };
+    if body.input.len() != inputs {
+        return Err(shape_error("the body does not take what is scanned"));
+    }
+    Ok(Shape { body, states, scanned, stacked })
+}
+
+/// An attribute with a number for each of several values.
+fn list(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
+    let list = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
+    match list.len() == count {
+        true => Ok(list),
+        false => Err(shape_error(format!("`{name}` has {} entries, not {count}", list.len()))),
+    }
+}
+
+/// A scan along the first axes of the operands behind the states.
+fn scan_front(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    mut operands: Vec<Value>,
+    states: usize,
+) -> Lowered {
+    let graph = &mut importer.graph;
+    let extents = operands[states..].first().and_then(|operand| operand.shape().first());
+    let Some(trip_count) = extents.cloned() else {
+        return Err(shape_error("what is scanned has no axes"));
+    };
+    for operand in &mut operands[states..] {
+        let mut shape = operand.shape().to_vec();
+        match shape.first_mut() {
+            Some(first) => *first = trip_count.clone(),
+            None => return Err(shape_error("what is scanned has no axes")),
+        }
+        *operand = graph.refine(operand, &shape)?;
+    }
+    let initial = graph.all_owned(&operands)?;
+    let mut types = vec![scalar_type(DType::I64)];
+    types.extend(operands[..states].iter().map(parameter_type));
+    types.extend(operands[states..].iter().map(slice_type));
+    let parameters = graph.builder.begin_region(&types);
+    let results = body_results(importer, body, &parameters[1..], None)
+        .and_then(|values| importer.graph.all_owned(&values));
+    let (region, _) = close(importer, results)?;
+    let op = Op::Scan { trip_count, carried: states, reverse: false };
+    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
+    adopt_all(&importer.graph, results)
+}
+
+/// The type of a slice along the first axis.
+fn slice_type(value: &Value) -> Type {
+    let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
+    Type::Tensor(graph::TensorType { dtype, shape })
+}
+
+/// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.
+fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
+    if node.optional(0).is_some() {
+        return Err(unsupported("lengths of sequences that differ within a batch"));
+    }
+    let inputs: Vec<Value> =
+        (1..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Result<_>>()?;
+    let Shape { body, states, scanned, .. } = scan_shape(node, inputs.len())?;
+    if list(node, "directions", scanned)?.iter().any(|&direction| direction != 0) {
+        return Err(unsupported("scans from the end of a batch's entries"));
+    }
+    if inputs.iter().any(|input| input.rank() < 1) {
+        return Err(shape_error("an input has no axis of batches"));
+    }
+    importer.prepare(body)?;
+    let batch = inputs[0].shape()[0].clone();
+    let operands = importer.graph.all_owned(&inputs)?;
+    let mut types = vec![scalar_type(DType::I64)];
+    types.extend(inputs.iter().map(slice_type));
+    let parameters = importer.graph.builder.begin_region(&types);
+    let entry = parameters[1..].iter().map(|&id| importer.graph.built(Ok(id)));
+    let entry = entry.collect::<Result<Vec<Value>>>();
+    let results = entry
+        .and_then(|entry| scan_front(importer, body, entry, states))
+        .and_then(|values| importer.graph.all_owned(&values));
+    let (region, _) = close(importer, results)?;
+    let op = Op::Scan { trip_count: batch, carried: 0, reverse: false };
+    let results = importer.graph.builder.add_with_regions(op, &operands, &[region]);
+    adopt_all(&importer.graph, results)
 }
 
 /// A value with one axis moved to the front.

@@ -5,7 +5,7 @@ use tensor::minifloat::Overflow;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, type_error};
+use crate::graph_writer::{Graph, Result};
 use crate::node::{Node, attribute_error, unsupported};
 use crate::value::Value;
 
@@ -143,8 +143,10 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
     if is_short && value.dtype().is_float() && !node.flag("saturate", true)? {
         return Ok(vec![cast_unsaturated(graph, value, to)?]);
     }
-    if to == DType::F8E8M0 && node.word("round_mode", &["up", "down", "nearest"])? != "nearest" {
-        return Err(type_error(format!("conversion to {to} rounds to nearest only")));
+    if to == DType::F8E8M0 && value.dtype().is_float() {
+        let mode = node.word("round_mode", &["up", "down", "nearest"])?;
+        let power = if mode == "nearest" { value.clone() } else { to_power(graph, value, mode)? };
+        return Ok(vec![graph.cast(&power, to)?]);
     }
     if to.is_integer() && to.bits() < 8 && value.dtype().is_float() {
         // Numbers beyond the range wrap.
@@ -152,6 +154,20 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
         return Ok(vec![graph.cast(&whole, to)?]);
     }
     Ok(vec![graph.cast(value, to)?])
+}
+
+/// The next power of two, up or down in magnitude: what is behind the exponent decides.
+fn to_power(graph: &mut Graph, value: &Value, mode: &str) -> Result<Value> {
+    let wide = graph.cast(value, DType::F64)?;
+    let mut bits = graph.primitive(graph::Op::Bitcast { dtype: DType::U64 }, &[&wide])?;
+    let word = |bits: u64| Value::of_scalar(Scalar::from_bits(DType::U64, bits));
+    if mode == "up" {
+        bits = graph.add(&bits, &word((1 << 52) - 1))?;
+    }
+    let bits = graph.and(&bits, &word(0xfff << 52))?;
+    let power = graph.primitive(graph::Op::Bitcast { dtype: DType::F64 }, &[&bits])?;
+    let is_nan = graph.map(F::IsNan, &[&wide])?;
+    graph.select(&is_nan, &wide, &power)
 }
 
 /// A conversion to a short float in which numbers beyond the largest become infinite, or NaN where

@@ -16,8 +16,9 @@ fn per_channel(graph: &mut Graph, value: &Value, shape: &[Expr]) -> Result<Value
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + bias` with given statistics of each channel.
 pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    if node.flag("training_mode", false)? || node.wants(1) && node.version >= 14 {
-        return Err(unsupported("it is in training mode"));
+    let is_training = node.flag("training_mode", false)?;
+    if !is_training && node.wants(1) {
+        return Err(unsupported("outputs of training without its mode"));
     }
     if !node.flag("spatial", true)? {
         return Err(unsupported("statistics for every element, not every channel"));
@@ -27,11 +28,26 @@ pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(shape_error("the input has no axis of channels"));
     }
     let epsilon = node.float("epsilon", 1e-5)?;
-    let (mean, variance) = (node.input(3)?, node.input(4)?);
-    let inverse = inverse_deviation(graph, variance, epsilon)?;
+    let (mut mean, mut variance) = (node.input(3)?.clone(), node.input(4)?.clone());
+    let mut running = Vec::new();
+    if is_training {
+        let momentum = node.float("momentum", 0.9)?;
+        let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
+        let wide = graph.widen(x)?;
+        let (own_mean, own_variance) = statistics(graph, &wide, &axes)?;
+        for (before, own) in [(&mut mean, own_mean), (&mut variance, own_variance)] {
+            let own = graph.reshape(&own, before.shape())?;
+            let own = graph.cast(&own, before.dtype())?;
+            let kept = graph.mul_number(before, momentum)?;
+            let added = graph.mul_number(&own, 1.0 - momentum)?;
+            running.push(graph.add(&kept, &added)?);
+            *before = own;
+        }
+    }
+    let inverse = inverse_deviation(graph, &variance, epsilon)?;
     let inverse = graph.cast(&inverse, x.dtype())?;
     let scale = graph.cast(node.input(1)?, x.dtype())?;
-    let mean = graph.cast(mean, x.dtype())?;
+    let mean = graph.cast(&mean, x.dtype())?;
     let bias = graph.cast(node.input(2)?, x.dtype())?;
     // x * factor + shift, where factor and shift depend on the parameters alone.
     let factor = graph.mul(&inverse, &scale)?;
@@ -40,7 +56,16 @@ pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let factor = per_channel(graph, &factor, x.shape())?;
     let shift = per_channel(graph, &shift, x.shape())?;
     let scaled = graph.mul(x, &factor)?;
-    Ok(vec![graph.add(&scaled, &shift)?])
+    let result = graph.add(&scaled, &shift)?;
+    Ok([vec![result], running].concat())
+}
+
+/// Mean and variance along axes, which stay with extent 1.
+fn statistics(graph: &mut Graph, x: &Value, axes: &[usize]) -> Result<(Value, Value)> {
+    let mean = graph.mean(x, axes, true)?;
+    let centred = graph.sub(x, &mean)?;
+    let square = graph.square(&centred)?;
+    Ok((mean, graph.mean(&square, axes, true)?))
 }
 
 /// `1 / sqrt(variance + epsilon)`

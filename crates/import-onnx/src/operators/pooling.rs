@@ -5,10 +5,10 @@ use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result};
+use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, unsupported};
 use crate::value::Value;
-use crate::windows::{Windows, kernel_shape, spatial};
+use crate::windows::{Windows, entries, kernel_shape, spatial};
 
 /// The windows of a pooling operator.
 fn windows(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
@@ -208,4 +208,39 @@ fn root(graph: &mut Graph, sum: &Value, order: f64) -> Result<Value> {
     }
     let inverse = graph.number(sum.dtype(), 1.0 / order);
     graph.map(F::Pow, &[sum, &inverse])
+}
+
+/// The inverse of pooling with maxima: elements at their recorded places, zeros elsewhere.
+pub(super) fn max_unpool(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let axes = spatial(x)?;
+    let count = axes.len();
+    let kernel = kernel_shape(node, count)?;
+    let strides = entries(node, "strides", count, 1, 1)?;
+    let pads = entries(node, "pads", 2 * count, 0, 0)?;
+    let mut shape = x.shape()[..2].to_vec();
+    for (axis, extent) in axes.iter().enumerate() {
+        let span = (extent - 1) * Expr::from(strides[axis]);
+        shape.push(span + (kernel[axis] - pads[axis] - pads[count + axis]));
+    }
+    graph.check_size(&shape)?;
+    // Indices are row-major, over the whole of the shape that follows from the windows.
+    let blank = graph.full(&[shape.iter().product()], Scalar::zero(x.dtype()))?;
+    let line = [x.shape().iter().product()];
+    let updates = graph.reshape(x, &line)?;
+    let indices = graph.cast(indices, DType::I64)?;
+    let indices = graph.reshape(&indices, &line)?;
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    let flat = graph.scatter(&blank, &updates, &[indices], op)?;
+    let whole = graph.reshape(&flat, &shape)?;
+    if node.optional(2).is_none() {
+        return Ok(vec![whole]);
+    }
+    let wanted = node.exprs(2, "shape of the output")?;
+    if wanted.len() != shape.len() {
+        return Err(shape_error(format!("an output of {} axes", wanted.len())));
+    }
+    let high: Vec<Expr> = wanted.iter().zip(&shape).map(|(to, from)| to - from).collect();
+    let (none, zero) = (vec![Expr::ZERO; shape.len()], Value::of_scalar(Scalar::zero(x.dtype())));
+    Ok(vec![graph.pad(&whole, &zero, &none, &high, &vec![0; shape.len()])?])
 }

@@ -306,7 +306,19 @@ fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Va
             graph.div(&shifted, &factor)
         }
         "align_corners" if is_single => zero(graph),
-        "align_corners" => stretch(graph, &place, plan, (0.0, 1.0)),
+        "align_corners" => {
+            // The last place is that of the exact extent, which is then rounded down.
+            let exact = plan.factor.zip(plan.from.as_constant());
+            let exact = exact.map(|(factor, from)| factor * from as f64);
+            match exact.filter(|exact| (exact - exact.round()).abs() > 1e-6) {
+                Some(exact) => {
+                    let last = float_dimension(graph, &plan.from - 1)?;
+                    let step = graph.mul_number(&last, 1.0 / (exact - 1.0))?;
+                    graph.mul(&place, &step)
+                }
+                None => stretch(graph, &place, plan, (0.0, 1.0)),
+            }
+        }
         _ if is_single => {
             let (start, end) = plan.region;
             let last = float_dimension(graph, &plan.from - 1)?;

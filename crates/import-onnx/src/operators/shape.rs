@@ -4,9 +4,9 @@ use graph::Assumption;
 use sym::Expr;
 use tensor::DType;
 
-use super::Lowered;
+use super::{Lowered, random};
 use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, normalize_axes, normalize_axis, unsupported};
+use crate::node::{Node, attribute_error, normalize_axes, normalize_axis, unsupported};
 use crate::value::{Known, Value};
 
 /// Extents as a value of rank 1.
@@ -159,11 +159,17 @@ pub(super) fn identity(node: &Node<'_>, _: &mut Graph) -> Lowered {
 pub(super) fn dropout(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     if node.optional(2).is_some() && node.single_number(2, "mode of training")?.as_bool() {
+        let ratio = match node.optional(1) {
+            Some(_) => node.single_number(1, "ratio of dropping")?.as_f64(),
+            None => 0.5,
+        };
+        if !(0.0..1.0).contains(&ratio) {
+            return Err(attribute_error("ratio", format!("{ratio} is not in 0 to 1")));
+        }
         // Dropping with ratio 0 is the identity in training, too.
-        let keeps_all = node.optional(1).is_some()
-            && node.single_number(1, "ratio of dropping")?.as_f64() == 0.0;
-        if !keeps_all {
-            return Err(unsupported("it is in training mode"));
+        if ratio > 0.0 {
+            let (result, stays) = random::drop(node, graph, x, ratio)?;
+            return Ok(vec![result, stays]);
         }
     }
     let mut results = vec![x.clone()];

@@ -7,9 +7,10 @@
 use tensor::{Reduction, ScalarFunction as F};
 
 use super::{
-    Lower, Lowered, Operator, activations, attention, control, convolution, elementwise,
-    gather_scatter, generator, losses, matmul, movement, normalization, pooling, quantization,
-    recurrent, reductions, resize, sampling, shape,
+    Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
+    fourier, gather_scatter, generator, learning, linear_algebra, linear_attention, losses, matmul,
+    movement, ngrams, normalization, pooling, quantization, random, recurrent, reductions, resize,
+    sampling, shape, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -84,6 +85,29 @@ const fn control(
     let lower = Lower::Graphs(lower);
     Operator { domain: "", name, versions, inputs, outputs: MANY, attributes, lower }
 }
+
+impl Operator {
+    /// The row in another domain.
+    const fn of(mut self, domain: &'static str) -> Operator {
+        self.domain = domain;
+        self
+    }
+}
+
+/// The domain of classical machine learning.
+const ML: &str = "ai.onnx.ml";
+
+/// The domain of optimisers.
+const TRAINING: &str = "ai.onnx.preview.training";
+
+/// The attributes of tables of trees that the operators with them share.
+const TREES: &str = "base_values base_values_as_tensor nodes_falsenodeids nodes_featureids \
+                     nodes_hitrates nodes_hitrates_as_tensor nodes_missing_value_tracks_true \
+                     nodes_modes nodes_nodeids nodes_treeids nodes_truenodeids nodes_values \
+                     nodes_values_as_tensor post_transform aggregate_function n_targets target_ids \
+                     target_nodeids target_treeids target_weights target_weights_as_tensor \
+                     class_ids class_nodeids class_treeids class_weights class_weights_as_tensor \
+                     classlabels_int64s classlabels_strings";
 
 /// All operators.
 #[rustfmt::skip]
@@ -202,6 +226,7 @@ pub(crate) const TABLE: &[Operator] = &[
     // Products and convolutions
     op("MatMul", &[1, 9, 13], (2, 2), 1, "", matmul::matmul),
     op("Gemm", &[6, 7, 9, 11, 13], (2, 3), 1, "alpha beta broadcast transA transB", matmul::gemm),
+    op("Det", &[11, 22], (1, 1), 1, "", linear_algebra::determinant),
     op("Einsum", &[12, 28], (1, MANY), 1, "equation", matmul::einsum),
     op("Conv", &[1, 11, 22], (2, 3), 1, WINDOWS, convolution::conv),
     op("ConvTranspose", &[1, 11, 22], (2, 3), 1,
@@ -213,6 +238,12 @@ pub(crate) const TABLE: &[Operator] = &[
         right_window_size scale softcap softmax_precision", attention::attention),
     op("RotaryEmbedding", &[23], (3, 4), 1,
        "interleaved num_heads rotary_embedding_dim", attention::rotary_embedding),
+    op("LinearAttention", &[27], (3, 6), 2,
+       "chunk_size kv_num_heads q_num_heads scale update_rule", linear_attention::linear_attention),
+    op("CausalConvWithState", &[27], (2, 4), 2,
+       "activation", linear_attention::causal_convolution),
+    control("FlexAttention", &[1], (3, 3),
+            "prob_mod scale score_mod softmax_precision", attention::flex).of("ai.onnx.preview"),
     // Losses
     op("NegativeLogLikelihoodLoss", &[12, 13, 22], (2, 3), 1,
        "ignore_index reduction", losses::negative_log_likelihood),
@@ -229,6 +260,7 @@ pub(crate) const TABLE: &[Operator] = &[
     op("GlobalAveragePool", &[1, 22], (1, 1), 1, "", |n, g| pooling::global(n, g, false)),
     op("GlobalMaxPool", &[1, 22], (1, 1), 1, "", |n, g| pooling::global(n, g, true)),
     op("GlobalLpPool", &[2, 22], (1, 1), 1, "p", pooling::global_lp),
+    op("MaxUnpool", &[9, 11, 22], (2, 3), 1, "kernel_shape pads strides", pooling::max_unpool),
     // Shapes
     op("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], (1, 1), 1, "end start", shape::shape),
     op("Size", &[1, 13, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::size),
@@ -261,6 +293,7 @@ pub(crate) const TABLE: &[Operator] = &[
     op("ScatterND", &[11, 13, 16, 18], (3, 3), 1, "reduction", gather_scatter::scatter_nd),
     op("Compress", &[9, 11, 28], (2, 2), 1, "axis", gather_scatter::compress),
     op("NonZero", &[9, 13], (1, 1), 1, "", gather_scatter::non_zero),
+    op("Unique", &[11, 28], (1, 1), 4, "axis sorted", unique::unique),
     op("TensorScatter", &[24], (2, 3), 1, "axis mode", gather_scatter::tensor_scatter),
     op("Col2Im", &[18], (3, 3), 1, "dilations pads strides", gather_scatter::col2im),
     // Resizing
@@ -271,6 +304,25 @@ pub(crate) const TABLE: &[Operator] = &[
     op("GridSample", &[16, 20, 22], (2, 2), 1,
        "align_corners mode padding_mode", sampling::grid_sample),
     op("AffineGrid", &[20], (2, 2), 1, "align_corners", sampling::affine_grid),
+    op("RoiAlign", &[10, 16, 22], (3, 3), 1,
+       "coordinate_transformation_mode mode output_height output_width sampling_ratio \
+        spatial_scale", detection::roi_align),
+    op("DeformConv", &[19, 22], (3, 5), 1,
+       "dilations group kernel_shape offset_group pads strides", detection::deformable_convolution),
+    op("NonMaxSuppression", &[10, 11], (2, 5), 1,
+       "center_point_box", detection::non_max_suppression),
+    // Signals
+    op("DFT", &[17, 20], (1, 3), 1, "axis inverse onesided", fourier::transform),
+    op("STFT", &[17], (2, 4), 1, "onesided", fourier::short_time),
+    op("MelWeightMatrix", &[17], (5, 5), 1, "output_datatype", fourier::mel_weights),
+    // Random numbers
+    op("RandomUniform", &[1, 22], (0, 0), 1,
+       "dtype high low seed shape", random::random_uniform),
+    op("RandomUniformLike", &[1, 22], (1, 1), 1, "dtype high low seed", random::random_uniform),
+    op("RandomNormal", &[1, 22], (0, 0), 1, "dtype mean scale seed shape", random::random_normal),
+    op("RandomNormalLike", &[1, 22], (1, 1), 1, "dtype mean scale seed", random::random_normal),
+    op("Bernoulli", &[15, 22], (1, 1), 1, "dtype seed", random::bernoulli),
+    op("Multinomial", &[7, 22], (1, 1), 1, "dtype sample_size seed", random::multinomial),
     // Generators
     op("HannWindow", &[17], (1, 1), 1, WAVE, |n, g| generator::window(n, g, [0.5, -0.5, 0.0])),
     op("HammingWindow", &[17], (1, 1), 1, WAVE,
@@ -289,9 +341,9 @@ pub(crate) const TABLE: &[Operator] = &[
     control("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], (1, 1),
             "then_branch else_branch", control::branch),
     control("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], (2, MANY), "body", control::repeat),
-    control("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
+    control("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
             "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes \
-             scan_output_directions", control::scan),
+             scan_output_directions directions", control::scan),
     // Recurrent networks
     op("RNN", &[1, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Rnn)),
     op("GRU", &[3, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Gru)),
@@ -306,4 +358,43 @@ pub(crate) const TABLE: &[Operator] = &[
     op("ConvInteger", &[10], (2, 4), 1, WINDOWS, quantization::conv_integer),
     op("QLinearMatMul", &[10, 21], (8, 8), 1, "", quantization::qlinear_matmul),
     op("QLinearConv", &[10], (8, 9), 1, WINDOWS, quantization::qlinear_conv),
+    // Text as numbers
+    op("TfIdfVectorizer", &[9], (1, 1), 1,
+       "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes \
+        pool_int64s pool_strings weights", ngrams::tf_idf),
+    // Classical machine learning
+    op("ArrayFeatureExtractor", &[1], (2, 2), 1, "", learning::array_feature_extractor).of(ML),
+    op("Binarizer", &[1], (1, 1), 1, "threshold", learning::binarizer).of(ML),
+    op("Scaler", &[1], (1, 1), 1, "offset scale", learning::scaler).of(ML),
+    op("Normalizer", &[1], (1, 1), 1, "norm", learning::normalizer).of(ML),
+    op("Imputer", &[1], (1, 1), 1,
+       "imputed_value_floats imputed_value_int64s replaced_value_float replaced_value_int64",
+       learning::imputer).of(ML),
+    op("FeatureVectorizer", &[1], (1, MANY), 1,
+       "inputdimensions", learning::feature_vectorizer).of(ML),
+    op("OneHotEncoder", &[1], (1, 1), 1,
+       "cats_int64s cats_strings zeros", learning::one_hot_encoder).of(ML),
+    op("LabelEncoder", &[2, 4], (1, 1), 1,
+       "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
+        keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
+       learning::label_encoder).of(ML),
+    op("LinearRegressor", &[1], (1, 1), 1,
+       "coefficients intercepts post_transform targets", learning::linear_regressor).of(ML),
+    op("LinearClassifier", &[1], (1, 1), 2,
+       "classlabels_ints classlabels_strings coefficients intercepts multi_class post_transform",
+       learning::linear_classifier).of(ML),
+    op("TreeEnsemble", &[5], (1, 1), 1,
+       "aggregate_function leaf_targetids leaf_weights membership_values n_targets \
+        nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_hitrates \
+        nodes_missing_value_tracks_true nodes_modes nodes_splits nodes_trueleafs \
+        nodes_truenodeids post_transform tree_roots", trees::ensemble).of(ML),
+    op("TreeEnsembleRegressor", &[1, 3, 5], (1, 1), 1, TREES, trees::regressor).of(ML),
+    op("TreeEnsembleClassifier", &[1, 3, 5], (1, 1), 2, TREES, trees::classifier).of(ML),
+    // Optimisers
+    op("Adagrad", &[1], (3, MANY), MANY,
+       "decay_factor epsilon norm_coefficient", training::adagrad).of(TRAINING),
+    op("Adam", &[1], (3, MANY), MANY,
+       "alpha beta epsilon norm_coefficient norm_coefficient_post", training::adam).of(TRAINING),
+    op("Momentum", &[1], (3, MANY), MANY,
+       "alpha beta mode norm_coefficient", training::momentum).of(TRAINING),
 ];

@@ -169,6 +169,6 @@ pub(super) fn encode(
         code = words.unless(code, is_negative, format.nan().unwrap_or(0))?;
     }
     let is_nan = words.map(IsNan, &[value])?;
-    code = words.unless(code, is_nan, format.nan().unwrap_or(format.largest()))?;
+    code = words.unless(code, is_nan, format.nan().unwrap_or(format.sign_bit()))?;
     words.builder.cast(code, DType::U8)
 }

@@ -1,0 +1,287 @@
+//! Small operators of `ai.onnx.ml`: scaling, encoding, linear models.
+
+use graph::Op;
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
+
+use super::Lowered;
+use super::gather_scatter::gather_axis;
+use super::generator::constant_value;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::{Node, attribute_error, unsupported};
+use crate::value::Value;
+
+/// An attribute's numbers as a value.
+fn attribute(node: &Node<'_>, what: &str, tensor: Tensor) -> Value {
+    let output = node.proto.output.first().map_or("", String::as_str);
+    constant_value(&format!("{output}.{what}"), tensor, true)
+}
+
+fn floats(node: &Node<'_>, name: &str, dtype: DType) -> Result<Option<Value>> {
+    let Some(list) = node.floats(name)?.filter(|list| !list.is_empty()) else { return Ok(None) };
+    let tensor = Tensor::from_slice(&[list.len()], &list).cast(dtype);
+    Ok(Some(attribute(node, name, tensor)))
+}
+
+/// Floats as they are, other numbers as f32.
+fn as_floats(graph: &mut Graph, x: &Value) -> Result<Value> {
+    let dtype = if x.dtype().is_float() { x.dtype() } else { DType::F32 };
+    graph.cast(x, dtype)
+}
+
+/// The columns that an input names.
+pub(super) fn array_feature_extractor(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, index) = (node.input(0)?, node.input(1)?);
+    let index = graph.cast(index, DType::I64)?;
+    let count: Expr = index.shape().iter().product();
+    let index = graph.reshape(&index, &[count.clone()])?;
+    let read = gather_axis(graph, x, x.rank() - 1, &index)?;
+    Ok(vec![if x.rank() == 1 { graph.reshape(&read, &[Expr::ONE, count])? } else { read }])
+}
+
+/// 1 above a threshold, else 0.
+pub(super) fn binarizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let threshold = graph.number(x.dtype(), node.float("threshold", 0.0)?);
+    let above = graph.greater(x, &threshold)?;
+    Ok(vec![graph.cast(&above, x.dtype())?])
+}
+
+/// `(x - offset) * scale`
+pub(super) fn scaler(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let mut value = as_floats(graph, node.input(0)?)?;
+    if let Some(offset) = floats(node, "offset", value.dtype())? {
+        value = graph.sub(&value, &offset)?;
+    }
+    if let Some(scale) = floats(node, "scale", value.dtype())? {
+        value = graph.mul(&value, &scale)?;
+    }
+    Ok(vec![graph.cast(&value, DType::F32)?])
+}
+
+/// Rows divided by their norm.
+pub(super) fn normalizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = as_floats(graph, node.input(0)?)?;
+    let axis = [x.rank().saturating_sub(1)];
+    let norm = match node.word("norm", &["MAX", "L1", "L2"])? {
+        "MAX" => {
+            let magnitude = graph.abs(&x)?;
+            graph.reduce_axes(&magnitude, &axis, Reduction::Max, true)?
+        }
+        "L1" => {
+            let magnitude = graph.abs(&x)?;
+            graph.reduce_axes(&magnitude, &axis, Reduction::Sum, true)?
+        }
+        _ => {
+            let square = graph.square(&x)?;
+            let sum = graph.reduce_axes(&square, &axis, Reduction::Sum, true)?;
+            graph.sqrt(&sum)?
+        }
+    };
+    let least = graph.number(x.dtype(), 1e-30);
+    let norm = graph.max(&norm, &least)?;
+    let result = graph.div(&x, &norm)?;
+    Ok(vec![graph.cast(&result, DType::F32)?])
+}
+
+/// Missing values replaced, a value for each column or one for all.
+pub(super) fn imputer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let (values, replaced) = if x.dtype().is_float() {
+        (floats(node, "imputed_value_floats", x.dtype())?, node.float("replaced_value_float", 0.0)?)
+    } else {
+        let list = node.ints("imputed_value_int64s")?.unwrap_or_default();
+        let tensor = Tensor::from_slice(&[list.len()], &list).cast(x.dtype());
+        let values = (!list.is_empty()).then(|| attribute(node, "imputed_value_int64s", tensor));
+        (values, node.int("replaced_value_int64", 0)? as f64)
+    };
+    let values = values.ok_or_else(|| attribute_error("imputed_value_floats", "it is missing"))?;
+    let is_missing = match replaced.is_nan() {
+        true => graph.map(F::IsNan, &[x])?,
+        false => {
+            let replaced = graph.number(x.dtype(), replaced);
+            graph.equal(x, &replaced)?
+        }
+    };
+    Ok(vec![graph.select(&is_missing, &values, x)?])
+}
+
+/// Inputs behind each other along their last axis.
+pub(super) fn feature_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let mut columns = Vec::new();
+    for input in node.all_inputs()? {
+        let column = graph.cast(&input, DType::F32)?;
+        columns.push(match column.rank() {
+            1 => graph.reshape(&column, &[Expr::ONE, column.shape()[0].clone()])?,
+            _ => column,
+        });
+    }
+    Ok(vec![graph.concat(1, &columns)?])
+}
+
+/// A column a category.
+pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let Some(categories) = node.ints("cats_int64s")?.filter(|list| !list.is_empty()) else {
+        return Err(unsupported("its categories are strings"));
+    };
+    let tensor = Tensor::from_slice(&[categories.len()], &categories);
+    let categories = attribute(node, "cats_int64s", tensor);
+    let column = graph.reshape(x, &[x.shape(), &[Expr::ONE]].concat())?;
+    let column = graph.cast(&column, DType::I64)?;
+    let same = graph.equal(&column, &categories)?;
+    Ok(vec![graph.cast(&same, DType::F32)?])
+}
+
+/// Keys or values of an encoder: one of several attributes.
+fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
+    if let Some(tensor) = node.tensor(&format!("{what}_tensor"), graph)? {
+        return Ok(tensor);
+    }
+    if let Some(list) = node.ints(&format!("{what}_int64s"))? {
+        return Ok(Tensor::from_slice(&[list.len()], &list));
+    }
+    if let Some(list) = node.floats(&format!("{what}_floats"))? {
+        return Ok(Tensor::from_slice(&[list.len()], &list));
+    }
+    Err(unsupported(format!("its {what} are strings")))
+}
+
+/// The value of the first key that equals an element, or a default.
+pub(super) fn label_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let keys = encoder_list(node, graph, "keys")?;
+    let values = encoder_list(node, graph, "values")?;
+    if keys.len() != values.len() || keys.is_empty() {
+        return Err(attribute_error("keys_tensor", "there must be as many keys as values"));
+    }
+    if [&keys, &values].iter().any(|list| list.dtype() == DType::String) {
+        return Err(unsupported("its keys or values are strings"));
+    }
+    let dtype = values.dtype();
+    let default = match node.tensor("default_tensor", graph)? {
+        Some(tensor) if tensor.len() == 1 && tensor.dtype() == dtype => tensor.get_scalar(0),
+        Some(_) => return Err(attribute_error("default_tensor", "it is not one such value")),
+        None if dtype.is_float() => Scalar::from_f64(dtype, node.float("default_float", -0.0)?),
+        None => Scalar::from_i64(dtype, node.int("default_int64", -1)?),
+    };
+    let count = keys.len();
+    let keys = attribute(node, "keys", keys.reshape(&[count]));
+    let keys = graph.cast(&keys, x.dtype())?;
+    let values = attribute(node, "values", values.reshape(&[count]));
+    let column = graph.reshape(x, &[x.shape(), &[Expr::ONE]].concat())?;
+    let mut same = graph.equal(&column, &keys)?;
+    if x.dtype().is_float() {
+        // A key that is no number stands for all that are none.
+        let (a, b) = (graph.map(F::IsNan, &[&column])?, graph.map(F::IsNan, &[&keys])?);
+        let both = graph.and(&a, &b)?;
+        same = graph.or(&same, &both)?;
+    }
+    let axis = x.rank();
+    let found = graph.reduce_axes(&same, &[axis], Reduction::Or, false)?;
+    let numbers = graph.cast(&same, DType::U8)?;
+    let op = Op::ArgReduce { axis, greatest: true, last: false };
+    let place = graph.primitive(op, &[&numbers])?;
+    let value = gather_axis(graph, &values, 0, &place)?;
+    let default = Value::of_scalar(default);
+    Ok(vec![graph.select(&found, &value, &default)?])
+}
+
+// --- linear models and classes ---
+
+/// The attribute `post_transform`.
+pub(super) fn post_transform_name(node: &Node<'_>) -> Result<&'static str> {
+    node.word("post_transform", &["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
+}
+
+/// Scores as what is asked for.
+pub(super) fn post_transform(graph: &mut Graph, scores: &Value, name: &str) -> Result<Value> {
+    match name {
+        "LOGISTIC" => graph.sigmoid(scores),
+        "SOFTMAX" | "SOFTMAX_ZERO" => {
+            let axis = [scores.rank() - 1];
+            let greatest = graph.reduce_axes(scores, &axis, Reduction::Max, true)?;
+            let shifted = graph.sub(scores, &greatest)?;
+            let mut exp = graph.exp(&shifted)?;
+            if name == "SOFTMAX_ZERO" {
+                // Scores of zero stay.
+                let zero = graph.number(scores.dtype(), 0.0);
+                let is_zero = graph.equal(scores, &zero)?;
+                exp = graph.select(&is_zero, &zero, &exp)?;
+            }
+            let sum = graph.reduce_axes(&exp, &axis, Reduction::Sum, true)?;
+            graph.div(&exp, &sum)
+        }
+        "PROBIT" => Err(unsupported("scores as probits")),
+        _ => Ok(scores.clone()),
+    }
+}
+
+/// The labels of a classifier's classes.
+pub(super) fn class_labels(node: &Node<'_>, name: &str) -> Result<Vec<i64>> {
+    match node.ints(name)? {
+        Some(labels) if !labels.is_empty() => Ok(labels),
+        _ => Err(unsupported("the labels of its classes are strings")),
+    }
+}
+
+/// The label of the greatest score of each row.
+pub(super) fn take_labels(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    scores: &Value,
+    labels: &[i64],
+) -> Result<Value> {
+    let op = Op::ArgReduce { axis: 1, greatest: true, last: false };
+    let best = graph.primitive(op, &[scores])?;
+    let labels = attribute(node, "labels", Tensor::from_slice(&[labels.len()], labels));
+    gather_axis(graph, &labels, 0, &best)
+}
+
+/// `x . coefficients^T + intercepts`
+fn linear(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
+    let [_, features] = x.shape() else {
+        return Err(shape_error(format!("an input of rank {}, not 2", x.rank())));
+    };
+    let Some(features) = features.as_constant().filter(|&features| features > 0) else {
+        return Err(unsupported("the number of features is not fixed"));
+    };
+    let list = node.floats("coefficients")?.unwrap_or_default();
+    if list.is_empty() || list.len() as i64 % features != 0 {
+        return Err(attribute_error("coefficients", format!("{} of them", list.len())));
+    }
+    let shape = [list.len() / features as usize, features as usize];
+    let tensor = Tensor::from_slice(&shape, &list).cast(x.dtype());
+    let coefficients = attribute(node, "coefficients", tensor);
+    let coefficients = graph.transpose(&coefficients, &[1, 0])?;
+    let product = graph.matmul(x, &coefficients)?;
+    match floats(node, "intercepts", x.dtype())? {
+        Some(intercepts) => graph.add(&product, &intercepts),
+        None => Ok(product),
+    }
+}
+
+/// `LinearRegressor`.
+pub(super) fn linear_regressor(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = as_floats(graph, node.input(0)?)?;
+    let scores = linear(node, graph, &x)?;
+    let scores = post_transform(graph, &scores, post_transform_name(node)?)?;
+    Ok(vec![graph.cast(&scores, DType::F32)?])
+}
+
+/// `LinearClassifier`: labels and scores.
+pub(super) fn linear_classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = as_floats(graph, node.input(0)?)?;
+    let labels = class_labels(node, "classlabels_ints")?;
+    let mut scores = linear(node, graph, &x)?;
+    if scores.shape()[1].is_one() && labels.len() == 2 {
+        let negated = graph.neg(&scores)?;
+        scores = graph.concat(1, &[negated, scores])?;
+    }
+    if scores.shape()[1].as_constant() != Some(labels.len() as i64) {
+        return Err(attribute_error("classlabels_ints", "there must be one a score"));
+    }
+    let scores = post_transform(graph, &scores, post_transform_name(node)?)?;
+    let scores = graph.cast(&scores, DType::F32)?;
+    Ok(vec![take_labels(node, graph, &scores, &labels)?, scores])
+}

@@ -1,0 +1,138 @@
+//! Steps of optimisers, from the preview domain for training.
+//!
+//! Inputs are the learning rate, the number of steps so far, and then for each of `n` parameters
+//! its value, its gradient and what the optimiser keeps of it, grouped by kind.
+
+use tensor::{Scalar, ScalarFunction as F};
+
+use super::Lowered;
+use crate::graph_writer::{Graph, Result, shape_error};
+use crate::node::Node;
+use crate::value::Value;
+
+/// Applies a step to each parameter: `step(rate, count, [value, gradient, kept...])` gives the new
+/// value and what is kept, which are grouped by kind again.
+fn each(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    kinds: usize,
+    step: impl Fn(&mut Graph, &Value, &Value, &[Value]) -> Result<Vec<Value>>,
+) -> Lowered {
+    let inputs = node.all_inputs()?;
+    let (head, rest) = inputs.split_at(inputs.len().min(2));
+    if head.len() < 2 || rest.is_empty() || rest.len() % kinds != 0 {
+        return Err(shape_error(format!("{} inputs are not {kinds} a parameter", rest.len())));
+    }
+    let count = rest.len() / kinds;
+    let mut results = vec![Vec::new(); kinds - 1];
+    for parameter in 0..count {
+        let own: Vec<Value> =
+            (0..kinds).map(|kind| rest[kind * count + parameter].clone()).collect();
+        let rate = graph.cast(&head[0], own[0].dtype())?;
+        for (column, value) in results.iter_mut().zip(step(graph, &rate, &head[1], &own)?) {
+            column.push(value);
+        }
+    }
+    Ok(results.concat())
+}
+
+/// The gradient with that of a penalty on large parameters.
+fn regularised(graph: &mut Graph, factor: f64, own: &[Value]) -> Result<Value> {
+    let penalty = graph.mul_number(&own[0], factor)?;
+    graph.add(&penalty, &own[1])
+}
+
+/// A number to the power of a count of steps.
+fn power(graph: &mut Graph, base: f64, count: &Value, like: &Value) -> Result<Value> {
+    let count = graph.cast(count, like.dtype())?;
+    let base = graph.number(like.dtype(), base);
+    graph.map(F::Pow, &[&base, &count])
+}
+
+/// `Adagrad`.
+pub(super) fn adagrad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let decay = node.float("decay_factor", 0.0)?;
+    let epsilon = node.float("epsilon", 1e-6)?;
+    let penalty = node.float("norm_coefficient", 0.0)?;
+    each(node, graph, 3, |graph, rate, count, own| {
+        let count = graph.cast(count, own[0].dtype())?;
+        let decayed = graph.mul_number(&count, decay)?;
+        let divisor = graph.add_number(&decayed, 1.0)?;
+        let rate = graph.div(rate, &divisor)?;
+        let gradient = regularised(graph, penalty, own)?;
+        let square = graph.square(&gradient)?;
+        let squares = graph.add(&own[2], &square)?;
+        let root = graph.sqrt(&squares)?;
+        let root = graph.add_number(&root, epsilon)?;
+        let scaled = graph.mul(&rate, &gradient)?;
+        let change = graph.div(&scaled, &root)?;
+        Ok(vec![graph.sub(&own[0], &change)?, squares])
+    })
+}
+
+/// `Adam`.
+pub(super) fn adam(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (alpha, beta) = (node.float("alpha", 0.9)?, node.float("beta", 0.999)?);
+    let epsilon = node.float("epsilon", 1e-6)?;
+    let penalty = node.float("norm_coefficient", 0.0)?;
+    let after = node.float("norm_coefficient_post", 0.0)?;
+    each(node, graph, 4, |graph, rate, count, own| {
+        let gradient = regularised(graph, penalty, own)?;
+        let average = |graph: &mut Graph, keep: f64, old: &Value, new: &Value| -> Result<Value> {
+            let (old, new) = (graph.mul_number(old, keep)?, graph.mul_number(new, 1.0 - keep)?);
+            graph.add(&old, &new)
+        };
+        let momentum = average(graph, alpha, &own[2], &gradient)?;
+        let square = graph.square(&gradient)?;
+        let squares = average(graph, beta, &own[3], &square)?;
+        let root = graph.sqrt(&squares)?;
+        let root = graph.add_number(&root, epsilon)?;
+        // The averages begin at zero, which is made up for once there have been steps.
+        let missing = |graph: &mut Graph, base: f64| -> Result<Value> {
+            let left = power(graph, base, count, &own[0])?;
+            let left = graph.neg(&left)?;
+            graph.add_number(&left, 1.0)
+        };
+        let (second, first) = (missing(graph, beta)?, missing(graph, alpha)?);
+        let second = graph.sqrt(&second)?;
+        let corrected = graph.mul(rate, &second)?;
+        let corrected = graph.div(&corrected, &first)?;
+        let rate = since_start(graph, count, &corrected, rate)?;
+        let direction = graph.div(&momentum, &root)?;
+        let change = graph.mul(&rate, &direction)?;
+        let moved = graph.sub(&own[0], &change)?;
+        Ok(vec![graph.mul_number(&moved, 1.0 - after)?, momentum, squares])
+    })
+}
+
+/// One value if there have been steps, another at the first.
+fn since_start(graph: &mut Graph, count: &Value, later: &Value, first: &Value) -> Result<Value> {
+    let zero = Value::of_scalar(Scalar::zero(count.dtype()));
+    let started = graph.greater(count, &zero)?;
+    graph.select(&started, later, first)
+}
+
+/// `Momentum`, plain or Nesterov's.
+pub(super) fn momentum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (alpha, beta) = (node.float("alpha", 0.0)?, node.float("beta", 0.0)?);
+    let penalty = node.float("norm_coefficient", 0.0)?;
+    let is_nesterov = node.word("mode", &["standard", "nesterov"])? == "nesterov";
+    each(node, graph, 3, |graph, rate, count, own| {
+        let gradient = regularised(graph, penalty, own)?;
+        let (factor, one) =
+            (graph.number(gradient.dtype(), beta), graph.number(gradient.dtype(), 1.0));
+        let factor = since_start(graph, count, &factor, &one)?;
+        let kept = graph.mul_number(&own[2], alpha)?;
+        let added = graph.mul(&factor, &gradient)?;
+        let momentum = graph.add(&kept, &added)?;
+        let direction = match is_nesterov {
+            true => {
+                let ahead = graph.mul_number(&momentum, alpha)?;
+                graph.add(&gradient, &ahead)?
+            }
+            false => momentum.clone(),
+        };
+        let change = graph.mul(rate, &direction)?;
+        Ok(vec![graph.sub(&own[0], &change)?, momentum])
+    })
+}
