@@ -34,7 +34,7 @@ pub(super) fn array_feature_extractor(node: &Node<'_>, graph: &mut Graph) -> Low
     let (x, index) = (node.input(0)?, node.input(1)?);
     let index = graph.cast(index, DType::I64)?;
     let count: Expr = index.shape().iter().product();
-    let index = graph.reshape(&index, &[count.clone()])?;
+    let index = graph.reshape(&index, std::slice::from_ref(&count))?;
     let read = gather_axis(graph, x, x.rank() - 1, &index)?;
     Ok(vec![if x.rank() == 1 { graph.reshape(&read, &[Expr::ONE, count])? } else { read }])
 }
