@@ -81,6 +81,11 @@ impl<I: Id, T> Arena<I, T> {
         Arena { items: Vec::new(), ids: PhantomData }
     }
 
+    /// Makes room for as many more things at once.
+    pub fn reserve(&mut self, more: usize) {
+        self.items.reserve(more);
+    }
+
     /// Adds a thing and returns its id.
     pub fn push(&mut self, item: T) -> I {
         let id = self.next_id();

@@ -5,8 +5,9 @@
 //! has at least two parts, distinct, none of them fused or unknown; [`Locations::UNKNOWN`] is there
 //! from the start. Ids are handed out in the order of first use, so equal input gives equal ids.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::id::Arena;
 use crate::text::{Parser, Quoted, TextError};
@@ -38,9 +39,10 @@ pub enum Location {
 /// All locations of a module, each once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Locations {
-    arena: Arena<LocationId, Location>,
+    /// Shared by the copies of a table: passes make many.
+    arena: Arena<LocationId, Arc<Location>>,
     /// The inverse of `arena`. Looked up only, never walked, so hash order does not show.
-    known: HashMap<Location, LocationId>,
+    known: HashMap<Arc<Location>, LocationId>,
 }
 
 impl Default for Locations {
@@ -78,13 +80,9 @@ impl Locations {
 
     /// The location of something made of all of `parts`, in that order, each counted once.
     pub fn fuse(&mut self, parts: impl IntoIterator<Item = LocationId>) -> LocationId {
-        let mut nodes = Vec::new();
+        let (mut nodes, mut seen) = (Vec::new(), BTreeSet::new());
         for part in parts {
-            for node in self.nodes(part) {
-                if !nodes.contains(&node) {
-                    nodes.push(node);
-                }
-            }
+            nodes.extend(self.nodes(part).filter(|&node| seen.insert(node)));
         }
         match nodes[..] {
             [] => Self::UNKNOWN,
@@ -100,7 +98,7 @@ impl Locations {
 
     /// The node locations that `id` is made of: none if unknown, one for a node.
     pub fn nodes(&self, id: LocationId) -> impl Iterator<Item = LocationId> + '_ {
-        let (single, parts) = match &self.arena[id] {
+        let (single, parts) = match &*self.arena[id] {
             Location::Unknown => (None, &[][..]),
             Location::Node { .. } => (Some(id), &[][..]),
             Location::Fused(parts) => (None, &parts[..]),
@@ -110,7 +108,7 @@ impl Locations {
 
     /// The names of the nodes that `id` is made of, in order.
     pub fn names(&self, id: LocationId) -> impl Iterator<Item = &str> {
-        self.nodes(id).map(|node| match &self.arena[node] {
+        self.nodes(id).map(|node| match &*self.arena[node] {
             Location::Node { name, .. } => name.as_str(),
             Location::Unknown | Location::Fused(_) => "",
         })
@@ -133,7 +131,7 @@ impl Locations {
 
     /// For people: `node "conv1" (Conv)`, several joined by `, `; `somewhere` if unknown.
     pub fn describe(&self, id: LocationId) -> String {
-        let describe_node = |node: LocationId| match &self.arena[node] {
+        let describe_node = |node: LocationId| match &*self.arena[node] {
             Location::Node { name, operator, file } => {
                 let file = file.as_ref().map(|file| format!(" in {file}")).unwrap_or_default();
                 format!("node {} ({operator}){file}", Quoted(name))
@@ -178,6 +176,7 @@ impl Locations {
         if let Some(&id) = self.known.get(&location) {
             return id;
         }
+        let location = Arc::new(location);
         let id = self.arena.push(location.clone());
         self.known.insert(location, id);
         id
@@ -191,7 +190,7 @@ struct LocationText<'a> {
 
 impl fmt::Display for LocationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.locations.arena[self.id] {
+        match &*self.locations.arena[self.id] {
             Location::Unknown => f.write_str("loc()"),
             Location::Node { name, operator, file } => {
                 write!(f, "loc({}, {}", Quoted(name), Quoted(operator))?;

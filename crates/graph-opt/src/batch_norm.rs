@@ -21,6 +21,9 @@ use crate::{groups, ill_typed, permutation, rules};
 
 /// Folds constant factors and terms into contractions.
 pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+    if !function.nodes.values().any(|node| matches!(node.op, Op::Contract { .. })) {
+        return Ok(());
+    }
     let rules = rules::enabled(context);
     let mut session = Session::new(&rules, true);
     let readers = function.users();

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, SecondaryMap};
+use base::{Arena, Id, Locations, SecondaryMap};
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
-use crate::function::{Definition, Function, NodeId, Region, RegionId, Type, ValueId};
+use crate::function::{Definition, Function, Node, NodeId, Region, RegionId, Type, ValueId};
 use crate::op::Op;
 
 /// What [`rebuild`] asks of every node: the new values of its results, or `None` to copy it.
@@ -39,6 +39,8 @@ pub fn rebuild(
     function.symbols = source.symbols.clone();
     function.assumptions = source.assumptions.clone();
     function.locations = source.locations.clone();
+    function.nodes.reserve(source.nodes.len());
+    function.values.reserve(source.values.len());
     let mut rewriter = Rewriter {
         source,
         builder: FunctionBuilder::extend(function),
@@ -201,12 +203,43 @@ impl Function {
     /// functions without results. Parameters and symbols stay.
     pub fn compact(&mut self) {
         let needed = self.needed_nodes();
-        let mut compact = Compact { old: self, needed: &needed, new: Function::new("") };
-        let mut values = SecondaryMap::new();
-        compact.new.regions = Arena::new();
-        compact.new.body = compact.region(self.body, &mut values);
+        if self.is_compact(&needed) {
+            return;
+        }
+        let mut new = Function::new("");
+        new.regions = Arena::new();
+        let mut compact = Compact { old: self, needed: &needed, new, values: SecondaryMap::new() };
+        let body = compact.old.body;
+        compact.new.body = compact.region(body);
         let Function { values, nodes, regions, body, .. } = compact.new;
         (self.values, self.nodes, self.regions, self.body) = (values, nodes, regions, body);
+    }
+
+    /// Whether every node is needed, and everything is numbered in order of appearance.
+    fn is_compact(&self, needed: &SecondaryMap<NodeId, bool>) -> bool {
+        let mut next = Numbers::default();
+        self.is_numbered(self.body, needed, &mut next)
+            && next.nodes == self.nodes.len()
+            && next.values == self.values.len()
+            && next.regions == self.regions.len()
+    }
+
+    fn is_numbered(
+        &self,
+        region: RegionId,
+        needed: &SecondaryMap<NodeId, bool>,
+        next: &mut Numbers,
+    ) -> bool {
+        let data = &self.regions[region];
+        Numbers::count(&mut next.regions, region)
+            && data.parameters.iter().all(|&value| Numbers::count(&mut next.values, value))
+            && data.nodes.iter().all(|&id| {
+                let node = &self.nodes[id];
+                needed[id]
+                    && node.regions.iter().all(|&inner| self.is_numbered(inner, needed, next))
+                    && Numbers::count(&mut next.nodes, id)
+                    && node.results.iter().all(|&value| Numbers::count(&mut next.values, value))
+            })
     }
 
     fn needed_nodes(&self) -> SecondaryMap<NodeId, bool> {
@@ -327,11 +360,14 @@ impl Needed<'_> {
     /// Follows values to what defines them until there are no more.
     fn drain(&mut self) {
         let function = self.function;
+        let has_symbols = !function.symbols.is_empty();
         while let Some(value) = self.work.pop() {
             if std::mem::replace(&mut self.values[value], true) {
                 continue;
             }
-            self.symbols_of(function.ty(value).exprs());
+            if has_symbols {
+                self.symbols_of(function.ty(value).exprs());
+            }
             match function.values[value].definition {
                 Definition::Result(node, _) => self.node(node),
                 // An iteration's values need the loop they belong to.
@@ -349,7 +385,9 @@ impl Needed<'_> {
             return;
         }
         let data = &self.function.nodes[node];
-        self.symbols_of(data.op.exprs());
+        if !self.function.symbols.is_empty() {
+            self.symbols_of(data.op.exprs());
+        }
         self.work.extend(&data.operands);
         self.work.extend(&data.results);
         for &region in &data.regions {
@@ -364,49 +402,81 @@ impl Needed<'_> {
     }
 }
 
-/// The copy of what is needed.
-struct Compact<'a> {
-    old: &'a Function,
-    needed: &'a SecondaryMap<NodeId, bool>,
-    new: Function,
+/// How many nodes, values and regions have been met.
+#[derive(Default)]
+struct Numbers {
+    nodes: usize,
+    values: usize,
+    regions: usize,
 }
 
-type ValueMap = SecondaryMap<ValueId, Option<ValueId>>;
+impl Numbers {
+    /// Counts one more; whether it has the number that comes next.
+    fn count<I: Id>(next: &mut usize, id: I) -> bool {
+        *next += 1;
+        id.index() + 1 == *next
+    }
+}
+
+/// What is needed, on its way from the old numbers to the new.
+struct Compact<'a> {
+    old: &'a mut Function,
+    needed: &'a SecondaryMap<NodeId, bool>,
+    new: Function,
+    /// The new value of each old one.
+    values: SecondaryMap<ValueId, Option<ValueId>>,
+}
 
 impl Compact<'_> {
-    fn region(&mut self, region: RegionId, values: &mut ValueMap) -> RegionId {
-        let (source, needed) = (self.old, self.needed);
-        let old = &source.regions[region];
+    fn region(&mut self, region: RegionId) -> RegionId {
+        let old = std::mem::take(&mut self.old.regions[region]);
         let id = self.new.regions.push(Region::default());
-        for &parameter in &old.parameters {
-            let new = self.new.add_parameter(id, self.old.ty(parameter).clone());
-            self.adopt(parameter, new, values);
+        for parameter in old.parameters {
+            let ty = self.take_type(parameter);
+            let new = self.new.add_parameter(id, ty);
+            self.adopt(parameter, new);
         }
-        for &node in old.nodes.iter().filter(|&&node| needed[node]) {
-            let mut data = source.nodes[node].clone();
-            data.operands = translate(&data.operands, values);
-            data.regions = data.regions.iter().map(|&region| self.region(region, values)).collect();
+        for node in old.nodes.into_iter().filter(|&node| self.needed[node]) {
+            let gone = Node {
+                op: Op::NonZero,
+                operands: Vec::new(),
+                results: Vec::new(),
+                regions: Vec::new(),
+                location: Locations::UNKNOWN,
+            };
+            let mut data = std::mem::replace(&mut self.old.nodes[node], gone);
+            self.translate(&mut data.operands);
+            for inner in &mut data.regions {
+                *inner = self.region(*inner);
+            }
             let old_results = std::mem::take(&mut data.results);
-            let types = old_results.iter().map(|&value| source.ty(value).clone()).collect();
+            let types = old_results.iter().map(|&value| self.take_type(value)).collect();
             let new = self.new.add_node(id, data, types);
-            for (old, new) in old_results.into_iter().zip(self.new.nodes[new].results.clone()) {
-                self.adopt(old, new, values);
+            for (number, old) in old_results.into_iter().enumerate() {
+                self.adopt(old, self.new.nodes[new].results[number]);
             }
         }
-        self.new.regions[id].results = translate(&old.results, values);
+        let mut results = old.results;
+        self.translate(&mut results);
+        self.new.regions[id].results = results;
         id
     }
 
-    fn adopt(&mut self, old: ValueId, new: ValueId, values: &mut ValueMap) {
-        self.new.values[new].name.clone_from(&self.old.values[old].name);
-        values[old] = Some(new);
+    fn take_type(&mut self, value: ValueId) -> Type {
+        std::mem::replace(&mut self.old.values[value].ty, Type::Token)
     }
-}
 
-fn translate(old: &[ValueId], values: &ValueMap) -> Vec<ValueId> {
-    let new = |&value: &ValueId| match values[value] {
-        Some(new) => new,
-        None => panic!("{value} is used before its definition"),
-    };
-    old.iter().map(new).collect()
+    fn adopt(&mut self, old: ValueId, new: ValueId) {
+        self.new.values[new].name = self.old.values[old].name.take();
+        self.values[old] = Some(new);
+    }
+
+    fn translate(&self, values: &mut [ValueId]) {
+        for value in values {
+            match self.values[*value] {
+                Some(new) => *value = new,
+                None => panic!("{value} is used before its definition"),
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@
 //! Where an index is asked for, anything that becomes an expression will do: symbols, integers,
 //! expressions.
 
+use std::collections::BTreeSet;
+
 use base::Arena;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
@@ -81,12 +83,12 @@ impl Kernel {
 
     /// `name` if no symbol is called so, else `name_1`, `name_2`, ...
     pub fn fresh_symbol_name(&self, name: &str) -> String {
-        fresh_name(name, |name| self.symbols.values().any(|symbol| symbol.name == name))
+        fresh_name(name, self.symbols.values().map(|symbol| &symbol.name[..]))
     }
 
     /// `name` if no buffer is called so, else `name_1`, `name_2`, ...
     pub fn fresh_buffer_name(&self, name: &str) -> String {
-        fresh_name(name, |name| self.buffers.values().any(|buffer| buffer.name == name))
+        fresh_name(name, self.buffers.values().map(|buffer| &buffer.name[..]))
     }
 
     /// A scalar function applied to values; the type of the result follows from theirs.
@@ -105,14 +107,11 @@ impl Kernel {
 
 /// The first of `name`, `name_1`, `name_2`, ... that is a name and not taken. A number that `name`
 /// already ends in is counted on, and what cannot stand in a name becomes `_`.
-fn fresh_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+fn fresh_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut clean: String = name.chars().map(good).collect();
     if clean.is_empty() || clean.as_bytes()[0].is_ascii_digit() {
         clean.insert(0, '_');
-    }
-    if is_name(&clean) && !taken(&clean) {
-        return clean;
     }
     let stem = match clean.rsplit_once('_') {
         Some((stem, number)) if !stem.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
@@ -120,14 +119,19 @@ fn fresh_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
         }
         _ => &clean,
     };
-    let mut number = 1usize;
-    loop {
-        let candidate = format!("{stem}_{number}");
-        if !taken(&candidate) {
-            return candidate;
-        }
-        number += 1;
+    let (mut free, mut numbers) = (is_name(&clean), BTreeSet::new());
+    for other in taken {
+        free &= other != clean;
+        let number = other.strip_prefix(stem).and_then(|rest| rest.strip_prefix('_'));
+        // A number with leading zeros is not of those that are given here.
+        let plain = number.filter(|digits| !digits.starts_with(['0', '+']));
+        numbers.extend(plain.and_then(|digits| digits.parse::<usize>().ok()));
     }
+    if free {
+        return clean;
+    }
+    let number = (1..).find(|number| !numbers.contains(number)).unwrap_or(0);
+    format!("{stem}_{number}")
 }
 
 /// What can stand as an index along an axis, a loop's extent or a side of a condition: a symbol, an

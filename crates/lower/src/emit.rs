@@ -33,6 +33,10 @@ pub(crate) struct Emitter<'a> {
     pub(crate) options: &'a LowerOptions,
     pub(crate) program: Program,
     pub(crate) library: Library,
+    /// The slot of each constant read where it is.
+    pub(crate) weights: BTreeMap<ConstantId, SlotId>,
+    /// The constants of the module that hold literals, by type, shape and bytes.
+    pub(crate) literals: BTreeMap<(&'static str, Vec<usize>, Vec<u8>), ConstantId>,
     /// Regions around the function being emitted.
     pub(crate) depth: u32,
     pub(crate) kernels: Vec<KernelInfo>,
@@ -252,27 +256,21 @@ impl Emitter<'_> {
 
     /// A constant of the module that holds a literal.
     fn literal(&mut self, tensor: &Tensor) -> ConstantId {
-        let same = |(_, constant): &(ConstantId, &Constant)| {
-            let other = &constant.tensor;
-            other.dtype() == tensor.dtype()
-                && other.shape() == tensor.shape()
-                && other.bytes() == tensor.bytes()
-                && constant.name.starts_with("literal.")
-        };
-        if let Some((id, _)) = self.module.constants.iter().find(same) {
-            return id;
-        }
-        let name = format!("literal.{}", self.module.constants.len());
-        self.module.constants.push(Constant { name, tensor: tensor.clone() })
+        let bytes = tensor.bytes().to_vec();
+        let key = (tensor.dtype().name(), tensor.shape().to_vec(), bytes);
+        *self.literals.entry(key).or_insert_with(|| {
+            let name = format!("literal.{}", self.module.constants.len());
+            self.module.constants.push(Constant { name, tensor: tensor.clone() })
+        })
     }
 
     fn weight_slot(&mut self, constant: ConstantId, bytes: i64) -> SlotId {
-        let place = Place::Weight(constant);
-        let known = self.program.slots.iter().find(|(_, slot)| slot.place == place);
-        match known.map(|(id, _)| id) {
-            Some(id) => id,
-            None => self.slot(format!("w{}", constant.index()), bytes, place),
+        if let Some(&slot) = self.weights.get(&constant) {
+            return slot;
         }
+        let slot = self.slot(format!("w{}", constant.index()), bytes, Place::Weight(constant));
+        self.weights.insert(constant, slot);
+        slot
     }
 
     /// A new slot in the arena, its offset open.

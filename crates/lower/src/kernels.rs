@@ -1,10 +1,9 @@
 //! The kernels made so far: equal naive kernels are scheduled once and shared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backend::Target;
 use base::KernelId;
-use loops::Kernel;
 use module::Module;
 
 use crate::LowerOptions;
@@ -30,12 +29,20 @@ pub(crate) struct Made {
 }
 
 /// Kernels by the text of their naive form.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Library {
     made: BTreeMap<String, Made>,
+    /// The names of the module's kernels.
+    names: BTreeSet<String>,
 }
 
 impl Library {
+    /// Nothing made yet, for this module.
+    pub(crate) fn new(module: &Module) -> Library {
+        let names = module.kernels.values().map(|kernel| kernel.name.clone()).collect();
+        Library { made: BTreeMap::new(), names }
+    }
+
     /// Schedules a naive kernel and adds it to the module under a name that begins with `prefix`,
     /// unless there is an equal one.
     pub(crate) fn kernel(
@@ -52,7 +59,7 @@ impl Library {
             return Ok(made.clone());
         }
         naive.kernel.origin = origin;
-        naive.kernel.name = fresh_name(prefix, module);
+        naive.kernel.name = self.fresh_name(prefix, module.kernels.len());
         if cfg!(debug_assertions) {
             loops::verify(&naive.kernel)?;
         }
@@ -64,16 +71,16 @@ impl Library {
         self.made.insert(key, made.clone());
         Ok(made)
     }
-}
 
-fn fresh_name(prefix: &str, module: &Module) -> String {
-    let taken = |name: &str| module.kernels.values().any(|kernel: &Kernel| kernel.name == name);
-    let mut number = module.kernels.len();
-    loop {
-        let name = format!("{prefix}_{number}");
-        if !taken(&name) {
-            return name;
+    /// A name that no kernel has yet.
+    fn fresh_name(&mut self, prefix: &str, first: usize) -> String {
+        let mut number = first;
+        loop {
+            let name = format!("{prefix}_{number}");
+            if self.names.insert(name.clone()) {
+                return name;
+            }
+            number += 1;
         }
-        number += 1;
     }
 }

@@ -29,6 +29,7 @@ mod plan;
 mod remark;
 mod specialise;
 pub mod strategies;
+mod touched;
 
 use std::collections::BTreeMap;
 
@@ -183,12 +184,15 @@ pub fn lower(
         arena_bytes: Expr::ZERO,
         steps: Vec::new(),
     };
+    let library = kernels::Library::new(module);
     let mut emitter = emit::Emitter {
         module,
         target,
         options,
         program,
-        library: kernels::Library::default(),
+        library,
+        weights: BTreeMap::new(),
+        literals: BTreeMap::new(),
         depth: 0,
         kernels: Vec::new(),
         remarks: Vec::new(),

@@ -15,11 +15,6 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// Whether the step is in it.
-    pub(crate) fn contains(self, step: usize) -> bool {
-        self.first <= step && step <= self.last
-    }
-
     /// Whether a step is in both.
     pub(crate) fn meets(self, other: Lifetime) -> bool {
         self.first <= other.last && other.first <= self.last

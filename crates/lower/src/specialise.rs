@@ -18,6 +18,9 @@ pub fn specialise(
     function: &Function,
     symbols: &BTreeMap<SymbolId, i64>,
 ) -> base::Result<Function> {
+    if is_concrete(function) {
+        return Ok(function.clone());
+    }
     let mut bound = function.clone();
     drop_binds(&mut bound, symbols);
     let values = symbols.iter().map(|(&symbol, &value)| (symbol, Expr::constant(value))).collect();
@@ -49,6 +52,15 @@ fn drop_binds(function: &mut Function, symbols: &BTreeMap<SymbolId, i64>) {
             function.regions[body].nodes.retain(|&other| other != id);
         }
     }
+}
+
+/// Whether there is nothing to do.
+fn is_concrete(function: &Function) -> bool {
+    let constant = |exprs: Vec<&Expr>| exprs.iter().all(|expr| expr.as_constant().is_some());
+    let value_free =
+        |op: &Op| !matches!(op, Op::Dimension(_) | Op::Bind { .. }) && constant(op.exprs());
+    function.values.values().all(|value| constant(value.ty.exprs()))
+        && function.nodes.values().all(|node| value_free(&node.op))
 }
 
 /// A broken invariant of the function at hand, as a diagnostic.

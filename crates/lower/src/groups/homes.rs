@@ -49,7 +49,7 @@ struct Chooser<'a> {
     users: &'a SecondaryMap<ValueId, Vec<User>>,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
-    /// The nodes with nests of their own into which a value's readers are inlined.
+    /// The nodes with nests of their own into which a value's readers are inlined; of several, two.
     roots: SecondaryMap<ValueId, BTreeSet<NodeId>>,
     /// The statements of the nest into which a combination is inlined, so far.
     written: SecondaryMap<ValueId, i64>,
@@ -86,7 +86,9 @@ impl Chooser<'_> {
         self.demands[value].memory |= users.iter().any(as_a_whole);
         let mut roots = BTreeSet::new();
         for user in users {
-            if let &User::Operand(reader, _) = user {
+            if let &User::Operand(reader, _) = user
+                && roots.len() < 2
+            {
                 roots.extend(self.roots_of_reader(reader));
             }
         }

@@ -14,6 +14,7 @@ use base::{Arena, SecondaryMap};
 use graph::{Function, NodeId, User, ValueId};
 use sym::{Expr, Range, SymbolId};
 
+use super::bound::MOST_NODES;
 use super::{Domain, Group, Grouping, Home, StageNode};
 use crate::Remark;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
@@ -53,6 +54,8 @@ struct Merger<'a> {
     users: &'a SecondaryMap<ValueId, Vec<User>>,
     grouping: &'a mut Grouping,
     stages: BTreeMap<NodeId, Stage>,
+    /// The nodes whose nests read a value, also through views of it.
+    readers: BTreeMap<ValueId, BTreeSet<NodeId>>,
     /// The output node of the group that a node is in.
     group_of: BTreeMap<NodeId, NodeId>,
     /// By output node: the nodes of the group in order, what was fused and what not.
@@ -72,8 +75,15 @@ pub(super) fn merge(
     users: &SecondaryMap<ValueId, Vec<User>>,
     grouping: &mut Grouping,
 ) {
-    let (stages, group_of, members) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut merger = Merger { function, users, grouping, stages, group_of, members };
+    let mut merger = Merger {
+        function,
+        users,
+        grouping,
+        stages: BTreeMap::new(),
+        readers: BTreeMap::new(),
+        group_of: BTreeMap::new(),
+        members: BTreeMap::new(),
+    };
     let order: Vec<NodeId> = function.regions[function.body].nodes.clone();
     let order: Vec<NodeId> = order.into_iter().filter(|&node| merger.has_nests(node)).collect();
     for &node in &order {
@@ -101,6 +111,9 @@ impl Merger<'_> {
 
     fn add(&mut self, node: NodeId) {
         let stage = self.describe(node, None);
+        for (value, _) in &stage.reads {
+            self.readers.entry(*value).or_default().insert(node);
+        }
         self.stages.insert(node, stage);
         self.group_of.insert(node, node);
         let nodes = vec![node];
@@ -198,10 +211,8 @@ impl Merger<'_> {
 
     // --- readers ---
 
-    /// The nodes whose nests read a value, also through reshapes of it.
     fn readers(&self, value: ValueId) -> Vec<NodeId> {
-        let reads = |stage: &&Stage| stage.reads.iter().any(|(read, _)| *read == value);
-        self.stages.values().filter(reads).map(|stage| stage.node).collect()
+        self.readers.get(&value).into_iter().flatten().copied().collect()
     }
 
     /// Whether a value must have memory: it is a result, lies in another value's memory or is seen
@@ -331,6 +342,10 @@ impl Merger<'_> {
                 _ => "is defined by statements",
             };
             return Err(format!("stored: {} {reason}", self.name(other)));
+        }
+        let size = |node: &NodeId| self.stages[node].tree.len().max(1);
+        if members.iter().map(size).sum::<usize>() + size(&node) > MOST_NODES {
+            return Err(format!("stored: with it the kernel would have over {MOST_NODES} nodes"));
         }
         let is_sum = self.class(node) == Class::Reduction;
         let free = members.len() == 1 && self.class(output).is_elementwise();

@@ -4,13 +4,14 @@
 //!
 //! - `legal`: what is written straight into the memory of a `Concat` or `Pad` gets copies where it
 //!   cannot be;
-//! - `homes`: every value is stored, or inlined into its readers;
+//! - `homes`: every value is stored, or inlined into its readers, as far as `bound` lets it;
 //! - `views`: stored values that lie in the memory of others;
 //! - `merge`: stored values become internal to the kernel of their readers.
 //!
 //! Invariants: each group has one output node, and no value of a group but its results is read
 //! outside of it; groups are in an order in which they can be run; every refusal is a remark.
 
+mod bound;
 mod homes;
 mod legal;
 mod merge;
@@ -130,7 +131,8 @@ impl Grouping {
 /// Decides for a specialised and legalised function.
 pub fn form(function: &Function) -> Grouping {
     let users = body_users(function);
-    let stored = homes::choose(function, &users);
+    let mut stored = homes::choose(function, &users);
+    bound::bound(function, &mut stored);
     let mut grouping = Grouping::default();
     views::place(function, &users, &stored, &mut grouping);
     merge::merge(function, &users, &mut grouping);

@@ -11,7 +11,7 @@ use sym::Expr;
 use super::legal::can_lie_within;
 use super::{Grouping, Home, View};
 use crate::definitions::{Class, class};
-use crate::naive::index::{concat_offset, dense_strides, shape_of};
+use crate::naive::index::{dense_strides, shape_of};
 
 /// Fills in the homes of stored values.
 pub(super) fn place(
@@ -71,10 +71,10 @@ fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
 fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mut Grouping) {
     let data = &function.nodes[node];
     let Some(whole) = grouping.view(data.results[0]).cloned() else { return };
-    for (number, &operand) in data.operands.iter().enumerate() {
-        let begin = concat_offset(function, node, number);
-        let offset = whole.offset + begin * whole.strides[axis];
+    let mut offset = whole.offset;
+    for &operand in &data.operands {
         grouping.homes[operand] = Home::Stored(View { offset, ..whole.clone() });
+        offset += shape_of(function, operand)[axis] * whole.strides[axis];
     }
 }
 
