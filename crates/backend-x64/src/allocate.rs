@@ -66,7 +66,7 @@ impl<'a> Flat<'a> {
             arguments: Vec::with_capacity(count),
             successors: Vec::with_capacity(count),
             predecessors: vec![Vec::new(); count],
-            vector_slots: if isa == Isa::X86Avx512 { 8 } else { 4 },
+            vector_slots: if isa.has_avx512() { 8 } else { 4 },
         };
         for (id, block) in function.blocks.iter() {
             flat.starts.push(flat.operand_starts.len());
@@ -241,7 +241,7 @@ fn environment(isa: Isa) -> MachineEnv {
     let set = |class: RegClass, registers: &mut dyn Iterator<Item = usize>| {
         registers.map(|register| PReg::new(register, class)).collect::<PRegSet>()
     };
-    let wide = isa == Isa::X86Avx512;
+    let wide = isa.has_avx512();
     let is_free = |register: &usize| *register != RSP && !CALLEE_SAVED.contains(register);
     MachineEnv {
         preferred_regs_by_class: [

@@ -33,7 +33,7 @@ pub fn compile_with(
     target: &Target,
     options: Options,
 ) -> base::Result<MachineCode> {
-    if !matches!(target.isa, Isa::X86Avx512 | Isa::X86Avx2) {
+    if !target.isa.is_machine_code() {
         let message = format!("`{}` is no x86-64 target", target.name);
         return Err(Diagnostic::error(codes::UNKNOWN_TARGET, message).into());
     }

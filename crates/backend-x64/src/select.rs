@@ -33,7 +33,7 @@ use tensor::DType;
 use crate::vcode::{Function, ValueId};
 use build::Builder;
 use index::Binding;
-use memory::Loaded;
+use memory::{Loaded, Pair};
 use plan::Plan;
 use value::{Evaluated, Mask};
 
@@ -51,7 +51,7 @@ pub(crate) struct Selected {
 /// A diagnostic where the kernel is not in the scheduled form or needs a type that kernels do not
 /// compute with.
 pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
-    let (vector_bytes, registers) = if isa == Isa::X86Avx512 { (64, 32) } else { (32, 16) };
+    let (vector_bytes, registers) = if isa.has_avx512() { (64, 32) } else { (32, 16) };
     let plan = Plan::new(kernel, vector_bytes).map_err(|buffer| {
         let name = &kernel.buffers[buffer].name;
         refusal(kernel, format!("the scratch buffer `{name}` has no bound on its size"))
@@ -73,6 +73,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         vector: None,
         exec: None,
         lane: 0,
+        pairs: SecondaryMap::new(),
         loaded: Vec::new(),
         most_loaded,
     };
@@ -122,6 +123,8 @@ struct Selector<'a> {
     exec: Option<Mask>,
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
+    /// Values that are halves of pairs.
+    pairs: SecondaryMap<ValueId, Option<Pair>>,
     /// Loaded values that may be asked for again, the least recently used first.
     loaded: Vec<Loaded>,
     most_loaded: usize,

@@ -11,6 +11,21 @@ impl Isa {
     #[must_use]
     pub fn features(self) -> &'static [&'static str] {
         match self {
+            Isa::X86Avx512Bf16 => &[
+                "avx2",
+                "fma",
+                "f16c",
+                "bmi1",
+                "bmi2",
+                "lzcnt",
+                "popcnt",
+                "avx512f",
+                "avx512bw",
+                "avx512cd",
+                "avx512dq",
+                "avx512vl",
+                "avx512bf16",
+            ],
             Isa::X86Avx512 => &[
                 "avx2", "fma", "f16c", "bmi1", "bmi2", "lzcnt", "popcnt", "avx512f", "avx512bw",
                 "avx512cd", "avx512dq", "avx512vl",
@@ -24,8 +39,17 @@ impl Isa {
     #[must_use]
     pub fn is_machine_code(self) -> bool {
         match self {
-            Isa::X86Avx512 | Isa::X86Avx2 => true,
+            Isa::X86Avx512Bf16 | Isa::X86Avx512 | Isa::X86Avx2 => true,
             Isa::C99 => false,
+        }
+    }
+
+    /// Whether it has AVX-512's registers and masks.
+    #[must_use]
+    pub fn has_avx512(self) -> bool {
+        match self {
+            Isa::X86Avx512Bf16 | Isa::X86Avx512 => true,
+            Isa::X86Avx2 | Isa::C99 => false,
         }
     }
 }
@@ -73,7 +97,8 @@ mod tests {
     #[test]
     fn the_best_target_that_runs() {
         let native = |has: &dyn Fn(&str) -> bool| Target::native(has).map(|row| row.name);
-        assert_eq!(native(&|_| true).as_deref(), Some("x86-64-v4"));
+        assert_eq!(native(&|_| true).as_deref(), Some("x86-64-v4-bf16"));
+        assert_eq!(native(&|name| name != "avx512bf16").as_deref(), Some("x86-64-v4"));
         assert_eq!(native(&|name| !name.starts_with("avx512")).as_deref(), Some("x86-64-v3"));
         assert_eq!(native(&|name| name != "avx512vl").as_deref(), Some("x86-64-v3"));
         assert_eq!(native(&|name| name != "fma"), None);

@@ -5,6 +5,8 @@
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
+    /// AVX-512 F, BW, CD, DQ, VL, BF16 with FMA.
+    X86Avx512Bf16,
     /// AVX-512 F, BW, CD, DQ, VL with FMA.
     X86Avx512,
     /// AVX2 with FMA and F16C.
@@ -16,7 +18,7 @@ pub enum Isa {
 /// A row of the target table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// What the user writes: `x86-64-v4`, `x86-64-v3`, `c99`.
+    /// What the user writes: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`, `c99`.
     pub name: String,
     /// Its instruction set.
     pub isa: Isa,
@@ -74,6 +76,8 @@ impl Target {
             flops_per_ns: 270.0,
             bytes_per_ns: 40.0,
         };
+        let v4_bf16 =
+            Target { name: "x86-64-v4-bf16".to_string(), isa: Isa::X86Avx512Bf16, ..v4.clone() };
         let v3 = Target {
             name: "x86-64-v3".to_string(),
             isa: Isa::X86Avx2,
@@ -90,6 +94,6 @@ impl Target {
             flops_per_ns: 16.0,
             ..v4.clone()
         };
-        vec![v4, v3, c99]
+        vec![v4_bf16, v4, v3, c99]
     }
 }

@@ -47,6 +47,7 @@ pub(crate) struct ModelArguments {
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum PrecisionArgument {
     F32,
+    Bf16,
 }
 
 /// Where inputs come from.
@@ -87,6 +88,7 @@ impl ModelArguments {
             dims: self.dims.iter().cloned().collect(),
             precision: match self.precision {
                 PrecisionArgument::F32 => Precision::F32,
+                PrecisionArgument::Bf16 => Precision::Bf16,
             },
             disabled: self.disabled.iter().cloned().collect(),
             literals: self.literals.iter().cloned().collect(),

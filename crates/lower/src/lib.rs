@@ -12,7 +12,7 @@
 //! - `emit` and `control`: the steps of the program;
 //! - `plan` and `lifetime`: offsets in the arena, barriers; [`check_plan`] verifies them.
 //!
-//! [`formats`] is a graph pass of its own, before the cut. This crate does not know machine code.
+//! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not know machine code.
 
 mod check;
 mod combination;
@@ -26,6 +26,7 @@ mod lifetime;
 pub mod naive;
 mod narrow;
 mod plan;
+pub mod precision;
 mod remark;
 mod specialise;
 pub mod strategies;

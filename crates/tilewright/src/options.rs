@@ -43,6 +43,8 @@ pub enum Precision {
     /// f32 stays f32.
     #[default]
     F32,
+    /// Operands of products and convolutions are rounded to bf16; sums and all else stay in f32.
+    Bf16,
 }
 
 impl Options {

@@ -14,9 +14,9 @@ use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
 use lower::formats::{FormatOptions, Winograd};
 use module::Module;
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 
-use crate::Options;
+use crate::{Options, Precision};
 
 /// The name of format choice among those of passes.
 const FORMATS: &str = "formats";
@@ -99,6 +99,12 @@ pub(crate) fn front_or_ask(
     let mut function = imported.clone();
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
+    match options.precision {
+        Precision::F32 => {}
+        Precision::Bf16 => {
+            function = lower::precision::shorten(&function, DType::BF16, &mut remarks)?;
+        }
+    }
     if !options.disabled.contains(FORMATS) {
         let winograd = match options.disabled.contains(WINOGRAD) {
             true => Winograd::Never,

@@ -4,7 +4,6 @@
 //! an instruction has a VEX and an EVEX encoding, AVX-512 code takes the shorter VEX one for
 //! vectors of up to 256 bits in the lower 16 registers without mask.
 
-use backend::Isa;
 use iced_x86::{Code, Instruction, OpKind, Register};
 use regalloc2::{AllocationKind, RegClass};
 
@@ -182,7 +181,7 @@ impl Emitter<'_> {
         let values = inst.args.iter().chain(inst.result);
         let bytes = values.map(|value| self.bytes_of(value)).max().unwrap_or(16);
         let registers = arguments.iter().chain(&result).chain(&mask);
-        let evex = self.isa == Isa::X86Avx512
+        let evex = self.isa.has_avx512()
             && (bytes == 64
                 || memory.is_some_and(|memory| memory.broadcast)
                 || registers.into_iter().any(|register| needs_evex(*register)));
@@ -343,7 +342,7 @@ impl Emitter<'_> {
         let result = Operand::Register(result.ok_or("an instruction without a result")?);
         let memory =
             memory.map(|memory| Memory { index: Some((arguments[1], inst.imm as u8)), ..memory });
-        let evex = self.isa == Isa::X86Avx512;
+        let evex = self.isa.has_avx512();
         // The element's width counts, not the index's, which may be the longer vector.
         let bytes = inst.result.map_or(bytes, |result| self.bytes_of(result));
         let code = self.form(inst, evex, bytes);
@@ -595,7 +594,7 @@ impl Emitter<'_> {
         }
         let class = from.as_reg().or(to.as_reg()).ok_or("a move between places in memory")?.class();
         let flags = self.flags;
-        let wide = self.isa == Isa::X86Avx512;
+        let wide = self.isa.has_avx512();
         let bytes = if wide { 64 } else { 32 };
         let (load, store) = match class {
             RegClass::Int => (Code::Mov_r64_rm64, Code::Mov_rm64_r64),

@@ -133,7 +133,17 @@ impl Builder {
     }
 
     pub(crate) fn has_masks(&self) -> bool {
-        self.isa == Isa::X86Avx512
+        self.isa.has_avx512()
+    }
+
+    pub(crate) fn has_dot_of_pairs(&self) -> bool {
+        self.isa == Isa::X86Avx512Bf16
+    }
+
+    /// The instruction that made a value, if it is in the current block and of late.
+    pub(crate) fn instruction(&self, value: ValueId) -> Option<&Inst> {
+        let insts = &self.function.blocks[self.current()].insts;
+        insts.iter().rev().find(|inst| inst.result == Some(value))
     }
 
     /// The depth of the innermost scope.

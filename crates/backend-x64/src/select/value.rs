@@ -7,7 +7,7 @@
 
 use loops::Value;
 use sym::{Expr, SymbolId};
-use tensor::{Class, DType, Scalar};
+use tensor::{Class, DType, Scalar, ScalarFunction};
 
 use super::Selector;
 use super::index::Binding;
@@ -135,7 +135,15 @@ impl Selector<'_> {
 
     /// Whether evaluating a uniform value in many lanes costs no more than in one.
     fn broadcasts_by_itself(&self, value: &Value) -> bool {
-        matches!(value, Value::Constant(_) | Value::Load { .. } | Value::Fold { .. })
+        match value {
+            Value::Constant(_) | Value::Load { .. } | Value::Fold { .. } => true,
+            // f32 is what bf16 is loaded as.
+            Value::Apply { function: ScalarFunction::Cast, dtype: DType::F32, arguments } => {
+                matches!(&arguments[..], [Value::Load { buffer, .. }]
+                    if self.kernel.buffers[*buffer].dtype == DType::BF16)
+            }
+            _ => false,
+        }
     }
 
     /// Whether lanes of the vector loop see different values.

@@ -15,6 +15,7 @@
 mod channels_last;
 mod contraction;
 mod merge;
+mod pairs;
 mod panels;
 mod winograd;
 
@@ -107,6 +108,7 @@ impl Chooser<'_> {
             None => {
                 merge::apply(&mut contraction, builder, &mut messages)?;
                 panels::apply(&mut contraction, builder, self.target, &mut messages)?;
+                pairs::apply(&mut contraction, builder, &mut messages)?;
                 contraction.finish(builder)?
             }
         };

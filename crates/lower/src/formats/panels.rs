@@ -7,7 +7,7 @@
 //! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
 //! depthwise filter) it becomes the last axis of constant operands. Weights are always packed. What
 //! is computed at run time is packed where its vector axis is not contiguous, or where the product
-//! reads it often enough to repay the copy.
+//! reads it often enough to repay the copy, or where the copy puts bf16 in pairs.
 
 use backend::Target;
 use base::Id;
@@ -16,6 +16,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use super::contraction::Contraction;
+use super::pairs;
 
 /// A run-time operand that is contiguous already is packed if it is read at least so often.
 const REPAYING_READS: i64 = 32;
@@ -69,11 +70,16 @@ fn carrier(
     let one_panel = extent.is_some_and(|extent| extent <= panel);
     let contiguous = is_last(contraction, builder, operand, vector)?;
     let runtime = !contraction.operands[operand].constant;
-    if runtime && contiguous && (one_panel || reads.is_some_and(|reads| reads < REPAYING_READS)) {
+    let pairs = pairs::wanted(contraction, builder)?;
+    if runtime
+        && !pairs
+        && contiguous
+        && (one_panel || reads.is_some_and(|reads| reads < REPAYING_READS))
+    {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
     }
-    if one_panel {
+    if one_panel && !(runtime && pairs) {
         return vector_last(contraction, builder, operand, vector, messages);
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));

@@ -70,6 +70,17 @@ impl Motion {
         self == Motion::Still || self.is_unit()
     }
 
+    /// The motion counted in pairs of elements; one that does not move by whole pairs is irregular.
+    pub(super) fn in_pairs(self) -> Motion {
+        match self {
+            Motion::Steady { stride, block } if stride % 2 == 0 => {
+                Motion::Steady { stride: stride / 2, block }
+            }
+            Motion::Still => Motion::Still,
+            _ => Motion::Irregular,
+        }
+    }
+
     /// Iterations after which it jumps.
     pub(super) fn block(self) -> Option<i64> {
         match self {

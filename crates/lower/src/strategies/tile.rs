@@ -209,7 +209,7 @@ fn choose_with(
 ) -> Option<Choice> {
     let mut best: Option<(f64, Choice)> = None;
     for vector in (0..problem.axes.len()).rev() {
-        let Some(along) = vector_motions(problem, vector, stores) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector, stores) else { continue };
         for row in rows_for(problem, vector) {
             let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
             if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
@@ -221,10 +221,20 @@ fn choose_with(
 }
 
 /// How each load of the sum moves along a candidate for the vector axis, if all of them may.
-fn vector_motions(problem: &Problem, vector: usize, stores: Stores) -> Option<Vec<Motion>> {
+fn vector_motions(
+    problem: &Problem,
+    kernel: &Kernel,
+    vector: usize,
+    stores: Stores,
+) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref()?;
-    let motions: Vec<Motion> = problem.update.loads().map(|access| access.motion(update)).collect();
+    let motions = problem.update.loads().map(|access| access.motion(update));
+    // Where both elements of a pair are used together a pair is what is contiguous.
+    let motions: Vec<Motion> = match pair(problem, kernel) {
+        Some(_) => motions.map(Motion::in_pairs).collect(),
+        None => motions.collect(),
+    };
     let stores = match stores {
         Stores::Contiguous => {
             problem.last.writes().all(|access| access.motion(&axis.last).is_unit())
@@ -469,8 +479,13 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), R
     let names = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
     let update_inner: Vec<String> =
         choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
-    let reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
-    let update_inner = hand.present(&update_inner);
+    let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
+    let mut update_inner = hand.present(&update_inner);
+    if let Some(pair) = pair(problem, hand.kernel()) {
+        // Both elements of a pair are met while it is in a register: inside the rows.
+        reduced.retain(|name| *name != pair);
+        update_inner.insert(update_inner.len() - 1, pair);
+    }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     unroll_sum(hand, &hand.present(&reduced), choice)?;
     for nest in [hand.present(&problem.init), update_inner, hand.present(&inner)] {
@@ -525,6 +540,17 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         },
     );
     Ok(Parts { outer, block, row, vector })
+}
+
+/// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
+fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
+    let innermost = problem.reduced.last().filter(|found| found.extent == 2)?;
+    let short = problem.update.loads().all(|access| {
+        let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let motion = access.motion(innermost);
+        bytes < problem.bytes && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
+    });
+    short.then(|| innermost.name.clone())
 }
 
 /// Writes out the innermost reduced loops as far as the code stays small.
