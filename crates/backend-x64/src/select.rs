@@ -16,6 +16,7 @@ mod convert;
 mod guard;
 mod index;
 mod memory;
+mod pairs;
 mod plan;
 mod registers;
 mod statement;
@@ -33,7 +34,8 @@ use tensor::DType;
 use crate::vcode::{Function, ValueId};
 use build::Builder;
 use index::Binding;
-use memory::{Loaded, Pair};
+use memory::Loaded;
+use pairs::Pair;
 use plan::Plan;
 use value::{Evaluated, Mask};
 

@@ -39,6 +39,30 @@ fn elementwise_of_every_length() {
 }
 
 #[test]
+fn products_of_pairs_with_tails() {
+    for (rows, columns) in [(6, 16), (3, 32), (4, 20), (2, 7), (1, 33)] {
+        check(&format!(
+            "kernel @product(%a: read bf16[3, {rows}, 10], %b: read bf16[5, {columns}, 2],
+               %c: write f32[3, {rows}, {columns}]) {{
+               %acc: register f32[{rows}, {columns}]
+               for t < 3 parallel {{
+                 for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = 0.0 }} }}
+                 for k < 5 {{
+                   for r1 < {rows} unroll {{ for e < 2 unroll {{ for c1 < {columns} vector {{
+                     %acc[r1, c1] +=
+                       cast<f32>(%a[t, r1, 2*k - e + 1]) * cast<f32>(%b[k, c1, -e + 1])
+                   }} }} }}
+                 }}
+                 for r2 < {rows} unroll {{ for c2 < {columns} vector {{
+                   %c[t, r2, c2] = %acc[r2, c2]
+                 }} }}
+               }}
+             }}"
+        ));
+    }
+}
+
+#[test]
 fn a_product_with_tails_in_all_axes() {
     for (rows, columns) in [(6, 16), (12, 32), (5, 20), (3, 7), (1, 33)] {
         check(&format!(

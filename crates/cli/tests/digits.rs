@@ -34,10 +34,11 @@ fn held_out(name: &str) -> String {
 }
 
 /// The scores of all held-out pictures; the batch is bound by the input alone.
-fn logits(target: &str, threads: &str) -> Tensor {
+fn logits(target: &str, threads: &str, precision: &str) -> Tensor {
     let folder = Folder::new();
     let (images, out) = (format!("image={}", held_out("test_images.npy")), folder.file("out"));
-    let options = ["--target", target, "--threads", threads, "--output-dir", &out];
+    let machine = ["--target", target, "--threads", threads];
+    let options = [&machine[..], &["--precision", precision, "--output-dir", &out]].concat();
     succeed(&[&["run", DIGITS, "--input", &images][..], &options].concat());
     npy::read(folder.path().join("out/logits.npy")).expect("an array")
 }
@@ -55,15 +56,24 @@ fn accuracy(logits: &Tensor) -> f64 {
 
 #[test]
 fn digits_are_read_with_the_same_bits_for_any_number_of_threads() {
-    let mut seen: Option<Tensor> = None;
-    for target in runnable_targets() {
-        let alone = logits(target, "1");
-        assert!(accuracy(&alone) >= 0.97, "{target}: {}", accuracy(&alone));
-        for threads in ["2", "3"] {
-            assert_eq!(alone.bytes(), logits(target, threads).bytes(), "{target}, {threads}");
+    let mut seen = Vec::new();
+    for precision in ["f32", "bf16"] {
+        let mut of_first: Option<Tensor> = None;
+        for target in runnable_targets() {
+            let alone = logits(target, "1", precision);
+            assert!(accuracy(&alone) >= 0.97, "{target}: {}", accuracy(&alone));
+            for threads in ["2", "3"] {
+                let shared = logits(target, threads, precision);
+                assert_eq!(alone.bytes(), shared.bytes(), "{target}, {threads}, {precision}");
+            }
+            let first = of_first.get_or_insert(alone.clone());
+            assert_eq!(first.bytes(), alone.bytes(), "{target} has bits of its own, {precision}");
         }
-        let first = seen.get_or_insert(alone.clone());
-        assert_eq!(first.bytes(), alone.bytes(), "{target} has bits of its own");
+        seen.extend(of_first);
+    }
+    if let [full, short] = &seen[..] {
+        let error = tensor::compare(short, full, 0.0, 0.0).relative_l2;
+        assert!(error > 1e-5 && error < 2e-2, "bf16 differs by {error:e}");
     }
 }
 

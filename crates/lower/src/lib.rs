@@ -12,7 +12,8 @@
 //! - `emit` and `control`: the steps of the program;
 //! - `plan` and `lifetime`: offsets in the arena, barriers; [`check_plan`] verifies them.
 //!
-//! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not know machine code.
+//! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not
+//! know machine code.
 
 mod check;
 mod combination;

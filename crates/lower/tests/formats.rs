@@ -1,5 +1,5 @@
 //! Tests of format choice: texts with a function before, the remarks and the function after; random
-//! contractions and random functions, of which every bit stays.
+//! contractions and random functions, of which every bit stays, unless products are in bf16.
 
 use backend::Target;
 use base::Id;
@@ -7,9 +7,10 @@ use eval::Precision;
 use filetest::Command;
 use graph::{Function, TensorType};
 use proptest::prelude::*;
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 use testkit::{GraphOptions, graph_samples};
 use tilewright_lower::formats::{self, FormatOptions, Winograd};
+use tilewright_lower::precision;
 
 const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
 
@@ -18,17 +19,22 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats"), COMMANDS);
 }
 
-/// `formats TARGET [winograd|predicted]`: never minimal filtering, wherever possible, or where
-/// it should be faster.
+/// `formats TARGET [winograd|predicted] [bf16]`: never minimal filtering, wherever possible, or where
+/// it should be faster; products in bf16
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
     let function = graph::parse(text).map_err(|error| error.to_string())?;
     let mut remarks = Vec::new();
-    let winograd = match arguments.get(1) {
-        Some(&"winograd") => Winograd::Always,
-        Some(&"predicted") => Winograd::WherePredicted,
+    let winograd = match arguments {
+        [_, "winograd", ..] => Winograd::Always,
+        [_, "predicted", ..] => Winograd::WherePredicted,
         _ => Winograd::Never,
+    };
+    let function = match arguments.contains(&"bf16") {
+        true => precision::shorten(&function, DType::BF16, &mut remarks)
+            .map_err(|error| error.to_string())?,
+        false => function,
     };
     let chosen = formats::choose(function, &target, &FormatOptions { winograd }, &mut remarks)
         .map_err(|error| error.to_string())?;
@@ -88,6 +94,47 @@ fn random_of(ty: &TensorType, seed: u64) -> Tensor {
     tensor::random::random(ty.dtype, &shape, seed)
 }
 
+/// A contraction with random operands: function, constants, inputs.
+fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor>, Vec<Tensor>) {
+    let function = instance(structure, extents);
+    let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
+    let parameters = function.parameters().iter().zip(1..);
+    let inputs: Vec<Tensor> =
+        parameters.filter_map(|(value, seed)| tensors(function.ty(*value), seed)).collect();
+    let mut constants = Vec::new();
+    for id in function.nodes_in_order() {
+        if let graph::Op::Weight { result, .. } = &function.nodes[id].op {
+            constants.push(random_of(result, constants.len() as u64 + 10));
+        }
+    }
+    (function, constants, inputs)
+}
+
+/// Checks that products in bf16 are those of rounded operands, summed in some order, the same for
+/// every target, and close to what they were.
+fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
+    let exact = results(function, constants, inputs);
+    let short = precision::shorten(function, DType::BF16, &mut Vec::new()).expect("well typed");
+    graph::verify(&short).unwrap_or_else(|error| panic!("{error}\n{short}"));
+    let rounded = results(&short, constants, inputs);
+    let mut seen: Option<Vec<Tensor>> = None;
+    for target in Target::table() {
+        let options = FormatOptions { winograd: Winograd::Never };
+        let chosen = formats::choose(short.clone(), &target, &options, &mut Vec::new())
+            .unwrap_or_else(|error| panic!("{error}\n{short}"));
+        graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+        let found = results(&chosen, constants, inputs);
+        for ((found, rounded), exact) in found.iter().zip(&rounded).zip(&exact) {
+            let of = |other| tensor::compare(found, other, 0.0, 0.0).relative_l2;
+            assert!(of(rounded) < 1e-2 && of(exact) < 5e-2, "{function}\n{chosen}");
+        }
+        let first = seen.get_or_insert_with(|| found.clone());
+        for (one, two) in first.iter().zip(&found) {
+            assert_eq!(one.bytes(), two.bytes(), "{} differs\n{chosen}", target.name);
+        }
+    }
+}
+
 /// Checks that format choice keeps every bit.
 fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let expected = results(function, constants, inputs);
@@ -113,18 +160,17 @@ proptest! {
         structure in 0..FUNCTIONS.len(),
         extents in [1i64..4, 2i64..7, 1i64..7, 1i64..70],
     ) {
-        let function = instance(structure, extents);
-        let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
-        let parameters = function.parameters().iter().zip(1..);
-        let inputs: Vec<Tensor> =
-            parameters.filter_map(|(value, seed)| tensors(function.ty(*value), seed)).collect();
-        let mut constants = Vec::new();
-        for id in function.nodes_in_order() {
-            if let graph::Op::Weight { result, .. } = &function.nodes[id].op {
-                constants.push(random_of(result, constants.len() as u64 + 10));
-            }
-        }
+        let (function, constants, inputs) = random_instance(structure, extents);
         keeps_the_bits(&function, &constants, &inputs);
+    }
+
+    #[test]
+    fn contractions_in_bf16_round_their_operands(
+        structure in 0..FUNCTIONS.len(),
+        extents in [1i64..4, 2i64..7, 8i64..20, 8i64..40],
+    ) {
+        let (function, constants, inputs) = random_instance(structure, extents);
+        rounds_operands(&function, &constants, &inputs);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use loops::{Comparison, Value};
 use tensor::{Class, DType, Reduction, ScalarFunction};
 
 use super::Selector;
-use super::memory::{APART, COLLECT, Half, Pair};
+use super::memory::{APART, COLLECT};
 use super::value::{Evaluated, Item, Mask, Vector, carrier, register_type};
 use crate::vcode::{Inst, Lane, Op, Type, ValueId};
 
@@ -199,37 +199,6 @@ impl Selector<'_> {
         };
         let value = self.builder.emit(inst, ty);
         Vector { item: Item::Register(value), ..a }
-    }
-
-    /// One dot product of pairs instead of this fused multiply-add and the one that made `c`, where
-    /// that one took the second elements of the pairs of which these are the first.
-    fn dot_of_pairs(&mut self, a: Vector, b: Vector, c: Vector) -> Option<Vector> {
-        if !self.builder.has_dot_of_pairs() {
-            return None;
-        }
-        let register = |vector: Vector| match vector.item {
-            Item::Register(value) => Some(value),
-            Item::Constant(_) => None,
-        };
-        let firsts = [self.pairs[register(a)?]?, self.pairs[register(b)?]?];
-        let before = self.builder.instruction(register(c)?)?;
-        let operands: Vec<ValueId> = before.args.iter().collect();
-        let [sum, second_a, second_b] = operands[..] else { return None };
-        if before.op != Op::Fma231 {
-            return None;
-        }
-        let seconds = [self.pairs[second_a]?, self.pairs[second_b]?];
-        let in_order = |half: Half| move |pair: &Pair| pair.half == half;
-        let fits = firsts.iter().all(in_order(Half::First))
-            && seconds.iter().all(in_order(Half::Second))
-            && firsts.map(|pair| pair.of) == seconds.map(|pair| pair.of);
-        if !fits {
-            return None;
-        }
-        let [left, right] = firsts.map(|pair| pair.of);
-        let inst = Inst::new(Op::DotPairs, Lane::F32, &[sum, left, right]);
-        let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
-        Some(Vector { item: Item::Register(value), ..a })
     }
 
     /// The smaller or larger; NaN if either is.

@@ -23,22 +23,6 @@ pub(crate) const COLLECT: i32 = 0;
 /// Where lanes are taken apart.
 pub(crate) const APART: i32 = 64;
 
-/// A value that is an element of a pair of bf16 in 32-bit lanes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
-    pub(crate) of: ValueId,
-    pub(crate) half: Half,
-}
-
-/// Which element of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// The one at the lower address.
-    First,
-    /// The other.
-    Second,
-}
-
 /// A loaded value that may be asked for again.
 pub(crate) struct Loaded {
     inst: Inst,
@@ -104,58 +88,6 @@ impl Selector<'_> {
         Ok(self.load_lane_by_lane(buffer, &addresses, mask))
     }
 
-    /// bf16 that lies beside another in a pair of known parity, the same in all lanes or a pair a
-    /// lane: pairs are loaded, and taken apart.
-    fn load_from_pair(
-        &mut self,
-        buffer: BufferId,
-        linear: &Linear,
-        lanes: usize,
-    ) -> Option<Evaluated> {
-        let bf16 = self.kernel.buffers[buffer].dtype == DType::BF16;
-        if !bf16 || lanes == 1 || linear.irregular || !matches!(linear.lane_step, 0 | 4) {
-            return None;
-        }
-        let half = self.half_of_pair(buffer, linear)?;
-        let mut linear = linear.clone();
-        linear.constant -= if half == Half::Second { 2 } else { 0 };
-        let address = self.address(buffer, &linear);
-        let ty = register_type(Lane::I32, lanes);
-        let inst = if linear.lane_step == 0 {
-            Inst::new(Op::LoadBroadcast, Lane::I32, &[]).address(self.safe_address(address))
-        } else {
-            let mask = self.active_mask(lanes);
-            let mask = self.mask_operand(mask, lanes, 4);
-            Inst::new(Op::Load, Lane::I32, &[]).address(address).mask(mask)
-        };
-        let of = self.load_inst(inst, ty, buffer);
-        let pair = Vector { item: Item::Register(of), lane: Lane::I32, lanes };
-        let bits = match half {
-            Half::First => self.unary(Op::ShlImm, pair, 16),
-            Half::Second => self.binary(Op::And, pair, self.constant(0xffff_0000, pair)),
-        };
-        let element = Self::cast_lane(bits, Lane::F32);
-        if let Item::Register(value) = element.item {
-            self.pairs[value] = Some(Pair { of, half });
-        }
-        Some(Evaluated::Vector(element))
-    }
-
-    /// Which of a pair an element is, where rows hold whole pairs.
-    fn half_of_pair(&self, buffer: BufferId, linear: &Linear) -> Option<Half> {
-        let strides = self.plan.strides[buffer].as_constants()?;
-        let (unit, outer) = strides.split_last()?;
-        let extent = self.kernel.buffers[buffer].shape.last()?;
-        let whole = *unit == 1 && extent.divisible_by(2) && outer.iter().all(|step| step % 2 == 0);
-        if !whole || linear.terms.iter().any(|(coefficient, _)| coefficient % 4 != 0) {
-            return None;
-        }
-        match linear.constant.rem_euclid(4) {
-            0 => Some(Half::First),
-            _ => Some(Half::Second),
-        }
-    }
-
     /// One element, in one lane or in all.
     fn load_uniform(&mut self, buffer: BufferId, linear: &Linear, lanes: usize) -> Evaluated {
         let address = self.address(buffer, linear);
@@ -182,7 +114,7 @@ impl Selector<'_> {
     }
 
     /// The address if any lane is on, else one that may be read.
-    fn safe_address(&mut self, address: Address) -> Address {
+    pub(super) fn safe_address(&mut self, address: Address) -> Address {
         let Some(any) = self.any_lane() else { return address };
         let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
         let address = self.builder.emit(inst, Type::Int);
@@ -352,7 +284,7 @@ impl Selector<'_> {
     }
 
     /// Emits a load unless its value is remembered.
-    fn load_inst(&mut self, inst: Inst, ty: Type, buffer: BufferId) -> ValueId {
+    pub(super) fn load_inst(&mut self, inst: Inst, ty: Type, buffer: BufferId) -> ValueId {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
         let gathers = inst.op == Op::Gather;
         let known = |known: &Loaded| {

@@ -214,8 +214,8 @@ ops! {
     Fma231          "fma231"            'v' "vvv" PURE | MEMORY | TIED;
     /// `a * b + c`, rounded once.
     Fma213          "fma213"            'v' "vvv" PURE | MEMORY | TIED;
-    /// `a + b1 * c1 + b0 * c0` in this order, each sum rounded, of pairs of bf16 in 32-bit lanes, the
-    /// second in the high half (AVX512-BF16; numbers below the normal ones count as zero).
+    /// `a + b1 * c1 + b0 * c0` in this order, each sum rounded, of pairs of bf16 in 32-bit lanes,
+    /// the second in the high half (AVX512-BF16; numbers below the normal ones count as zero).
     DotPairs        "dot_pairs"         'v' "vvv" PURE | MEMORY | TIED;
     /// Comparison by the predicate in the immediate (CMPPS or VPCMP numbering), signed.
     Compare         "compare"           'x' "vv"  PURE | MEMORY;

@@ -102,7 +102,7 @@ pub(crate) fn can_run(target: &Target) -> bool {
 
 /// The x86-64 targets.
 pub(crate) fn targets() -> impl Iterator<Item = Target> {
-    ["x86-64-v4", "x86-64-v3"].into_iter().filter_map(Target::named)
+    ["x86-64-v4-bf16", "x86-64-v4", "x86-64-v3"].into_iter().filter_map(Target::named)
 }
 
 /// How exactly results must agree; NaNs are equal to each other in any case.

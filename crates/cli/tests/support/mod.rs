@@ -43,7 +43,7 @@ pub(crate) fn runnable_targets() -> Vec<&'static str> {
         }
         !lacks
     };
-    ["x86-64-v3", "x86-64-v4"].into_iter().filter(runs).collect()
+    ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"].into_iter().filter(runs).collect()
 }
 
 /// A folder with the trained models, unpacked from the shared data beside the repository; `None`,
