@@ -54,7 +54,7 @@ impl Target {
     #[must_use]
     pub fn deciding(&self) -> Target {
         let shared = match self.isa {
-            Isa::X86Avx512 | Isa::X86Avx2 => Target::named("x86-64-v4"),
+            Isa::X86Avx512Bf16 | Isa::X86Avx512 | Isa::X86Avx2 => Target::named("x86-64-v4"),
             Isa::C99 => None,
         };
         shared.unwrap_or_else(|| self.clone())

@@ -19,8 +19,8 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats"), COMMANDS);
 }
 
-/// `formats TARGET [winograd|predicted] [bf16]`: never minimal filtering, wherever possible, or where
-/// it should be faster; products in bf16
+/// `formats TARGET [winograd|predicted] [bf16]`: never minimal filtering, wherever possible, or
+/// where it should be faster; products in bf16
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
