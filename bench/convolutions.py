@@ -24,6 +24,7 @@ def main():
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--seconds", type=float, default=0.3, help="of measuring in each process")
     options.add_argument("--target", help="passed to tilewright")
+    options.set_defaults(precision="f32")
     given = options.parse_args()
     result = {"origin": common.origin(), "threads": given.threads, "peak": common.peak()}
     result["convolutions"] = []

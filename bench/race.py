@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Races `tilewright bench` against ONNX Runtime and OpenVINO in f32.
+"""Races `tilewright bench` against ONNX Runtime and OpenVINO in f32, or OpenVINO in bf16.
 
     python3 bench/race.py --setup DIR             make DIR/venv with the peers (once)
     DIR/venv/bin/python bench/race.py MODEL...    race; the table is kept in bench/results/
@@ -32,6 +32,7 @@ def main():
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seconds", type=float, default=2.0, help="of measuring in each process")
     options.add_argument("--target", help="passed to tilewright")
+    options.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     options.add_argument("--worker", nargs=2, metavar=("PEER", "JSON"), help="used internally")
     given = options.parse_args()
     if given.setup:
@@ -43,7 +44,7 @@ def main():
 
     result = {"origin": common.origin(), "threads": given.threads, "peak": common.peak()}
     result["models"] = [race(model, given) for model in given.models]
-    title = f"Race, {given.threads} thread{'s' * (given.threads > 1)}, f32"
+    title = f"Race, {given.threads} thread{'s' * (given.threads > 1)}, {given.precision}"
     text = report(result)
     common.keep(given.name or f"race-t{given.threads}", title, result, text)
 
@@ -66,10 +67,12 @@ def race(model, given):
     print(f"{model.stem}: load {common.load_average()}", file=sys.stderr)
     contenders = ["tilewright", *PEERS]
     rounds, errors, loads = [], {}, []
+    lacking = {} if given.precision == "f32" else {"onnxruntime": "has no such precision"}
     try:
         inputs = common.inputs_of(model, given.dim)
     except Failed as error:
         inputs, errors = [], dict.fromkeys(contenders, str(error))
+    errors = {**lacking, **errors}
     for index in range(given.rounds):
         turn = index % len(contenders)
         loads.append(common.load_average())
@@ -116,6 +119,7 @@ def once(name, model, inputs, given):
         command = [given.tilewright.resolve(), "bench", model, "--json", "--threads", given.threads]
         command += ["--seconds", given.seconds]
         command += ["--target", given.target] if given.target else []
+        command += ["--precision", given.precision]
         for dim in common.dims_used(inputs):
             command += ["--dim", dim]
     else:
@@ -124,6 +128,7 @@ def once(name, model, inputs, given):
             "inputs": inputs,
             "threads": given.threads,
             "seconds": given.seconds,
+            "precision": given.precision,
         }
         command = [sys.executable, __file__, "--worker", name, json.dumps(task)]
     output = common.run_pinned(command, given.threads)
@@ -144,7 +149,7 @@ def worker(peer, task):
     importlib.import_module(peer)
     values = common.random_inputs(task["inputs"], seed=1)
     start = time.perf_counter()
-    call = PEER[peer](task["model"], values, task["threads"])
+    call = PEER[peer](task["model"], values, task["threads"], task["precision"])
     compiled = time.perf_counter()
     call()
     first = time.perf_counter()
@@ -160,7 +165,7 @@ def worker(peer, task):
     }
     if figures["median_ms"] < 1:
         # So short a call is partly Python's: take off what the call of an identity costs.
-        overhead = measure(identity(peer, task["threads"]), 0.2)
+        overhead = measure(identity(peer, task["threads"], task["precision"]), 0.2)
         figures["call_overhead_ms"] = statistics.median(overhead)
         for key in ["median_ms", "min_ms", "p95_ms"]:
             figures[key] -= figures["call_overhead_ms"]
@@ -184,7 +189,7 @@ def measure(call, seconds):
 class OnnxRuntime:
     """A session with inputs bound once and outputs bound after the first call, which sizes them."""
 
-    def __init__(self, model, values, threads):
+    def __init__(self, model, values, threads, _precision):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -214,7 +219,7 @@ class OnnxRuntime:
 class OpenVino:
     """An inference request with inputs set once; it keeps its own output buffers."""
 
-    def __init__(self, model, values, threads):
+    def __init__(self, model, values, threads, precision):
         import openvino
 
         core = openvino.Core()
@@ -224,7 +229,7 @@ class OpenVino:
             network.reshape(shapes)
         # Without the first, f32 models run in bf16 where the processor has it.
         properties = {
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
         }
@@ -239,7 +244,7 @@ class OpenVino:
 PEER = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
 
 
-def identity(peer, threads):
+def identity(peer, threads, precision):
     """A call of a model that copies one number."""
     import numpy
     import onnx
@@ -251,7 +256,7 @@ def identity(peer, threads):
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/identity.onnx"
         onnx.save(model, path)
-        return PEER[peer](path, {"x": numpy.ones(1, numpy.float32)}, threads)
+        return PEER[peer](path, {"x": numpy.ones(1, numpy.float32)}, threads, precision)
 
 
 def peak_rss():
