@@ -52,9 +52,11 @@ pub(crate) struct Area {
 }
 
 impl Tile {
-    /// Whether the accumulators, the vectors and a broadcast fit the target's registers.
+    /// Whether the accumulators, the vectors and a broadcast fit the target's registers. The vectors
+    /// of a single row are needed one after the other.
     pub(crate) fn fits(self, target: &Target) -> bool {
-        self.rows * self.vectors + self.vectors < i64::from(target.vector_registers)
+        let loaded = if self.rows == 1 { 1 } else { self.vectors };
+        self.rows * self.vectors + loaded < i64::from(target.vector_registers)
     }
 
     /// Cycles for one step of the sum.
