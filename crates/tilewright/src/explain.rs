@@ -7,6 +7,7 @@ use base::Result;
 use tensor::Tensor;
 
 use crate::Executable;
+use crate::ceilings::Ceilings;
 use crate::variant::StageRun;
 
 /// Runs that are profiled, after two that warm caches.
@@ -23,6 +24,8 @@ pub struct Explanation {
     pub rows: Vec<ExplanationRow>,
     /// Microseconds of a whole run, measured around it.
     pub total_us: f64,
+    /// What this machine could do meanwhile.
+    pub ceilings: Ceilings,
     /// What format choice did and did not do.
     pub formats: Vec<String>,
     /// Bytes of the arena, with each worker's scratch memory.
@@ -50,7 +53,9 @@ pub struct ExplanationRow {
     pub bytes: u64,
     /// Microseconds of a run, on average.
     pub time_us: f64,
-    /// The roofline's time over the measured time, from the target row's peak and bandwidth.
+    /// Microseconds that the cost model expects, from the target row's peak and bandwidth.
+    pub predicted_us: f64,
+    /// The time that the measured ceilings leave over the measured time.
     pub roofline: f64,
 }
 
@@ -80,8 +85,8 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             Ok(())
         })?;
     }
-    let target = executable.target();
-    let cores = executable.threads() as f64;
+    let (target, threads) = (executable.target(), executable.threads());
+    let ceilings = Ceilings::measure(target, &executable.options, threads)?;
     let mut infos = specialisation.lowered.kernels.iter();
     let mut rows = Vec::new();
     for row in profile.rows() {
@@ -90,7 +95,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             rows.push(ExplanationRow::of_step(time_us));
             continue;
         };
-        let limit_ns = (info.flops as f64 / (target.flops_per_ns * cores))
+        let predicted_ns = (info.flops as f64 / (target.flops_per_ns * threads as f64))
             .max(info.bytes as f64 / target.bytes_per_ns);
         rows.push(ExplanationRow {
             kernel: info.name.clone(),
@@ -101,7 +106,8 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             flops: info.flops,
             bytes: info.bytes,
             time_us,
-            roofline: limit_ns / 1e3 / time_us.max(1e-3),
+            predicted_us: predicted_ns / 1e3,
+            roofline: ceilings.nanoseconds(info.flops, info.bytes) / 1e3 / time_us.max(1e-3),
         });
     }
     let workers = executable.threads() as u64;
@@ -116,6 +122,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
         threads: executable.threads(),
         rows,
         total_us: total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3,
+        ceilings,
         formats: front.remarks.iter().map(remark).collect(),
         arena_bytes: specialisation.lowered.arena_bytes + scratch,
         largest_live_set: specialisation.lowered.largest_live_set + scratch,
@@ -133,6 +140,7 @@ impl ExplanationRow {
             flops: 0,
             bytes: 0,
             time_us,
+            predicted_us: 0.0,
             roofline: 0.0,
         }
     }
@@ -149,13 +157,17 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {} thread(s)", self.target, self.threads)?;
-        writeln!(f, "   time us      %     MFLOP       kB  % of roofline  kernel: model nodes")?;
+        writeln!(
+            f,
+            "   time us      %  predicted     MFLOP       kB  % of roofline  kernel: model nodes"
+        )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:10.2} {:6.1} {:9.3} {:8.1} {:14.1}  {}: {}",
+                "{:10.2} {:6.1} {:10.2} {:9.3} {:8.1} {:14.1}  {}: {}",
                 row.time_us,
                 100.0 * row.time_us / self.total_us,
+                row.predicted_us,
                 row.flops as f64 / 1e6,
                 row.bytes as f64 / 1e3,
                 100.0 * row.roofline,
@@ -163,15 +175,20 @@ impl fmt::Display for Explanation {
                 row.nodes.join(", "),
             )?;
             for reason in &row.fused {
-                writeln!(f, "{:54}  fused: {reason}", "")?;
+                writeln!(f, "{:65}  fused: {reason}", "")?;
             }
             for reason in &row.not_fused {
-                writeln!(f, "{:54}  not fused: {reason}", "")?;
+                writeln!(f, "{:65}  not fused: {reason}", "")?;
             }
             for remark in &row.scheduled {
-                writeln!(f, "{:54}  schedule: {remark}", "")?;
+                writeln!(f, "{:65}  schedule: {remark}", "")?;
             }
         }
+        writeln!(
+            f,
+            "roofline: {:.1} GFLOP/s of f32 and {:.1} GB/s, measured",
+            self.ceilings.flops_per_ns, self.ceilings.bytes_per_ns,
+        )?;
         if !self.formats.is_empty() {
             writeln!(f, "formats")?;
         }

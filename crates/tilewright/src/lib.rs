@@ -15,6 +15,7 @@
 //! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
+mod ceilings;
 pub mod conformance;
 mod dump;
 mod emit_c;
@@ -33,6 +34,7 @@ mod variant;
 mod verify;
 
 pub use base::{Diagnostic, Diagnostics, Result};
+pub use ceilings::Ceilings;
 pub use dump::{Stage, dump};
 pub use emit_c::emit_c;
 pub use executable::{Executable, Statistics, compile};
