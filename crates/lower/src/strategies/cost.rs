@@ -52,8 +52,8 @@ pub(crate) struct Area {
 }
 
 impl Tile {
-    /// Whether the accumulators, the vectors and a broadcast fit the target's registers. The vectors
-    /// of a single row are needed one after the other.
+    /// Whether the accumulators, the vectors and a broadcast fit the target's registers. The
+    /// vectors of a single row are needed one after the other.
     pub(crate) fn fits(self, target: &Target) -> bool {
         let loaded = if self.rows == 1 { 1 } else { self.vectors };
         self.rows * self.vectors + loaded < i64::from(target.vector_registers)
