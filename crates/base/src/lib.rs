@@ -4,7 +4,8 @@
 //! - [`diagnostic`] and [`codes`]: everything a user is told, each kind with a code;
 //! - [`location`]: where in the user's model a thing came from;
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
-//! - [`pass`] and [`timing`]: the pass table and what the driver records about it.
+//! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
+//! - [`parallel`]: work on several threads with results in order.
 //!
 //! Invariants: deterministic (no clock, environment, hash order or I/O); no knowledge of tensors.
 
@@ -13,6 +14,7 @@ pub mod diagnostic;
 pub mod id;
 pub mod location;
 pub mod names;
+pub mod parallel;
 pub mod pass;
 pub mod text;
 pub mod timing;

@@ -17,7 +17,7 @@ use tensor::{DType, Tensor};
 
 use crate::definitions::{Class, class, class_of};
 use crate::groups::{Group, Grouping, View, body_users, form};
-use crate::kernels::{Library, NaiveText};
+use crate::kernels::Library;
 use crate::naive::element::splat;
 use crate::naive::index::shape_of;
 use crate::naive::{self, Naive};
@@ -159,33 +159,56 @@ impl Emitter<'_> {
         let arguments = naive.arguments.clone();
         let kind = kind_of(frame.function, group);
         let prefix = format!("{}_{kind}", frame.function.name);
-        let made = self.library.kernel(naive, &prefix, self.module, self.target, self.options)?;
-        let kernel = self.module.kernels[made.kernel].clone();
-        let cost =
-            (flops as f64 / self.target.flops_per_ns).max(bytes as f64 / self.target.bytes_per_ns);
-        let extent = parallel_extent(&kernel);
-        let grain =
-            ((extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64).clamp(1, extent.max(1));
-        let run = self.run(frame, made.kernel, &kernel, &arguments, grain);
-        let scratch_bytes = run.scratch_bytes.as_constant().unwrap_or(0);
-        steps.push(Step::Run(run));
+        let id = self.library.kernel(naive, &prefix, self.module)?;
+        let kernel = self.module.kernels[id].clone();
+        // How it is run follows from its schedule.
+        steps.push(Step::Run(self.run(frame, id, &kernel, &arguments, 1)));
         let nodes = group_nodes(frame, group);
         let source = (self.depth == 0).then(|| KernelSource { nodes: nodes.clone(), arguments });
-        let NaiveText { naive, trace, remarks } = made.text;
         self.kernels.push(KernelInfo {
-            kernel: made.kernel,
-            name: kernel.name.clone(),
+            kernel: id,
+            name: kernel.name,
             nodes: nodes_of(frame.function, &nodes),
             source,
-            extent,
-            scratch_bytes,
+            extent: 1,
+            scratch_bytes: 0,
             fused: group.fused.clone(),
             not_fused: group.not_fused.clone(),
-            scheduled: remarks,
+            scheduled: Vec::new(),
             flops,
             bytes,
-            naive,
-            trace,
+            naive: String::new(),
+            trace: String::new(),
+        });
+        Ok(())
+    }
+
+    /// Schedules the kernels and completes what depends on it: extents, grains, scratch memory.
+    pub(crate) fn schedule(&mut self) -> base::Result<()> {
+        let library = std::mem::take(&mut self.library);
+        let made = library.schedule(self.module, self.target, self.options)?;
+        let mut grains = BTreeMap::new();
+        for info in &mut self.kernels {
+            let (kernel, made) = (&self.module.kernels[info.kernel], &made[&info.kernel]);
+            info.extent = parallel_extent(kernel);
+            info.scratch_bytes = scratch_layout(kernel).bytes.as_constant().unwrap_or(0);
+            info.scheduled = made.remarks.clone();
+            (info.naive, info.trace) = (made.naive.clone(), made.trace.clone());
+            let cost = (info.flops as f64 / self.target.flops_per_ns)
+                .max(info.bytes as f64 / self.target.bytes_per_ns);
+            let grain = (info.extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64;
+            grains.insert(info.kernel, grain.clamp(1, info.extent.max(1)));
+        }
+        let module = &*self.module;
+        program::walk_mut(&mut self.program.steps, &mut |step| {
+            if let Step::Run(run) = step
+                && let Some(&grain) = grains.get(&run.kernel)
+            {
+                let kernel = &module.kernels[run.kernel];
+                run.extent = Expr::constant(parallel_extent(kernel));
+                run.scratch_bytes = scratch_layout(kernel).bytes;
+                run.grain = Expr::constant(grain);
+            }
         });
         Ok(())
     }

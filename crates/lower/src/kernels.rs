@@ -1,4 +1,7 @@
-//! The kernels made so far: equal naive kernels are scheduled once and shared.
+//! The kernels of a program: equal naive kernels are scheduled once and shared.
+//!
+//! Kernels get their ids when they are asked for and stand in the module as they are, naive; when
+//! all are known they are scheduled, on several threads, and take their places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +13,20 @@ use crate::LowerOptions;
 use crate::naive::Naive;
 use crate::strategies;
 
-/// What is printed of a kernel's making.
+/// Naive kernels, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Library {
+    /// By their text without name and origin.
+    known: BTreeMap<String, KernelId>,
+    /// In the order in which they were asked for.
+    naive: Vec<(KernelId, Naive)>,
+    /// The names of the module's kernels.
+    names: BTreeSet<String>,
+}
+
+/// How a kernel was made.
 #[derive(Clone, Debug)]
-pub(crate) struct NaiveText {
+pub(crate) struct Made {
     /// The naive kernel.
     pub(crate) naive: String,
     /// The steps that scheduled it.
@@ -21,54 +35,55 @@ pub(crate) struct NaiveText {
     pub(crate) remarks: Vec<String>,
 }
 
-/// A kernel of the module and how it was made.
-#[derive(Clone, Debug)]
-pub(crate) struct Made {
-    pub(crate) kernel: KernelId,
-    pub(crate) text: NaiveText,
-}
-
-/// Kernels by the text of their naive form.
-#[derive(Debug)]
-pub(crate) struct Library {
-    made: BTreeMap<String, Made>,
-    /// The names of the module's kernels.
-    names: BTreeSet<String>,
-}
-
 impl Library {
     /// Nothing made yet, for this module.
     pub(crate) fn new(module: &Module) -> Library {
         let names = module.kernels.values().map(|kernel| kernel.name.clone()).collect();
-        Library { made: BTreeMap::new(), names }
+        Library { names, ..Library::default() }
     }
 
-    /// Schedules a naive kernel and adds it to the module under a name that begins with `prefix`,
-    /// unless there is an equal one.
+    /// The kernel of the module for a naive kernel; a new one gets a name that begins with
+    /// `prefix`.
     pub(crate) fn kernel(
         &mut self,
         mut naive: Naive,
         prefix: &str,
         module: &mut Module,
-        target: &Target,
-        options: &LowerOptions,
-    ) -> base::Result<Made> {
+    ) -> base::Result<KernelId> {
         let origin = std::mem::take(&mut naive.kernel.origin);
         let key = naive.kernel.to_string();
-        if let Some(made) = self.made.get(&key) {
-            return Ok(made.clone());
+        if let Some(known) = self.known.get(&key) {
+            return Ok(*known);
         }
         naive.kernel.origin = origin;
         naive.kernel.name = self.fresh_name(prefix, module.kernels.len());
         if cfg!(debug_assertions) {
             loops::verify(&naive.kernel)?;
         }
-        let text = naive.kernel.to_string();
-        let scheduled = strategies::schedule(naive, target, &options.strategies)?;
-        let kernel = module.kernels.push(scheduled.kernel);
-        let (trace, remarks) = (scheduled.trace, scheduled.remarks);
-        let made = Made { kernel, text: NaiveText { naive: text, trace, remarks } };
-        self.made.insert(key, made.clone());
+        let kernel = module.kernels.push(naive.kernel.clone());
+        self.known.insert(key, kernel);
+        self.naive.push((kernel, naive));
+        Ok(kernel)
+    }
+
+    /// Schedules all kernels and puts them in the module.
+    pub(crate) fn schedule(
+        self,
+        module: &mut Module,
+        target: &Target,
+        options: &LowerOptions,
+    ) -> base::Result<BTreeMap<KernelId, Made>> {
+        let schedule = |(id, naive): (KernelId, Naive)| {
+            let text = naive.kernel.to_string();
+            (id, text, strategies::schedule(naive, target, &options.strategies))
+        };
+        let mut made = BTreeMap::new();
+        for (id, naive, scheduled) in base::parallel::map(options.threads, self.naive, schedule) {
+            let scheduled = scheduled?;
+            module.kernels[id] = scheduled.kernel;
+            let (trace, remarks) = (scheduled.trace, scheduled.remarks);
+            made.insert(id, Made { naive, trace, remarks });
+        }
         Ok(made)
     }
 

@@ -56,6 +56,8 @@ pub struct LowerOptions {
     pub role: Role,
     /// What is asked of strategies.
     pub strategies: StrategyOptions,
+    /// Threads that schedule kernels; what comes out does not depend on it.
+    pub threads: usize,
 }
 
 /// What a function is to the executable.
@@ -206,6 +208,7 @@ pub fn lower(
     let parameters = parameter_slots(&mut emitter, &all_inputs);
     let results = result_slots(&mut emitter, &outputs, &constants);
     emitter.program.steps = emitter.function(&specialised, &parameters, &results)?;
+    emitter.schedule()?;
     plan::plan(&mut emitter.program);
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {

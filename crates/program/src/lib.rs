@@ -21,4 +21,4 @@ pub use parse::{parse, parse_program};
 pub use print::{print, print_address, print_expression};
 pub use program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step, Symbol};
 pub use verify::verify;
-pub use visit::walk;
+pub use visit::{walk, walk_mut};

@@ -16,6 +16,26 @@ pub fn walk<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a Step)) {
     }
 }
 
+/// Visits every step to change it, outermost first, in the order of the text.
+pub fn walk_mut(steps: &mut [Step], visit: &mut dyn FnMut(&mut Step)) {
+    for step in steps {
+        visit(step);
+        match step {
+            Step::Branch { then: first, otherwise: second, .. }
+            | Step::While { setup: first, body: second, .. } => {
+                walk_mut(first, visit);
+                walk_mut(second, visit);
+            }
+            Step::Repeat { body, .. } => walk_mut(body, visit),
+            Step::Run(_)
+            | Step::Barrier
+            | Step::Bind { .. }
+            | Step::Copy { .. }
+            | Step::Host { .. } => {}
+        }
+    }
+}
+
 impl Step {
     /// The step lists inside, in the order of the text.
     pub fn blocks(&self) -> impl Iterator<Item = &[Step]> {

@@ -29,9 +29,9 @@ pub(crate) fn compile(
     options: &Options,
 ) -> Result<Linked> {
     let program = &module.programs[program];
-    let kernels = kernels_of(&program.steps)
+    let compile = |id: KernelId| Ok((id, X64.compile(&module.kernels[id], target)?));
+    let kernels = base::parallel::map(options.thread_count(), kernels_of(&program.steps), compile)
         .into_iter()
-        .map(|id| Ok((id, X64.compile(&module.kernels[id], target)?)))
         .collect::<Result<Vec<(KernelId, MachineCode)>>>()?;
     let code = Arc::new(backend_x64::load(&module.kernels, &kernels)?);
     if options.perf_map {

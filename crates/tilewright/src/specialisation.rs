@@ -80,8 +80,11 @@ impl LoweredFunction {
         let mut function = lower::widen(&function, &mut module.constants)?;
         optimise(&mut function, options)?;
         let function = module.functions.push(function);
-        let lower_options =
-            LowerOptions { role: request.role, strategies: StrategyOptions::default() };
+        let lower_options = LowerOptions {
+            role: request.role,
+            strategies: StrategyOptions::default(),
+            threads: options.thread_count(),
+        };
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
         if options.verify_passes || cfg!(debug_assertions) {
