@@ -8,7 +8,8 @@
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `print.rs`;
 //! - [`verify`](verify()), [`verify_scheduled`]: what must hold;
 //! - [`build`]: writing kernels in code; [`visit`] and [`substitute`]: reading and rewriting them;
-//! - `domain`: what is known about symbols at a statement; `measure`: sizes and counts.
+//! - `domain`: what is known about symbols at a statement; `measure`: sizes and counts;
+//!   `share`: which parameters may be one piece of memory.
 //!
 //! This crate does not know what a graph is, nor any target.
 
@@ -18,6 +19,7 @@ mod kernel;
 mod measure;
 mod parse;
 mod print;
+mod share;
 pub mod substitute;
 mod verify;
 mod verify_scheduled;
@@ -31,5 +33,6 @@ pub use kernel::{
 pub use measure::{ScratchLayout, bytes_touched, element_count, operations, scratch_layout};
 pub use parse::{is_name, parse, parse_kernel};
 pub use print::{print, print_expression, print_statement, print_value};
+pub use share::may_share;
 pub use verify::verify;
 pub use verify_scheduled::verify_scheduled;

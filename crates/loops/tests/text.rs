@@ -1,5 +1,6 @@
 //! The text tests of the loop IR: `// run: print` prints what was parsed, `verify` and `scheduled`
-//! run the verifiers, `measure` prints sizes and counts. Whatever is printed must parse and print
+//! run the verifiers, `measure` prints sizes and counts, `share` which
+//! parameters may take the memory of which. Whatever is printed must parse and print
 //! the same again.
 
 use std::fmt::Write as _;
@@ -44,11 +45,32 @@ fn measure(text: &str, _: &[&str]) -> Result<String, String> {
     Ok(out)
 }
 
+fn share(text: &str, _: &[&str]) -> Result<String, String> {
+    let kernel = read(text)?;
+    loops::verify(&kernel).map_err(|errors| errors.to_string())?;
+    let mut out = String::new();
+    for &written in &kernel.parameters {
+        for &read in &kernel.parameters {
+            if loops::may_share(&kernel, read, written) {
+                let [written, read] = [written, read].map(|id| kernel.buffer_name(id));
+                _ = writeln!(out, "{written} may be {read}");
+            }
+        }
+    }
+    Ok(if out.is_empty() { "none may be another".to_owned() } else { out })
+}
+
 #[test]
 fn text_tests() {
     filetest::run(
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/text"),
-        &[("print", print), ("verify", verify), ("scheduled", scheduled), ("measure", measure)],
+        &[
+            ("print", print),
+            ("verify", verify),
+            ("scheduled", scheduled),
+            ("measure", measure),
+            ("share", share),
+        ],
     );
 }
 

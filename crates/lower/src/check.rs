@@ -1,33 +1,43 @@
-//! The memory plan's checker, independent of the planner: it knows nothing but the program.
+//! The memory plan's checker, independent of the planner: it knows nothing but the program and what
+//! its kernels stand.
 //!
 //! Steps between two barriers run at the same time; a block's beginning and end are barriers. A
 //! byte of the arena belongs to the slot that a step last wrote it through; the checker replays the
 //! program over intervals of bytes and their owners and finds every read of a byte that another
 //! slot has taken since. Loops are replayed twice, which is enough: what the second turn sees,
 //! every later one does. Within one period between barriers nothing may write what another step
-//! touches. Sizes, bounds and reads before any write are `program::verify`'s.
+//! touches, and within one step what a kernel writes may be what it reads only where
+//! `loops::may_share` allows it. Sizes, bounds and reads before any write are `program::verify`'s.
 
 use std::collections::BTreeMap;
 
-use base::{Diagnostic, Diagnostics, codes};
-use program::{Address, Place, Program, SlotId, Step};
+use base::{Arena, Diagnostic, Diagnostics, KernelId, codes};
+use loops::{Kernel, may_share};
+use program::{Address, Argument, Place, Program, Run, SlotId, Step};
 use sym::Expr;
 
 /// Checks a plan.
 ///
 /// # Errors
 /// A diagnostic for each step that reads memory which another slot has taken, and for each pair of
-/// steps that must not run at the same time.
-pub fn check_plan(program: &Program) -> base::Result<()> {
+/// steps that must not run at the same time, and for each kernel whose arguments overlap though it
+/// needs them apart.
+pub fn check_plan(program: &Program, kernels: &Arena<KernelId, Kernel>) -> base::Result<()> {
     program::verify(program)?;
-    let mut replay =
-        Replay { program, owners: BTreeMap::new(), period: Vec::new(), found: Diagnostics::new() };
+    let mut replay = Replay {
+        program,
+        kernels,
+        owners: BTreeMap::new(),
+        period: Vec::new(),
+        found: Diagnostics::new(),
+    };
     replay.block(&program.steps);
     replay.found.or_ok(())
 }
 
 struct Replay<'a> {
     program: &'a Program,
+    kernels: &'a Arena<KernelId, Kernel>,
     /// Disjoint intervals of the arena, start to (end, owner).
     owners: BTreeMap<i64, (i64, SlotId)>,
     /// What the steps since the last barrier touch: start, end, whether written.
@@ -47,6 +57,7 @@ impl Replay<'_> {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Run(run) => {
+                self.arguments(run);
                 let touched = run.arguments.iter().map(|argument| {
                     (&argument.address, &argument.bytes, argument.reads, argument.writes)
                 });
@@ -85,6 +96,32 @@ impl Replay<'_> {
                     self.write(address, &bytes);
                 }
             }
+        }
+    }
+
+    /// What a kernel writes lies apart from arguments in other slots, or is one of them, where it
+    /// may. Within one slot arguments are views, whose elements may lie between each other's.
+    fn arguments(&mut self, run: &Run) {
+        let place = |argument: &Argument| self.interval(&argument.address, &argument.bytes);
+        let may_share = |from: usize, to: usize| {
+            let kernel = self.kernels.get(run.kernel)?;
+            Some(may_share(kernel, *kernel.parameters.get(from)?, *kernel.parameters.get(to)?))
+        };
+        let mut overlapping = Vec::new();
+        for (to, written) in run.arguments.iter().enumerate().filter(|(_, one)| one.writes) {
+            for (from, other) in run.arguments.iter().enumerate() {
+                let (slot, other_slot) = (written.address.slot, other.address.slot);
+                let (Some(own), Some(others)) = (place(written), place(other)) else { continue };
+                let apart = slot == other_slot || own.1 <= others.0 || others.1 <= own.0;
+                if !apart && (own != others || may_share(from, to) != Some(true)) {
+                    overlapping.push((slot, other_slot));
+                }
+            }
+        }
+        for (slot, other) in overlapping {
+            let [slot, other] = [slot, other].map(|slot| &self.program.slots[slot].name);
+            let message = format!("a kernel writes `{slot}` over its argument `{other}`");
+            self.complain(message);
         }
     }
 

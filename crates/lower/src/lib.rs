@@ -209,18 +209,16 @@ pub fn lower(
     let results = result_slots(&mut emitter, &outputs, &constants);
     emitter.program.steps = emitter.function(&specialised, &parameters, &results)?;
     emitter.schedule()?;
-    plan::plan(&mut emitter.program);
+    let figures = plan::plan(&mut emitter.program, &emitter.module.kernels);
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
-        check_plan(&program)?;
+        check_plan(&program, &module.kernels)?;
     }
-    let (arena, live) = plan::figures(&program);
     let inputs = match &options.role {
         Role::Setup => all_inputs,
         Role::Main { inputs, .. } => all_inputs[..*inputs].to_vec(),
     };
     let program = module.programs.push(program);
-    let (arena_bytes, largest_live_set) = (arena as u64, live as u64);
     Ok(Lowered {
         program,
         function: specialised,
@@ -228,8 +226,8 @@ pub fn lower(
         inputs,
         outputs,
         constants,
-        arena_bytes,
-        largest_live_set,
+        arena_bytes: figures.arena as u64,
+        largest_live_set: figures.largest_live_set as u64,
         remarks,
     })
 }

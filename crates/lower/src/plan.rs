@@ -1,6 +1,8 @@
 //! The memory plan: where in the arena each slot lies, and where the program needs barriers.
 //!
-//! Slots whose lifetimes meet lie apart. Slots are placed one after the other, each in the smallest
+//! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for the
+//! last time and is the first to write another of the same size, and may be given one piece of
+//! memory for both (`loops::may_share`), the second takes the place of the first. Slots are placed one after the other, each in the smallest
 //! gap that holds it (best fit), in several orders; the best result is kept, and while it is more
 //! than a twentieth above the largest live set, the slot that ends highest is placed earlier. Sizes
 //! are rounded up to 64 bytes.
@@ -10,8 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Id;
-use program::{Place, Program, SlotId, Step};
+use base::{Arena, Id, KernelId};
+use loops::{Kernel, may_share};
+use program::{Argument, Place, Program, Run, SlotId, Step};
 use sym::Expr;
 
 use crate::lifetime::{Lifetime, lifetimes};
@@ -26,12 +29,20 @@ const ATTEMPTS: usize = 200;
 /// How many pairs of slots are compared before the plan is taken as it is.
 const PAIRS: usize = 30_000_000;
 
-/// A slot to place.
-#[derive(Clone, Copy, Debug)]
+/// Slots of one place.
+#[derive(Clone, Debug)]
 struct Item {
-    slot: SlotId,
+    slots: Vec<SlotId>,
     bytes: i64,
     life: Lifetime,
+}
+
+/// What a plan came to, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) arena: i64,
+    /// The most that must be in the arena at once.
+    pub(crate) largest_live_set: i64,
 }
 
 /// A placement: the offset of each item, and how much memory that takes.
@@ -47,23 +58,99 @@ pub(crate) fn aligned(bytes: i64) -> i64 {
 }
 
 /// Gives every slot of the arena its offset, and the program its barriers.
-pub(crate) fn plan(program: &mut Program) {
-    let lives = lifetimes(program);
-    let mut items = Vec::new();
-    for (slot, data) in program.slots.iter() {
-        if let (Place::Arena(_), Some(&life)) = (&data.place, lives.get(&slot)) {
-            let bytes = aligned(data.bytes.as_constant().unwrap_or(0));
-            items.push(Item { slot, bytes, life });
-        }
-    }
+pub(crate) fn plan(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Figures {
+    let items = items(program, kernels);
     let layout = best_layout(&items);
     for (item, &offset) in items.iter().zip(&layout.offsets) {
-        program.slots[item.slot].place = Place::Arena(Expr::constant(offset));
+        for slot in &item.slots {
+            program.slots[*slot].place = Place::Arena(Expr::constant(offset));
+        }
     }
     program.arena_bytes = Expr::constant(layout.bytes);
     let mut steps = std::mem::take(&mut program.steps);
     add_barriers(program, &mut steps);
     program.steps = steps;
+    Figures { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
+}
+
+/// The slots of the arena that the program touches, those of one place together.
+fn items(program: &Program, kernels: &Arena<KernelId, Kernel>) -> Vec<Item> {
+    let lives = lifetimes(program);
+    let successors = successors(program, kernels, &lives);
+    let taken: BTreeSet<SlotId> = successors.values().copied().collect();
+    let mut items = Vec::new();
+    for (slot, data) in program.slots.iter() {
+        let (Place::Arena(_), Some(&life)) = (&data.place, lives.get(&slot)) else { continue };
+        if taken.contains(&slot) {
+            continue;
+        }
+        let bytes = aligned(data.bytes.as_constant().unwrap_or(0));
+        let mut item = Item { slots: vec![slot], bytes, life };
+        let mut last = slot;
+        while let Some(&next) = successors.get(&last) {
+            item.slots.push(next);
+            item.life.last = item.life.last.max(lives[&next].last);
+            last = next;
+        }
+        items.push(item);
+    }
+    items
+}
+
+/// For slots that die in a step which makes another in their place: the other.
+fn successors(
+    program: &Program,
+    kernels: &Arena<KernelId, Kernel>,
+    lives: &BTreeMap<SlotId, Lifetime>,
+) -> BTreeMap<SlotId, SlotId> {
+    let mut found = BTreeMap::new();
+    let mut sharing = BTreeMap::new();
+    // Steps are numbered as lifetimes number them.
+    let mut now = 0;
+    program::walk(&program.steps, &mut |step| {
+        now += 1;
+        let Step::Run(run) = step else { return };
+        let whole = |argument: &Argument| {
+            let slot = &program.slots[argument.address.slot];
+            let same = |other: &&Argument| other.address.slot == argument.address.slot;
+            matches!(slot.place, Place::Arena(_))
+                && argument.address.offset.is_zero()
+                && argument.bytes == slot.bytes
+                && run.arguments.iter().filter(same).count() == 1
+        };
+        let life = |argument: &Argument| lives[&argument.address.slot];
+        for (to, written) in run.arguments.iter().enumerate() {
+            let is_new = written.writes && !written.reads && life(written).first == now;
+            if !is_new || !whole(written) {
+                continue;
+            }
+            let dies = |(from, read): &(usize, &Argument)| {
+                read.reads
+                    && !read.writes
+                    && life(read).last == now
+                    && read.bytes == written.bytes
+                    && whole(read)
+                    && !found.contains_key(&read.address.slot)
+                    && *sharing
+                        .entry((run.kernel, *from, to))
+                        .or_insert_with(|| parameters_may_share(kernels, run, *from, to))
+            };
+            if let Some((_, read)) = run.arguments.iter().enumerate().find(dies) {
+                found.insert(read.address.slot, written.address.slot);
+            }
+        }
+    });
+    found
+}
+
+fn parameters_may_share(
+    kernels: &Arena<KernelId, Kernel>,
+    run: &Run,
+    from: usize,
+    to: usize,
+) -> bool {
+    let kernel = &kernels[run.kernel];
+    may_share(kernel, kernel.parameters[from], kernel.parameters[to])
 }
 
 /// The most bytes that are live at one step.
@@ -351,22 +438,6 @@ fn accesses(program: &Program, step: &Step) -> Vec<Access> {
         _ => Vec::new(),
     }
 }
-
-/// The arena and the most that must be in it at once, in bytes.
-pub(crate) fn figures(program: &Program) -> (i64, i64) {
-    let lives: BTreeMap<SlotId, Lifetime> = lifetimes(program);
-    let items: Vec<Item> = program
-        .slots
-        .iter()
-        .filter_map(|(slot, data)| {
-            let Place::Arena(_) = data.place else { return None };
-            let bytes = aligned(data.bytes.as_constant().unwrap_or(0));
-            lives.get(&slot).map(|&life| Item { slot, bytes, life })
-        })
-        .collect();
-    (program.arena_bytes.as_constant().unwrap_or(0), largest_live_set(&items))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,7 +464,7 @@ mod tests {
             let item = |number: usize| {
                 let first = draw(60) as usize;
                 let life = Lifetime { first, last: first + draw(12) as usize };
-                Item { slot: SlotId::new(number), bytes: 64 * draw(9) as i64, life }
+                Item { slots: vec![SlotId::new(number)], bytes: 64 * draw(9) as i64, life }
             };
             let items: Vec<Item> = (0..round * 2).map(item).collect();
             let (best, quick) = (best_layout(&items), in_order_of_steps(&items));

@@ -148,7 +148,7 @@ fn refuse(text: &str, _: &[&str]) -> Result<String, String> {
 /// `check-plan`: what the plan's checker says of a program.
 fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
     let program = program::parse(text).map_err(|error| error.to_string())?;
-    lower::check_plan(&program).map_err(|error| error.to_string())?;
+    lower::check_plan(&program, &base::Arena::default()).map_err(|error| error.to_string())?;
     Ok("holds".to_owned())
 }
 

@@ -77,8 +77,13 @@ impl LoweredFunction {
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
-        let mut function = lower::widen(&function, &mut module.constants)?;
-        optimise(&mut function, options)?;
+        let widened = lower::widen(&function, &mut module.constants)?;
+        // What nothing was bound in is as the passes left it.
+        let as_before = request.symbols.is_empty() && widened == function;
+        let mut function = widened;
+        if !as_before {
+            optimise(&mut function, options)?;
+        }
         let function = module.functions.push(function);
         let lower_options = LowerOptions {
             role: request.role,
@@ -88,7 +93,7 @@ impl LoweredFunction {
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
         if options.verify_passes || cfg!(debug_assertions) {
-            lower::check_plan(&module.programs[lowered.program])?;
+            lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
         }
         Ok(LoweredFunction { module, function, lowered, outputs })
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(
     constants: &mut Vec<u8>,
 ) -> Result<Vec<Tensor>, String> {
     let program = &module.programs[lowered.program];
-    lower::check_plan(program).map_err(|error| error.to_string())?;
+    lower::check_plan(program, &module.kernels).map_err(|error| error.to_string())?;
     let outputs = lowered.outputs.iter().map(|port| vec![GARBAGE; port.bytes]).collect();
     constants.resize(constants.len().max(lowered.constants.bytes as usize), GARBAGE);
     let mut machine = Machine {
