@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tilewright::Value;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -26,8 +27,12 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let options = arguments.model.options();
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), false)?;
-    let tensors = executable.run(&inputs)?;
-    let names: Vec<String> = executable.outputs().iter().map(|port| port.name.clone()).collect();
+    let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
+    let (mut names, mut tensors) = (Vec::new(), Vec::new());
+    for (port, value) in executable.outputs().iter().zip(executable.run_values(&inputs)?) {
+        names.extend(value.structure().names(&port.name));
+        tensors.extend(value.into_tensors());
+    }
     match &arguments.output_dir {
         Some(folder) => outputs::write(folder, &names, &tensors)?,
         None => {

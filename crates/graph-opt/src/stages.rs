@@ -35,9 +35,10 @@ pub enum Origin {
     Kept(usize),
 }
 
-/// Divides a function, which has no dead nodes, into stages.
+/// Divides a function, which has no dead nodes, into stages. Its first `inputs` parameters are the
+/// caller's, the others constants, which come last among the parameters of each stage.
 #[must_use]
-pub fn stages(function: &Function) -> Vec<Stage> {
+pub fn stages(function: &Function, inputs: usize) -> Vec<Stage> {
     let function = &without_bound_values(function);
     let levels = Levels::of(function);
     if levels.count == 1 {
@@ -75,9 +76,11 @@ pub fn stages(function: &Function) -> Vec<Stage> {
         .map(|level| {
             let results: Vec<ValueId> = kept[level].iter().copied().collect();
             let is_last = level + 1 == levels.count;
-            // Parameters of the whole function first, in its order.
             let mut parameters: Vec<ValueId> = needs[level].iter().copied().collect();
-            parameters.sort_by_key(|&value| origin(value));
+            parameters.sort_by_key(|&value| {
+                let origin = origin(value);
+                (matches!(origin, Origin::Parameter(number) if number >= inputs), origin)
+            });
             let binds = levels.binds.iter().filter(|(_, (bound, _))| *bound == level);
             Stage {
                 parameters: parameters.iter().map(|&value| origin(value)).collect(),

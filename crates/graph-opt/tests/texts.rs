@@ -115,7 +115,9 @@ fn halves(text: &str, _: &[&str]) -> Result<String, String> {
 fn all_stages(text: &str, _: &[&str]) -> Result<String, String> {
     let function = read(text)?;
     let mut lines = String::new();
-    for stage in stages(&function) {
+    let is_input = |name: &&String| !name.starts_with("constant");
+    let inputs = function.parameter_names.iter().filter(is_input).count();
+    for stage in stages(&function, inputs) {
         graph::verify(&stage.function).map_err(|found| found.to_string())?;
         lines += &format!("from {:?}\n{}", stage.parameters, stage.function);
         for (symbol, origin) in &stage.binds {

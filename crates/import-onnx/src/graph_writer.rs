@@ -108,6 +108,9 @@ impl Graph {
         if let Some(id) = value.node.get() {
             return Ok(*id);
         }
+        if value.list().is_some() {
+            return Err(type_error("a sequence or an optional value stands for a tensor"));
+        }
         let id = if let Some(weight) = value.weight().filter(|weight| weight.is_literal) {
             self.builder.literal(weight.tensor.clone())
         } else if let Some(weight) = value.weight() {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use tensor::DType;
 use tensor::tensor::{byte_size, element_count};
+use tensor::{DType, Kind};
 
 use crate::data_type::data_type;
-use crate::inputs::{Extent, declared};
+use crate::inputs::{Extent, declared, kind_of};
 use crate::operators::TABLE;
 use crate::options::Limits;
 use crate::proto::{GraphProto, TensorProto, ValueInfoProto};
@@ -50,6 +50,8 @@ pub struct ValueInfo {
     pub dtype: Option<DType>,
     /// Extents: numbers or names; none if even the rank is not known.
     pub shape: Option<Vec<String>>,
+    /// What it is; none if it is made of no tensors.
+    pub kind: Option<Kind>,
 }
 
 /// A supported operator.
@@ -131,7 +133,8 @@ pub fn inspect_bytes(bytes: Bytes) -> base::Result<ModelInfo> {
 fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {
     let read = |(declared, proto): (Result<crate::inputs::Declared, _>, &ValueInfoProto)| {
         let Ok(declared) = declared else {
-            return ValueInfo { name: proto.name.clone(), dtype: None, shape: None };
+            let (name, kind) = (proto.name.clone(), kind_of(proto));
+            return ValueInfo { name, dtype: None, shape: None, kind };
         };
         let extent = |extent: &Extent| match extent {
             Extent::Fixed(extent) => extent.to_string(),
@@ -144,6 +147,7 @@ fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueI
             name: declared.name,
             dtype: data_type(declared.data_type.into()).ok(),
             shape: declared.shape.map(|shape| shape.iter().map(extent).collect()),
+            kind: kind_of(proto),
         }
     };
     declared(protos).into_iter().zip(protos).map(read).collect()

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
-use tensor::Tensor;
+use tensor::{Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
 use crate::graph_writer::{Graph, Result};
 use crate::options::ImportOptions;
-use crate::proto::{ValueInfoProto, dimension, type_proto};
+use crate::proto::{TypeProto, ValueInfoProto, dimension, type_proto};
 use crate::value::Value;
 
 /// An extent as the model declares it.
@@ -92,6 +92,59 @@ fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<
         }
     }
     Ok(Declared { name: value.name.clone(), data_type: tensor.elem_type, shape })
+}
+
+/// What a model declares a value to be; none for what is made of no tensors.
+pub(crate) fn kind_of(value: &ValueInfoProto) -> Option<Kind> {
+    kind(value.r#type.as_ref()?)
+}
+
+fn kind(ty: &TypeProto) -> Option<Kind> {
+    match ty.value.as_ref()? {
+        type_proto::Value::Tensor(_) => Some(Kind::Tensor),
+        type_proto::Value::Sequence(inner) => {
+            Some(Kind::Sequence(Box::new(kind(inner.elem_type.as_ref()?)?)))
+        }
+        type_proto::Value::Optional(inner) => {
+            Some(Kind::Optional(Box::new(kind(inner.elem_type.as_ref()?)?)))
+        }
+        _ => None,
+    }
+}
+
+/// The declarations of the tensors that a value of a structure is made of; none where the value is
+/// not declared so.
+pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec<ValueInfoProto>> {
+    let inner = |name: String, ty: &TypeProto| ValueInfoProto { name, r#type: Some(ty.clone()) };
+    match (structure, value.r#type.as_ref()?.value.as_ref()?) {
+        (Structure::Tensor, type_proto::Value::Tensor(_)) => Some(vec![value.clone()]),
+        (Structure::Sequence(elements), type_proto::Value::Sequence(ty)) => {
+            // Each element has extents of its own, whatever they are called.
+            let ty = without_names(ty.elem_type.as_ref()?);
+            let mut all = Vec::new();
+            for (index, element) in elements.iter().enumerate() {
+                all.extend(parts(&inner(format!("{}[{index}]", value.name), &ty), element)?);
+            }
+            Some(all)
+        }
+        (Structure::Optional(None), type_proto::Value::Optional(_)) => Some(Vec::new()),
+        (Structure::Optional(Some(element)), type_proto::Value::Optional(ty)) => {
+            parts(&inner(value.name.clone(), ty.elem_type.as_ref()?), element)
+        }
+        _ => None,
+    }
+}
+
+fn without_names(ty: &TypeProto) -> TypeProto {
+    let mut ty = ty.clone();
+    if let Some(type_proto::Value::Tensor(tensor)) = &mut ty.value {
+        for dim in tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim) {
+            if matches!(dim.value, Some(dimension::Value::DimParam(_))) {
+                dim.value = None;
+            }
+        }
+    }
+    ty
 }
 
 /// Adds the parameters of the function. The model's inputs with a default value are not among them.

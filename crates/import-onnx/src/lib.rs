@@ -39,7 +39,7 @@ use base::{Diagnostic, Diagnostics, codes};
 use bytes::Bytes;
 use module::Module;
 use prost::Message;
-use tensor::Tensor;
+use tensor::{Kind, Tensor};
 
 pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
 pub use options::{ImportOptions, Imported, Limits, Wanted};
@@ -79,7 +79,7 @@ pub fn import_bytes(
 
 fn answered(imported: Imported) -> base::Result<Module> {
     match imported {
-        Imported::Module(module) => Ok(module),
+        Imported::Module { module, .. } => Ok(module),
         Imported::Asks { reason, .. } => Err(reason),
     }
 }
@@ -102,6 +102,60 @@ pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
     let mut external = external::ExternalData::new(None);
     let tensor = tensors::decode(&proto, &mut external, &Limits::default())?;
     Ok((proto.name, tensor))
+}
+
+/// Reads a value file of test cases: a `TensorProto`, `SequenceProto` or `OptionalProto`, by what
+/// the model declares. Also tells the name recorded in it.
+///
+/// # Errors
+/// A diagnostic when the bytes are no such value.
+pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, tensor::Value)> {
+    match kind {
+        Kind::Tensor => read_tensor(bytes).map(|(name, tensor)| (name, tensor.into())),
+        Kind::Sequence(inner) => {
+            let proto = proto::SequenceProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+            let name = proto.name.clone();
+            Ok((name, sequence(proto, inner)?))
+        }
+        Kind::Optional(inner) => {
+            let proto = proto::OptionalProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+            let name = proto.name.clone();
+            Ok((name, optional(proto, inner)?))
+        }
+    }
+}
+
+fn sequence(proto: proto::SequenceProto, kind: &Kind) -> base::Result<tensor::Value> {
+    let values: Vec<tensor::Value> = match kind {
+        Kind::Tensor => proto.tensor_values.iter().map(plain).collect::<base::Result<_>>()?,
+        Kind::Sequence(inner) => {
+            let values = proto.sequence_values.into_iter();
+            values.map(|value| sequence(value, inner)).collect::<base::Result<_>>()?
+        }
+        Kind::Optional(inner) => {
+            let values = proto.optional_values.into_iter();
+            values.map(|value| optional(value, inner)).collect::<base::Result<_>>()?
+        }
+    };
+    Ok(tensor::Value::Sequence(values))
+}
+
+fn optional(proto: proto::OptionalProto, kind: &Kind) -> base::Result<tensor::Value> {
+    let value = match kind {
+        Kind::Tensor => proto.tensor_value.as_ref().map(plain).transpose()?,
+        Kind::Sequence(inner) => {
+            proto.sequence_value.map(|value| sequence(value, inner)).transpose()?
+        }
+        Kind::Optional(inner) => {
+            proto.optional_value.map(|value| optional(*value, inner)).transpose()?
+        }
+    };
+    Ok(tensor::Value::Optional(value.map(Box::new)))
+}
+
+fn plain(proto: &proto::TensorProto) -> base::Result<tensor::Value> {
+    let mut external = external::ExternalData::new(None);
+    Ok(tensors::decode(proto, &mut external, &Limits::default())?.into())
 }
 
 fn read(path: &Path) -> base::Result<Bytes> {

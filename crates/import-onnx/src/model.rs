@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Arena, Diagnostic, Diagnostics, codes};
 use graph::{Definition, FunctionBuilder};
 use module::Module;
-use tensor::{DType, Tensor};
+use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::external::ExternalData;
 use crate::graph_writer::{Graph, Result, type_error};
@@ -21,13 +21,18 @@ use crate::operators::generator::constant_value;
 use crate::operators::{Lower, Lowered, find};
 use crate::options::{ImportOptions, Imported, Wanted};
 use crate::order::order;
-use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+use crate::proto::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
+};
 use crate::survey;
 use crate::tensors;
 use crate::value::{Value, Weight};
 
 /// Names and their values.
 type Scope = BTreeMap<String, Value>;
+
+/// The results of the function with their names.
+type NamedResults = Vec<(String, graph::ValueId)>;
 
 /// An import under way.
 pub(crate) struct Importer<'m> {
@@ -87,7 +92,7 @@ pub(crate) fn import(
             return Ok(Imported::Asks { inputs: importer.asked, reason: found.clone() });
         }
     }
-    let results = imported.map_err(|found| {
+    let (results, outputs) = imported.map_err(|found| {
         // An operator met inside a branch is reported with all others of the model.
         let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
         if found.iter().any(is_unsupported) {
@@ -101,7 +106,7 @@ pub(crate) fn import(
     let mut module = Module::default();
     module.functions.push(importer.graph.builder.finish(results));
     module.constants = importer.graph.constants;
-    Ok(Imported::Module(module))
+    Ok(Imported::Module { module, outputs })
 }
 
 /// Refuses names of literals that no constant of the model has.
@@ -136,13 +141,14 @@ impl Importer<'_> {
         &mut self,
         body: &GraphProto,
         options: &ImportOptions,
-    ) -> base::Result<Vec<(String, graph::ValueId)>> {
+    ) -> base::Result<(NamedResults, Vec<Structure>)> {
         let is_default = |name: &str| body.initializer.iter().any(|tensor| tensor.name == name);
         let mut found = Diagnostics::new();
         let mut declared: Vec<Declared> = Vec::new();
         let wanted: Vec<_> =
             body.input.iter().filter(|input| !is_default(&input.name)).cloned().collect();
-        for input in inputs::declared(&wanted) {
+        let (parts, structures) = self.parts(&wanted, options)?;
+        for input in inputs::declared(&parts) {
             match input {
                 Ok(input) => declared.push(input),
                 Err(diagnostic) => found.push(diagnostic),
@@ -155,8 +161,11 @@ impl Importer<'_> {
         let unknown = declared.iter().filter(unknown_rank);
         self.asked.extend(unknown.map(|input| (input.name.clone(), Wanted::Shape)));
         let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
-        for (name, value) in parameters {
-            self.define(&name, value)?;
+        let mut tensors = parameters.into_iter().map(|(_, value)| value);
+        for (input, structure) in wanted.iter().zip(&structures) {
+            if let Some(value) = Value::from_tensors(structure, &mut tensors) {
+                self.define(&input.name, value)?;
+            }
         }
         if body.output.is_empty() {
             return Err(Diagnostic::error(codes::NOT_ONNX, "the model has no outputs")
@@ -173,13 +182,63 @@ impl Importer<'_> {
         let mut results = Vec::new();
         for (value, output) in outputs.iter().zip(&body.output) {
             self.check_output(output, value)?;
-            results.push((output.name.clone(), self.graph.data(value)?));
+            let names = value.structure().names(&output.name);
+            for (name, tensor) in names.into_iter().zip(value.tensors()) {
+                results.push((name, self.graph.data(&tensor)?));
+            }
         }
-        Ok(results)
+        Ok((results, outputs.iter().map(Value::structure).collect()))
+    }
+
+    /// The tensors that the inputs are made of, and how; asks where that is not told.
+    fn parts(
+        &mut self,
+        inputs: &[ValueInfoProto],
+        options: &ImportOptions,
+    ) -> base::Result<(Vec<ValueInfoProto>, Vec<Structure>)> {
+        let (mut parts, mut structures) = (Vec::new(), Vec::new());
+        let mut found = Diagnostics::new();
+        for input in inputs {
+            let structure = match inputs::kind_of(input) {
+                Some(Kind::Tensor) | None => Structure::Tensor,
+                Some(_) => match options.input_structures.get(&input.name) {
+                    Some(structure) => structure.clone(),
+                    None => {
+                        self.asked.insert(input.name.clone(), Wanted::Structure);
+                        found.push(
+                            Diagnostic::error(
+                                codes::UNKNOWN_CONTENTS,
+                                "what the input is made of must be known to compile",
+                            )
+                            .at(format!("input \"{}\"", input.name))
+                            .because("it is a sequence or an optional value")
+                            .remedy("run the model with the input given"),
+                        );
+                        continue;
+                    }
+                },
+            };
+            match (&structure, inputs::parts(input, &structure)) {
+                (_, Some(tensors)) => parts.extend(tensors),
+                // Said of the declared type when it is read.
+                (Structure::Tensor, None) => parts.push(input.clone()),
+                (_, None) => found.push(
+                    Diagnostic::error(codes::UNSUPPORTED_TYPE, "the input is not so declared")
+                        .at(format!("input \"{}\"", input.name))
+                        .because("it is made of other kinds of values")
+                        .remedy("give a value of the kind that `info` shows"),
+                ),
+            }
+            structures.push(structure);
+        }
+        found.or_ok((parts, structures))
     }
 
     /// Refuses an output whose type is not the declared one.
     fn check_output(&self, output: &crate::proto::ValueInfoProto, value: &Value) -> Result<()> {
+        if value.list().is_some() {
+            return Ok(());
+        }
         let declared = inputs::declared(std::slice::from_ref(output)).remove(0)?;
         let dtype = crate::data_type::data_type(declared.data_type.into())?;
         if dtype == value.dtype() {
@@ -337,6 +396,10 @@ impl Importer<'_> {
             return Err(survey::unsupported_operator(proto, Some(version)));
         };
         operator.check(proto)?;
+        let takes_lists = matches!(operator.lower, Lower::Lists(_) | Lower::Graphs(_));
+        if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
+            return Err(type_error("it takes tensors, no sequences or optional values"));
+        }
         let name = survey::node_name(proto);
         let name = match self.path.is_empty() {
             true => name.to_owned(),
@@ -346,20 +409,20 @@ impl Importer<'_> {
         self.graph.builder.set_location(location);
         let node = Node { proto, inputs, version, asked: Cell::new(None) };
         let lowered = match operator.lower {
-            Lower::Plain(lower) => lower(&node, &mut self.graph),
+            Lower::Plain(lower) | Lower::Lists(lower) => lower(&node, &mut self.graph),
             Lower::Graphs(lower) => lower(&node, self),
         };
-        if let (Err(found), Some(index)) = (&lowered, node.asked.get())
+        if let (Err(found), Some((index, wanted))) = (&lowered, node.asked.get())
             && found.code == codes::UNKNOWN_CONTENTS
             && let Some(value) = node.optional(index)
         {
-            self.ask_behind(value);
+            self.ask_behind(value, wanted);
         }
         lowered
     }
 
-    /// Asks for the values of the inputs that a value is computed from.
-    fn ask_behind(&mut self, value: &Value) {
+    /// Asks for what must be known of the inputs that a value is computed from.
+    fn ask_behind(&mut self, value: &Value, wanted: Wanted) {
         let Some(&id) = value.node.get() else { return };
         let function = self.graph.builder.function();
         let mut seen = BTreeSet::from([id]);
@@ -368,7 +431,7 @@ impl Importer<'_> {
             match function.values[id].definition {
                 Definition::Parameter(region, number) if region == function.body => {
                     let name = &function.parameter_names[number as usize];
-                    self.asked.insert(name.clone(), Wanted::Value);
+                    self.asked.insert(name.clone(), wanted);
                 }
                 Definition::Parameter(..) => {}
                 Definition::Result(node, _) => {

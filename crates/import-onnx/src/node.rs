@@ -8,6 +8,7 @@ use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
 use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::options::Wanted;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind};
 use crate::tensors;
 use crate::value::{Known, Value};
@@ -20,8 +21,8 @@ pub(crate) struct Node<'a> {
     pub(crate) inputs: Vec<Option<Value>>,
     /// The version of the operator set that the node belongs to.
     pub(crate) version: i64,
-    /// The last input whose elements were asked for and are not known.
-    pub(crate) asked: Cell<Option<usize>>,
+    /// The last input of which something was asked that is not known, and what.
+    pub(crate) asked: Cell<Option<(usize, Wanted)>>,
 }
 
 /// A refusal of an attribute.
@@ -205,11 +206,19 @@ impl Node<'_> {
 
     /// The refusal of an input whose elements must be known and are not.
     pub(crate) fn not_known(&self, index: usize, what: &str) -> Diagnostic {
-        self.asked.set(Some(index));
+        self.asked.set(Some((index, Wanted::Value)));
         let name = self.proto.input.get(index).map_or("", String::as_str);
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because(format!("input `{name}` is computed from data, not from constants and shapes"))
             .remedy("export the model with this input as a constant, or with fixed shapes")
+    }
+
+    /// The refusal of an input whose extents must be numbers and are not.
+    pub(crate) fn not_fixed(&self, index: usize, what: &str) -> Diagnostic {
+        self.asked.set(Some((index, Wanted::Shape)));
+        Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
+            .because("it is a symbolic dimension of the model, or depends on data")
+            .remedy("fix it with `--dim NAME=N`, or export the model with fixed shapes")
     }
 
     /// The integers of an input, each constant or symbolic.

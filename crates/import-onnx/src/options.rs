@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Diagnostics;
 use module::Module;
-use tensor::Tensor;
+use tensor::{Structure, Tensor};
 
 /// How to import a model.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,9 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, i64>,
     /// Concrete shapes of inputs by name; they bind the symbols of those inputs' dimensions.
     pub input_shapes: BTreeMap<String, Vec<i64>>,
+    /// How inputs that are sequences or optional values are made of tensors, by name. Those tensors
+    /// have the names that [`Structure::names`] gives, here and in the function.
+    pub input_structures: BTreeMap<String, Structure>,
     /// Values of inputs by name on which shapes may depend. The inputs stay parameters, which must
     /// be given these values; other inputs' values are never needed to import.
     pub input_values: BTreeMap<String, Tensor>,
@@ -27,7 +30,12 @@ pub struct ImportOptions {
 #[derive(Clone, Debug)]
 pub enum Imported {
     /// The model.
-    Module(Module),
+    Module {
+        /// It holds one function, whose parameters and results are tensors.
+        module: Module,
+        /// How the model's outputs are made of its results.
+        outputs: Vec<Structure>,
+    },
     /// Shapes depend on more than extents of the inputs; import again with these told.
     Asks {
         /// The inputs by name, and what must be told of each.
@@ -40,6 +48,8 @@ pub enum Imported {
 /// What an import must be told of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
+    /// How it is made of tensors, in `ImportOptions::input_structures`.
+    Structure,
     /// The shape: even the number of axes is not declared.
     Shape,
     /// The elements, in `ImportOptions::input_values`.
@@ -50,6 +60,7 @@ impl ImportOptions {
     /// Whether the options tell this of an input.
     pub(crate) fn tells(&self, name: &str, wanted: Wanted) -> bool {
         match wanted {
+            Wanted::Structure => self.input_structures.contains_key(name),
             Wanted::Shape => self.input_shapes.contains_key(name),
             Wanted::Value => self.input_values.contains_key(name),
         }

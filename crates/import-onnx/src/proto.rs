@@ -154,6 +154,9 @@ pub struct AttributeProto {
     /// A graph.
     #[prost(message, optional, tag = "6")]
     pub g: Option<GraphProto>,
+    /// A type.
+    #[prost(message, optional, tag = "14")]
+    pub tp: Option<TypeProto>,
     /// A sparse tensor.
     #[prost(message, optional, tag = "22")]
     pub sparse_tensor: Option<SparseTensorProto>,
@@ -195,6 +198,8 @@ pub mod attribute_type {
     pub const GRAPHS: i32 = 10;
     /// `sparse_tensor`.
     pub const SPARSE_TENSOR: i32 = 11;
+    /// `tp`.
+    pub const TYPE_PROTO: i32 = 13;
 }
 
 /// A tensor. Its elements stand in `raw_data`, in the field of their type, or in another file.
@@ -261,6 +266,40 @@ pub struct SparseTensorProto {
     /// The shape.
     #[prost(int64, repeated, packed = "false", tag = "3")]
     pub dims: Vec<i64>,
+}
+
+/// A sequence of values of one kind.
+#[derive(Clone, PartialEq, Message)]
+pub struct SequenceProto {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Tensors.
+    #[prost(message, repeated, tag = "3")]
+    pub tensor_values: Vec<TensorProto>,
+    /// Sequences.
+    #[prost(message, repeated, tag = "5")]
+    pub sequence_values: Vec<SequenceProto>,
+    /// Optional values.
+    #[prost(message, repeated, tag = "7")]
+    pub optional_values: Vec<OptionalProto>,
+}
+
+/// A value that may be absent.
+#[derive(Clone, PartialEq, Message)]
+pub struct OptionalProto {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// A tensor.
+    #[prost(message, optional, tag = "3")]
+    pub tensor_value: Option<TensorProto>,
+    /// A sequence.
+    #[prost(message, optional, tag = "5")]
+    pub sequence_value: Option<SequenceProto>,
+    /// An optional value.
+    #[prost(message, optional, boxed, tag = "7")]
+    pub optional_value: Option<Box<OptionalProto>>,
 }
 
 /// A value's name and type.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use graph::{TensorType, ValueId};
 use sym::Expr;
-use tensor::{DType, Scalar, Tensor};
+use tensor::{DType, Scalar, Structure, Tensor};
 
 /// The largest number of elements of a known value.
 pub(crate) const KNOWN_ELEMENTS: usize = 64;
@@ -69,12 +69,27 @@ pub(crate) struct Value {
     pub(crate) node: Rc<OnceCell<ValueId>>,
     known: Option<Rc<[Known]>>,
     weight: Option<Rc<Weight>>,
+    list: Option<Rc<List>>,
+}
+
+/// A value that is made of others. What it is made of is known while importing, so that it leaves
+/// nothing behind but its tensors. Its type means nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum List {
+    /// Values behind each other.
+    Sequence(Vec<Value>),
+    /// A value or none.
+    Optional(Option<Value>),
 }
 
 impl Value {
+    fn of_type(ty: TensorType) -> Value {
+        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight: None, list: None }
+    }
+
     /// A value of the graph.
     pub(crate) fn of_node(id: ValueId, ty: TensorType) -> Value {
-        Value { ty: Rc::new(ty), node: Rc::new(OnceCell::from(id)), known: None, weight: None }
+        Value { node: Rc::new(OnceCell::from(id)), ..Value::of_type(ty) }
     }
 
     /// A value whose elements are known, without a node so far.
@@ -84,12 +99,7 @@ impl Value {
     pub(crate) fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Value {
         assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
         let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
-        Value {
-            ty: Rc::new(TensorType { dtype, shape }),
-            node: Rc::default(),
-            known: Some(elements.into()),
-            weight: None,
-        }
+        Value { known: Some(elements.into()), ..Value::of_type(TensorType { dtype, shape }) }
     }
 
     /// A known number.
@@ -113,7 +123,7 @@ impl Value {
         let tensor = &weight.tensor;
         let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
         let ty = TensorType { dtype: tensor.dtype(), shape };
-        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight: Some(Rc::new(weight)) }
+        Value { weight: Some(Rc::new(weight)), ..Value::of_type(ty) }
     }
 
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
@@ -124,6 +134,57 @@ impl Value {
             false => Value::of_weight(String::new(), tensor.clone()),
         };
         Value { node: self.node, ..known }
+    }
+
+    /// A sequence or an optional value.
+    pub(crate) fn of_list(list: List) -> Value {
+        let ty = TensorType { dtype: DType::Bool, shape: Vec::new() };
+        Value { list: Some(Rc::new(list)), ..Value::of_type(ty) }
+    }
+
+    /// What it is made of, if it is no tensor.
+    pub(crate) fn list(&self) -> Option<&List> {
+        self.list.as_deref()
+    }
+
+    /// How it is made of tensors.
+    pub(crate) fn structure(&self) -> Structure {
+        match self.list() {
+            None => Structure::Tensor,
+            Some(List::Sequence(values)) => {
+                Structure::Sequence(values.iter().map(Value::structure).collect())
+            }
+            Some(List::Optional(value)) => {
+                Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
+            }
+        }
+    }
+
+    /// The tensors that it is made of, in order.
+    pub(crate) fn tensors(&self) -> Vec<Value> {
+        match self.list() {
+            None => vec![self.clone()],
+            Some(List::Sequence(values)) => values.iter().flat_map(Value::tensors).collect(),
+            Some(List::Optional(value)) => value.iter().flat_map(Value::tensors).collect(),
+        }
+    }
+
+    /// A value of a structure, of the next tensors; none if there are too few.
+    pub(crate) fn from_tensors(
+        structure: &Structure,
+        tensors: &mut impl Iterator<Item = Value>,
+    ) -> Option<Value> {
+        Some(match structure {
+            Structure::Tensor => tensors.next()?,
+            Structure::Sequence(inner) => {
+                let values = inner.iter().map(|inner| Value::from_tensors(inner, tensors));
+                Value::of_list(List::Sequence(values.collect::<Option<Vec<Value>>>()?))
+            }
+            Structure::Optional(None) => Value::of_list(List::Optional(None)),
+            Structure::Optional(Some(inner)) => {
+                Value::of_list(List::Optional(Some(Value::from_tensors(inner, tensors)?)))
+            }
+        })
     }
 
     /// The type.

@@ -6,6 +6,7 @@
 //!   formats;
 //! - [`Scalar`], one element as plain data, whose text form round-trips bit for bit;
 //! - [`Tensor`], a dense row-major host tensor over owned or shared (mapped) bytes;
+//! - [`Value`], a tensor, a sequence or an optional value;
 //! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
 //! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant
 //!   comparison; [`StagedFiles`], files written whole or not at all.
@@ -30,6 +31,7 @@ pub mod scalar;
 pub mod staged;
 pub mod storage;
 pub mod tensor;
+pub mod value;
 
 pub use compare::{Comparison, compare};
 pub use dtype::{Class, DType};
@@ -41,3 +43,4 @@ pub use scalar::Scalar;
 pub use staged::StagedFiles;
 pub use storage::Element;
 pub use tensor::Tensor;
+pub use value::{Kind, Structure, Value};

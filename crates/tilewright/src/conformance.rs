@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Op};
-use tensor::{Tensor, compare};
+use import_onnx::{ModelInfo, ValueInfo};
+use tensor::{Kind, Tensor, Value, compare};
 
 use crate::reference::evaluate;
 use crate::{Options, compile, inspect};
@@ -87,20 +88,17 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
     let path = case.join("model.onnx");
     let info = inspect(&path)?;
     let tolerance = Tolerance::of(case, info.operators.keys());
-    let (inputs, outputs): (Vec<&str>, Vec<&str>) = (
-        info.inputs.iter().map(|port| port.name.as_str()).collect(),
-        info.outputs.iter().map(|port| port.name.as_str()).collect(),
-    );
+    let outputs: Vec<&str> = info.outputs.iter().map(|port| port.name.as_str()).collect();
     let mut is_random = false;
     let executable = match through {
         Through::Compiled => Some(compile(&path, options)?),
         Through::Evaluator => None,
     };
-    for set in sets(case, &inputs, &outputs)? {
+    for set in sets(case, &info)? {
         let actual = match &executable {
             Some(executable) => {
-                let actual = executable.run(&set.inputs)?;
-                is_random |= draws(&executable.variant(&set.inputs)?.front.imported);
+                let (actual, variant) = executable.run_and_show(&set.inputs)?;
+                is_random |= draws(&variant.front.imported);
                 actual
             }
             None => {
@@ -119,7 +117,7 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
 /// What differs first.
 fn difference(
     names: &[&str],
-    actual: &[Tensor],
+    actual: &[Value],
     set: &DataSet,
     tolerance: &Tolerance,
     is_random: bool,
@@ -131,13 +129,22 @@ fn difference(
         if !expected_name.is_empty() && expected_name != name {
             return Some(format!("output `{name}` instead of `{expected_name}`"));
         }
-        let comparison = compare(actual, expected, tolerance.relative, tolerance.absolute);
-        let passed = match is_random {
-            true => comparison.type_error.is_none(),
-            false => comparison.passed(),
-        };
-        if !passed {
-            return Some(format!("output `{name}`: {comparison}"));
+        if actual.structure() != expected.structure() {
+            let (is, should) = (actual.structure(), expected.structure());
+            return Some(format!("output `{name}` is {is:?} instead of {should:?}"));
+        }
+        let names = actual.structure().names(name);
+        let tensors = actual.clone().into_tensors().into_iter();
+        let pairs = tensors.zip(expected.clone().into_tensors()).zip(names);
+        for ((actual, expected), name) in pairs {
+            let comparison = compare(&actual, &expected, tolerance.relative, tolerance.absolute);
+            let passed = match is_random {
+                true => comparison.type_error.is_none(),
+                false => comparison.passed(),
+            };
+            if !passed {
+                return Some(format!("output `{name}`: {comparison}"));
+            }
         }
     }
     None
@@ -177,17 +184,18 @@ impl Tolerance {
 /// Inputs, and the outputs that are right, with the names recorded.
 struct DataSet {
     name: String,
-    inputs: Vec<Tensor>,
-    outputs: Vec<(String, Tensor)>,
+    inputs: Vec<Value>,
+    outputs: Vec<(String, Value)>,
 }
 
 /// The data of a case.
-fn sets(case: &Path, inputs: &[&str], outputs: &[&str]) -> Result<Vec<DataSet>> {
+fn sets(case: &Path, info: &ModelInfo) -> Result<Vec<DataSet>> {
     let mut sets = Vec::new();
     for folder in data_sets(case) {
-        let inputs = tensors(&folder, "input")?.into_iter().map(|(_, tensor)| tensor).collect();
+        let inputs = values(&folder, "input", &info.inputs)?;
+        let inputs = inputs.into_iter().map(|(_, value)| value).collect();
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        sets.push(DataSet { name, inputs, outputs: tensors(&folder, "output")? });
+        sets.push(DataSet { name, inputs, outputs: values(&folder, "output", &info.outputs)? });
     }
     let archive = case.join("io.npz");
     if archive.is_file() {
@@ -202,11 +210,12 @@ fn sets(case: &Path, inputs: &[&str], outputs: &[&str]) -> Result<Vec<DataSet>> 
                 )
             })
         };
-        let output = |name: &&str| Ok((String::new(), array(name)?));
+        let input = |port: &ValueInfo| Ok(array(&port.name)?.into());
+        let output = |port: &ValueInfo| Ok((String::new(), array(&port.name)?.into()));
         sets.push(DataSet {
             name: "io.npz".to_owned(),
-            inputs: inputs.iter().map(|name| array(name)).collect::<Result<_>>()?,
-            outputs: outputs.iter().map(output).collect::<Result<_>>()?,
+            inputs: info.inputs.iter().map(input).collect::<Result<_>>()?,
+            outputs: info.outputs.iter().map(output).collect::<Result<_>>()?,
         });
     }
     Ok(sets)
@@ -225,20 +234,22 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
     folders.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The tensors `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-fn tensors(folder: &Path, kind: &str) -> Result<Vec<(String, Tensor)>> {
-    let mut tensors = Vec::new();
+/// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
+fn values(folder: &Path, kind: &str, ports: &[ValueInfo]) -> Result<Vec<(String, Value)>> {
+    let mut values = Vec::new();
     loop {
-        let path = folder.join(format!("{kind}_{}.pb", tensors.len()));
+        let path = folder.join(format!("{kind}_{}.pb", values.len()));
         if !path.is_file() {
-            return Ok(tensors);
+            return Ok(values);
         }
         let bytes = std::fs::read(&path).map_err(|error| {
             Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
                 .at(path.display().to_string())
                 .because(error.to_string())
         })?;
-        tensors.push(import_onnx::read_tensor(bytes.into())?);
+        let declared = ports.get(values.len()).and_then(|port| port.kind.as_ref());
+        let kind = declared.unwrap_or(&Kind::Tensor);
+        values.push(import_onnx::read_value(bytes.into(), kind)?);
     }
 }
 

@@ -9,10 +9,10 @@ use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Type};
 use import_onnx::{ValueInfo, Wanted, inspect};
-use tensor::Tensor;
+use tensor::{Kind, Structure, Tensor, Value};
 
 use crate::specialisation::Specialisation;
-use crate::variant::{Made, Model, Variant, check_tellable};
+use crate::variant::{Given, Made, Model, Variant, is_tellable, tensor_names};
 use crate::{Options, Port, PortExtent, target};
 
 /// Variants that are kept for values and ranks of inputs seen before.
@@ -30,9 +30,9 @@ pub struct Executable {
     threads: usize,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    /// What must be known of which inputs, besides extents, to compile; grows as it is found out.
+    /// What must be known of which tensors, besides extents, to compile; grows as it is found out.
     /// Locked while a variant is made.
-    asked: Mutex<BTreeMap<usize, Wanted>>,
+    asked: Mutex<BTreeMap<String, Wanted>>,
     variants: RwLock<Vec<Arc<Variant>>>,
 }
 
@@ -61,23 +61,33 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
     let threads = options.thread_count();
     let model = Model { path, options, target: &target, threads };
     let mut asked = BTreeMap::new();
-    let (inputs, outputs, variants) = match Variant::make(model, &asked, &[], &[])? {
-        Made::Variant(variant) => {
-            let imported = &variant.front.imported;
-            let (inputs, outputs) = (ports(imported, true), ports(imported, false));
-            let shapes = inputs.iter().map(Port::fixed_shape).collect();
-            if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
-                variant.specialise_fixed(model, shapes)?;
+    let (inputs, outputs, variants) =
+        match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
+            Made::Variant(variant) => {
+                let imported = &variant.front.imported;
+                let (inputs, outputs) = (ports(imported, true), ports(imported, false));
+                let shapes = inputs.iter().map(Port::fixed_shape).collect();
+                if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
+                    variant.specialise_fixed(model, shapes)?;
+                }
+                let outputs = match variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
+                {
+                    true => outputs,
+                    false => declared_ports(&inspect(path)?.outputs, options),
+                };
+                (inputs, outputs, vec![Arc::new(*variant)])
             }
-            (inputs, outputs, vec![Arc::new(*variant)])
-        }
-        Made::Asks(wanted, reason) => {
-            let info = inspect(path)?;
-            let inputs = declared_ports(&info.inputs, options);
-            ask(&mut asked, &inputs, &[], wanted, &reason)?;
-            (inputs, declared_ports(&info.outputs, options), Vec::new())
-        }
-    };
+            Made::Asks(wanted, reason) => {
+                let info = inspect(path)?;
+                let inputs = declared_ports(&info.inputs, options);
+                let sizes = |name: &str| {
+                    let port = inputs.iter().find(|port| port.name == name)?;
+                    port.fixed_shape().map(|shape| shape.iter().product())
+                };
+                ask(&mut asked, wanted, &sizes, &reason)?;
+                (inputs, declared_ports(&info.outputs, options), Vec::new())
+            }
+        };
     Ok(Executable {
         path: path.to_owned(),
         options: options.clone(),
@@ -90,25 +100,19 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
     })
 }
 
-/// Adds to what is asked.
+/// Adds to what is asked; `sizes` gives the number of a tensor's elements where it is known.
 ///
 /// # Errors
 /// The reason to ask, where an answer would not help or cannot be given.
 fn ask(
-    asked: &mut BTreeMap<usize, Wanted>,
-    ports: &[Port],
-    inputs: &[Tensor],
+    asked: &mut BTreeMap<String, Wanted>,
     wanted: BTreeMap<String, Wanted>,
+    sizes: &dyn Fn(&str) -> Option<usize>,
     reason: &Diagnostics,
 ) -> Result<()> {
     for (name, wanted) in wanted {
-        let Some(number) = ports.iter().position(|port| port.name == name) else {
-            return Err(reason.clone());
-        };
-        if wanted == Wanted::Value {
-            check_tellable(&ports[number], inputs.get(number), reason)?;
-        }
-        if asked.insert(number, wanted) == Some(wanted) {
+        let is_large = wanted == Wanted::Value && sizes(&name).is_some_and(|n| !is_tellable(n));
+        if is_large || asked.insert(name, wanted) == Some(wanted) {
             return Err(reason.clone());
         }
     }
@@ -165,20 +169,56 @@ impl Executable {
     /// Runs the model on one tensor an input.
     ///
     /// # Errors
-    /// Inputs that do not fit; faults while running, such as an index out of range.
+    /// Inputs that do not fit; faults while running, such as an index out of range. `TW0203` for a
+    /// model with inputs or outputs that are no tensors.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let variant = self.variant(inputs)?;
-        if variant.is_one_stage() {
-            let specialisation = variant.specialisation(self.model(), inputs)?;
-            let mut outputs = specialisation.new_outputs();
-            variant.run(self.model(), &specialisation, inputs, &mut outputs)?;
-            return Ok(outputs);
+        self.check_inputs(inputs)?;
+        let given = Given { structures: &[], tensors: inputs };
+        Ok(self.run_given(given)?.1)
+    }
+
+    /// Runs the model on values, which may be sequences and optional values.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        Ok(self.run_and_show(inputs)?.0)
+    }
+
+    /// As [`Self::run_values`]; also gives the variant that ran.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_and_show(&self, inputs: &[Value]) -> Result<(Vec<Value>, Arc<Variant>)> {
+        self.check_count(inputs.len())?;
+        self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
+        let mut structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
+        if structures.iter().all(|structure| *structure == Structure::Tensor) {
+            structures.clear();
         }
-        let mut runs = variant.run_stages(self.model(), inputs)?;
-        let Some(last) = runs.pop() else { return Ok(Vec::new()) };
+        let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+        let given = Given { structures: &structures, tensors: &tensors };
+        let (variant, results) = self.run_given(given)?;
+        let mut results = results.into_iter();
+        let outputs = variant.front.outputs.iter();
+        let outputs = outputs.filter_map(|output| Value::from_tensors(output, &mut results));
+        Ok((outputs.collect(), variant.clone()))
+    }
+
+    /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
+    fn run_given(&self, given: Given<'_>) -> Result<(Arc<Variant>, Vec<Tensor>)> {
+        let variant = self.variant_for(given)?;
+        if variant.is_one_stage() {
+            let specialisation = variant.specialisation(self.model(), given.tensors)?;
+            let mut outputs = specialisation.new_outputs();
+            variant.run(self.model(), &specialisation, given.tensors, &mut outputs)?;
+            return Ok((variant, outputs));
+        }
+        let mut runs = variant.run_stages(self.model(), given.tensors)?;
+        let Some(last) = runs.pop() else { return Ok((variant, Vec::new())) };
         let mut outputs = last.specialisation.new_outputs();
         variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
-        Ok(outputs)
+        Ok((variant, outputs))
     }
 
     /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
@@ -212,9 +252,13 @@ impl Executable {
     /// Inputs that do not fit the model; diagnostics of the compile.
     pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
         self.check_inputs(inputs)?;
+        self.variant_for(Given { structures: &[], tensors: inputs })
+    }
+
+    fn variant_for(&self, given: Given<'_>) -> Result<Arc<Variant>> {
         let find = || {
             let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-            variants.iter().find(|variant| variant.is_for(inputs)).cloned()
+            variants.iter().find(|variant| variant.is_for(given)).cloned()
         };
         if let Some(found) = find() {
             return Ok(found);
@@ -224,7 +268,7 @@ impl Executable {
             return Ok(found);
         }
         loop {
-            match Variant::make(self.model(), &asked, &self.inputs, inputs)? {
+            match Variant::make(self.model(), &asked, &self.inputs, given)? {
                 Made::Variant(variant) => {
                     let variant = Arc::new(*variant);
                     let mut kept = self.variants.write().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +279,12 @@ impl Executable {
                     return Ok(variant);
                 }
                 Made::Asks(wanted, reason) => {
-                    ask(&mut asked, &self.inputs, inputs, wanted, &reason)?;
+                    let names = tensor_names(&self.inputs, given.structures);
+                    let sizes = |name: &str| {
+                        let number = names.iter().position(|other| other == name)?;
+                        given.tensors.get(number).map(Tensor::len)
+                    };
+                    ask(&mut asked, wanted, &sizes, &reason)?;
                 }
             }
         }
@@ -282,29 +331,40 @@ impl Executable {
     }
 
     fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {
-        if let Some(port) = self.inputs.get(inputs.len()) {
+        self.check_count(inputs.len())?;
+        let ports = self.inputs.iter().chain(&self.outputs);
+        if let Some(port) = ports.clone().find(|port| port.kind != Kind::Tensor) {
+            return Err(Diagnostic::error(
+                codes::WRONG_DTYPE,
+                format!("`{}` is no tensor", port.name),
+            )
+            .at(port.to_string())
+            .because("the model has sequences or optional values among its inputs and outputs")
+            .remedy("use `run_values`")
+            .into());
+        }
+        self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
+    }
+
+    fn check_count(&self, given: usize) -> Result<()> {
+        if let Some(port) = self.inputs.get(given) {
             return Err(Diagnostic::error(
                 codes::MISSING_INPUT,
                 format!("input `{}` is not given", port.name),
             )
             .at(port.to_string())
-            .because(format!(
-                "{} inputs are given, the model has {}",
-                inputs.len(),
-                self.inputs.len()
-            ))
+            .because(format!("{given} inputs are given, the model has {}", self.inputs.len()))
             .remedy("give one tensor for each input, in the order of `inputs()`")
             .into());
         }
-        if inputs.len() > self.inputs.len() {
-            let reason =
-                format!("{} inputs are given, the model has {}", inputs.len(), self.inputs.len());
+        if given > self.inputs.len() {
+            let reason = format!("{given} inputs are given, the model has {}", self.inputs.len());
             return Err(Diagnostic::error(codes::UNKNOWN_INPUT, "too many inputs are given")
                 .because(reason)
                 .remedy("give one tensor for each input, in the order of `inputs()`")
                 .into());
         }
-        self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
+        Ok(())
     }
 }
 
@@ -348,6 +408,7 @@ pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
             name: name.clone(),
             dtype: ty.dtype,
             shape: ty.shape.iter().map(extent).collect(),
+            kind: Kind::Tensor,
         }),
         _ => None,
     };
@@ -370,6 +431,7 @@ fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
             Some(shape) => shape.iter().map(extent).collect(),
             None => vec![PortExtent::Any],
         },
+        kind: info.kind.clone().unwrap_or(Kind::Tensor),
     };
     infos.iter().map(port).collect()
 }

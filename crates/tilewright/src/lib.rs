@@ -46,5 +46,5 @@ pub use options::{Options, Precision, TargetChoice};
 pub use port::{Port, PortExtent};
 pub use tensor::npy::read as read_npy;
 pub use tensor::random::random;
-pub use tensor::{DType, Tensor};
+pub use tensor::{DType, Kind, Structure, Tensor, Value};
 pub use verify::{KernelVerdict, VerifyReport, verify};

@@ -14,7 +14,7 @@ use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
 use lower::formats::{FormatOptions, Winograd};
 use module::Module;
-use tensor::{DType, Tensor};
+use tensor::{DType, Structure, Tensor};
 
 use crate::{Options, Precision};
 
@@ -37,6 +37,8 @@ pub(crate) struct Front {
     pub(crate) main: FunctionId,
     /// `main` in stages, each of which runs when the sizes that it uses are known.
     pub(crate) stages: Vec<Stage>,
+    /// How the model's outputs are made of the results.
+    pub(crate) outputs: Vec<Structure>,
     /// What format choice did, and why not more.
     pub(crate) remarks: Vec<Remark>,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Front {
 /// What is told of a model's inputs beyond what it declares.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
+    /// How inputs that are no tensors are made of them.
+    pub(crate) structures: BTreeMap<String, Structure>,
     /// Shapes of inputs whose rank is not declared.
     pub(crate) shapes: BTreeMap<String, Vec<i64>>,
     /// Values of inputs on which shapes depend.
@@ -83,14 +87,15 @@ pub(crate) fn front_or_ask(
     let mut import = ImportOptions {
         dims: options.dims.clone(),
         input_shapes: options.input_shapes.clone(),
+        input_structures: told.structures.clone(),
         input_values: told.values.clone(),
         literals: options.literals.clone(),
         ..ImportOptions::default()
     };
     import.input_shapes.extend(told.shapes.clone());
     check_disabled(options)?;
-    let mut module = match import_onnx::import_or_ask(path, &import)? {
-        Imported::Module(module) => module,
+    let (mut module, outputs) = match import_onnx::import_or_ask(path, &import)? {
+        Imported::Module { module, outputs } => (module, outputs),
         Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
     };
     let Some(imported) = module.functions.values().next().cloned() else {
@@ -115,11 +120,11 @@ pub(crate) fn front_or_ask(
         optimise(&mut function, options)?;
     }
     let cut = graph_opt::cut(&function)?;
-    let stages = graph_opt::stages(&cut.main);
+    let stages = graph_opt::stages(&cut.main, imported.parameters().len());
     module.functions = base::Arena::default();
     let setup = module.functions.push(cut.setup);
     let main = module.functions.push(cut.main);
-    Ok(Outcome::Front(Box::new(Front { module, imported, setup, main, stages, remarks })))
+    Ok(Outcome::Front(Box::new(Front { module, imported, setup, main, stages, outputs, remarks })))
 }
 
 /// Refuses names that no pass and no rule has.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use base::{Diagnostic, Result, codes};
-use tensor::{DType, Tensor};
+use tensor::{DType, Kind, Tensor, Value};
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;
@@ -17,6 +17,8 @@ pub struct Port {
     pub dtype: DType,
     /// Its extents, outermost first.
     pub shape: Vec<PortExtent>,
+    /// What it is: a tensor, or made of tensors of this type.
+    pub kind: Kind,
 }
 
 /// An extent of a port.
@@ -80,6 +82,27 @@ impl Port {
         .remedy(format!("give `{}`, or the input itself", options.join(" ")))
     }
 
+    /// Checks a value against the port: what it is, and of a tensor what [`Self::check`] does.
+    ///
+    /// # Errors
+    /// `TW0203` and `TW0204`.
+    pub fn check_value(&self, value: &Value) -> Result<()> {
+        match (&self.kind, value) {
+            (Kind::Tensor, Value::Tensor(tensor)) => self.check(tensor),
+            (Kind::Sequence(_), Value::Sequence(_)) | (Kind::Optional(_), Value::Optional(_)) => {
+                Ok(())
+            }
+            _ => Err(Diagnostic::error(
+                codes::WRONG_DTYPE,
+                format!("input `{}` is of another kind", self.name),
+            )
+            .at(self.to_string())
+            .because("tensors, sequences and optional values do not stand for each other")
+            .remedy("give a value of the kind that the model declares")
+            .into()),
+        }
+    }
+
     /// Checks a tensor against the port: element type, rank, and the extents that are known.
     ///
     /// # Errors
@@ -122,7 +145,14 @@ impl Port {
 
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}[", self.name, self.dtype)?;
+        write!(f, "{}: ", self.name)?;
+        let mut kind = &self.kind;
+        while let Kind::Sequence(inner) | Kind::Optional(inner) = kind {
+            let is_sequence = matches!(kind, Kind::Sequence(_));
+            f.write_str(if is_sequence { "sequence of " } else { "optional " })?;
+            kind = inner;
+        }
+        write!(f, "{}[", self.dtype)?;
         for (axis, extent) in self.shape.iter().enumerate() {
             if axis > 0 {
                 f.write_str(", ")?;

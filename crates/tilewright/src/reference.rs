@@ -6,7 +6,7 @@ use std::path::Path;
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use graph::Function;
 use import_onnx::{ImportOptions, Imported, Wanted, import_or_ask};
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 
 use crate::Options;
 use crate::pipeline::constant;
@@ -19,22 +19,33 @@ use crate::pipeline::constant;
 pub(crate) fn evaluate(
     model: &Path,
     options: &Options,
-    inputs: &[Tensor],
-) -> Result<(Function, Vec<Tensor>)> {
-    let names: Vec<String> =
-        import_onnx::inspect(model)?.inputs.into_iter().map(|port| port.name).collect();
-    let given: BTreeMap<&String, &Tensor> = names.iter().zip(inputs).collect();
+    inputs: &[Value],
+) -> Result<(Function, Vec<Value>)> {
+    let ports = import_onnx::inspect(model)?.inputs;
+    let (mut names, mut structures) = (Vec::new(), BTreeMap::new());
+    for (port, value) in ports.iter().zip(inputs) {
+        let structure = value.structure();
+        names.extend(structure.names(&port.name));
+        structures.insert(port.name.clone(), structure);
+    }
+    let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+    let given: BTreeMap<&String, &Tensor> = names.iter().zip(&tensors).collect();
     let mut import = ImportOptions {
         dims: options.dims.clone(),
         input_shapes: options.input_shapes.clone(),
         literals: options.literals.clone(),
         ..ImportOptions::default()
     };
-    let module = loop {
+    let (module, outputs) = loop {
         match import_or_ask(model, &import)? {
-            Imported::Module(module) => break module,
+            Imported::Module { module, outputs } => break (module, outputs),
             Imported::Asks { inputs, reason } => {
                 for (name, wanted) in inputs {
+                    if wanted == Wanted::Structure {
+                        let Some(structure) = structures.get(&name) else { return Err(reason) };
+                        import.input_structures.insert(name, structure.clone());
+                        continue;
+                    }
                     let Some(input) = given.get(&name) else { return Err(reason) };
                     let shape = input.shape().iter().map(|&extent| extent as i64).collect();
                     import.input_shapes.insert(name.clone(), shape);
@@ -50,7 +61,9 @@ pub(crate) fn evaluate(
     };
     graph::verify(function)?;
     let weights = |id: ConstantId| constant(&module, id);
-    let results = eval::graph::evaluate(function, &weights, inputs, eval::Precision::Declared)
+    let results = eval::graph::evaluate(function, &weights, &tensors, eval::Precision::Declared)
         .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
-    Ok((function.clone(), results))
+    let mut results = results.into_iter();
+    let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
+    Ok((function.clone(), outputs))
 }

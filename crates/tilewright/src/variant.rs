@@ -16,7 +16,7 @@ use import_onnx::Wanted;
 use lower::Role;
 use runtime::{Block, State};
 use sym::SymbolId;
-use tensor::Tensor;
+use tensor::{Structure, Tensor};
 
 use crate::pipeline::{Front, Outcome, Told, front_or_ask};
 use crate::specialisation::{Request, Specialisation};
@@ -40,8 +40,10 @@ pub(crate) struct Model<'a> {
 /// A model, compiled as far as free extents let it.
 pub(crate) struct Variant {
     pub(crate) front: Front,
-    /// What the variant is for: of the inputs of these numbers the shape, or the value.
-    key: Vec<(usize, Given)>,
+    /// How the inputs are made of tensors; empty if they all are tensors.
+    structures: Vec<Structure>,
+    /// What the variant is for: of the tensors of these numbers the shape, or the value.
+    key: Vec<(usize, Fact)>,
     /// What `setup` computed.
     constants: Block,
     pub(crate) setup: Specialisation,
@@ -50,8 +52,17 @@ pub(crate) struct Variant {
     compiling: Mutex<()>,
 }
 
-/// What of an input a variant is for.
-enum Given {
+/// What a model is run with.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    /// How each input is made of tensors; empty if they all are tensors.
+    pub(crate) structures: &'a [Structure],
+    /// The tensors, in order.
+    pub(crate) tensors: &'a [Tensor],
+}
+
+/// What of a tensor a variant is for.
+enum Fact {
     Shape(Vec<usize>),
     Value(Tensor),
 }
@@ -69,31 +80,37 @@ pub(crate) enum Made {
 }
 
 impl Variant {
-    /// Compiles what does not depend on free extents. `asked` says what to tell of which input;
-    /// `inputs` are empty where nothing is.
+    /// Compiles what does not depend on free extents. `asked` says what to tell of which tensor,
+    /// by its name; `given` is empty where nothing is.
     ///
     /// # Errors
     /// What is wrong with the model, or with the options.
     pub(crate) fn make(
         model: Model<'_>,
-        asked: &BTreeMap<usize, Wanted>,
+        asked: &BTreeMap<String, Wanted>,
         ports: &[Port],
-        inputs: &[Tensor],
+        given: Given<'_>,
     ) -> Result<Made> {
         let mut told = Told::default();
         let mut key = Vec::new();
-        for (&number, wanted) in asked {
-            let (name, input) = (&ports[number].name, &inputs[number]);
+        for (port, structure) in ports.iter().zip(given.structures) {
+            if *structure != Structure::Tensor {
+                told.structures.insert(port.name.clone(), structure.clone());
+            }
+        }
+        let names = tensor_names(ports, given.structures);
+        for (number, (name, input)) in names.iter().zip(given.tensors).enumerate() {
+            let Some(wanted) = asked.get(name) else { continue };
             let shape = input.shape().iter().map(|&extent| extent as i64).collect();
             told.shapes.insert(name.clone(), shape);
             key.push((
                 number,
                 match wanted {
-                    Wanted::Shape => Given::Shape(input.shape().to_vec()),
                     Wanted::Value => {
                         told.values.insert(name.clone(), input.clone());
-                        Given::Value(input.clone())
+                        Fact::Value(input.clone())
                     }
+                    Wanted::Shape | Wanted::Structure => Fact::Shape(input.shape().to_vec()),
                 },
             ));
         }
@@ -122,6 +139,7 @@ impl Variant {
         })?;
         Ok(Made::Variant(Box::new(Variant {
             front,
+            structures: given.structures.to_vec(),
             key,
             constants,
             setup,
@@ -131,14 +149,15 @@ impl Variant {
     }
 
     /// Whether the variant is for such inputs.
-    pub(crate) fn is_for(&self, inputs: &[Tensor]) -> bool {
-        self.key.iter().all(|(number, given)| match given {
-            Given::Shape(shape) => inputs[*number].shape() == shape,
-            Given::Value(value) => {
-                let input = &inputs[*number];
-                input.shape() == value.shape() && same_elements(input, value)
+    pub(crate) fn is_for(&self, given: Given<'_>) -> bool {
+        let fits = |(number, fact): &(usize, Fact)| {
+            let Some(input) = given.tensors.get(*number) else { return false };
+            match fact {
+                Fact::Shape(shape) => input.shape() == shape,
+                Fact::Value(value) => input.shape() == value.shape() && same_elements(input, value),
             }
-        })
+        };
+        self.structures == given.structures && self.key.iter().all(fits)
     }
 
     /// Whether all of the model runs at once, without sizes that are computed on the way.
@@ -211,7 +230,10 @@ impl Variant {
             runs.push(StageRun { specialisation, operands });
             for (symbol, origin) in &stage.binds {
                 let size = match *origin {
-                    Origin::Parameter(number) => inputs[number].get_scalar(0).as_i64(),
+                    Origin::Parameter(number) => match inputs.get(number) {
+                        Some(input) => input.get_scalar(0).as_i64(),
+                        None => self.constant_size(number - inputs.len()),
+                    },
                     Origin::Kept(number) => kept[number].get_scalar(0).as_i64(),
                 };
                 self.check_size(*symbol, size)?;
@@ -222,6 +244,14 @@ impl Variant {
             assumed.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
         }
         Ok(runs)
+    }
+
+    /// A size that `setup` computed.
+    fn constant_size(&self, number: usize) -> i64 {
+        let offset = self.setup.lowered.constants.offsets[number] as usize;
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.constants.bytes()[offset..][..8]);
+        i64::from_ne_bytes(bytes)
     }
 
     fn check_size(&self, symbol: SymbolId, size: i64) -> Result<()> {
@@ -361,21 +391,17 @@ pub(crate) struct For {
     pub(crate) shapes: Vec<Vec<usize>>,
 }
 
-/// Refuses to be told of an input that is large, or not a tensor of numbers.
-///
-/// # Errors
-/// The reason why the value must be known.
-pub(crate) fn check_tellable(
-    port: &Port,
-    input: Option<&Tensor>,
-    reason: &Diagnostics,
-) -> Result<()> {
-    let declared = port.fixed_shape().map(|shape| shape.iter().product::<usize>());
-    let elements = input.map(Tensor::len).or(declared);
-    match elements {
-        Some(elements) if elements > MOST_ELEMENTS => Err(reason.clone()),
-        _ => Ok(()),
+/// The names of the tensors that inputs are made of.
+pub(crate) fn tensor_names(ports: &[Port], structures: &[Structure]) -> Vec<String> {
+    if structures.is_empty() {
+        return ports.iter().map(|port| port.name.clone()).collect();
     }
+    ports.iter().zip(structures).flat_map(|(port, structure)| structure.names(&port.name)).collect()
+}
+
+/// Whether a variant is made for each value of a tensor with so many elements.
+pub(crate) fn is_tellable(elements: usize) -> bool {
+    elements <= MOST_ELEMENTS
 }
 
 fn bound(symbols: &SymbolValues) -> BTreeMap<SymbolId, i64> {

@@ -194,7 +194,7 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dtype = operands.query.dtype();
     let scale = match operands.query.shape()[3].as_constant() {
         Some(size) if !node.has("scale") && size > 0 => 1.0 / (size as f64).sqrt(),
-        None if !node.has("scale") => return Err(unsupported("the size of a head is not fixed")),
+        None if !node.has("scale") => return Err(node.not_fixed(0, "size of a head")),
         _ => node.float("scale", 1.0)?,
     };
     // Short floats might overflow: both operands are scaled by the root.
@@ -251,7 +251,7 @@ pub(super) fn flex(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let dtype = query.dtype();
     let scale = match query.shape()[3].as_constant() {
         Some(size) if !node.has("scale") && size > 0 => 1.0 / (size as f64).sqrt(),
-        None if !node.has("scale") => return Err(unsupported("the size of a head is not fixed")),
+        None if !node.has("scale") => return Err(node.not_fixed(0, "size of a head")),
         _ => node.float("scale", 1.0)?,
     };
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
@@ -319,7 +319,7 @@ pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         _ => split_heads(graph, input, node.int("num_heads", 0)?)?,
     };
     let size = x.shape()[3].as_constant();
-    let size = size.ok_or_else(|| unsupported("the size of a head is not fixed"))?;
+    let size = size.ok_or_else(|| node.not_fixed(0, "size of a head"))?;
     let rotated = match node.int("rotary_embedding_dim", 0)? {
         0 => size,
         part => part,

@@ -33,7 +33,13 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     for graph in [then, other] {
         importer.prepare(graph)?;
         importer.graph.builder.begin_region(&[]);
-        let region = importer.inline(graph).and_then(|values| importer.graph.all_owned(&values));
+        let region = importer.inline(graph).and_then(|values| {
+            // What a list is made of must not depend on data.
+            match values.iter().any(|value| value.list().is_some()) {
+                true => Err(node.not_known(0, "condition")),
+                false => importer.graph.all_owned(&values),
+            }
+        });
         regions.push(close(importer, region)?.0);
     }
     let results = importer.graph.builder.add_with_regions(Op::If, &[condition], &regions);
@@ -68,7 +74,7 @@ impl Importer<'_> {
     /// Makes the nodes of all values that a graph reads from around it.
     fn prepare(&mut self, graph: &GraphProto) -> Result<()> {
         for name in names_captured(graph) {
-            if let Some(value) = self.lookup(name).cloned() {
+            for value in self.lookup(name).map(Value::tensors).into_iter().flatten() {
                 self.graph.data(&value)?;
             }
         }
@@ -102,8 +108,19 @@ pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         None => Some(Scalar::bool(true)),
     };
     let before = importer.asked.clone();
-    let attempt = rolled(node, importer, body, &carried, count.as_ref(), starts);
-    let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
+    let attempt = match carried.iter().any(|value| value.list().is_some()) {
+        // What a list is made of must be known at each iteration.
+        true if count.as_ref().and_then(Expr::as_constant).is_none()
+            && node.optional(0).is_some() =>
+        {
+            return Err(node.not_known(0, "number of iterations"));
+        }
+        true if starts.is_none() => return Err(node.not_known(1, "condition")),
+        true => Err(unsupported("its condition depends on data, and it carries sequences")),
+        false => rolled(node, importer, body, &carried, count.as_ref(), starts),
+    };
+    let lists = carried.iter().any(|value| value.list().is_some());
+    let is_unknown = |found: &Diagnostic| lists || found.code == codes::UNKNOWN_CONTENTS;
     if !attempt.as_ref().is_err_and(is_unknown) {
         return attempt;
     }

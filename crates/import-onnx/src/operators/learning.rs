@@ -244,7 +244,7 @@ fn linear(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
         return Err(shape_error(format!("an input of rank {}, not 2", x.rank())));
     };
     let Some(features) = features.as_constant().filter(|&features| features > 0) else {
-        return Err(unsupported("the number of features is not fixed"));
+        return Err(node.not_fixed(0, "number of features"));
     };
     let list = node.floats("coefficients")?.unwrap_or_default();
     if list.is_empty() || list.len() as i64 % features != 0 {

@@ -10,7 +10,7 @@ use tensor::{DType, Scalar};
 use super::Lowered;
 use crate::graph_loops::Step;
 use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, unsupported};
+use crate::node::Node;
 use crate::value::Value;
 
 /// `[b, t, n * d]` as `[t, b, n..., d]`, in f32, where `n` may be several axes.
@@ -68,7 +68,7 @@ pub(super) fn linear_attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let scale = match (node.float("scale", 0.0)?, size.as_constant()) {
         (0.0, Some(size)) if size > 0 => 1.0 / (size as f64).sqrt(),
-        (0.0, _) => return Err(unsupported("the size of a head is not fixed")),
+        (0.0, _) => return Err(node.not_fixed(0, "size of a head")),
         (scale, _) => scale,
     };
     let results = graph.scan(&steps, &[state], &scanned, &[], |graph, _, states, slices| {

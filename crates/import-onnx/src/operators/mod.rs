@@ -25,6 +25,7 @@ mod recurrent;
 mod reductions;
 mod resize;
 mod sampling;
+mod sequences;
 mod shape;
 mod table;
 mod training;
@@ -69,6 +70,8 @@ pub(crate) struct Operator {
 pub(crate) enum Lower {
     /// By itself.
     Plain(fn(&Node<'_>, &mut Graph) -> Lowered),
+    /// By itself; it takes or gives sequences and optional values, too.
+    Lists(fn(&Node<'_>, &mut Graph) -> Lowered),
     /// With the graphs that are its attributes.
     Graphs(fn(&Node<'_>, &mut Importer<'_>) -> Lowered),
 }

@@ -10,7 +10,7 @@ use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
     fourier, gather_scatter, generator, learning, linear_algebra, linear_attention, losses, matmul,
     movement, ngrams, normalization, pooling, quantization, random, recurrent, reductions, resize,
-    sampling, shape, training, trees, unique,
+    sampling, sequences, shape, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -72,6 +72,18 @@ const fn op(
     lower: fn(&Node<'_>, &mut Graph) -> Lowered,
 ) -> Operator {
     Operator { domain: "", name, versions, inputs, outputs, attributes, lower: Lower::Plain(lower) }
+}
+
+/// A row of an operator on sequences or optional values.
+const fn list(
+    name: &'static str,
+    versions: &'static [i64],
+    inputs: (usize, usize),
+    attributes: &'static str,
+    lower: fn(&Node<'_>, &mut Graph) -> Lowered,
+) -> Operator {
+    let lower = Lower::Lists(lower);
+    Operator { domain: "", name, versions, inputs, outputs: 1, attributes, lower }
 }
 
 /// A row of an operator with graphs among its attributes.
@@ -269,7 +281,7 @@ pub(crate) const TABLE: &[Operator] = &[
     op("Squeeze", &[1, 11, 13, 21, 23, 24, 25], (1, 2), 1, "axes", shape::squeeze),
     op("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], (1, 2), 1, "axes", shape::unsqueeze),
     op("Expand", &[8, 13], (2, 2), 1, "", shape::expand),
-    op("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::identity),
+    list("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], (1, 1), "", shape::identity),
     op("Dropout", &[6, 7, 10, 12, 13, 22], (1, 3), 2, "is_test ratio seed", shape::dropout),
     // Movement
     op("Transpose", &[1, 13, 21, 23, 24, 25], (1, 1), 1, "perm", movement::transpose),
@@ -344,6 +356,19 @@ pub(crate) const TABLE: &[Operator] = &[
     control("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
             "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes \
              scan_output_directions directions", control::scan),
+    // Sequences and optional values
+    list("SequenceEmpty", &[11], (0, 0), "dtype", sequences::empty),
+    list("SequenceConstruct", &[11], (1, MANY), "", sequences::construct),
+    list("SequenceAt", &[11], (2, 2), "", sequences::at),
+    list("SequenceInsert", &[11], (2, 3), "", sequences::insert),
+    list("SequenceErase", &[11], (1, 2), "", sequences::erase),
+    list("SequenceLength", &[11], (1, 1), "", sequences::length),
+    list("SplitToSequence", &[11, 24], (1, 2), "axis keepdims", sequences::split),
+    list("ConcatFromSequence", &[11], (1, 1), "axis new_axis", sequences::concat),
+    control("SequenceMap", &[17], (1, MANY), "body", sequences::map),
+    list("Optional", &[15, 28], (0, 1), "type", sequences::optional),
+    list("OptionalGetElement", &[15, 18, 28], (1, 1), "", sequences::element),
+    list("OptionalHasElement", &[15, 18, 28], (0, 1), "", sequences::has_element),
     // Recurrent networks
     op("RNN", &[1, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Rnn)),
     op("GRU", &[3, 7, 14, 22], (3, 6), 2, RECURRENT, recurrent!(Gru)),

@@ -1,0 +1,129 @@
+//! Values that are made of tensors: sequences and optional values of them.
+
+use crate::tensor::Tensor;
+
+/// A tensor, a list of values, or a value that may be absent.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A tensor.
+    Tensor(Tensor),
+    /// Values of one kind behind each other.
+    Sequence(Vec<Value>),
+    /// A value or none.
+    Optional(Option<Box<Value>>),
+}
+
+/// What values a model declares: of a sequence not how many, of an optional value not whether.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Tensors.
+    Tensor,
+    /// Lists of values of a kind.
+    Sequence(Box<Kind>),
+    /// Values of a kind, or none.
+    Optional(Box<Kind>),
+}
+
+/// How a value is made of tensors.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Structure {
+    /// It is one.
+    Tensor,
+    /// Behind each other.
+    Sequence(Vec<Structure>),
+    /// One or none.
+    Optional(Option<Box<Structure>>),
+}
+
+impl Value {
+    /// How it is made of tensors.
+    pub fn structure(&self) -> Structure {
+        match self {
+            Value::Tensor(_) => Structure::Tensor,
+            Value::Sequence(values) => {
+                Structure::Sequence(values.iter().map(Value::structure).collect())
+            }
+            Value::Optional(value) => {
+                Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
+            }
+        }
+    }
+
+    /// Its tensors, in order.
+    pub fn into_tensors(self) -> Vec<Tensor> {
+        match self {
+            Value::Tensor(tensor) => vec![tensor],
+            Value::Sequence(values) => values.into_iter().flat_map(Value::into_tensors).collect(),
+            Value::Optional(value) => value.map(|value| value.into_tensors()).unwrap_or_default(),
+        }
+    }
+
+    /// A value of a structure, of the next tensors; none if there are too few.
+    pub fn from_tensors(
+        structure: &Structure,
+        tensors: &mut impl Iterator<Item = Tensor>,
+    ) -> Option<Value> {
+        Some(match structure {
+            Structure::Tensor => Value::Tensor(tensors.next()?),
+            Structure::Sequence(structures) => {
+                let values = structures.iter().map(|inner| Value::from_tensors(inner, tensors));
+                Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
+            }
+            Structure::Optional(None) => Value::Optional(None),
+            Structure::Optional(Some(inner)) => {
+                Value::Optional(Some(Box::new(Value::from_tensors(inner, tensors)?)))
+            }
+        })
+    }
+
+    /// The tensor, if it is one.
+    pub fn as_tensor(&self) -> Option<&Tensor> {
+        match self {
+            Value::Tensor(tensor) => Some(tensor),
+            Value::Sequence(_) | Value::Optional(_) => None,
+        }
+    }
+}
+
+impl Structure {
+    /// The names of the tensors of a value: `x`, or `x[0]`, `x[1]` and so on.
+    pub fn names(&self, name: &str) -> Vec<String> {
+        match self {
+            Structure::Tensor => vec![name.to_owned()],
+            Structure::Sequence(structures) => {
+                let inner = structures.iter().enumerate();
+                inner.flat_map(|(index, inner)| inner.names(&format!("{name}[{index}]"))).collect()
+            }
+            Structure::Optional(inner) => {
+                inner.as_ref().map(|inner| inner.names(name)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl From<Tensor> for Value {
+    fn from(tensor: Tensor) -> Value {
+        Value::Tensor(tensor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_apart_and_put_together() {
+        let tensor = |number: i64| Value::Tensor(Tensor::from_slice(&[1], &[number]));
+        let value = Value::Sequence(vec![
+            tensor(1),
+            Value::Optional(Some(Box::new(tensor(2)))),
+            Value::Optional(None),
+        ]);
+        let structure = value.structure();
+        assert_eq!(structure.names("x"), ["x[0]", "x[1]"]);
+        let mut tensors = value.into_tensors().into_iter();
+        let again = Value::from_tensors(&structure, &mut tensors).expect("as many tensors");
+        assert_eq!(again.structure(), structure);
+        assert!(Value::from_tensors(&structure, &mut tensors).is_none());
+    }
+}
