@@ -7,7 +7,7 @@
 //! region or one around it; what is left stands for the places of both, constants apart. Literals
 //! are equal if their bits are. `Bind`, host functions and nodes with regions stay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base::{LocationId, PassContext, Result, SecondaryMap};
@@ -19,8 +19,10 @@ type Key = (u64, Vec<ValueId>);
 /// Makes equal nodes one.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
     let body = function.body;
+    let constants = function.constant_values();
     let mut merger = Merger {
         function,
+        constants,
         merged: SecondaryMap::new(),
         known: BTreeMap::new(),
         opened: Vec::new(),
@@ -34,6 +36,8 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
 
 struct Merger<'a> {
     function: &'a mut Function,
+    /// What depends on constants alone: shared by many, and computed for all at once.
+    constants: BTreeSet<ValueId>,
     /// What replaces a value.
     merged: SecondaryMap<ValueId, Option<ValueId>>,
     /// The nodes seen in the regions that are open.
@@ -84,7 +88,7 @@ impl Merger<'_> {
             self.opened.push(key);
             return;
         };
-        if !node.operands.is_empty() {
+        if !node.results.iter().any(|result| self.constants.contains(result)) {
             self.places.entry(kept).or_default().push(node.location);
         }
         let (olds, news) = (node.results.clone(), self.function.nodes[kept].results.clone());

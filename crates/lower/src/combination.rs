@@ -11,6 +11,8 @@
 //! the last has no loops over the axes of literals but one statement for each of their points,
 //! which share what they have in common. The transforms of minimal filtering are such chains.
 
+use std::collections::HashSet;
+
 use base::Id;
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
 use sym::{Expr, Range, SymbolId};
@@ -168,7 +170,12 @@ pub(crate) fn written_axes(
     let mut work: Vec<(NodeId, Vec<Expr>)> = start.map(|node| (node, index)).into_iter().collect();
     let ranges =
         |symbol: SymbolId| extents.get(symbol.index()).map_or(Range::ALL, |&e| Range::extent(e));
+    // A value may be read in many ways, and what it reads in many more.
+    let mut seen: HashSet<(NodeId, Vec<Expr>)> = HashSet::new();
     while let Some((node, index)) = work.pop() {
+        if !seen.insert((node, index.clone())) {
+            continue;
+        }
         if let Some(combination) = Combination::of(function, node) {
             for symbol in combination.written_axes().flat_map(|axis| index[axis].symbols()) {
                 written[symbol.index()] = true;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use backend::Target;
 use base::Id;
 use filetest::Command;
-use graph::Function;
+use graph::{Function, FunctionBuilder, TensorType, Type};
 use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
 use module::{Constant, Module};
 use proptest::prelude::*;
-use tensor::{DType, Tensor, compare};
+use tensor::{DType, Reduction, ScalarFunction, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
 use tilewright_lower as lower;
 
@@ -173,6 +173,61 @@ proptest! {
             }
         }
     }
+}
+
+/// A few hundred nodes over matrices of 6 x 6, each reading what came shortly before.
+fn large_function(seed: u64) -> Result<Function, String> {
+    let mut builder = FunctionBuilder::new("large");
+    let ty = TensorType { dtype: DType::F32, shape: vec![6.into(), 6.into()] };
+    let mut values = vec![builder.parameter("x", Type::Tensor(ty))];
+    let mut state = seed;
+    let mut draw = |most: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % most
+    };
+    for _ in 0..150 {
+        let a = values[values.len() - 1];
+        let b = values[values.len() - 1 - draw(values.len().min(8))];
+        values.push(match draw(7) {
+            0 | 1 => {
+                let sum = builder.map(ScalarFunction::Add, &[a, b])?;
+                builder.map(ScalarFunction::Tanh, &[sum])?
+            }
+            2 => builder.map(ScalarFunction::Mul, &[a, b])?,
+            3 => builder.map(ScalarFunction::Max, &[a, b])?,
+            4 => builder.transpose(a, &[1, 0])?,
+            5 => {
+                let other = builder.reshape(a, &[4.into(), 9.into()])?;
+                let other = builder.map(ScalarFunction::Neg, &[other])?;
+                builder.reshape(other, &[6.into(), 6.into()])?
+            }
+            _ => {
+                let most = builder.reduce_axes(a, &[1], Reduction::Max, DType::F32, true)?;
+                builder.map_broadcast(ScalarFunction::Sub, &[b, most])?
+            }
+        });
+    }
+    let last = values[values.len() - 1];
+    Ok(builder.finish(vec![("y".to_owned(), last)]))
+}
+
+/// Functions too large for one kernel become several, and compute the same.
+#[test]
+fn large_functions() -> Result<(), String> {
+    for seed in 0..4 {
+        let function = large_function(seed)?;
+        let inputs = inputs(&function);
+        for plain in [true, false] {
+            let sample = GraphSample {
+                function: function.clone(),
+                inputs: inputs.clone(),
+                constants: vec![],
+            };
+            let case = check(&sample, plain)?;
+            assert!(case.lowered.kernels.len() > 2, "{} kernels", case.lowered.kernels.len());
+        }
+    }
+    Ok(())
 }
 
 /// About a second's worth; more with `LOWER_CASES`.

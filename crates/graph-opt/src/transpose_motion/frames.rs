@@ -323,13 +323,17 @@ impl<'a> Frames<'a> {
 
     /// What transposing a value for its users costs.
     fn value_cost(&self, value: ValueId) -> u128 {
+        let elements = self.elements(value);
+        if elements == 0 || self.rank(value) < 2 {
+            return 0;
+        }
         let own = self.of(value);
         let motions: BTreeSet<Frame> = self.users[value]
             .iter()
             .filter_map(|user| self.needed(value, *user))
             .filter_map(|needed| self.motion(value, &own, &needed))
             .collect();
-        self.elements(value) * motions.len() as u128
+        elements * motions.len() as u128
     }
 
     /// The frame in which a user reads a value; none if any will do.
