@@ -39,6 +39,20 @@ fn elementwise_of_every_length() {
 }
 
 #[test]
+fn conditions_that_are_the_same_in_all_lanes() {
+    check(
+        "kernel @tail(%a: read f32[30], %c: write f32[30]) {
+           for i < 2 {
+             for j < 16 vector {
+               %c[j + min(14, 16*i)] =
+                 guard(min(14, 16*i) + j < 20, (i) mod 2 == 0 ? %a[j + min(14, 16*i)] : 0.5)
+             }
+           }
+         }",
+    );
+}
+
+#[test]
 fn products_of_pairs_with_tails() {
     for (rows, columns) in [(6, 16), (3, 32), (4, 20), (2, 7), (1, 33)] {
         check(&format!(

@@ -4,14 +4,15 @@
 //!   [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
 //!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
-//! - Within a `Vector` loop, extents are constants and conditions compare affine expressions.
+//! - Within a `Vector` loop, extents are constants and conditions compare expressions that are
+//!   affine in all that may differ between lanes.
 
 use crate::domain::{Domain, walk_domains};
-use crate::kernel::{Condition, Kernel, LoopKind, Scope, Stmt, Value};
+use crate::kernel::{Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
 use crate::print::Remarks;
 use crate::verify::{number_statements, report, verify};
 use crate::visit::{Reference, own_references};
-use sym::Expr;
+use sym::{Atom, Expr, SymbolId};
 
 /// Checks that a kernel is well formed and in the scheduled form.
 ///
@@ -57,7 +58,8 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
     if domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector) {
         let mut check = |conditions: &[Condition]| {
             for condition in conditions {
-                if !is_affine(&condition.left) || !is_affine(&condition.right) {
+                let affine = |expr: &Expr| is_affine(kernel, expr, domain);
+                if !affine(&condition.left) || !affine(&condition.right) {
                     let text = kernel.condition(condition);
                     wrong.push(format!("the condition {text} within a vector loop is not affine"));
                 }
@@ -76,8 +78,22 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
     }
 }
 
-fn is_affine(expr: &Expr) -> bool {
-    expr.terms().iter().all(|term| term.as_symbol().is_some())
+/// Whether an expression is affine but for terms that are the same in all lanes.
+fn is_affine(kernel: &Kernel, expr: &Expr, domain: &Domain<'_>) -> bool {
+    let is_lane = |symbol: SymbolId| {
+        let of_vector = |inner: &&Loop| inner.kind == LoopKind::Vector && inner.variable == symbol;
+        matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. })
+            || domain.loops.iter().any(|inner| of_vector(&inner))
+    };
+    expr.terms().iter().filter(|term| term.as_symbol().is_none()).all(|term| {
+        let mut factors = term.factors().iter();
+        factors.all(|factor| match factor {
+            Atom::Symbol(symbol) => !is_lane(*symbol),
+            _ => factor
+                .operands()
+                .is_some_and(|(a, b)| !a.symbols().into_iter().chain(b.symbols()).any(is_lane)),
+        })
+    })
 }
 
 /// The index of a register: constants and variables of `Unroll` loops, and along the last axis a

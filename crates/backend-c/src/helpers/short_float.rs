@@ -76,7 +76,7 @@ impl Helpers {
         self.define(format!("tw_{saturated}{dtype}_of_f64"), |helpers, name| {
             let (ty, to_bits) = (value_type(dtype), helpers.bits_of_float(DType::F64));
             let largest = format.largest();
-            let nan = format.nan().unwrap_or(largest);
+            let nan = format.nan().unwrap_or(format.sign_bit());
             let head = format!("static {ty} {name}(double x)\n{{\n");
             if !format.signed {
                 let over = if saturate { largest } else { nan };

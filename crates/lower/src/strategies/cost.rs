@@ -20,6 +20,9 @@ const L2_BYTES_PER_CYCLE: f64 = 48.0;
 /// large operand: what is left of the latency of a page's address and its first line.
 const START_OF_ROW: f64 = 12.0;
 
+/// How much dearer a multiply-add is where a row's broadcast serves no other.
+const SINGLE_VECTOR: f64 = 1.25;
+
 /// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
 const TILE_OVERHEAD: f64 = 12.0;
 
@@ -65,7 +68,9 @@ impl Tile {
         let vectors = self.vectors as f64 + if area.elementwise { accumulators } else { 0.0 };
         let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
         let loads = broadcasts / LOADS_PER_CYCLE + vectors * self.cycles_of_load(target, area);
-        let arithmetic = accumulators / f64::from(target.fma_per_cycle);
+        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1;
+        let arithmetic = accumulators / f64::from(target.fma_per_cycle)
+            * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
         let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
         cycles + if area.scattered_rows { START_OF_ROW } else { 0.0 }
