@@ -3,8 +3,9 @@
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
-//! of `docs` that are generated from tables in the code.
+//! of `docs` that are generated from tables in the code; `conformance` runs the official cases.
 
+mod conformance;
 mod pages;
 #[cfg(target_arch = "x86_64")]
 mod peak;
@@ -18,7 +19,9 @@ usage: cargo xtask <command>
   tidy            check layers, file headers, file sizes, dependency reasons, unsafe, unwrap
   peak [--json]   measure this machine's ceilings: arithmetic and memory (x86-64)
   operators       write docs/operators.md from the importer's table
-  diagnostics     write docs/diagnostics.md from the table of codes";
+  diagnostics     write docs/diagnostics.md from the table of codes
+  conformance [--bless] [OPTIONS]
+                  run the official cases of ONNX against conformance/expected.txt";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::main(),
         ["operators"] => pages::OPERATORS.write(),
         ["diagnostics"] => pages::DIAGNOSTICS.write(),
+        ["conformance", rest @ ..] => conformance::main(rest),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]
