@@ -233,6 +233,9 @@ impl<'a> Tester<'a> {
 
     /// The test of one axis.
     fn may_be_equal(&self, a: &Linear, b: &Linear, given: &Directions) -> bool {
+        if a.terms.is_empty() && b.terms.is_empty() {
+            return a.constant == b.constant;
+        }
         let mut sum = Interval::constant(a.constant - b.constant);
         let mut divisor = 0;
         let unknowns: BTreeSet<Unknown> = a.terms.keys().chain(b.terms.keys()).copied().collect();

@@ -68,9 +68,16 @@ impl Writer<'_> {
         let dtype = self.dtype(value);
         let number = |factor: f64| Value::Constant(Scalar::from_f64(dtype, factor));
         let apply = |function, arguments| Value::Apply { function, dtype, arguments };
+        let mut terms = terms.into_iter().peekable();
         let mut sum: Option<Value> = None;
-        for Term { factor, index } in terms {
+        while let Some(Term { factor, index }) = terms.next() {
             let element = self.element(value, &index);
+            let begins = sum.is_none() && factor == -1.0;
+            if let Some(next) = terms.next_if(|next| begins && next.factor == 1.0) {
+                let next = self.element(value, &next.index);
+                sum = Some(apply(ScalarFunction::Sub, vec![next, element]));
+                continue;
+            }
             sum = Some(match sum {
                 None if factor == 1.0 => element,
                 None => apply(ScalarFunction::Mul, vec![element, number(factor)]),
