@@ -97,7 +97,7 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
 }
 
 /// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 12] = [
     "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B],
       %c: write f32[A, B]) {
       %acc: scratch f32[A, B]
@@ -152,6 +152,33 @@ const KERNELS: [&str; 11] = [
       } } }
       for x2 < A { %sum[x2] = fold(sum, %partial[x2]) }
       for x < A { for y < B { %y[x, y] = %x[x, y] - %sum[x] } }
+    }",
+    "kernel @attention(%q: read f32[A, 2, C], %k: read f32[2, Q, C, P], %v: read f32[B, 2, C],
+      %y: write f32[A, 2, C]) {
+      %acc: scratch f32[2, A, B]
+      %row: scratch f32[2, A, B]
+      %partial: scratch f32[2, A, 16]
+      %n: scratch f32[2, A]
+      %p: scratch f32[2, A, B]
+      %out: scratch f32[A, 2, C]
+      for h0 < 2 { for x0 < A { for y0 < B { %acc[h0, x0, y0] = 0.0 } } }
+      for h1 < 2 { for x1 < A { for y1 < B { for k < C {
+        %acc[h1, x1, y1] += %q[x1, h1, k] * %k[h1, (y1) div P, k, (y1) mod P]
+      } } } }
+      for h2 < 2 { for x2 < A { for y2 < B { %row[h2, x2, y2] = abs(%acc[h2, x2, y2]) } } }
+      for h3 < 2 { for x3 < A { for l3 < 16 { %partial[h3, x3, l3] = 0.0 } } }
+      for h4 < 2 { for x4 < A { for k4 < (B + 15) div 16 { for l4 < 16 {
+        if 16*k4 + l4 < B { %partial[h4, x4, l4] += %row[h4, x4, 16*k4 + l4] }
+      } } } }
+      for h5 < 2 { for x5 < A { %n[h5, x5] = fold(sum, %partial[h5, x5]) } }
+      for h6 < 2 { for x6 < A { for y6 < B {
+        %p[h6, x6, y6] = %row[h6, x6, y6] * %n[h6, x6]
+      } } }
+      for x7 < A { for h7 < 2 { for z7 < C { %out[x7, h7, z7] = 0.0 } } }
+      for x8 < A { for h8 < 2 { for z8 < C { for k8 < B {
+        %out[x8, h8, z8] += %p[h8, x8, k8] * %v[k8, h8, z8]
+      } } } }
+      for x < A { for h < 2 { for z < C { %y[x, h, z] = %out[x, h, z] } } }
     }",
     "kernel @columns(%x: read f32[A, B], %y: write f32[A, B]) {
       %top: scratch f32[B]

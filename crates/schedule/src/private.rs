@@ -3,15 +3,18 @@
 //!
 //! A read is covered by an earlier store if the store's loops, all of constant extents, can be
 //! solved for the read's index: along each axis the store's index is a base plus loop variables
-//! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`), and the read's
-//! index provably lies in it. Where the store is guarded, the guard must follow, with the solution
-//! put in, from the read's guards. What is not recognised is not private.
+//! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`, or also
+//! `min(4 * io, 6) + ii`), and the read's index provably lies in it. Where the store is guarded,
+//! the guard must follow, with the solution put in, from the read's guards. A store that fills an
+//! axis only up to some index covers the reads below; what reads from there on another store must
+//! cover. What is not recognised is not private.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use loops::build::less_equal;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Condition, Kernel, Scope, Stmt};
-use sym::{Expr, SymbolId};
+use sym::{Atom, Expr, SymbolId, Term};
 
 use crate::dependence::{Access, accesses, single_term};
 use crate::nest::{SymbolRanges, condition_symbols};
@@ -41,10 +44,37 @@ pub(crate) fn stores_before_reading(
     let mut all = accesses(block);
     all.retain(|access| access.buffer == buffer);
     let covered = |(position, read): (usize, &Access)| {
-        !read.effect.reads()
-            || all[..position].iter().any(|store| covers(kernel, ranges, store, read))
+        let guards = read.conditions.iter().map(|(_, c)| c.clone()).collect();
+        !read.effect.reads() || is_covered(kernel, ranges, &all[..position], read, guards)
     };
     all.iter().enumerate().all(covered)
+}
+
+/// Whether the stores cover the read where these conditions hold.
+fn is_covered(
+    kernel: &Kernel,
+    ranges: &SymbolRanges,
+    stores: &[Access],
+    read: &Access,
+    guards: Vec<Condition>,
+) -> bool {
+    let mut guards = guards;
+    for store in stores {
+        match covers(kernel, ranges, store, read, &guards) {
+            Cover::All => return true,
+            Cover::Below(rest) => guards.push(rest),
+            Cover::Nothing => {}
+        }
+    }
+    false
+}
+
+/// The part of a read's instances that a store covers.
+enum Cover {
+    All,
+    /// Those for which this condition does not hold.
+    Below(Condition),
+    Nothing,
 }
 
 /// The number of leading steps of the way that two accesses share; the second stands after the
@@ -58,33 +88,49 @@ fn shared_way(first: &Access, second: &Access) -> Option<usize> {
     (place(first) < place(second)).then_some(depth)
 }
 
-/// Whether the store, in full, has happened for every element that an instance of the read touches.
-fn covers(kernel: &Kernel, ranges: &SymbolRanges, store: &Access, read: &Access) -> bool {
+/// For which of the read's instances, under these conditions, the store has happened, in full, for
+/// every element that they touch.
+fn covers(
+    kernel: &Kernel,
+    ranges: &SymbolRanges,
+    store: &Access,
+    read: &Access,
+    guards: &[Condition],
+) -> Cover {
     if store.effect != Effect::Store || store.uncertain {
-        return false;
+        return Cover::Nothing;
     }
-    let Some(depth) = shared_way(store, read) else { return false };
+    let Some(depth) = shared_way(store, read) else { return Cover::Nothing };
     // Loops around both have the same value in both; the store's others are to be solved for.
     let common = store.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
     let own: BTreeSet<SymbolId> = store.loops[common..].iter().copied().collect();
     if own.iter().any(|variable| ranges.iterations(*variable).is_none_or(|count| count < 1)) {
-        return false;
+        return Cover::Nothing;
     }
-    let guards: Vec<Condition> = read.conditions.iter().map(|(_, c)| c.clone()).collect();
     let mut solution =
         Solution { ranges, own: &own, solved: BTreeMap::new(), used: BTreeSet::new() };
+    let mut beyond: Option<Condition> = None;
     for (axis, stored) in store.index.iter().enumerate() {
         let fold_axis = matches!(read.effect, Effect::Fold(_)) && axis + 1 == store.index.len();
-        let ok = match fold_axis {
-            true => solution.fills(stored, &kernel.buffers[store.buffer].shape[axis]),
-            false => solution.reaches(stored, &read.index[axis], &guards),
-        };
-        if !ok {
-            return false;
+        if fold_axis {
+            if !solution.fills(stored, &kernel.buffers[store.buffer].shape[axis]) {
+                return Cover::Nothing;
+            }
+            continue;
+        }
+        match solution.reaches(stored, &read.index[axis], guards) {
+            Cover::All => {}
+            Cover::Below(rest) if beyond.is_none() => beyond = Some(rest),
+            Cover::Below(_) | Cover::Nothing => return Cover::Nothing,
         }
     }
+    let known: Vec<Condition> =
+        guards.iter().cloned().chain(beyond.iter().map(Condition::negated)).collect();
     let own_guards = store.conditions.iter().filter(|(level, _)| *level > depth);
-    own_guards.into_iter().all(|(_, guard)| solution.implies(guard, &guards))
+    if !own_guards.into_iter().all(|(_, guard)| solution.implies(guard, &known)) {
+        return Cover::Nothing;
+    }
+    beyond.map_or(Cover::All, Cover::Below)
 }
 
 /// Values of a store's loop variables for which it touches the element that is read.
@@ -103,26 +149,45 @@ impl Solution<'_> {
     fn split(&mut self, stored: &Expr) -> Option<(Expr, Expr, i64)> {
         let mut base = Expr::constant(stored.constant_part());
         let mut moving = Expr::ZERO;
-        let mut parts: Vec<(i64, SymbolId)> = Vec::new();
+        let mut parts: Vec<(i64, i64, SymbolId)> = Vec::new();
         for term in stored.terms() {
             let single = single_term(term);
             if !single.symbols().iter().any(|symbol| self.own.contains(symbol)) {
                 base += &single;
                 continue;
             }
-            parts.push((term.coefficient(), term.as_symbol()?));
+            parts.push(self.part(term)?);
             moving += &single;
         }
         parts.sort_unstable();
         let mut extent = 1i64;
-        for (coefficient, symbol) in parts {
-            let last = self.ranges.iterations(symbol)? - 1;
-            if coefficient < 1 || coefficient > extent || !self.used.insert(symbol) {
+        for (step, last, symbol) in parts {
+            if step < 1 || step > extent || !self.used.insert(symbol) {
                 return None;
             }
-            extent = extent.checked_add(coefficient.checked_mul(last)?)?;
+            extent = extent.checked_add(last)?;
         }
         Some((base, moving, extent))
+    }
+
+    /// The values of a term with an own variable: from 0 in such steps, or smaller ones, to such an
+    /// end.
+    fn part(&self, term: &Term) -> Option<(i64, i64, SymbolId)> {
+        if let Some(symbol) = term.as_symbol() {
+            let last = self.ranges.iterations(symbol)? - 1;
+            return Some((term.coefficient(), term.coefficient().checked_mul(last)?, symbol));
+        }
+        let ([Atom::Min(a, b)], 1) = (term.factors(), term.coefficient()) else { return None };
+        let (counted, most) = match (a.as_constant(), b.as_constant()) {
+            (None, Some(most)) => (a, most),
+            (Some(most), None) => (b, most),
+            _ => return None,
+        };
+        let ([counted], 0) = (counted.terms(), counted.constant_part()) else { return None };
+        let symbol = counted.as_symbol()?;
+        let last = counted.coefficient().checked_mul(self.ranges.iterations(symbol)? - 1)?;
+        // The last value is the bound only if counting gets there.
+        (0..=last).contains(&most).then(|| (counted.coefficient(), most, symbol))
     }
 
     /// Whether the store's index takes every value of an axis.
@@ -135,16 +200,20 @@ impl Solution<'_> {
         }
     }
 
-    /// Whether the store's index takes the value that is read, and remembers where.
-    fn reaches(&mut self, stored: &Expr, read: &Expr, guards: &[Condition]) -> bool {
-        let Some((base, moving, reach)) = self.split(stored) else { return false };
+    /// For which instances the store's index takes the value that is read; remembers where.
+    fn reaches(&mut self, stored: &Expr, read: &Expr, guards: &[Condition]) -> Cover {
+        let Some((base, moving, reach)) = self.split(stored) else { return Cover::Nothing };
         let wanted = read - &base;
         let known = self.ranges.within(guards, &wanted.symbols());
-        let inside = known.prove_within(&wanted, &Expr::constant(reach));
-        if inside && !moving.is_zero() {
+        if !known.prove_not_negative(&wanted) {
+            return Cover::Nothing;
+        }
+        let rest = less_equal(Expr::constant(reach), wanted.clone());
+        let all = known.prove(&rest.negated());
+        if !moving.is_zero() {
             self.solved.insert(moving.symbols(), (moving, wanted));
         }
-        inside
+        if all { Cover::All } else { Cover::Below(rest) }
     }
 
     /// Whether a guard of the store holds at the solution, given the read's guards.

@@ -177,8 +177,18 @@ pub(super) fn shrink(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     by_rows(node, graph, |graph, x, axes| {
         let (_, exp, sum) = shifted_exponentials(graph, x, axes)?;
-        graph.div(&exp, &sum)
+        over_sum(graph, &exp, &sum)
     })
+}
+
+/// Elements over the sum of their row. The sum's reciprocal is taken once a row, but for short
+/// floats, where it would lose too much.
+pub(super) fn over_sum(graph: &mut Graph, x: &Value, sum: &Value) -> Result<Value> {
+    if x.dtype().bits() < 32 {
+        return graph.div(x, sum);
+    }
+    let reciprocal = graph.map(F::Reciprocal, &[sum])?;
+    graph.mul(x, &reciprocal)
 }
 
 /// The logarithm of softmax.

@@ -8,6 +8,7 @@ use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
+use super::activations::over_sum;
 use super::gather_scatter::gather_axis;
 use crate::graph_writer::{Graph, Result, shape_error};
 use crate::model::Importer;
@@ -302,7 +303,7 @@ fn weights(graph: &mut Graph, scores: &Value, is_masked: bool) -> Result<Value> 
     let shifted = graph.sub(scores, &greatest)?;
     let exp = graph.exp(&shifted)?;
     let sum = graph.reduce_axes(&exp, &[3], Reduction::Sum, true)?;
-    let quotient = graph.div(&exp, &sum)?;
+    let quotient = over_sum(graph, &exp, &sum)?;
     if !is_masked {
         return Ok(quotient);
     }

@@ -7,6 +7,10 @@
 //! everything inside that kernel agrees on some leading axes, the rows: then strategies can do a
 //! row at a time. Softmax and the normalisations are row groups; so is a window's sum with its
 //! scaling, one element a row.
+//!
+//! *Chains* (file `chains`): a row group between contractions joins them over blocks of rows.
+
+mod chains;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +100,11 @@ pub(super) fn merge(
     }
     for &node in order.iter().rev() {
         merger.row_group(node);
+    }
+    for &node in &order {
+        if class_of_node(function, node) == Class::Contraction {
+            merger.chain(node);
+        }
     }
     merger.finish(&order);
 }

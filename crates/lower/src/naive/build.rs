@@ -6,7 +6,7 @@ use graph::{Function, User, ValueId};
 use super::Naive;
 use super::write::Writer;
 use crate::definitions::{Class, class_of_node};
-use crate::groups::{Group, Grouping};
+use crate::groups::{Group, Grouping, StageNode};
 
 /// Writes the naive kernel of a group.
 pub fn build(
@@ -23,7 +23,12 @@ pub fn build(
         let class = class_of_node(function, stage.node);
         let sum = class.is_sum() || class == Class::Combination;
         if sum && !grouping.is_stored(result) {
-            continue;
+            // What follows reads a contraction's sums through a nest of their own, which ends them
+            // as an epilogue does.
+            let ends = |other: &StageNode| other.domain.as_ref().map(|d| d.anchor) == Some(result);
+            if class != Class::Contraction || group.stages.iter().any(ends) {
+                continue;
+            }
         }
         if class != Class::Statements && !grouping.shows_operand(function, stage.node) {
             writer.pointwise(stage.node, stage.domain.as_ref());

@@ -5,6 +5,7 @@ use loops::{Kernel, Loop, Scope, Stmt};
 use schedule::{LocalScope, Schedule, ScheduleError, Step, Tail};
 
 use super::Refused;
+use super::structure::Nest;
 
 /// A schedule, with the steps that strategies take.
 pub(super) struct Hand<'a> {
@@ -85,6 +86,13 @@ impl<'a> Hand<'a> {
         self.split(target, divisor, Tail::Exact)
     }
 
+    /// Cuts a loop in two after so many iterations; the name of the second one.
+    pub(super) fn cut(&mut self, target: &str, at: i64) -> Result<String, Refused> {
+        let into = self.fresh(target, "rest");
+        self.take(Step::Cut { target: target.to_owned(), at, into: into.clone() })?;
+        Ok(into)
+    }
+
     pub(super) fn reorder(&mut self, order: &[String]) -> Result<(), Refused> {
         if order.len() < 2 {
             return Ok(());
@@ -140,6 +148,16 @@ impl<'a> Hand<'a> {
     pub(super) fn find(&self, name: &str) -> Option<&Loop> {
         let kernel = self.kernel();
         find_loop(kernel, &kernel.body, name)
+    }
+
+    /// The statements of a loop's body, or of the kernel's, each as a nest if it is one. If the
+    /// loop is not there any more, because it had one iteration, what it held is in the kernel's
+    /// body.
+    pub(super) fn block(&self, around: Option<&str>) -> Vec<Option<Nest>> {
+        let kernel = self.kernel();
+        let found = around.and_then(|name| self.find(name));
+        let block = found.map_or(&kernel.body, |found| &found.body);
+        block.iter().map(|stmt| Nest::of(kernel, stmt)).collect()
     }
 
     /// A loop's extent; none if there is no such loop or it has no constant extent.

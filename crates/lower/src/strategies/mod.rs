@@ -9,6 +9,7 @@
 //! Invariant: the scheduled kernel computes the bits of the naive one, and is in the scheduled form
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
+mod blocks;
 pub(crate) mod cost;
 mod hand;
 mod map;
@@ -55,8 +56,8 @@ type Refused = String;
 type Strategy = fn(&mut Schedule, &Naive, &Target) -> Result<String, Refused>;
 
 /// Strategies by name, in the order in which they are tried.
-const STRATEGIES: [(&str, Strategy); 3] =
-    [("tile", tile::apply), ("rows", rows::apply), ("map", map::apply)];
+const STRATEGIES: [(&str, Strategy); 4] =
+    [("tile", tile::apply), ("blocks", blocks::apply), ("rows", rows::apply), ("map", map::apply)];
 
 /// Schedules a naive kernel for a target.
 ///

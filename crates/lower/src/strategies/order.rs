@@ -89,7 +89,7 @@ impl Order {
 }
 
 /// Cycles to read a byte again from the smallest cache that holds so many bytes.
-fn again(target: &Target, bytes: f64) -> f64 {
+pub(super) fn again(target: &Target, bytes: f64) -> f64 {
     match bytes {
         _ if bytes <= target.l1_bytes as f64 * 0.5 => 0.0,
         _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 48.0,

@@ -7,13 +7,13 @@
 
 use backend::Target;
 use loops::visit::{Effect, references};
-use loops::{BufferId, Kernel, Scope, Stmt};
-use schedule::Schedule;
+use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
+use schedule::{Schedule, Tail};
 
 use super::Refused;
 use super::hand::Hand;
 use super::map::{split_any, width};
-use super::structure::{LoopInfo, Motion, Nest};
+use super::structure::{LoopInfo, Motion, Nest, Rows};
 use crate::naive::Naive;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -26,7 +26,7 @@ pub(super) fn apply(
     target: &Target,
 ) -> Result<String, Refused> {
     let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
-    let (last, before) = nests.split_last().ok_or("it does nothing")?;
+    let (_, before) = nests.split_last().ok_or("it does nothing")?;
     let own = |id: &BufferId| !matches!(naive.kernel.buffers[*id].scope, Scope::Parameter(_));
     if before.iter().flat_map(Nest::writes).any(|access| !own(&access.buffer)) {
         return Err("an earlier nest has a result of its own".into());
@@ -34,18 +34,8 @@ pub(super) fn apply(
     if before.is_empty() {
         return Err("it keeps no intermediate results".into());
     }
-    let locals = local_buffers(&naive.kernel, before);
-    let rows = row_loops(last, &locals);
     let mut hand = Hand::new(schedule);
-    let outer = place_rows(&mut hand, last, &rows, target)?;
-    if let Some(target_loop) = outer.last() {
-        for id in locals.iter().rev() {
-            let name = naive.kernel.buffers[*id].name.clone();
-            hand.compute_at(&name, target_loop)?;
-        }
-    }
-    hand.simplify()?;
-    inside(&mut hand, outer.last(), target)?;
+    let outer = compute(&mut hand, &nests, target)?;
     registers(&mut hand)?;
     let present = hand.present(&outer);
     hand.share(&present, SHARED)?;
@@ -55,8 +45,33 @@ pub(super) fn apply(
     }
 }
 
+/// Has nests of one block run row by row: what they compute for the last of them is computed at its
+/// row loops, and all are run in vectors. The names of the row loops.
+pub(super) fn compute(
+    hand: &mut Hand<'_>,
+    nests: &[Nest],
+    target: &Target,
+) -> Result<Vec<String>, Refused> {
+    let (_, before) = nests.split_last().ok_or("it does nothing")?;
+    let locals = local_buffers(hand.kernel(), before);
+    let rows: Vec<usize> = Rows::of(nests, &locals).loops.into_iter().collect();
+    let outer = place_rows(hand, nests, &rows, target)?;
+    if let Some(target_loop) = outer.last() {
+        for id in locals.iter().rev() {
+            let name = hand.kernel().buffers[*id].name.clone();
+            hand.compute_at(&name, target_loop)?;
+        }
+    }
+    hand.simplify()?;
+    match outer.last() {
+        Some(around) => inside(hand, around, target)?,
+        None => nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))?,
+    }
+    Ok(outer)
+}
+
 /// The kernel's own buffers in the order in which nests first write them.
-fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
+pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
     let mut found = Vec::new();
     for access in nests.iter().flat_map(Nest::writes) {
         let local = !matches!(kernel.buffers[access.buffer].scope, Scope::Parameter(_));
@@ -67,33 +82,22 @@ fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
     found
 }
 
-/// Positions of the last nest's loops with which every intermediate result it reads moves.
-fn row_loops(last: &Nest, locals: &[BufferId]) -> Vec<usize> {
-    let reads: Vec<_> = last.loads().filter(|access| locals.contains(&access.buffer)).collect();
-    let is_row = |at: &usize| {
-        let variable = last.loops[*at].variable;
-        reads.iter().all(|access| {
-            access.index.iter().any(|index| index.linear_coefficient(variable) == Some(1))
-        })
-    };
-    (0..last.loops.len()).filter(is_row).collect()
-}
-
 /// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks.
 /// The names of the loops around the rows.
 fn place_rows(
     hand: &mut Hand<'_>,
-    last: &Nest,
+    nests: &[Nest],
     rows: &[usize],
     target: &Target,
 ) -> Result<Vec<String>, Refused> {
+    let Some(last) = nests.last() else { return Ok(Vec::new()) };
     let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
     let mut inner: Vec<String> = (0..last.loops.len())
         .filter(|at| !rows.contains(at))
         .map(|at| last.loops[at].name.clone())
         .collect();
     let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
-    if let Some(&at) = contiguous.filter(|_| !folds(hand.kernel())) {
+    if let Some(&at) = contiguous.filter(|_| !folds(nests)) {
         let found = &last.loops[at];
         let width = width(hand, last, target, found);
         let (blocks, block) = hand.split_whole(&found.name, width)?;
@@ -110,18 +114,14 @@ fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
 }
 
 /// Whether sums are interleaved, so that rows and not columns are contiguous.
-fn folds(kernel: &Kernel) -> bool {
-    references(&kernel.body).iter().any(|found| matches!(found.effect, Effect::Fold(_)))
+fn folds(nests: &[Nest]) -> bool {
+    let mut accesses = nests.iter().flat_map(|nest| &nest.accesses);
+    accesses.any(|access| matches!(access.effect, Effect::Fold(_)))
 }
 
-/// Runs every nest inside the row loop (or of the body, if there is none) in vectors.
-fn inside(hand: &mut Hand<'_>, around: Option<&String>, target: &Target) -> Result<(), Refused> {
-    let kernel = hand.kernel();
-    let block = match around {
-        Some(name) => hand.find(name).map_or(&kernel.body, |found| &found.body),
-        None => &kernel.body,
-    };
-    let nests: Vec<Nest> = block.iter().filter_map(|stmt| Nest::of(kernel, stmt)).collect();
+/// Runs every nest inside the row loop in vectors.
+fn inside(hand: &mut Hand<'_>, around: &str, target: &Target) -> Result<(), Refused> {
+    let nests: Vec<Nest> = hand.block(Some(around)).into_iter().flatten().collect();
     nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
 }
 
@@ -156,17 +156,43 @@ fn vectorise_loop(
     found: &LoopInfo,
     width: i64,
 ) -> Result<(), Refused> {
-    let (split, inner) = split_any(hand, &found.name, width)?;
     let others = own.iter().filter(|other| other.name != found.name);
     let mut order: Vec<String> = others.map(|other| other.name.clone()).collect();
+    let whole = found.extent / width.max(1) * width;
+    let local = hand.computes_local(&found.name) && !hand.is_guard(&found.name);
+    if local && (1..found.extent).contains(&whole) {
+        // Whole blocks without a condition, then what is left.
+        order.push(found.name.clone());
+        hand.reorder(&order)?;
+        let rest = hand.cut(&found.name, whole)?;
+        hand.vectorise(&rest)?;
+        let (_, inner) = hand.split(&found.name, width, Tail::Exact)?;
+        return hand.vectorise(&inner);
+    }
+    let (split, inner) = split_any(hand, &found.name, width)?;
     order.extend(split);
     order.push(inner.clone());
     hand.reorder(&order)?;
-    hand.vectorise(&inner)
+    hand.vectorise(&inner)?;
+    own.iter().try_for_each(|other| part_guarded(hand, other))
+}
+
+/// Runs the last iteration of a loop apart if it alone needs the condition inside.
+fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
+    let serial = hand.find(&found.name).is_some_and(|found| found.kind == LoopKind::Serial);
+    if !serial || found.extent < 2 || !hand.is_guard(&found.name) {
+        return Ok(());
+    }
+    let before = hand.copy();
+    hand.cut(&found.name, found.extent - 1)?;
+    if hand.is_guard(&found.name) {
+        hand.restore(before);
+    }
+    Ok(())
 }
 
 /// Moves to registers what is small and indexed as registers are.
-fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
+pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
     let kernel = hand.kernel();
     let mut small = Vec::new();
     for (id, buffer) in kernel.buffers.iter() {
@@ -185,7 +211,7 @@ fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let mut vectors = std::collections::BTreeSet::new();
     loops::visit::walk(&kernel.body, &mut |stmt| {
         if let Stmt::For(found) = stmt
-            && found.kind == loops::LoopKind::Vector
+            && found.kind == LoopKind::Vector
         {
             vectors.insert(found.variable);
         }

@@ -134,6 +134,67 @@ impl Nest {
     }
 }
 
+/// The loops of the last of some nests with which everything that they keep moves: what one of
+/// their iterations computes no other one needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    /// Positions of these loops in the last nest.
+    pub(super) loops: BTreeSet<usize>,
+    /// For each nest the variables of the loops that stand for a loop of the last nest, with its
+    /// position there.
+    pub(super) counterparts: Vec<BTreeMap<SymbolId, usize>>,
+}
+
+impl Rows {
+    /// Follows the last nest's loops back through the buffers that nests write for later ones.
+    pub(super) fn of(nests: &[Nest], kept: &[BufferId]) -> Rows {
+        let Some(last) = nests.last() else { return Rows::default() };
+        let mut axes: BTreeMap<BufferId, Vec<Option<usize>>> = BTreeMap::new();
+        let mut counterparts = Vec::new();
+        for (number, nest) in nests.iter().enumerate().rev() {
+            let own: BTreeMap<SymbolId, usize> = match number + 1 == nests.len() {
+                true => (0..last.loops.len()).map(|at| (last.loops[at].variable, at)).collect(),
+                false => written_loops(nest, &axes),
+            };
+            for access in nest.loads().filter(|access| kept.contains(&access.buffer)) {
+                let place = |index: &Expr| own.get(&index.as_symbol()?).copied();
+                let found: Vec<Option<usize>> = access.index.iter().map(place).collect();
+                match axes.get_mut(&access.buffer) {
+                    Some(known) => known.iter_mut().zip(found).for_each(|(known, found)| {
+                        *known = known.filter(|_| *known == found);
+                    }),
+                    None => _ = axes.insert(access.buffer, found),
+                }
+            }
+            counterparts.push(own);
+        }
+        counterparts.reverse();
+        let moves = |at: &usize| {
+            kept.iter().all(|id| axes.get(id).is_some_and(|own| own.contains(&Some(*at))))
+        };
+        let loops: BTreeSet<usize> = (0..last.loops.len()).filter(moves).collect();
+        counterparts.iter_mut().for_each(|own| own.retain(|_, at| loops.contains(at)));
+        Rows { loops, counterparts }
+    }
+}
+
+/// The loops of a nest that walk known axes of what it writes.
+fn written_loops(
+    nest: &Nest,
+    axes: &BTreeMap<BufferId, Vec<Option<usize>>>,
+) -> BTreeMap<SymbolId, usize> {
+    let mut found = BTreeMap::new();
+    for access in nest.writes() {
+        let known = axes.get(&access.buffer).into_iter().flatten();
+        for (index, at) in access.index.iter().zip(known) {
+            if let (Some(symbol), Some(at)) = (index.as_symbol(), at) {
+                found.insert(symbol, *at);
+            }
+        }
+    }
+    found
+}
+
 impl Access {
     /// How the access moves as a loop counts.
     pub(super) fn motion(&self, by: &LoopInfo) -> Motion {

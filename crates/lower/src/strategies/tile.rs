@@ -59,8 +59,8 @@ struct Problem {
     axes: Vec<Axis>,
     /// Names of the update's reduced loops, outermost first.
     reduced: Vec<LoopInfo>,
-    /// Names of all loops that initialise.
-    init: Vec<String>,
+    /// Names of the loops that initialise, by the axis of the accumulators.
+    init: Vec<Option<String>>,
 }
 
 /// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
@@ -99,11 +99,27 @@ pub(super) fn apply(
 ) -> Result<String, Refused> {
     let mut hand = Hand::new(schedule);
     join_last_nests(&mut hand, naive)?;
-    let problem = Problem::find(hand.kernel())?;
+    let nests = Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?;
+    let problem = Problem::find(hand.kernel(), nests)?;
     let choice = choose(&problem, hand.kernel(), target)?;
     let remark = describe(&problem, &choice);
-    emit(&mut hand, &problem, &choice)?;
+    let shared = emit(&mut hand, &problem, &choice)?;
+    hand.share(&shared, SHARED)?;
     Ok(remark)
+}
+
+/// Does the same for nests that are a part of a kernel, all in one block: a nest that initialises,
+/// one that sums, one that ends. Nothing is shared among workers.
+pub(super) fn inside(
+    hand: &mut Hand<'_>,
+    nests: Vec<Nest>,
+    target: &Target,
+) -> Result<String, Refused> {
+    let problem = Problem::find(hand.kernel(), nests)?;
+    let mut choice = choose(&problem, hand.kernel(), target)?;
+    choice.staged.clear();
+    emit(hand, &problem, &choice)?;
+    Ok(describe(&problem, &choice))
 }
 
 /// Makes one nest of those behind the accumulation.
@@ -128,8 +144,7 @@ fn join_last_nests(hand: &mut Hand<'_>, naive: &Naive) -> Result<(), Refused> {
 }
 
 impl Problem {
-    fn find(kernel: &Kernel) -> Result<Problem, Refused> {
-        let nests = Nest::all(kernel).ok_or("its loops are no perfect nests")?;
+    fn find(kernel: &Kernel, nests: Vec<Nest>) -> Result<Problem, Refused> {
         let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
             format!(
                 "it has {} nests, not one that initialises, one that sums, one that ends",
@@ -152,16 +167,21 @@ impl Problem {
         }
         let read = only_read(&last, write.buffer)?;
         let update_loops = axis_loops(&update, write);
-        let update_loops: Option<Vec<&LoopInfo>> = update_loops.into_iter().collect();
-        let update_loops = update_loops.ok_or("the accumulators are not walked axis by axis")?;
+        let moves = |index: &Expr| index.as_constant().is_none();
+        if write.index.iter().zip(&update_loops).any(|(at, by)| moves(at) && by.is_none()) {
+            return Err("the accumulators are not walked axis by axis".into());
+        }
         let axes: Vec<Axis> =
             last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
         if let Some(apart) = axes.iter().find(|axis| axis.place.is_none()) {
             return Err(format!("the sum would be computed again along `{}`", apart.last.name));
         }
-        let is_parallel = |found: &LoopInfo| update_loops.iter().any(|own| own.name == found.name);
+        let is_parallel =
+            |found: &LoopInfo| update_loops.iter().flatten().any(|own| own.name == found.name);
         let reduced = update.loops.iter().filter(|found| !is_parallel(found)).cloned().collect();
-        let init = init.loops.iter().map(|found| found.name.clone()).collect();
+        let init_loops = init.writes().next().map(|write| axis_loops(&init, write));
+        let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
+        let init = init_loops.into_iter().flatten().map(name).collect();
         let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
         Ok(Problem { acc, bytes, axes, reduced, init, update: update.clone(), last: last.clone() })
     }
@@ -182,10 +202,10 @@ fn only_read(nest: &Nest, buffer: BufferId) -> Result<Vec<Expr>, Refused> {
     }
 }
 
-fn axis(found: &LoopInfo, read: &[Expr], update: &[&LoopInfo]) -> Axis {
+fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
     let place = read.iter().position(|index| index.contains(found.variable));
     let by_ones = place.filter(|&at| read[at].linear_coefficient(found.variable) == Some(1));
-    Axis { last: found.clone(), update: by_ones.map(|at| update[at].clone()), place }
+    Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
 }
 
 fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice, Refused> {
@@ -370,7 +390,9 @@ fn reuse(
     let streaming = along.iter().all(|motion| *motion != Motion::Still);
     for (access, motion) in problem.update.loads().zip(along) {
         let buffer = &kernel.buffers[access.buffer];
-        let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let whole: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let moving = problem.update.loops.iter().filter(|by| access.motion(by) != Motion::Still);
+        let count = whole.min(moving.map(|by| by.extent).product());
         let bytes = count * i64::from(buffer.dtype.bits()) / 8;
         let moves_with_rows = row_loop.is_some_and(|row| access.motion(row) != Motion::Still);
         if streaming {
@@ -454,7 +476,7 @@ fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
     if choice.tail != Tail::Guard || whole == axis.last.extent {
         return;
     }
-    let Some(init) = problem.init.get(place).cloned() else { return };
+    let Some(init) = problem.init.get(place).cloned().flatten() else { return };
     let steps = [
         Step::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
         Step::Extend { target: init, extent: whole },
@@ -466,7 +488,8 @@ fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
     }
 }
 
-fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), Refused> {
+/// Takes the steps; the loops around the tile that may be shared among workers.
+fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<String>, Refused> {
     whole_panels(hand, problem, choice);
     let staged: Vec<String> =
         choice.staged.iter().map(|id| hand.kernel().buffers[*id].name.clone()).collect();
@@ -488,23 +511,23 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<(), R
         update_inner.insert(update_inner.len() - 1, pair);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
-    unroll_sum(hand, &hand.present(&reduced), choice)?;
-    for nest in [hand.present(&problem.init), update_inner, hand.present(&inner)] {
+    let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
+    for nest in [hand.present(&init), update_inner, hand.present(&inner)] {
         let Some((vector, rows)) = nest.split_last() else { continue };
         hand.vectorise(vector)?;
         rows.iter().try_for_each(|row| hand.unroll(row))?;
     }
+    unroll_sum(hand, &hand.present(&reduced), choice)?;
     hand.registers(&problem.acc)?;
     let shared = hand.present(&parts.outer);
-    let shared = match &parts.block {
+    Ok(match &parts.block {
         Some(block) if !staged.is_empty() => {
             stage(hand, &staged, block, choice.lanes)?;
             let upto = shared.iter().position(|name| name == block).unwrap_or(0);
             shared[..=upto].to_vec()
         }
         _ => shared,
-    };
-    hand.share(&shared, SHARED)
+    })
 }
 
 fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Parts, Refused> {
@@ -564,8 +587,14 @@ fn unroll_sum(hand: &mut Hand<'_>, reduced: &[String], choice: &Choice) -> Resul
             budget /= extent;
             continue;
         }
-        let factor = (2..=budget.min(8)).rev().find(|factor| extent % factor == 0);
-        if let Some(factor) = factor {
+        let most = budget.min(8);
+        let mut factor = (2..=most).rev().find(|factor| extent % factor == 0).unwrap_or(1);
+        if factor < 4 && most >= 4 && extent >= 2 * most {
+            factor = most;
+            let rest = hand.cut(name, extent / most * most)?;
+            hand.unroll(&rest)?;
+        }
+        if factor > 1 {
             let (_, inner) = hand.split(name, factor, Tail::Exact)?;
             hand.unroll(&inner)?;
         }

@@ -25,10 +25,10 @@
 //! later statement of that block, and all other reads are in the loop. Along each axis of which
 //! only a part is kept, every access of the producers is `v + c` for one loop `v` of theirs, the
 //! same everywhere, so that each index is computed on its own. Where the block is itself repeated,
-//! each run of it computes what it reads of the buffer before it reads it. And nothing that the
-//! producers read is written between the old place and the new.
+//! each run of it computes what it reads of the buffer before it reads it. And nothing that a
+//! producer reads is written between its old place and the new.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use loops::build::{less, less_equal};
 use loops::visit::{bound_symbols, references, touched};
@@ -142,13 +142,11 @@ fn holder(plan: &Plan) -> usize {
 /// The producers write only the buffer, and nothing they read changes on the way.
 fn check_movable(kernel: &Kernel, plan: &Plan, name: &str) -> Outcome {
     let home = block(kernel, &plan.target.block[..plan.depth]);
-    let (first, last) = (plan.producers[0], *plan.producers.last().unwrap_or(&0));
-    if last > holder(plan) {
+    if plan.producers.last().is_some_and(|last| *last > holder(plan)) {
         return Err(Refusal::at_buffer(name, "it is written after the loop"));
     }
-    let mut read = BTreeSet::new();
     for index in &plan.producers {
-        let (reads, writes) = touched(&home[*index..=*index]);
+        let (mut read, writes) = touched(&home[*index..=*index]);
         if let Some(other) = writes.iter().find(|other| **other != plan.buffer) {
             let other = &kernel.buffers[*other].name;
             return Err(Refusal::at_buffer(name, format!("what writes it writes `{other}` too")));
@@ -156,15 +154,14 @@ fn check_movable(kernel: &Kernel, plan: &Plan, name: &str) -> Outcome {
         if matches!(home[*index], Stmt::While { .. } | Stmt::Let { .. }) {
             return Err(Refusal::at_buffer(name, "only loops and stores can be moved"));
         }
-        read.extend(reads);
-    }
-    read.remove(&plan.buffer);
-    for index in (first..=holder(plan)).filter(|index| !plan.producers.contains(index)) {
-        let (_, writes) = touched(&home[index..=index]);
-        if let Some(changed) = writes.intersection(&read).next() {
-            let changed = &kernel.buffers[*changed].name;
-            let message = format!("`{changed}`, from which it is computed, changes on the way");
-            return Err(Refusal::at_buffer(name, message));
+        read.remove(&plan.buffer);
+        for passed in (*index..=holder(plan)).filter(|passed| !plan.producers.contains(passed)) {
+            let (_, writes) = touched(&home[passed..=passed]);
+            if let Some(changed) = writes.intersection(&read).next() {
+                let changed = &kernel.buffers[*changed].name;
+                let message = format!("`{changed}`, from which it is computed, changes on the way");
+                return Err(Refusal::at_buffer(name, message));
+            }
         }
     }
     Ok(())
