@@ -90,9 +90,13 @@ def race(model, given):
     summary = {name: summarise([r[name] for r in rounds if name in r]) for name in contenders}
     for name, error in errors.items():
         summary[name] = {"error": error}
-    ratio = {peer: paired_ratio(rounds, peer) for peer in PEERS}
+    ratio = {peer: paired_ratio(rounds, peer, "median_ms") for peer in PEERS}
+    first_ratio = {peer: paired_ratio(rounds, peer, "first_answer_ms") for peer in PEERS}
+    # What the peak of resident memory is measured against.
+    size = model.stat().st_size if model.exists() else None
     medians = [{name: run["median_ms"] for name, run in times.items()} for times in rounds]
     result = {"model": model.stem, "load": loads, "contenders": summary, "ratio": ratio}
+    result |= {"first_answer_ratio": first_ratio, "file_bytes": size}
     return {**result, "rounds_median_ms": medians}
 
 
@@ -106,10 +110,10 @@ def summarise(runs):
     return summary
 
 
-def paired_ratio(rounds, peer):
+def paired_ratio(rounds, peer, figure):
     """The median over rounds of our time over the peer's; below 1 we are faster."""
     pairs = [r for r in rounds if peer in r and "tilewright" in r]
-    ratios = [r["tilewright"]["median_ms"] / r[peer]["median_ms"] for r in pairs]
+    ratios = [r["tilewright"][figure] / r[peer][figure] for r in pairs]
     return statistics.median(ratios) if ratios else None
 
 
@@ -137,6 +141,7 @@ def once(name, model, inputs, given):
         figures.pop("model", None)
         if not figures["median_ms"] > 0 or not figures["min_ms"] > 0:
             raise Failed("median_ms and min_ms must be positive")
+        figures["first_answer_ms"] = figures["compile_ms"] + figures["first_run_ms"]
         return figures
     except (ValueError, KeyError, TypeError) as error:
         raise Failed(f"not the promised JSON: {error!r}") from None
@@ -148,6 +153,8 @@ def once(name, model, inputs, given):
 def worker(peer, task):
     importlib.import_module(peer)
     values = common.random_inputs(task["inputs"], seed=1)
+    # As `tilewright bench` does: loading is not to measure the disk.
+    pathlib.Path(task["model"]).read_bytes()
     start = time.perf_counter()
     call = PEER[peer](task["model"], values, task["threads"], task["precision"])
     compiled = time.perf_counter()
@@ -286,13 +293,39 @@ def report(result):
                 notes.append(f"- {model['model']}, {name}: {overhead}")
     text = common.table(header, rows)
     explain = "Medians over rounds; the ratios are medians of same-round ratios, below 1 is faster."
-    parts = [text, explain]
+    parts = [text, explain, first_answers(result)]
     if result["peak"]:
         figures = result["peak"]["figures"].items()
         which = "one_thread" if result["threads"] == 1 else "all_threads"
         ceilings = [f"{key} {figure[which]:.1f} {figure['unit']}" for key, figure in figures]
         parts.append(f"Ceilings measured before it ({which}): {', '.join(ceilings)}.")
     return "\n\n".join(parts + (["\n".join(notes)] if notes else []))
+
+
+def first_answers(result):
+    """The table of what comes before the steady state, and of memory."""
+    header = ["model", "Tilewright compile + first run ms", "ONNX Runtime load + first run ms",
+              "OpenVINO ms", "of ONNX Runtime", "of OpenVINO", "peak RSS MB", "limit MB"]
+    rows = []
+    for model in result["models"]:
+        entries = [model["contenders"][name] for name in ["tilewright", *PEERS]]
+        rows.append([model["model"]])
+        for entry in entries:
+            parts = [entry.get("compile_ms"), entry.get("first_run_ms")]
+            shown = "failed" if None in parts else " + ".join(common.cell(ms) for ms in parts)
+            rows[-1].append(shown)
+        ratios = [model["first_answer_ratio"][peer] for peer in PEERS]
+        rows[-1] += ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        own, limit = entries[0], "-"
+        if model["file_bytes"] and "arena_bytes" in own:
+            limit = 1.15 * (model["file_bytes"] + own["arena_bytes"]) / 1e6 + 40
+        peak = own["peak_rss_bytes"] / 1e6 if "peak_rss_bytes" in own else "-"
+        rows[-1] += [peak, limit]
+    explain = (
+        "From the file, in the system's cache, to the first answer. The limit of memory is "
+        "1.15 x (file + arena) + 40 MB."
+    )
+    return f"## File to first answer\n\n{common.table(header, rows)}\n\n{explain}"
 
 
 if __name__ == "__main__":

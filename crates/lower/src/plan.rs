@@ -1,14 +1,14 @@
 //! The memory plan: where in the arena each slot lies, and where the program needs barriers.
 //!
-//! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for the
-//! last time and is the first to write another of the same size, and may be given one piece of
-//! memory for both (`loops::may_share`), the second takes the place of the first. Slots are placed one after the other, each in the smallest
-//! gap that holds it (best fit), in several orders; the best result is kept, and while it is more
-//! than a twentieth above the largest live set, the slot that ends highest is placed earlier. Sizes
-//! are rounded up to 64 bytes.
+//! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for
+//! the last time and is the first to write another of the same size, and may be given one piece
+//! of memory for both (`loops::may_share`), the second takes the place of the first. Slots are
+//! placed one after the other, each in the smallest gap that holds it (best fit), in several
+//! orders; the best result is kept, and while it is more than a twentieth above the largest
+//! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
 //!
-//! That compares every slot with every other. Of programs too large for it, slots are placed in the
-//! order of the steps, in the gaps that earlier slots have left.
+//! That compares every slot with every other. Of programs too large for it, slots are placed in
+//! the order of the steps, in the gaps that earlier slots have left.
 
 use std::collections::{BTreeMap, BTreeSet};
 

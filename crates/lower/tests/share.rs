@@ -120,7 +120,11 @@ fn lowered(sample: &GraphSample) -> Option<Module> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     /// Whatever is fused, however it is scheduled.
     #[test]
