@@ -23,12 +23,13 @@ mod statement;
 mod tidy;
 mod value;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
 use loops::{BufferId, Kernel, Ranges, Value};
-use sym::SymbolId;
+use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use crate::vcode::{Function, ValueId};
@@ -69,6 +70,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         slots: vec![None; plan.slots],
         plan,
         ranges: Ranges::new(kernel),
+        simplified: RefCell::default(),
         bindings: SecondaryMap::new(),
         lets: SecondaryMap::new(),
         bases: SecondaryMap::new(),
@@ -111,6 +113,8 @@ struct Selector<'a> {
     plan: Plan,
     builder: Builder,
     ranges: Ranges,
+    /// Index expressions in simplest form.
+    simplified: RefCell<HashMap<Expr, Expr>>,
     /// What symbols stand for in index expressions.
     bindings: SecondaryMap<SymbolId, Binding>,
     /// Values of symbols bound by `Let`.

@@ -129,7 +129,9 @@ impl Schedule {
         if let Err(refusal) = next.run(&step) {
             return Err(ScheduleError::new(&self.state.kernel, &step, refusal));
         }
-        next.tidy();
+        if step.changes_indices() {
+            next.tidy();
+        }
         self.state = next;
         self.trace.push(step);
         Ok(())

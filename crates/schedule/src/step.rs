@@ -200,6 +200,20 @@ fn tail_name(tail: Tail) -> &'static str {
     }
 }
 
+impl Step {
+    /// Whether it may write other index expressions than there were; else it says only how a loop
+    /// is run, or where a buffer is.
+    pub(crate) fn changes_indices(&self) -> bool {
+        !matches!(
+            self,
+            Step::Unroll { .. }
+                | Step::Vectorise { .. }
+                | Step::Parallelise { .. }
+                | Step::SetScope { .. }
+        )
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

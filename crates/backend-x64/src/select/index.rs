@@ -86,7 +86,14 @@ impl Selector<'_> {
             Binding::Constant(value) if Some(symbol) != vector => Some(Expr::constant(value)),
             _ => None,
         });
-        self.ranges.simplify(&replaced)
+        // Written out, a kernel asks for the same quotients again and again. What is known of a
+        // symbol's range does not change where it is in scope.
+        if let Some(known) = self.simplified.borrow().get(&replaced) {
+            return known.clone();
+        }
+        let simplified = self.ranges.simplify(&replaced);
+        self.simplified.borrow_mut().insert(replaced, simplified.clone());
+        simplified
     }
 
     fn add_canonical(&self, linear: &mut Linear, expr: &Expr, scale: i64) {
