@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{Kind, Structure, Tensor};
+use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
 use crate::graph_writer::{Graph, Result};
@@ -206,6 +206,15 @@ fn add_parameter(
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
     graph.builder.set_name(id, input.name.clone());
     let value = Value::of_node(id, ty);
+    if dtype == DType::String {
+        // Never data: what is computed from strings is computed while importing.
+        return match options.input_values.get(&input.name) {
+            Some(tensor) if tensor.dtype() == DType::String => {
+                Ok(Value::of_weight(input.name.clone(), tensor.clone()))
+            }
+            _ => Ok(value),
+        };
+    }
     match options.input_values.get(&input.name) {
         Some(tensor) => specialized(graph, value, tensor),
         None => Ok(value),

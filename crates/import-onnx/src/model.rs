@@ -46,6 +46,8 @@ pub(crate) struct Importer<'m> {
     path: Vec<String>,
     depth: usize,
     nodes: usize,
+    /// Strings that the model gives, by number among the tensors that its outputs are made of.
+    strings: BTreeMap<usize, Tensor>,
     /// What must be known of inputs before the model can be imported.
     pub(crate) asked: BTreeMap<String, Wanted>,
 }
@@ -82,6 +84,7 @@ pub(crate) fn import(
         path: Vec::new(),
         depth: 0,
         nodes: 0,
+        strings: BTreeMap::new(),
         asked: BTreeMap::new(),
     };
     let imported = importer.body(body, options);
@@ -106,7 +109,7 @@ pub(crate) fn import(
     let mut module = Module::default();
     module.functions.push(importer.graph.builder.finish(results));
     module.constants = importer.graph.constants;
-    Ok(Imported::Module { module, outputs })
+    Ok(Imported::Module { module, outputs, strings: importer.strings })
 }
 
 /// Refuses names of literals that no constant of the model has.
@@ -184,7 +187,17 @@ impl Importer<'_> {
             self.check_output(output, value)?;
             let names = value.structure().names(&output.name);
             for (name, tensor) in names.into_iter().zip(value.tensors()) {
-                results.push((name, self.graph.data(&tensor)?));
+                match tensor.weight().filter(|weight| weight.tensor.dtype() == DType::String) {
+                    Some(weight) => {
+                        let number = results.len() + self.strings.len();
+                        self.strings.insert(number, weight.tensor.clone());
+                    }
+                    None if tensor.dtype() == DType::String => {
+                        self.ask_behind(&tensor, Wanted::Value);
+                        return Err(unknown_strings(&name).into());
+                    }
+                    None => results.push((name, self.graph.data(&tensor)?)),
+                }
             }
         }
         Ok((results, outputs.iter().map(Value::structure).collect()))
@@ -382,9 +395,6 @@ impl Importer<'_> {
                 name => Some(self.lookup(name).cloned().ok_or_else(|| undefined(name))?),
             });
         }
-        if inputs.iter().flatten().any(|input| input.dtype() == DType::String) {
-            return Err(type_error("strings are not supported"));
-        }
         let domain = survey::domain(&proto.domain);
         let Some(&version) = self.opsets.get(domain) else {
             return Err(survey::no_opset(domain));
@@ -397,6 +407,10 @@ impl Importer<'_> {
         };
         operator.check(proto)?;
         let takes_lists = matches!(operator.lower, Lower::Lists(_) | Lower::Graphs(_));
+        let takes_strings = takes_lists || matches!(operator.lower, Lower::Strings(_));
+        if !takes_strings && inputs.iter().flatten().any(|input| input.dtype() == DType::String) {
+            return Err(type_error("it does not take strings"));
+        }
         if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
             return Err(type_error("it takes tensors, no sequences or optional values"));
         }
@@ -409,7 +423,9 @@ impl Importer<'_> {
         self.graph.builder.set_location(location);
         let node = Node { proto, inputs, version, asked: Cell::new(None) };
         let lowered = match operator.lower {
-            Lower::Plain(lower) | Lower::Lists(lower) => lower(&node, &mut self.graph),
+            Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
+                lower(&node, &mut self.graph)
+            }
             Lower::Graphs(lower) => lower(&node, self),
         };
         if let (Err(found), Some((index, wanted))) = (&lowered, node.asked.get())
@@ -503,6 +519,13 @@ impl Importer<'_> {
         let output = |name: &String| self.lookup(name).cloned().ok_or_else(|| undefined(name));
         function.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
     }
+}
+
+fn unknown_strings(name: &str) -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "strings must be known to compile")
+        .at(format!("output \"{name}\""))
+        .because("they are those of an input")
+        .remedy("run the model with its inputs given")
 }
 
 /// A node of a function with the attributes of the caller in their places.

@@ -33,8 +33,10 @@ pub enum Imported {
     Module {
         /// It holds one function, whose parameters and results are tensors.
         module: Module,
-        /// How the model's outputs are made of its results.
+        /// How the model's outputs are made of tensors: its results, and strings.
         outputs: Vec<Structure>,
+        /// Tensors of strings, which the function does not give, by their numbers among those.
+        strings: BTreeMap<usize, Tensor>,
     },
     /// Shapes depend on more than extents of the inputs; import again with these told.
     Asks {

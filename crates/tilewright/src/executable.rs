@@ -212,12 +212,14 @@ impl Executable {
             let specialisation = variant.specialisation(self.model(), given.tensors)?;
             let mut outputs = specialisation.new_outputs();
             variant.run(self.model(), &specialisation, given.tensors, &mut outputs)?;
+            add_strings(&variant, &mut outputs);
             return Ok((variant, outputs));
         }
         let mut runs = variant.run_stages(self.model(), given.tensors)?;
         let Some(last) = runs.pop() else { return Ok((variant, Vec::new())) };
         let mut outputs = last.specialisation.new_outputs();
         variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
+        add_strings(&variant, &mut outputs);
         Ok((variant, outputs))
     }
 
@@ -375,6 +377,13 @@ impl fmt::Debug for Executable {
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()
+    }
+}
+
+/// Puts the strings that a variant gives where they stand among its outputs.
+fn add_strings(variant: &Variant, outputs: &mut Vec<Tensor>) {
+    for (&number, strings) in &variant.front.strings {
+        outputs.insert(number, strings.clone());
     }
 }
 

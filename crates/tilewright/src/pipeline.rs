@@ -37,8 +37,10 @@ pub(crate) struct Front {
     pub(crate) main: FunctionId,
     /// `main` in stages, each of which runs when the sizes that it uses are known.
     pub(crate) stages: Vec<Stage>,
-    /// How the model's outputs are made of the results.
+    /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
+    /// Strings among what the outputs are made of.
+    pub(crate) strings: BTreeMap<usize, Tensor>,
     /// What format choice did, and why not more.
     pub(crate) remarks: Vec<Remark>,
 }
@@ -94,8 +96,8 @@ pub(crate) fn front_or_ask(
     };
     import.input_shapes.extend(told.shapes.clone());
     check_disabled(options)?;
-    let (mut module, outputs) = match import_onnx::import_or_ask(path, &import)? {
-        Imported::Module { module, outputs } => (module, outputs),
+    let (mut module, outputs, strings) = match import_onnx::import_or_ask(path, &import)? {
+        Imported::Module { module, outputs, strings } => (module, outputs, strings),
         Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
     };
     let Some(imported) = module.functions.values().next().cloned() else {
@@ -124,7 +126,16 @@ pub(crate) fn front_or_ask(
     module.functions = base::Arena::default();
     let setup = module.functions.push(cut.setup);
     let main = module.functions.push(cut.main);
-    Ok(Outcome::Front(Box::new(Front { module, imported, setup, main, stages, outputs, remarks })))
+    Ok(Outcome::Front(Box::new(Front {
+        module,
+        imported,
+        setup,
+        main,
+        stages,
+        outputs,
+        strings,
+        remarks,
+    })))
 }
 
 /// Refuses names that no pass and no rule has.

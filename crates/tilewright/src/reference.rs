@@ -36,9 +36,9 @@ pub(crate) fn evaluate(
         literals: options.literals.clone(),
         ..ImportOptions::default()
     };
-    let (module, outputs) = loop {
+    let (module, outputs, strings) = loop {
         match import_or_ask(model, &import)? {
-            Imported::Module { module, outputs } => break (module, outputs),
+            Imported::Module { module, outputs, strings } => break (module, outputs, strings),
             Imported::Asks { inputs, reason } => {
                 for (name, wanted) in inputs {
                     if wanted == Wanted::Structure {
@@ -61,8 +61,12 @@ pub(crate) fn evaluate(
     };
     graph::verify(function)?;
     let weights = |id: ConstantId| constant(&module, id);
-    let results = eval::graph::evaluate(function, &weights, &tensors, eval::Precision::Declared)
-        .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
+    let mut results =
+        eval::graph::evaluate(function, &weights, &tensors, eval::Precision::Declared)
+            .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
+    for (number, strings) in strings {
+        results.insert(number, strings);
+    }
     let mut results = results.into_iter();
     let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
     Ok((function.clone(), outputs))

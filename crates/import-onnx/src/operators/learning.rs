@@ -134,7 +134,7 @@ pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// Keys or values of an encoder: one of several attributes.
-fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
+pub(super) fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
     if let Some(tensor) = node.tensor(&format!("{what}_tensor"), graph)? {
         return Ok(tensor);
     }

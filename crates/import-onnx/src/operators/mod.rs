@@ -27,6 +27,7 @@ mod resize;
 mod sampling;
 mod sequences;
 mod shape;
+mod strings;
 mod table;
 mod training;
 mod trees;
@@ -70,6 +71,8 @@ pub(crate) struct Operator {
 pub(crate) enum Lower {
     /// By itself.
     Plain(fn(&Node<'_>, &mut Graph) -> Lowered),
+    /// By itself; it takes or gives strings, which must be known.
+    Strings(fn(&Node<'_>, &mut Graph) -> Lowered),
     /// By itself; it takes or gives sequences and optional values, too.
     Lists(fn(&Node<'_>, &mut Graph) -> Lowered),
     /// With the graphs that are its attributes.

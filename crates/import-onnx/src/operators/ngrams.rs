@@ -7,7 +7,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 use super::Lowered;
 use super::generator::constant_value;
 use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, unsupported};
+use crate::node::{Node, attribute_error};
 use crate::value::Value;
 
 /// The sequences of one length.
@@ -19,10 +19,7 @@ struct Grams {
     columns: Vec<i64>,
 }
 
-fn pool(node: &Node<'_>) -> Result<Vec<Grams>> {
-    let Some(items) = node.ints("pool_int64s")? else {
-        return Err(unsupported("its pool holds strings"));
-    };
+fn pool(node: &Node<'_>, items: &[i64]) -> Result<Vec<Grams>> {
     let starts = node.ints("ngram_counts")?.unwrap_or_default();
     let columns = node.ints("ngram_indexes")?.unwrap_or_default();
     if columns.iter().any(|column| !(0..1 << 31).contains(column)) {
@@ -49,8 +46,7 @@ fn pool(node: &Node<'_>) -> Result<Vec<Grams>> {
 }
 
 /// Each sequence is compared with all places of a row at once; with skips, items stand apart.
-pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
+pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph, x: &Value, items: &[i64]) -> Lowered {
     let rows = match x.rank() {
         1 => graph.reshape(x, &[Expr::ONE, x.shape()[0].clone()])?,
         2 => x.clone(),
@@ -62,7 +58,7 @@ pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if !(0..1 << 16).contains(&skips) {
         return Err(attribute_error("max_skip_count", "it is negative or too large"));
     }
-    let pool = pool(node)?;
+    let pool = pool(node, items)?;
     let columns = pool.iter().flat_map(|grams| &grams.columns);
     let width = columns.max().map_or(0, |column| column + 1);
     let shape = [rows.shape()[0].clone(), Expr::from(width)];

@@ -9,8 +9,8 @@ use tensor::{Reduction, ScalarFunction as F};
 use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
     fourier, gather_scatter, generator, learning, linear_algebra, linear_attention, losses, matmul,
-    movement, ngrams, normalization, pooling, quantization, random, recurrent, reductions, resize,
-    sampling, sequences, shape, training, trees, unique,
+    movement, normalization, pooling, quantization, random, recurrent, reductions, resize,
+    sampling, sequences, shape, strings, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -72,6 +72,19 @@ const fn op(
     lower: fn(&Node<'_>, &mut Graph) -> Lowered,
 ) -> Operator {
     Operator { domain: "", name, versions, inputs, outputs, attributes, lower: Lower::Plain(lower) }
+}
+
+/// A row of an operator that takes or gives strings.
+const fn text(
+    name: &'static str,
+    versions: &'static [i64],
+    inputs: (usize, usize),
+    outputs: usize,
+    attributes: &'static str,
+    lower: fn(&Node<'_>, &mut Graph) -> Lowered,
+) -> Operator {
+    let lower = Lower::Strings(lower);
+    Operator { domain: "", name, versions, inputs, outputs, attributes, lower }
 }
 
 /// A row of an operator on sequences or optional values.
@@ -160,7 +173,7 @@ pub(crate) const TABLE: &[Operator] = &[
     op("Mean", &[6, 8, 13], (1, MANY), 1, "", elementwise::mean),
     op("Clip", &[6, 11, 12, 13], (1, 3), 1, "max min", elementwise::clip),
     // Comparisons, logic, bits, conversions
-    op("Equal", &[1, 7, 11, 13, 19], (2, 2), 1, "axis broadcast", binary!(Eq)),
+    text("Equal", &[1, 7, 11, 13, 19], (2, 2), 1, "axis broadcast", strings::equal),
     op("Less", &[1, 7, 9, 13], (2, 2), 1, "axis broadcast", binary!(Lt)),
     op("LessOrEqual", &[12, 16], (2, 2), 1, "", binary!(Le)),
     op("Greater", &[1, 7, 9, 13], (2, 2), 1, "axis broadcast", binary!(Gt)),
@@ -384,9 +397,14 @@ pub(crate) const TABLE: &[Operator] = &[
     op("QLinearMatMul", &[10, 21], (8, 8), 1, "", quantization::qlinear_matmul),
     op("QLinearConv", &[10], (8, 9), 1, WINDOWS, quantization::qlinear_conv),
     // Text as numbers
-    op("TfIdfVectorizer", &[9], (1, 1), 1,
+    text("StringConcat", &[20], (2, 2), 1, "", strings::concat),
+    text("StringSplit", &[20], (1, 1), 2, "delimiter maxsplit", strings::split),
+    text("StringNormalizer", &[10], (1, 1), 1,
+         "case_change_action is_case_sensitive locale stopwords", strings::normalize),
+    text("RegexFullMatch", &[20], (1, 1), 1, "pattern", strings::full_match),
+    text("TfIdfVectorizer", &[9], (1, 1), 1,
        "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes \
-        pool_int64s pool_strings weights", ngrams::tf_idf),
+        pool_int64s pool_strings weights", strings::tf_idf),
     // Classical machine learning
     op("ArrayFeatureExtractor", &[1], (2, 2), 1, "", learning::array_feature_extractor).of(ML),
     op("Binarizer", &[1], (1, 1), 1, "threshold", learning::binarizer).of(ML),
@@ -399,10 +417,10 @@ pub(crate) const TABLE: &[Operator] = &[
        "inputdimensions", learning::feature_vectorizer).of(ML),
     op("OneHotEncoder", &[1], (1, 1), 1,
        "cats_int64s cats_strings zeros", learning::one_hot_encoder).of(ML),
-    op("LabelEncoder", &[2, 4], (1, 1), 1,
+    text("LabelEncoder", &[2, 4], (1, 1), 1,
        "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
         keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
-       learning::label_encoder).of(ML),
+       strings::label_encoder).of(ML),
     op("LinearRegressor", &[1], (1, 1), 1,
        "coefficients intercepts post_transform targets", learning::linear_regressor).of(ML),
     op("LinearClassifier", &[1], (1, 1), 2,

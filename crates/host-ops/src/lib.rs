@@ -1,0 +1,124 @@
+//! Operations that are no tensor arithmetic, on plain strings.
+//!
+//! Meaning is that of the ONNX operators of the same names. This crate knows neither tensors nor
+//! IRs; callers apply these functions to elements.
+
+use regex::Regex;
+
+/// Which case a text is brought to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// As it is.
+    Keep,
+    /// Lower case.
+    Lower,
+    /// Upper case.
+    Upper,
+}
+
+/// A text cut at a delimiter, at most `most` times; without a delimiter at runs of blanks, those
+/// at the ends left out.
+#[must_use]
+pub fn split(text: &str, delimiter: Option<&str>, most: Option<usize>) -> Vec<String> {
+    match (delimiter, most) {
+        (Some(delimiter), Some(most)) => {
+            text.splitn(most.saturating_add(1), delimiter).map(str::to_owned).collect()
+        }
+        (Some(delimiter), None) => text.split(delimiter).map(str::to_owned).collect(),
+        (None, most) => {
+            let mut pieces = Vec::new();
+            let mut rest = text.trim();
+            while !rest.is_empty() {
+                if most == Some(pieces.len()) {
+                    pieces.push(rest.to_owned());
+                    break;
+                }
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                pieces.push(rest[..end].to_owned());
+                rest = rest[end..].trim_start();
+            }
+            pieces
+        }
+    }
+}
+
+/// Words without those that stop, in a case. Words are compared as they are, or regardless of case.
+#[must_use]
+pub fn normalize(
+    words: &[String],
+    stops: &[String],
+    is_case_sensitive: bool,
+    case: Case,
+) -> Vec<String> {
+    let key = |word: &str| match is_case_sensitive {
+        true => word.to_owned(),
+        false => word.to_lowercase(),
+    };
+    let stops: Vec<String> = stops.iter().map(|stop| key(stop)).collect();
+    let stays = words.iter().filter(|word| !stops.contains(&key(word)));
+    stays
+        .map(|word| match case {
+            Case::Keep => word.clone(),
+            Case::Lower => word.to_lowercase(),
+            Case::Upper => word.to_uppercase(),
+        })
+        .collect()
+}
+
+/// A pattern that whole texts are matched with.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// Reads a pattern in the syntax of RE2.
+    ///
+    /// # Errors
+    /// What is wrong with it, on one line.
+    pub fn new(pattern: &str) -> Result<Pattern, String> {
+        Regex::new(&format!("^(?:{pattern})$")).map(Pattern).map_err(|error| {
+            error.to_string().lines().last().unwrap_or("it cannot be read").trim().to_owned()
+        })
+    }
+
+    /// Whether it matches all of a text.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn texts_are_cut() {
+        assert_eq!(split("a,b,,c", Some(","), None), words(&["a", "b", "", "c"]));
+        assert_eq!(split("a,b,c", Some(","), Some(1)), words(&["a", "b,c"]));
+        assert_eq!(split("  a  b c ", None, None), words(&["a", "b", "c"]));
+        assert_eq!(split(" a  b c", None, Some(1)), words(&["a", "b c"]));
+        assert_eq!(split("", None, None), words(&[]));
+        assert_eq!(split("", Some(","), None), words(&[""]));
+    }
+
+    #[test]
+    fn words_are_normalised() {
+        let days = words(&["Monday", "tuesday", "monday"]);
+        let stops = words(&["monday"]);
+        assert_eq!(normalize(&days, &stops, true, Case::Upper), words(&["MONDAY", "TUESDAY"]));
+        assert_eq!(normalize(&days, &stops, false, Case::Keep), words(&["tuesday"]));
+        assert_eq!(normalize(&days, &[], true, Case::Lower)[0], "monday");
+    }
+
+    #[test]
+    fn whole_texts_are_matched() {
+        let pattern = Pattern::new("a|b+").expect("a pattern");
+        assert!(pattern.matches("bbb") && pattern.matches("a"));
+        assert!(!pattern.matches("ab") && !pattern.matches(""));
+        assert!(Pattern::new("(").is_err());
+    }
+}

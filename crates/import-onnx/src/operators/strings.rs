@@ -1,0 +1,216 @@
+//! Operators on strings, which are known while importing: an executable is told the strings that
+//! its inputs hold, as it is told other values on which shapes depend.
+
+use host_ops::{Case, Pattern};
+use tensor::{DType, Scalar, Tensor};
+
+use super::Lowered;
+use super::elementwise;
+use super::generator::constant_value;
+use super::learning;
+use super::ngrams;
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::node::{Node, attribute_error};
+use crate::value::Value;
+
+/// The strings of an input; none if it holds something else.
+fn strings<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a Tensor> {
+    let value = node.input(index)?;
+    match value.weight() {
+        Some(weight) if weight.tensor.dtype() == DType::String => Ok(&weight.tensor),
+        _ if value.dtype() == DType::String => Err(node.not_known(index, "strings")),
+        _ => Err(type_error(format!("input {index} holds {}, no strings", value.dtype()))),
+    }
+}
+
+fn is_string(node: &Node<'_>, index: usize) -> bool {
+    node.optional(index).is_some_and(|value| value.dtype() == DType::String)
+}
+
+fn texts(tensor: &Tensor) -> &[String] {
+    tensor.strings().unwrap_or_default()
+}
+
+/// A tensor that the importer has computed.
+fn computed(node: &Node<'_>, number: usize, tensor: Tensor) -> Value {
+    constant_value(node.proto.output.get(number).map_or("", String::as_str), tensor, true)
+}
+
+/// Two tensors of strings broadcast to one shape, a function applied to each pair.
+fn pairs<T>(node: &Node<'_>, function: impl Fn(&str, &str) -> T) -> Result<(Vec<usize>, Vec<T>)> {
+    let (a, b) = (strings(node, 0)?, strings(node, 1)?);
+    let rank = a.shape().len().max(b.shape().len());
+    let padded = |shape: &[usize]| [&vec![1; rank - shape.len()][..], shape].concat();
+    let (left, right) = (padded(a.shape()), padded(b.shape()));
+    let mut shape = Vec::new();
+    for (&x, &y) in left.iter().zip(&right) {
+        shape.push(match (x, y) {
+            (1, other) | (other, 1) => other,
+            _ if x == y => x,
+            _ => return Err(shape_error(format!("{:?} and {:?}", a.shape(), b.shape()))),
+        });
+    }
+    let place = |own: &[usize], mut index: usize| {
+        let (mut place, mut stride) = (0, 1);
+        for (&extent, &own) in shape.iter().zip(own).rev() {
+            place += if own == 1 { 0 } else { index % extent * stride };
+            stride *= own;
+            index /= extent;
+        }
+        place
+    };
+    let count: usize = shape.iter().product();
+    let (a, b) = (texts(a), texts(b));
+    let values =
+        (0..count).map(|index| function(&a[place(&left, index)], &b[place(&right, index)]));
+    Ok((shape.clone(), values.collect()))
+}
+
+/// Whether elements are equal, strings or not.
+pub(super) fn equal(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    if !is_string(node, 0) {
+        return elementwise::binary(node, graph, tensor::ScalarFunction::Eq);
+    }
+    let (shape, values) = pairs(node, |a, b| Scalar::bool(a == b))?;
+    Ok(vec![computed(node, 0, Tensor::from_scalars(DType::Bool, &shape, &values))])
+}
+
+pub(super) fn concat(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    let (shape, values) = pairs(node, |a, b| format!("{a}{b}"))?;
+    Ok(vec![computed(node, 0, Tensor::from_strings(&shape, values))])
+}
+
+/// The pieces of each string along a new axis, empty strings behind them; and how many there are.
+pub(super) fn split(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    let x = strings(node, 0)?;
+    let delimiter = Some(node.string("delimiter", "")?).filter(|text| !text.is_empty());
+    let most = match node.has("maxsplit") {
+        true => usize::try_from(node.int("maxsplit", 0)?).ok(),
+        false => None,
+    };
+    let pieces: Vec<Vec<String>> =
+        texts(x).iter().map(|text| host_ops::split(text, delimiter, most)).collect();
+    let width = pieces.iter().map(Vec::len).max().unwrap_or(0);
+    let counts: Vec<i64> = pieces.iter().map(|pieces| pieces.len() as i64).collect();
+    let row = |mut pieces: Vec<String>| {
+        pieces.resize(width, String::new());
+        pieces
+    };
+    let all: Vec<String> = pieces.into_iter().flat_map(row).collect();
+    let shape = [x.shape(), &[width]].concat();
+    Ok(vec![
+        computed(node, 0, Tensor::from_strings(&shape, all)),
+        computed(node, 1, Tensor::from_slice(x.shape(), &counts)),
+    ])
+}
+
+/// Words without stop words, in one case; one empty string if none are left.
+pub(super) fn normalize(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    let x = strings(node, 0)?;
+    let lead = match x.shape() {
+        [_] => Vec::new(),
+        [1, _] => vec![1],
+        shape => return Err(shape_error(format!("strings of shape {shape:?}"))),
+    };
+    let case = match node.word("case_change_action", &["NONE", "LOWER", "UPPER"])? {
+        "LOWER" => Case::Lower,
+        "UPPER" => Case::Upper,
+        _ => Case::Keep,
+    };
+    let stops = node.strings("stopwords")?.unwrap_or_default();
+    let is_case_sensitive = node.flag("is_case_sensitive", false)?;
+    let mut words = host_ops::normalize(texts(x), &stops, is_case_sensitive, case);
+    if words.is_empty() {
+        words.push(String::new());
+    }
+    let shape = [lead, vec![words.len()]].concat();
+    Ok(vec![computed(node, 0, Tensor::from_strings(&shape, words))])
+}
+
+pub(super) fn full_match(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    let x = strings(node, 0)?;
+    let pattern = Pattern::new(node.string("pattern", "")?)
+        .map_err(|reason| attribute_error("pattern", reason))?;
+    let values: Vec<Scalar> =
+        texts(x).iter().map(|text| Scalar::bool(pattern.matches(text))).collect();
+    Ok(vec![computed(node, 0, Tensor::from_scalars(DType::Bool, x.shape(), &values))])
+}
+
+/// A list of an encoder as a tensor: numbers, or strings.
+fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Option<Tensor>> {
+    if let Some(list) = node.strings(&format!("{what}_strings"))?.filter(|list| !list.is_empty()) {
+        return Ok(Some(Tensor::from_strings(&[list.len()], list)));
+    }
+    let tensor = node.tensor(&format!("{what}_tensor"), graph)?;
+    Ok(tensor.filter(|tensor| tensor.dtype() == DType::String))
+}
+
+/// `LabelEncoder`, also from and to strings.
+pub(super) fn label_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let keys = encoder_list(node, graph, "keys")?;
+    let values = encoder_list(node, graph, "values")?;
+    if keys.is_none() && values.is_none() {
+        return learning::label_encoder(node, graph);
+    }
+    let keys = match keys {
+        Some(keys) => keys,
+        None => learning::encoder_list(node, graph, "keys")?,
+    };
+    let x = node.input(0)?;
+    // The place of each element among the keys; behind them if it is none.
+    let places: Vec<usize> = if x.dtype() == DType::String {
+        let x = strings(node, 0)?;
+        let find = |text: &String| texts(&keys).iter().position(|key| key == text);
+        texts(x).iter().map(|text| find(text).unwrap_or(keys.len())).collect()
+    } else {
+        let numbers = x.numbers().ok_or_else(|| node.not_known(0, "elements"))?;
+        let find = |number: &Scalar| {
+            keys.scalars()
+                .position(|key| key.as_f64() == number.as_f64() || key.is_nan() && number.is_nan())
+        };
+        numbers.iter().map(|number| find(number).unwrap_or(keys.len())).collect()
+    };
+    let shape = x.constant_shape().ok_or_else(|| node.not_known(0, "elements"))?;
+    let values = match values {
+        Some(values) => values,
+        None => learning::encoder_list(node, graph, "values")?,
+    };
+    if values.len() != keys.len() {
+        return Err(attribute_error("keys_strings", "there must be as many keys as values"));
+    }
+    let default = node.tensor("default_tensor", graph)?;
+    if let Some(list) = values.strings() {
+        let default = match default.as_ref().and_then(Tensor::strings) {
+            Some([only]) => only.clone(),
+            _ => node.string("default_string", "_Unused")?.to_owned(),
+        };
+        let encoded = places.iter().map(|&at| list.get(at).unwrap_or(&default).clone()).collect();
+        return Ok(vec![computed(node, 0, Tensor::from_strings(&shape, encoded))]);
+    }
+    let dtype = values.dtype();
+    let default = match default {
+        Some(tensor) if tensor.len() == 1 && tensor.dtype() == dtype => tensor.get_scalar(0),
+        _ if dtype.is_float() => Scalar::from_f64(dtype, node.float("default_float", -0.0)?),
+        _ => Scalar::from_i64(dtype, node.int("default_int64", -1)?),
+    };
+    let element = |&at: &usize| if at < values.len() { values.get_scalar(at) } else { default };
+    let encoded: Vec<Scalar> = places.iter().map(element).collect();
+    Ok(vec![computed(node, 0, Tensor::from_scalars(dtype, &shape, &encoded))])
+}
+
+/// `TfIdfVectorizer`, also of strings, which stand for the numbers of equal ones in the pool.
+pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let Some(pool) = node.strings("pool_strings")?.filter(|pool| !pool.is_empty()) else {
+        let items = node.ints("pool_int64s")?.unwrap_or_default();
+        return ngrams::tf_idf(node, graph, node.input(0)?, &items);
+    };
+    let x = strings(node, 0)?;
+    let number = |text: &String| match pool.iter().position(|item| item == text) {
+        Some(place) => place as i64,
+        None => -1,
+    };
+    let items: Vec<i64> = pool.iter().map(number).collect();
+    let elements: Vec<i64> = texts(x).iter().map(number).collect();
+    let x = constant_value("", Tensor::from_slice(x.shape(), &elements), true);
+    ngrams::tf_idf(node, graph, &x, &items)
+}
