@@ -154,7 +154,7 @@ fn compare(cases: &Path, arguments: &[&str], is_blessed: bool) -> Result<usize, 
 }
 
 const HEADER: &str = "# The official cases of ONNX that do not pass, and why. Written by\n\
-                      # `cargo xtask conformance --bless`; `random` ones agree in name, type and shape.\n";
+                      # `cargo xtask conformance --bless`; `random` ones agree but for values.\n";
 
 /// Status and reason by name.
 fn rows(text: &str) -> BTreeMap<String, (String, String)> {
