@@ -42,6 +42,13 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         });
         regions.push(close(importer, region)?.0);
     }
+    let types = |&region| importer.graph.builder.function().region_type(region).results;
+    if let [first, second] = &regions[..]
+        && types(first) != types(second)
+    {
+        // Results whose shapes are those of one branch or of the other.
+        return Err(node.not_known(0, "condition"));
+    }
     let results = importer.graph.builder.add_with_regions(Op::If, &[condition], &regions);
     adopt_all(&importer.graph, results)
 }
