@@ -5,6 +5,7 @@
 //! gives the slots of the arena their offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use backend::Target;
 use base::{ConstantId, Id, Locations, SecondaryMap};
@@ -174,11 +175,11 @@ impl Emitter<'_> {
             scratch_bytes: 0,
             fused: group.fused.clone(),
             not_fused: group.not_fused.clone(),
-            scheduled: Vec::new(),
+            scheduled: Arc::default(),
             flops,
             bytes,
-            naive: String::new(),
-            trace: String::new(),
+            naive: Arc::default(),
+            trace: Arc::default(),
         });
         Ok(())
     }

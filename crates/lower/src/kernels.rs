@@ -4,6 +4,7 @@
 //! all are known they are scheduled, on several threads, and take their places.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use backend::Target;
 use base::KernelId;
@@ -24,15 +25,15 @@ pub(crate) struct Library {
     names: BTreeSet<String>,
 }
 
-/// How a kernel was made.
+/// How a kernel was made; shared by all its runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     /// The naive kernel.
-    pub(crate) naive: String,
+    pub(crate) naive: Arc<str>,
     /// The steps that scheduled it.
-    pub(crate) trace: String,
+    pub(crate) trace: Arc<str>,
     /// What the strategies said.
-    pub(crate) remarks: Vec<String>,
+    pub(crate) remarks: Arc<[String]>,
 }
 
 impl Library {
@@ -81,8 +82,8 @@ impl Library {
         for (id, naive, scheduled) in base::parallel::map(options.threads, self.naive, schedule) {
             let scheduled = scheduled?;
             module.kernels[id] = scheduled.kernel;
-            let (trace, remarks) = (scheduled.trace, scheduled.remarks);
-            made.insert(id, Made { naive, trace, remarks });
+            let (trace, remarks) = (scheduled.trace.into(), scheduled.remarks.into());
+            made.insert(id, Made { naive: naive.into(), trace, remarks });
         }
         Ok(made)
     }

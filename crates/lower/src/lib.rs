@@ -34,6 +34,7 @@ pub mod strategies;
 mod touched;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use backend::Target;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
@@ -118,15 +119,15 @@ pub struct KernelInfo {
     /// What was not, and why.
     pub not_fused: Vec<String>,
     /// Which strategy scheduled it, and why not another.
-    pub scheduled: Vec<String>,
+    pub scheduled: Arc<[String]>,
     /// Floating-point and integer operations.
     pub flops: u64,
     /// Bytes of parameters that it touches.
     pub bytes: u64,
     /// The kernel before scheduling.
-    pub naive: String,
+    pub naive: Arc<str>,
     /// The steps that scheduled it.
-    pub trace: String,
+    pub trace: Arc<str>,
 }
 
 /// What a kernel is in the function that was lowered.

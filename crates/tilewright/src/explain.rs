@@ -102,7 +102,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             nodes: info.nodes.clone(),
             fused: info.fused.clone(),
             not_fused: info.not_fused.clone(),
-            scheduled: info.scheduled.clone(),
+            scheduled: info.scheduled.to_vec(),
             flops: info.flops,
             bytes: info.bytes,
             time_us,
