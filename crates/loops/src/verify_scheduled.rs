@@ -83,7 +83,7 @@ fn is_affine(kernel: &Kernel, expr: &Expr, domain: &Domain<'_>) -> bool {
     let is_lane = |symbol: SymbolId| {
         let of_vector = |inner: &&Loop| inner.kind == LoopKind::Vector && inner.variable == symbol;
         matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. })
-            || domain.loops.iter().any(|inner| of_vector(inner))
+            || domain.loops.iter().any(of_vector)
     };
     expr.terms().iter().filter(|term| term.as_symbol().is_none()).all(|term| {
         let mut factors = term.factors().iter();
