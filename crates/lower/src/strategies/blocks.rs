@@ -94,7 +94,7 @@ pub(super) fn apply(
     let remarks = inside(&mut hand, outer.last().map(String::as_str), target)?;
     rows::registers(&mut hand)?;
     part_rows(&mut hand, target)?;
-    hand.share(&hand.present(&outer), SHARED)?;
+    hand.share_blocks(&hand.present(&outer), SHARED)?;
     Ok([vec![remark], remarks].concat().join("; "))
 }
 

@@ -45,23 +45,22 @@ const ROUNDER: Of<f64> = Of { f32: 12_582_912.0, f64: 6755399441055744.0 };
 /// The exponent's bias, and the bits of the fraction below it.
 const EXPONENT: Of<[i64; 2]> = Of { f32: [127, 23], f64: [1023, 52] };
 
-/// `2^n` where `rounded` is `n` plus the rounder, times `2^offset`.
-fn power_of_two(m: &Maths, rounded: &Value, offset: i64) -> Value {
+/// `2^n` where the lowest bits, as many as an exponent and a sign have, are those of `n`, times
+/// `2^offset`.
+fn power_of_two(m: &Maths, bits: &Value, offset: i64) -> Value {
     let [bias, fraction] = m.pick(EXPONENT);
-    let biased = m.add(&m.bits(rounded), &m.whole(bias + offset));
+    let biased = m.add(bits, &m.whole(bias + offset));
     m.with_bits(&m.shl(&biased, &m.whole(fraction)))
 }
 
 /// `x` held to a range; NaN stays.
 fn held(m: &mut Maths, x: &Value, low: f64, high: f64) -> Value {
     let (low, high) = (m.number(low), m.number(high));
-    let above = m.bind(m.select(&m.lt(x, &low), &low, x));
-    m.bind(m.select(&m.gt(&above, &high), &high, &above))
+    m.bind(m.min(&m.max(x, &low), &high))
 }
 
 /// `x = n ln 2 + r`; `rounded` is `n` plus the rounder, `growth` is `exp(r) - 1`.
 struct Parts {
-    n: Value,
     rounded: Value,
     growth: Value,
 }
@@ -75,7 +74,7 @@ fn parts(m: &mut Maths, x: &Value) -> Parts {
     let rest = m.bind(m.fma(&n, &m.number(-high), x));
     let rest = m.bind(m.fma(&n, &m.number(-low), &rest));
     let growth = growth(m, &rest, None);
-    Parts { n, rounded, growth }
+    Parts { rounded, growth }
 }
 
 /// `exp(r + low) - 1` for a small `r` and a `low` beyond its last place.
@@ -89,12 +88,12 @@ fn growth(m: &mut Maths, rest: &Value, low: Option<&Value>) -> Value {
     m.bind(sum)
 }
 
-/// `(1 + growth) 2^(n + offset)`, in two halves.
-fn scaled(m: &mut Maths, n: &Value, growth: &Value, offset: i64) -> Value {
-    let rounder = m.number(m.pick(ROUNDER));
-    let half = m.bind(m.fma(n, &m.number(0.5), &rounder));
-    let other = m.sub(n, &m.sub(&half, &rounder));
-    let other = m.bind(m.add(&other, &rounder));
+/// `(1 + growth) 2^(n + offset)`, in two halves; `rounded` is `n` plus the rounder, whose own bits
+/// are far above those of `n`, halved or not.
+fn scaled(m: &mut Maths, rounded: &Value, growth: &Value, offset: i64) -> Value {
+    let bits = m.bind(m.bits(rounded));
+    let half = m.bind(m.shr(&bits, &m.whole(1)));
+    let other = m.sub(&bits, &half);
     let first = m.mul(&m.add(growth, &m.number(1.0)), &power_of_two(m, &half, offset));
     m.mul(&first, &power_of_two(m, &other, 0))
 }
@@ -106,13 +105,13 @@ pub(super) fn exp(m: &mut Maths, x: &Value) -> Value {
     let [low, high] = m.pick(EXP_RANGE);
     let x = held(m, x, low, high);
     let parts = parts(m, &x);
-    scaled(m, &parts.n, &parts.growth, 0)
+    scaled(m, &parts.rounded, &parts.growth, 0)
 }
 
 /// `exp(x)` for `x` between -80 and 0.
 pub(super) fn exp_of_small(m: &mut Maths, x: &Value) -> Value {
     let parts = parts(m, x);
-    let power = power_of_two(m, &parts.rounded, 0);
+    let power = power_of_two(m, &m.bits(&parts.rounded), 0);
     m.mul(&m.add(&parts.growth, &m.number(1.0)), &power)
 }
 
@@ -126,8 +125,8 @@ pub(super) fn exp2_of_sum(m: &mut Maths, x: &Value, low: Option<&Value>) -> Valu
     let [least, most] = m.pick(Of { f32: [-151.0, 129.0], f64: [-1076.0, 1025.0] });
     let x = held(m, x, least, most);
     let rounder = m.number(m.pick(ROUNDER));
-    let n = m.bind(m.sub(&m.add(&x, &rounder), &rounder));
-    let mut rest = m.sub(&x, &n);
+    let rounded = m.bind(m.add(&x, &rounder));
+    let mut rest = m.sub(&x, &m.sub(&rounded, &rounder));
     if let Some(low) = low {
         rest = m.add(&rest, low);
     }
@@ -137,13 +136,13 @@ pub(super) fn exp2_of_sum(m: &mut Maths, x: &Value, low: Option<&Value>) -> Valu
     let error = m.fma(&rest, &high, &m.neg(&scaled_rest));
     let error = m.bind(m.fma(&rest, &low, &error));
     let growth = growth(m, &scaled_rest, Some(&error));
-    scaled(m, &n, &growth, 0)
+    scaled(m, &rounded, &growth, 0)
 }
 
 /// `exp(x) - 1` for `x` from -40 to where exp is infinite: `2 (2^(n-1) growth + (2^(n-1) - 1/2))`.
 fn expm1_of_held(m: &mut Maths, x: &Value) -> Value {
     let parts = parts(m, x);
-    let power = power_of_two(m, &parts.rounded, -1);
+    let power = power_of_two(m, &m.bits(&parts.rounded), -1);
     let power = m.bind(power);
     let half = m.fma(&power, &parts.growth, &m.sub(&power, &m.number(0.5)));
     m.mul(&half, &m.number(2.0))
@@ -179,8 +178,8 @@ pub(super) fn sinh(m: &mut Maths, x: &Value) -> Value {
     let size = m.bind(m.abs(x));
     let size = held(m, &size, 0.0, most);
     let parts = parts(m, &size);
-    let large = scaled(m, &parts.n, &parts.growth, -1);
-    let power = power_of_two(m, &parts.rounded, -1);
+    let large = scaled(m, &parts.rounded, &parts.growth, -1);
+    let power = power_of_two(m, &m.bits(&parts.rounded), -1);
     let power = m.bind(power);
     let half = m.bind(m.fma(&power, &parts.growth, &m.sub(&power, &m.number(0.5))));
     let e = m.mul(&half, &m.number(2.0));
@@ -195,7 +194,7 @@ pub(super) fn cosh(m: &mut Maths, x: &Value) -> Value {
     let size = m.bind(m.abs(x));
     let size = held(m, &size, 0.0, most);
     let parts = parts(m, &size);
-    let half = scaled(m, &parts.n, &parts.growth, -1);
+    let half = scaled(m, &parts.rounded, &parts.growth, -1);
     let half = m.bind(half);
     m.add(&half, &m.div(&m.number(0.25), &half))
 }

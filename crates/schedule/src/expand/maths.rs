@@ -55,6 +55,8 @@ impl Maths<'_> {
         div Div (a, b);
         neg Neg (a);
         abs Abs (a);
+        min Min (a, b);
+        max Max (a, b);
         sqrt Sqrt (a);
         trunc Trunc (a);
         fma FusedMultiplyAdd (a, b, c);
