@@ -206,15 +206,11 @@ impl<'a> Hand<'a> {
     /// stay serial; so do those with which iterations cannot be shown to be independent.
     pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let count = outer.iter().position(|name| self.overlaps(name)).unwrap_or(outer.len());
-        self.share_some(&outer[..count], wanted)
+        self.share_blocks(&outer[..count], wanted)
     }
 
     /// As [`Hand::share`], loops that overlap included: two workers may store equal bits.
     pub(super) fn share_blocks(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
-        self.share_some(outer, wanted)
-    }
-
-    fn share_some(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let mut result = Ok(());
         for count in (1..=outer.len()).rev() {
             let before = self.copy();
