@@ -23,6 +23,9 @@ const MOST_WRITTEN_OUT: i64 = 1 << 12;
 pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let condition = node.input(0)?.clone();
     let (then, other) = (node.graph("then_branch")?, node.graph("else_branch")?);
+    if then.output.len() != other.output.len() {
+        return Err(shape_error("its branches have different numbers of outputs"));
+    }
     if let Some(known) = condition.known().and_then(|known| known.first()?.constant()) {
         return importer.inline(if known.as_bool() { then } else { other });
     }
@@ -46,6 +49,12 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if let [first, second] = &regions[..]
         && types(first) != types(second)
     {
+        let dtypes = |region| -> Vec<Option<DType>> {
+            types(region).iter().map(|ty| ty.as_tensor().map(|ty| ty.dtype)).collect()
+        };
+        if dtypes(first) != dtypes(second) {
+            return Err(shape_error("its branches give different element types"));
+        }
         // Results whose shapes are those of one branch or of the other.
         return Err(node.not_known(0, "condition"));
     }
