@@ -46,18 +46,21 @@ pub(crate) fn runnable_targets() -> Vec<&'static str> {
     ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"].into_iter().filter(runs).collect()
 }
 
-/// A folder with the trained models, unpacked from the shared data beside the repository; `None`,
-/// said aloud, where these are not there.
+/// A folder with the trained models; `None`, said aloud, where they are not there.
 pub(crate) fn trained_models() -> Option<Folder> {
-    let archive =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/real-models-12.tar.xz");
-    if !Path::new(archive).is_file() {
-        eprintln!("skipped: the trained models are not there (../shared/data)");
+    shared_data("real-models-12.tar.xz")
+}
+
+/// A folder with an archive of the shared data beside the repository, unpacked; `None`, said aloud,
+/// where it is not there.
+pub(crate) fn shared_data(archive: &str) -> Option<Folder> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(archive);
+    if !path.is_file() {
+        eprintln!("skipped: {archive} is not there (../shared/data)");
         return None;
     }
     let folder = Folder::new();
-    let unpacked =
-        Command::new("tar").arg("-xJf").arg(archive).arg("-C").arg(folder.path()).status();
+    let unpacked = Command::new("tar").arg("-xJf").arg(path).arg("-C").arg(folder.path()).status();
     if unpacked.is_ok_and(|status| status.success()) {
         return Some(folder);
     }
