@@ -6,8 +6,11 @@ mod support;
 
 use std::path::Path;
 
+use base::text::Parser;
+use prost::Message;
 use support::{DIGITS, Folder, runnable_targets, succeed};
 use tensor::{Tensor, npy};
+use testkit::onnx_text;
 
 /// Every key of `bench --json`; scripts rely on them.
 const BENCH_KEYS: [&str; 14] = [
@@ -78,6 +81,27 @@ fn digits_are_read_with_the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
+fn minimal_filtering_can_be_left_out() {
+    let explained = |more: &[&str]| {
+        succeed(&[&["explain", DIGITS, "--dim", "batch=16", "--threads", "1"], more].concat())
+    };
+    let folder = Folder::new();
+    let images = format!("image={}", held_out("test_images.npy"));
+    let logits = |name: &str, more: &[&str]| {
+        let out = folder.file(name);
+        let options = ["run", DIGITS, "--input", &images, "--output-dir", &out];
+        succeed(&[&options[..], more].concat());
+        npy::read(folder.path().join(name).join("logits.npy")).expect("an array")
+    };
+    let off = ["--disable", "winograd"];
+    assert!(explained(&[]).contains(": winograd F("), "the model has a convolution for it");
+    assert!(!explained(&off).contains("winograd"));
+    let (filtered, direct) = (logits("filtered", &[]), logits("direct", &off));
+    let error = tensor::compare(&filtered, &direct, 0.0, 0.0).relative_l2;
+    assert!(error > 0.0 && error < 1e-5, "minimal filtering differs by {error:e}");
+}
+
+#[test]
 fn every_kernel_agrees_with_the_evaluator() {
     for target in runnable_targets() {
         let report = succeed(&["verify", DIGITS, "--dim", "batch=2", "--target", target]);
@@ -120,6 +144,18 @@ fn explain_names_the_nodes_of_every_kernel_and_where_the_time_went() {
     }
     let last = text.lines().last().unwrap_or_default();
     assert!(last.starts_with("rows ") && last.ends_with(" %)"), "{last}");
+}
+
+#[test]
+fn explain_shows_the_kernels_before_a_size_that_is_computed() {
+    let text = "input x: f32[4, 5]\nplaces = NonZero(x)\ny = Neg(places)\noutput y: i64\n";
+    let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
+    let folder = Folder::new();
+    std::fs::write(folder.file("sizes.onnx"), model.encode_to_vec()).expect("written");
+    let text = succeed(&["explain", &folder.file("sizes.onnx"), "--threads", "1"]);
+    for stage in ["main_0_", "main_1_"] {
+        assert!(text.contains(stage), "no kernel of stage {stage}: {text}");
+    }
 }
 
 #[test]

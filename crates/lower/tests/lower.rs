@@ -10,7 +10,7 @@ use filetest::Command;
 use graph::{Function, FunctionBuilder, TensorType, Type};
 use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
-use module::{Constant, Module};
+use module::Module;
 use proptest::prelude::*;
 use tensor::{DType, Reduction, ScalarFunction, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
@@ -75,12 +75,7 @@ fn weights(function: &Function) -> Vec<Tensor> {
 }
 
 fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
-    let mut module = Module::default();
-    module.functions.push(sample.function.clone());
-    for (number, tensor) in sample.constants.iter().enumerate() {
-        let name = format!("weight{number}");
-        module.constants.push(Constant { name, tensor: tensor.clone() });
-    }
+    let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let symbols = common::symbols(&sample.function, &sample.inputs);
     let target = Target::named("x86-64-v4").expect("a target");

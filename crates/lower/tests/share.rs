@@ -8,7 +8,7 @@ use loops::visit::{walk_expressions_mut, walk_values_mut};
 use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt, Value, may_share};
 use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
-use module::{Constant, Module};
+use module::Module;
 use proptest::prelude::*;
 use sym::Expr;
 use tensor::Tensor;
@@ -103,12 +103,7 @@ fn check(kernel: &Kernel) -> usize {
 }
 
 fn lowered(sample: &GraphSample) -> Option<Module> {
-    let mut module = Module::default();
-    module.functions.push(sample.function.clone());
-    for (number, tensor) in sample.constants.iter().enumerate() {
-        let name = format!("weight{number}");
-        module.constants.push(Constant { name, tensor: tensor.clone() });
-    }
+    let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let strategies = StrategyOptions::default();
     let options = LowerOptions { role, strategies, threads: 1 };

@@ -59,10 +59,11 @@ impl StagedFiles {
         written.map_err(|error| cannot_write(path, &error).into())
     }
 
-    /// Moves all files to their places; those that are there are replaced.
+    /// Moves all files to their places; those that are there are replaced. All of them were written
+    /// in full before, so that only the system's refusal to rename can still part them.
     ///
     /// # Errors
-    /// `TW0301` when one cannot be moved.
+    /// `TW0301` when one cannot be moved; those before it are in their places then.
     pub fn commit(self) -> base::Result<()> {
         for (temporary, path) in &self.files {
             fs::rename(temporary, path).map_err(|error| cannot_write(path, &error))?;

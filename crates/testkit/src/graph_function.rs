@@ -6,6 +6,7 @@
 
 use base::{ConstantId, Id};
 use graph::{Function, FunctionBuilder, IterationSpace, TensorType, Type, ValueId, accumulator_of};
+use module::{Constant, Module};
 use proptest::prelude::*;
 use sym::{Expr, Range};
 use tensor::random::Generator;
@@ -34,6 +35,20 @@ pub struct GraphSample {
     pub constants: Vec<Tensor>,
     /// One an input; the symbol `n`, where there is one, is 3.
     pub inputs: Vec<Tensor>,
+}
+
+impl GraphSample {
+    /// A module of the function and its constants.
+    #[must_use]
+    pub fn module(&self) -> Module {
+        let mut module = Module::default();
+        module.functions.push(self.function.clone());
+        for (number, tensor) in self.constants.iter().enumerate() {
+            let name = format!("weight{number}");
+            module.constants.push(Constant { name, tensor: tensor.clone() });
+        }
+        module
+    }
 }
 
 /// Samples of up to a number of nodes; they shrink to fewer.

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Instant;
 
+use backend::Target;
 use base::Result;
+use lower::KernelInfo;
 use tensor::Tensor;
 
 use crate::Executable;
 use crate::ceilings::Ceilings;
-use crate::variant::StageRun;
+use crate::variant::{StageRun, Variant};
 
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;
@@ -59,7 +61,8 @@ pub struct ExplanationRow {
     pub roofline: f64,
 }
 
-/// Runs the model with a clock around every step.
+/// Runs the model with a clock around every step. Of a model with sizes that are computed on the
+/// way the stages follow each other; its arena is the largest of theirs.
 ///
 /// # Errors
 /// Those of running it.
@@ -67,37 +70,81 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
     let mut outputs = executable.run(inputs)?;
     executable.run_into(inputs, &mut outputs)?;
     let variant = executable.variant(inputs)?;
-    // Of a model with sizes that are computed on the way, the last stage.
-    let last = variant.run_stages(executable.model(), inputs)?.pop();
-    let Some(StageRun { specialisation, operands }) = last else {
-        unreachable!("a model has a stage")
-    };
-    let begin = Instant::now();
-    let clock = move || begin.elapsed().as_nanos() as u64;
-    let mut profile = runtime::Profile::new(&specialisation.executable, &clock);
-    let mut total_ns = 0;
-    for _ in 0..PROFILED_RUNS {
-        specialisation.with_state(executable.threads(), |state| {
-            let call = variant.call(&specialisation, state, &operands, &mut outputs)?;
-            let start = Instant::now();
-            call.run_profiled(&mut profile)?;
-            total_ns += start.elapsed().as_nanos();
-            Ok(())
-        })?;
-    }
+    let stages = variant.run_stages(executable.model(), inputs)?;
     let (target, threads) = (executable.target(), executable.threads());
-    let ceilings = Ceilings::measure(target, &executable.options, threads)?;
-    let mut infos = specialisation.lowered.kernels.iter();
-    let mut rows = Vec::new();
-    for row in profile.rows() {
-        let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
-        let Some(info) = row.kernel.and_then(|_| infos.next()) else {
-            rows.push(ExplanationRow::of_step(time_us));
-            continue;
-        };
-        let predicted_ns = (info.flops as f64 / (target.flops_per_ns * threads as f64))
+    let front = &variant.front;
+    let locations = &front.module.functions[front.main].locations;
+    let remark = |remark: &lower::Remark| {
+        format!("{}: {}", locations.describe(remark.location), remark.message)
+    };
+    let mut explanation = Explanation {
+        target: target.name.clone(),
+        threads,
+        rows: Vec::new(),
+        total_us: 0.0,
+        ceilings: Ceilings::measure(target, &executable.options, threads)?,
+        formats: front.remarks.iter().map(remark).collect(),
+        arena_bytes: 0,
+        largest_live_set: 0,
+    };
+    for stage in &stages {
+        let lowered = &stage.specialisation.lowered;
+        let scratch = stage.specialisation.executable.scratch_bytes() as u64 * threads as u64;
+        if lowered.arena_bytes + scratch >= explanation.arena_bytes {
+            explanation.arena_bytes = lowered.arena_bytes + scratch;
+            explanation.largest_live_set = lowered.largest_live_set + scratch;
+        }
+        explanation.add_stage(executable, &variant, stage)?;
+    }
+    Ok(explanation)
+}
+
+impl Explanation {
+    /// Microseconds that the rows account for.
+    #[must_use]
+    pub fn explained_us(&self) -> f64 {
+        self.rows.iter().map(|row| row.time_us).sum()
+    }
+
+    /// Profiles a stage on its operands and adds its rows.
+    fn add_stage(
+        &mut self,
+        executable: &Executable,
+        variant: &Variant,
+        stage: &StageRun,
+    ) -> Result<()> {
+        let StageRun { specialisation, operands } = stage;
+        let mut outputs = specialisation.new_outputs();
+        let begin = Instant::now();
+        let clock = move || begin.elapsed().as_nanos() as u64;
+        let mut profile = runtime::Profile::new(&specialisation.executable, &clock);
+        let mut total_ns = 0;
+        for _ in 0..PROFILED_RUNS {
+            specialisation.with_state(self.threads, |state| {
+                let call = variant.call(specialisation, state, operands, &mut outputs)?;
+                let start = Instant::now();
+                call.run_profiled(&mut profile)?;
+                total_ns += start.elapsed().as_nanos();
+                Ok(())
+            })?;
+        }
+        self.total_us += total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3;
+        let mut infos = specialisation.lowered.kernels.iter();
+        for row in profile.rows() {
+            let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
+            self.rows.push(match row.kernel.and_then(|_| infos.next()) {
+                Some(info) => self.row(executable.target(), info, time_us),
+                None => ExplanationRow::of_step(time_us),
+            });
+        }
+        Ok(())
+    }
+
+    fn row(&self, target: &Target, info: &KernelInfo, time_us: f64) -> ExplanationRow {
+        let predicted_ns = (info.flops as f64 / (target.flops_per_ns * self.threads as f64))
             .max(info.bytes as f64 / target.bytes_per_ns);
-        rows.push(ExplanationRow {
+        let least_us = self.ceilings.nanoseconds(info.flops, info.bytes) / 1e3;
+        ExplanationRow {
             kernel: info.name.clone(),
             nodes: info.nodes.clone(),
             fused: info.fused.clone(),
@@ -107,26 +154,9 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
             bytes: info.bytes,
             time_us,
             predicted_us: predicted_ns / 1e3,
-            roofline: ceilings.nanoseconds(info.flops, info.bytes) / 1e3 / time_us.max(1e-3),
-        });
+            roofline: least_us / time_us.max(1e-3),
+        }
     }
-    let workers = executable.threads() as u64;
-    let scratch = specialisation.executable.scratch_bytes() as u64 * workers;
-    let front = &variant.front;
-    let locations = &front.module.functions[front.main].locations;
-    let remark = |remark: &lower::Remark| {
-        format!("{}: {}", locations.describe(remark.location), remark.message)
-    };
-    Ok(Explanation {
-        target: target.name.clone(),
-        threads: executable.threads(),
-        rows,
-        total_us: total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3,
-        ceilings,
-        formats: front.remarks.iter().map(remark).collect(),
-        arena_bytes: specialisation.lowered.arena_bytes + scratch,
-        largest_live_set: specialisation.lowered.largest_live_set + scratch,
-    })
 }
 
 impl ExplanationRow {
@@ -143,14 +173,6 @@ impl ExplanationRow {
             predicted_us: 0.0,
             roofline: 0.0,
         }
-    }
-}
-
-impl Explanation {
-    /// Microseconds that the rows account for.
-    #[must_use]
-    pub fn explained_us(&self) -> f64 {
-        self.rows.iter().map(|row| row.time_us).sum()
     }
 }
 
