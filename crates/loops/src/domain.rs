@@ -8,7 +8,7 @@ use base::SecondaryMap;
 use sym::{Atom, Expr, Range, SymbolId, proves_less_equal};
 use tensor::DType;
 
-use crate::kernel::{Comparison, Condition, Kernel, Loop, Stmt, SymbolKind, Value};
+use crate::kernel::{Comparison, Condition, Kernel, Loop, LoopKind, Stmt, SymbolKind, Value};
 
 /// How many quotients one proof takes apart in a row.
 const DEPTH: u32 = 2;
@@ -70,6 +70,8 @@ pub struct Ranges {
     of: SecondaryMap<SymbolId, Range>,
     /// Not negative, in the order in which they became known.
     facts: Vec<Expr>,
+    /// The variable of the vector loop around, and its range over all lanes.
+    lanes: Option<(SymbolId, Range)>,
 }
 
 impl Ranges {
@@ -84,7 +86,7 @@ impl Ranges {
                 SymbolKind::Value { range: None, .. } | SymbolKind::Loop => {}
             }
         }
-        Ranges { of, facts: Vec::new() }
+        Ranges { of, facts: Vec::new(), lanes: None }
     }
 
     /// Goes into the body of a loop.
@@ -92,6 +94,9 @@ impl Ranges {
         let last = inner.extent.clone() - 1;
         let range = Range::new(0, self.bounds(&last).max);
         self.of.insert(inner.variable, range);
+        if inner.kind == LoopKind::Vector {
+            self.lanes = Some((inner.variable, range));
+        }
         if last.as_constant().is_none() {
             self.learn(last - &Expr::symbol(inner.variable));
         }
@@ -151,9 +156,14 @@ impl Ranges {
         expr.bounds(&|symbol| self.of(symbol))
     }
 
-    /// The expression in its simplest form, given the ranges of its symbols.
+    /// The expression in its simplest form, given the ranges of its symbols. The variable of a
+    /// vector loop stays even where a condition leaves a single lane: a statement that no longer
+    /// names it would be one of scalars.
     pub fn simplify(&self, expr: &Expr) -> Expr {
-        expr.simplify(&|symbol| self.of(symbol))
+        expr.simplify(&|symbol| match self.lanes {
+            Some((lane, all)) if lane == symbol && self.of(lane).as_constant().is_some() => all,
+            _ => self.of(symbol),
+        })
     }
 
     /// Whether the place can provably not be reached.

@@ -5,7 +5,8 @@
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
 //!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
 //! - Within a `Vector` loop, extents are constants and conditions compare expressions that are
-//!   affine in all that may differ between lanes.
+//!   affine in all that may differ between lanes. A sum over lanes is a fold: what is reduced into
+//!   differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
 use crate::kernel::{Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
@@ -55,6 +56,14 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
             register(kernel, &reference, domain, wrong);
         }
     }
+    if let Stmt::Reduce { buffer, index, .. } = stmt
+        && let Some(lane) = domain.loops.iter().find(|inner| inner.kind == LoopKind::Vector)
+        && !lane.extent.is_one()
+        && !index.iter().any(|expr| may_differ(kernel, expr, lane.variable))
+    {
+        let name = &kernel.buffers[*buffer].name;
+        wrong.push(format!("all lanes reduce into one element of %{name}"));
+    }
     if domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector) {
         let mut check = |conditions: &[Condition]| {
             for condition in conditions {
@@ -76,6 +85,12 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
             });
         }
     }
+}
+
+/// Whether an expression may differ between the lanes of a vector loop.
+fn may_differ(kernel: &Kernel, expr: &Expr, lane: SymbolId) -> bool {
+    let is_value = |symbol| matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. });
+    expr.symbols().into_iter().any(|symbol| symbol == lane || is_value(symbol))
 }
 
 /// Whether an expression is affine but for terms that are the same in all lanes.
