@@ -17,6 +17,11 @@ use crate::fold;
 use crate::options::Limits;
 use crate::value::{Known, Value};
 
+/// A bf16 sum of at most this many terms is rounded after each addition, which is what the
+/// specification's functions say step by step. In longer ones the roundings would swallow terms, so
+/// they are formed in f32.
+const TERMS_AS_SPECIFIED: i64 = 16;
+
 /// The result of lowering: what, or why not. The importer adds the node.
 pub(crate) type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -377,7 +382,7 @@ impl Graph {
     }
 
     /// Reduces whole axes; with `keep` they stay with extent 1. Sums and products of short floats
-    /// are formed in f32; the result has the operand's type.
+    /// are formed in f32, but for those of few bf16; the result has the operand's type.
     pub(crate) fn reduce_axes(
         &mut self,
         value: &Value,
@@ -395,7 +400,12 @@ impl Graph {
         }
         let dtype = value.dtype();
         let orders = matches!(reduction, Reduction::Min | Reduction::Max);
-        let accumulator = if orders { dtype } else { graph::accumulator_of(dtype) };
+        let terms = axes.iter().map(|&axis| &value.shape()[axis]).product::<Expr>();
+        let is_short = terms.as_constant().is_some_and(|terms| terms <= TERMS_AS_SPECIFIED);
+        let accumulator = match orders || dtype == DType::BF16 && is_short {
+            true => dtype,
+            false => graph::accumulator_of(dtype),
+        };
         let id = self.data(value)?;
         let reduced = self.builder.reduce_axes(id, &axes, reduction, accumulator, keep);
         let reduced = self.built(reduced)?;
