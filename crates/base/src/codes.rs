@@ -64,6 +64,8 @@ codes! {
         "A node has fewer or more inputs or outputs than its operator.";
     UNKNOWN_CONTENTS = "TW0115", "value not known to compile",
         "Shapes depend on a value that is computed from data. Export it as a constant.";
+    NO_DERIVATIVE = "TW0116", "no derivative",
+        "A gradient is asked for through an operation that the compiler cannot differentiate.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",
@@ -84,6 +86,10 @@ codes! {
         "No kernel of the compiled model has this name. The known names are listed.";
     UNKNOWN_PASS = "TW0209", "unknown pass",
         "No pass and no rule has the name that was to be left out. The known names are listed.";
+    BAD_IMAGE = "TW0210", "image cannot be decoded",
+        "An encoded image is damaged, too large, or in a format that the compiler does not read.";
+    UNKNOWN_CODE = "TW0211", "unknown code",
+        "No diagnostic has this code. `docs/diagnostics.md` lists all there are.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",

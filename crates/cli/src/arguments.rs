@@ -45,9 +45,18 @@ pub(crate) struct ModelArguments {
 
 /// Precisions by name.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum PrecisionArgument {
+pub(crate) enum PrecisionArgument {
     F32,
     Bf16,
+}
+
+impl From<PrecisionArgument> for Precision {
+    fn from(argument: PrecisionArgument) -> Precision {
+        match argument {
+            PrecisionArgument::F32 => Precision::F32,
+            PrecisionArgument::Bf16 => Precision::Bf16,
+        }
+    }
 }
 
 /// Where inputs come from.
@@ -62,7 +71,7 @@ pub(crate) struct InputArguments {
     random: bool,
 }
 
-fn dimension(text: &str) -> std::result::Result<(String, i64), String> {
+pub(crate) fn dimension(text: &str) -> std::result::Result<(String, i64), String> {
     let (name, extent) = text.split_once('=').ok_or("expected NAME=N")?;
     let extent: i64 = extent.parse().map_err(|_| format!("`{extent}` is not an integer"))?;
     if extent < 0 {
@@ -86,10 +95,7 @@ impl ModelArguments {
             },
             threads: self.threads.map(usize::from),
             dims: self.dims.iter().cloned().collect(),
-            precision: match self.precision {
-                PrecisionArgument::F32 => Precision::F32,
-                PrecisionArgument::Bf16 => Precision::Bf16,
-            },
+            precision: self.precision.into(),
             disabled: self.disabled.iter().cloned().collect(),
             literals: self.literals.iter().cloned().collect(),
             perf_map: self.perf_map,

@@ -21,6 +21,7 @@ use tilewright::conformance::{Through, Verdict, find_cases, run_case};
 use tilewright::{Options, TargetChoice};
 
 use crate::Outcome;
+use crate::arguments::{PrecisionArgument, dimension};
 
 /// Arguments of `tilewright conformance`.
 #[derive(Args)]
@@ -43,6 +44,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
+    /// Precision of products and convolutions; bf16 is compared with its own tolerance
+    #[arg(long, default_value = "f32", value_name = "PRECISION")]
+    precision: PrecisionArgument,
+    /// Fixes a named dimension ahead of time in the models that have it
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    dims: Vec<(String, i64)>,
     /// Cases at a time [default: the cores available]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -97,6 +104,8 @@ fn work(arguments: &Arguments) {
             name => TargetChoice::Named(name.to_owned()),
         },
         threads: Some(arguments.threads.into()),
+        precision: arguments.precision.into(),
+        dims: arguments.dims.iter().cloned().collect(),
         ..Options::default()
     };
     let through = if arguments.evaluator { Through::Evaluator } else { Through::Compiled };
@@ -180,6 +189,12 @@ impl Worker {
         command.arg("conformance").arg(&arguments.folder).arg("--worker");
         command.args(["--target", &arguments.target]);
         command.args(["--threads", &arguments.threads.to_string()]);
+        if let PrecisionArgument::Bf16 = arguments.precision {
+            command.args(["--precision", "bf16"]);
+        }
+        for (name, extent) in &arguments.dims {
+            command.arg("--dim").arg(format!("{name}={extent}"));
+        }
         if arguments.evaluator {
             command.arg("--evaluator");
         }

@@ -9,6 +9,7 @@ mod compile;
 mod conformance;
 mod dump;
 mod explain;
+mod explain_error;
 mod info;
 mod outputs;
 mod run;
@@ -39,6 +40,8 @@ enum Command {
     Compile(compile::Arguments),
     /// A row a kernel: its nodes, why it was fused, FLOPs, bytes, time, share of the roofline
     Explain(explain::Arguments),
+    /// What the code of a diagnostic means, and what to do
+    ExplainError(explain_error::Arguments),
     /// Prints a stage of the compile as text
     Dump(dump::Arguments),
     /// Compares every kernel of the executable with the reference evaluator
@@ -72,6 +75,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::ExplainError(arguments) => explain_error::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),

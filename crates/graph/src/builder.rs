@@ -46,6 +46,11 @@ impl FunctionBuilder {
         &self.function
     }
 
+    /// The nodes of the innermost open region so far, in order.
+    pub fn open_region_nodes(&self) -> &[NodeId] {
+        &self.function.regions[self.open[self.open.len() - 1]].nodes
+    }
+
     /// The table of locations, to add one.
     pub fn locations(&mut self) -> &mut Locations {
         &mut self.function.locations

@@ -1,9 +1,13 @@
-//! Operations that are no tensor arithmetic, on plain strings.
+//! Operations that are no tensor arithmetic, on plain strings and bytes.
 //!
 //! Meaning is that of the ONNX operators of the same names. This crate knows neither tensors nor
 //! IRs; callers apply these functions to elements.
 
+mod pixels;
+
 use regex::Regex;
+
+pub use pixels::{PixelFormat, Pixels, decode_image};
 
 /// Which case a text is brought to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

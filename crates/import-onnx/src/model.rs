@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use base::{Arena, Diagnostic, Diagnostics, codes};
 use graph::{Definition, FunctionBuilder};
@@ -20,7 +21,7 @@ use crate::node::Node;
 use crate::operators::generator::constant_value;
 use crate::operators::{Lower, Lowered, find};
 use crate::options::{ImportOptions, Imported, Wanted};
-use crate::order::order;
+use crate::order::{names_read, order};
 use crate::proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
 };
@@ -44,6 +45,8 @@ pub(crate) struct Importer<'m> {
     opsets: BTreeMap<String, i64>,
     /// The names of the functions that are being lowered, for locations.
     path: Vec<String>,
+    /// The nodes of the graphs that are being lowered, where one of them asks for a gradient.
+    differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
     /// Strings that the model gives, by number among the tensors that its outputs are made of.
@@ -82,6 +85,7 @@ pub(crate) fn import(
         scopes: vec![Scope::new()],
         opsets,
         path: Vec::new(),
+        differentiated: Vec::new(),
         depth: 0,
         nodes: 0,
         strings: BTreeMap::new(),
@@ -278,9 +282,16 @@ impl Importer<'_> {
             self.define(name, value)?;
         }
         let known = |name: &str| self.lookup(name).is_some();
-        for index in order(&graph.node, &known)? {
-            self.node(&graph.node[index], index)?;
+        let order = order(&graph.node, &known)?;
+        let asks_gradient = graph.node.iter().any(|node| node.op_type == "Gradient");
+        if asks_gradient {
+            self.differentiated.push(graph.node.clone().into());
         }
+        let lowered = order.into_iter().try_for_each(|index| self.node(&graph.node[index], index));
+        if asks_gradient {
+            self.differentiated.pop();
+        }
+        lowered?;
         let output = |output: &crate::proto::ValueInfoProto| {
             self.lookup(&output.name).cloned().ok_or_else(|| undefined(&output.name))
         };
@@ -309,6 +320,45 @@ impl Importer<'_> {
         self.scopes.pop();
         self.depth -= 1;
         outputs.map_err(first)
+    }
+
+    /// Lowers what a name of the current graph is computed from once more, with these values for
+    /// some of the names on the way.
+    pub(crate) fn lower_again(&mut self, name: &str, given: Vec<(String, Value)>) -> Result<Value> {
+        let nodes = self.differentiated.last().cloned().unwrap_or_default();
+        let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, node) in nodes.iter().enumerate() {
+            producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
+        }
+        let given: Scope = given.into_iter().collect();
+        let mut needed = BTreeSet::new();
+        let mut work = vec![name];
+        while let Some(name) = work.pop() {
+            if let Some(&index) = producers.get(name).filter(|_| !given.contains_key(name))
+                && needed.insert(index)
+            {
+                work.extend(names_read(&nodes[index]));
+            }
+        }
+        let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
+        let outputs: BTreeSet<&str> =
+            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+        self.enter()?;
+        self.scopes.push(given);
+        // A given name may be one of several that a node defines.
+        let here = self.scopes.len() - 1;
+        let known = |name: &str| {
+            self.lookup(name).is_some() && !outputs.contains(name)
+                || self.scopes[here].contains_key(name)
+        };
+        let lowered = order(&needed, &known).and_then(|order| {
+            order.into_iter().try_for_each(|index| self.node(&needed[index], index))
+        });
+        let value = self.lookup(name).cloned();
+        self.scopes.pop();
+        self.depth -= 1;
+        lowered.map_err(first)?;
+        value.ok_or_else(|| undefined(name))
     }
 
     fn enter(&mut self) -> Result<()> {

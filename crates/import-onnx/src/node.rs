@@ -206,7 +206,12 @@ impl Node<'_> {
 
     /// The refusal of an input whose elements must be known and are not.
     pub(crate) fn not_known(&self, index: usize, what: &str) -> Diagnostic {
-        self.asked.set(Some((index, Wanted::Value)));
+        self.not_known_as(index, what, Wanted::Value)
+    }
+
+    /// As [`Self::not_known`], with how to ask for it.
+    pub(crate) fn not_known_as(&self, index: usize, what: &str, wanted: Wanted) -> Diagnostic {
+        self.asked.set(Some((index, wanted)));
         let name = self.proto.input.get(index).map_or("", String::as_str);
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because(format!("input `{name}` is computed from data, not from constants and shapes"))

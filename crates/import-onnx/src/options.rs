@@ -56,6 +56,8 @@ pub enum Wanted {
     Shape,
     /// The elements, in `ImportOptions::input_values`.
     Value,
+    /// As `Value`, of encoded contents, which may be of any length.
+    Contents,
 }
 
 impl ImportOptions {
@@ -64,7 +66,7 @@ impl ImportOptions {
         match wanted {
             Wanted::Structure => self.input_structures.contains_key(name),
             Wanted::Shape => self.input_shapes.contains_key(name),
-            Wanted::Value => self.input_values.contains_key(name),
+            Wanted::Value | Wanted::Contents => self.input_values.contains_key(name),
         }
     }
 }

@@ -73,7 +73,7 @@ fn run_order(
 }
 
 /// The names that a node reads, in its own inputs and from graphs inside it, each once.
-fn names_read(node: &NodeProto) -> BTreeSet<&str> {
+pub(crate) fn names_read(node: &NodeProto) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> =
         node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     for attribute in &node.attribute {

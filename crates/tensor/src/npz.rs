@@ -2,7 +2,8 @@
 //!
 //! Source: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (the 64-bit sizes). The central folder at
 //! the end of the file says what the members are; their checksums are verified. Members are stored,
-//! as `numpy.savez` does; compressed ones (`numpy.savez_compressed`) are refused, with the remedy.
+//! as `numpy.savez` does, or deflated, as `numpy.savez_compressed` does; the size that the archive
+//! states bounds the memory that inflating takes.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::tensor::Tensor;
 ///
 /// # Errors
 /// A diagnostic with the names of file and member when the file cannot be read, is not a
-/// well-formed archive, or a member is compressed or not a supported `.npy` file.
+/// well-formed archive, or a member is not a supported `.npy` file.
 pub fn read(path: impl AsRef<Path>) -> base::Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
@@ -45,6 +46,9 @@ struct Member {
     name: String,
     method: u16,
     checksum: u32,
+    /// Bytes in the archive.
+    stored: u64,
+    /// Bytes of the content.
     size: u64,
     header: u64,
 }
@@ -90,11 +94,11 @@ fn members(bytes: &[u8]) -> Result<Vec<Member>, String> {
             name: String::from_utf8_lossy(text).into_owned(),
             method: number(bytes, row + 10, 2)? as u16,
             checksum: number(bytes, row + 16, 4)? as u32,
+            stored: number(bytes, row + 20, 4)?,
             size: number(bytes, row + 24, 4)?,
             header: number(bytes, row + 42, 4)?,
         };
-        let stored = number(bytes, row + 20, 4)?;
-        member.widen(slice(bytes, row + 46 + name, extra)?, stored == 0xffff_ffff)?;
+        member.widen(slice(bytes, row + 46 + name, extra)?)?;
         members.push(member);
         row += 46 + name + extra + comment;
     }
@@ -109,22 +113,20 @@ fn slice(bytes: &[u8], start: u64, length: u64) -> Result<&[u8], String> {
 }
 
 impl Member {
-    /// Takes the 64-bit size and offset from the extra field, for those that do not fit 32 bits.
+    /// Takes the 64-bit sizes and offset from the extra field, for those that do not fit 32 bits.
     /// They stand in the order size, compressed size, offset, each only if its 32-bit field is
     /// full.
-    fn widen(&mut self, extra: &[u8], stored_too: bool) -> Result<(), String> {
+    fn widen(&mut self, extra: &[u8]) -> Result<(), String> {
         let mut field = 0;
         while field + 4 <= extra.len() as u64 {
             let (tag, length) = (number(extra, field, 2)?, number(extra, field + 2, 2)?);
             if tag == 1 {
                 let mut next = field + 4;
-                if self.size == 0xffff_ffff {
-                    self.size = number(extra, next, 8)?;
-                    next += 8;
-                }
-                next += if stored_too { 8 } else { 0 };
-                if self.header == 0xffff_ffff {
-                    self.header = number(extra, next, 8)?;
+                for value in [&mut self.size, &mut self.stored, &mut self.header] {
+                    if *value == 0xffff_ffff {
+                        *value = number(extra, next, 8)?;
+                        next += 8;
+                    }
                 }
             }
             field += 4 + length;
@@ -132,22 +134,35 @@ impl Member {
         Ok(())
     }
 
-    /// The member's content, shared with the archive.
+    /// The member's content, shared with the archive unless it is deflated.
     fn content(&self, archive: &Bytes) -> Result<Bytes, String> {
-        if self.method != 0 {
-            return Err("it is compressed, which is not supported; save it with numpy.savez".into());
-        }
         if number(archive, self.header, 4)? != 0x0403_4b50 {
             return Err("the member's header is broken".to_owned());
         }
         let name = number(archive, self.header.saturating_add(26), 2)?;
         let extra = number(archive, self.header.saturating_add(28), 2)?;
         let start = self.header.saturating_add(30 + name + extra);
-        let content = archive.slice_ref(slice(archive, start, self.size)?);
+        let stored = archive.slice_ref(slice(archive, start, self.stored)?);
+        let content = match self.method {
+            0 => stored,
+            8 => inflated(&stored, self.size)?.into(),
+            method => return Err(format!("it is compressed by method {method}, not deflated")),
+        };
         if checksum(&content) != self.checksum {
             return Err("the member's checksum is wrong: the archive is damaged".to_owned());
         }
         Ok(content)
+    }
+}
+
+/// The content of deflated bytes; the format allows a ratio of 1032 at most.
+fn inflated(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
+    let most = usize::try_from(size.min(1032 * stored.len() as u64)).unwrap_or(usize::MAX);
+    let content = miniz_oxide::inflate::decompress_to_vec_with_limit(stored, most)
+        .map_err(|error| format!("it does not inflate: {error}"))?;
+    match content.len() as u64 == size {
+        true => Ok(content),
+        false => Err(format!("it inflates to {} bytes instead of {size}", content.len())),
     }
 }
 
@@ -185,24 +200,39 @@ mod tests {
         record
     }
 
-    /// A zip archive with one stored member.
+    /// A zip archive with one member.
     fn archive(name: &str, content: &[u8], method: u64, wide: bool) -> Vec<u8> {
+        let stored = match method {
+            8 => miniz_oxide::deflate::compress_to_vec(content, 6),
+            _ => content.to_vec(),
+        };
         let (size, sum) = (content.len() as u64, u64::from(checksum(content)));
+        let packed = stored.len() as u64;
         let name_length = name.len() as u64;
-        let short = if wide { 0xffff_ffff } else { size };
-        let extra = if wide { record(0x0010_0001, &[(size, 8), (size, 8)]) } else { Vec::new() };
+        let short = |size| if wide { 0xffff_ffff } else { size };
+        let (short, packed_short) = (short(size), short(packed));
+        let extra = if wide { record(0x0010_0001, &[(size, 8), (packed, 8)]) } else { Vec::new() };
         let extra_length = extra.len() as u64;
         let mut file = record(
             0x0403_4b50,
-            &[(20, 2), (0, 2), (method, 2), (0, 4), (sum, 4), (short, 4), (short, 4)],
+            &[(20, 2), (0, 2), (method, 2), (0, 4), (sum, 4), (packed_short, 4), (short, 4)],
         );
         file.extend(record(0, &[(name_length, 2), (0, 2)]).split_off(4));
         file.extend(name.as_bytes());
-        file.extend(content);
+        file.extend(stored);
         let folder = file.len() as u64;
         file.extend(record(
             0x0201_4b50,
-            &[(20, 2), (20, 2), (0, 2), (method, 2), (0, 4), (sum, 4), (short, 4), (short, 4)],
+            &[
+                (20, 2),
+                (20, 2),
+                (0, 2),
+                (method, 2),
+                (0, 4),
+                (sum, 4),
+                (packed_short, 4),
+                (short, 4),
+            ],
         ));
         let rest = [(name_length, 2), (extra_length, 2), (0, 2), (0, 2), (0, 2), (0, 4), (0, 4)];
         file.extend(record(0, &rest).split_off(4));
@@ -217,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn stored_members() {
+    fn stored_and_deflated_members() {
         let tensor = Tensor::from_vec(&[2], vec![1.5f32, -2.0]);
-        for wide in [false, true] {
-            let bytes = archive("a.npy", &encode(&tensor), 0, wide);
+        for (wide, method) in [(false, 0), (true, 0), (false, 8), (true, 8)] {
+            let bytes = archive("a.npy", &encode(&tensor), method, wide);
             let arrays = decode_archive(bytes.into(), "x.npz").expect("read");
             assert_eq!(arrays, [("a".to_owned(), tensor.clone())]);
         }
@@ -232,7 +262,10 @@ mod tests {
             decode_archive(bytes.into(), "x.npz").expect_err("refused").0[0].reasons.join("; ")
         };
         let content = encode(&Tensor::from_vec(&[1], vec![1u8]));
-        assert!(reason(archive("a.npy", &content, 8, false)).contains("compressed"));
+        assert!(reason(archive("a.npy", &content, 12, false)).contains("method 12"));
+        let mut damaged = archive("a.npy", &content, 8, false);
+        damaged[40] ^= 0xff;
+        assert!(!reason(damaged).is_empty());
         let mut damaged = archive("a.npy", &content, 0, false);
         damaged[40] ^= 1;
         assert!(reason(damaged).contains("checksum"));

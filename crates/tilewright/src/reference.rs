@@ -49,7 +49,7 @@ pub(crate) fn evaluate(
                     let Some(input) = given.get(&name) else { return Err(reason) };
                     let shape = input.shape().iter().map(|&extent| extent as i64).collect();
                     import.input_shapes.insert(name.clone(), shape);
-                    if wanted == Wanted::Value {
+                    if wanted == Wanted::Value || wanted == Wanted::Contents {
                         import.input_values.insert(name, (*input).clone());
                     }
                 }

@@ -106,7 +106,7 @@ impl Variant {
             key.push((
                 number,
                 match wanted {
-                    Wanted::Value => {
+                    Wanted::Value | Wanted::Contents => {
                         told.values.insert(name.clone(), input.clone());
                         Fact::Value(input.clone())
                     }

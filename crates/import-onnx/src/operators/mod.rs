@@ -10,6 +10,7 @@ mod elementwise;
 mod fourier;
 mod gather_scatter;
 pub(crate) mod generator;
+mod images;
 mod learning;
 mod linear_algebra;
 mod linear_attention;

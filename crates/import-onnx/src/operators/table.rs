@@ -8,8 +8,8 @@ use tensor::{Reduction, ScalarFunction as F};
 
 use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
-    fourier, gather_scatter, generator, learning, linear_algebra, linear_attention, losses, matmul,
-    movement, normalization, pooling, quantization, random, recurrent, reductions, resize,
+    fourier, gather_scatter, generator, images, learning, linear_algebra, linear_attention, losses,
+    matmul, movement, normalization, pooling, quantization, random, recurrent, reductions, resize,
     sampling, sequences, shape, strings, training, trees, unique,
 };
 use crate::graph_writer::Graph;
@@ -405,6 +405,8 @@ pub(crate) const TABLE: &[Operator] = &[
     text("TfIdfVectorizer", &[9], (1, 1), 1,
        "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes \
         pool_int64s pool_strings weights", strings::tf_idf),
+    // Images
+    op("ImageDecoder", &[20], (1, 1), 1, "pixel_format", images::decode),
     // Classical machine learning
     op("ArrayFeatureExtractor", &[1], (2, 2), 1, "", learning::array_feature_extractor).of(ML),
     op("Binarizer", &[1], (1, 1), 1, "threshold", learning::binarizer).of(ML),
@@ -433,7 +435,8 @@ pub(crate) const TABLE: &[Operator] = &[
         nodes_truenodeids post_transform tree_roots", trees::ensemble).of(ML),
     op("TreeEnsembleRegressor", &[1, 3, 5], (1, 1), 1, TREES, trees::regressor).of(ML),
     op("TreeEnsembleClassifier", &[1, 3, 5], (1, 1), 2, TREES, trees::classifier).of(ML),
-    // Optimisers
+    // Training
+    control("Gradient", &[1], (1, MANY), "xs y zs", training::gradient).of(TRAINING),
     op("Adagrad", &[1], (3, MANY), MANY,
        "decay_factor epsilon norm_coefficient", training::adagrad).of(TRAINING),
     op("Adam", &[1], (3, MANY), MANY,

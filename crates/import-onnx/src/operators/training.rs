@@ -1,14 +1,67 @@
-//! Steps of optimisers, from the preview domain for training.
+//! Gradients and steps of optimisers, from the preview domain for training.
 //!
-//! Inputs are the learning rate, the number of steps so far, and then for each of `n` parameters
-//! its value, its gradient and what the optimiser keeps of it, grouped by kind.
+//! Inputs of a step are the learning rate, the number of steps so far, and then for each of `n`
+//! parameters its value, its gradient and what the optimiser keeps of it, grouped by kind.
 
+use base::{Diagnostic, codes};
 use tensor::{Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::Node;
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::model::Importer;
+use crate::node::{Node, attribute_error};
 use crate::value::Value;
+
+/// `Gradient`: what `y` is computed from, with the inputs in the places of the names `xs` and `zs`,
+/// differentiated by `xs`. That part of the graph is lowered once more, so that nothing in it has
+/// been folded away; what both compute alike becomes one.
+pub(super) fn gradient(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
+    let by = node.strings("xs")?.unwrap_or_default();
+    let mut names = by.clone();
+    names.extend(node.strings("zs")?.unwrap_or_default());
+    let inputs = node.all_inputs()?;
+    if by.is_empty() || names.len() != inputs.len() {
+        let (names, inputs) = (names.len(), inputs.len());
+        return Err(attribute_error("xs", format!("{names} names for {inputs} inputs")));
+    }
+    let of = node.string("y", "")?.to_owned();
+    let mut given = Vec::new();
+    for (number, (name, value)) in names.into_iter().zip(inputs).enumerate() {
+        // A value of a node is not folded.
+        let id = importer.graph.data(&value)?;
+        let value = match number < by.len() {
+            true if !value.dtype().is_float() => {
+                return Err(type_error(format!("`{name}` holds {}, no floats", value.dtype())));
+            }
+            true => importer.graph.built(Ok(id))?,
+            false => value,
+        };
+        given.push((name, value));
+    }
+    let sources: Vec<graph::ValueId> =
+        given.iter().take(by.len()).filter_map(|(_, value)| value.node.get().copied()).collect();
+    let first = importer.graph.builder.open_region_nodes().len();
+    let drawn = importer.graph.random_nodes;
+    let result = importer.lower_again(&of, given)?;
+    let refuse = |reason: String| {
+        Diagnostic::error(codes::NO_DERIVATIVE, format!("`{of}` cannot be differentiated"))
+            .because(reason)
+            .remedy("export the model without the gradient, or with another operation there")
+    };
+    if importer.graph.random_nodes != drawn {
+        return Err(refuse("it draws random numbers without a seed".to_owned()));
+    }
+    if !result.dtype().is_float() {
+        return Err(refuse(format!("it holds {}", result.dtype())));
+    }
+    let graph = &mut importer.graph;
+    let value = graph.data(&result)?;
+    let one = graph.full(result.shape(), Scalar::from_f64(result.dtype(), 1.0))?;
+    let one = graph.data(&one)?;
+    let gradients = autodiff::gradients(&mut graph.builder, first, value, one, &sources)
+        .map_err(|found| refuse(found.to_string()))?;
+    gradients.into_iter().map(|id| importer.graph.built(Ok(id))).collect()
+}
 
 /// Applies a step to each parameter: `step(rate, count, [value, gradient, kept...])` gives the new
 /// value and what is kept, which are grouped by kind again.

@@ -1,0 +1,220 @@
+//! Gradients against finite differences: of random functions, and of every scalar function.
+//!
+//! All floats are computed in f64. Inputs are moved a little along a random direction, by what
+//! their types can hold, and the change of the result's sum is compared with the gradient's share
+//! of the move. Where the two sides of a step disagree the function has a kink or a jump nearby,
+//! which a difference cannot see through, and the case says nothing.
+
+use base::Id;
+use eval::Precision;
+use graph::{Function, FunctionBuilder, TensorType, Type};
+use proptest::prelude::*;
+use tensor::random::Generator;
+use tensor::{DType, Scalar, ScalarFunction, Tensor};
+use testkit::{GraphOptions, graph_samples};
+
+const OPTIONS: GraphOptions = GraphOptions { nodes: 16, symbolic: true, control_flow: true };
+
+/// How far inputs are moved.
+const STEP: f64 = 1.0 / 1024.0;
+
+fn run(function: &Function, constants: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
+    let constant = |id: base::ConstantId| constants[id.index()].clone();
+    match eval::graph::evaluate(function, &constant, inputs, Precision::F64) {
+        Ok(results) => results,
+        Err(fault) => panic!("{fault}\n{function}"),
+    }
+}
+
+fn sum(tensor: &Tensor) -> f64 {
+    tensor.scalars().map(|scalar| scalar.as_f64()).sum()
+}
+
+fn is_float(function: &Function, value: graph::ValueId) -> bool {
+    matches!(function.ty(value), Type::Tensor(ty) if ty.dtype.is_float())
+}
+
+/// Checks the gradients of a result by all float parameters; whether the case said anything, or how
+/// the two differ.
+fn check(
+    function: &Function,
+    result: usize,
+    constants: &[Tensor],
+    inputs: &[Tensor],
+    seed: u64,
+) -> Result<bool, String> {
+    let parameters = function.parameters();
+    let floats: Vec<usize> =
+        (0..parameters.len()).filter(|&n| is_float(function, parameters[n])).collect();
+    let derived = match autodiff::gradient(function, result, &floats) {
+        Ok(derived) => derived,
+        Err(_) => return Ok(false),
+    };
+    graph::verify(&derived).map_err(|found| format!("{found}\n{derived}"))?;
+    let results = run(&derived, constants, inputs);
+    let gradients = &results[function.results().len()..];
+    let mut random = Generator::new(seed);
+    let (mut ahead, mut behind) = (inputs.to_vec(), inputs.to_vec());
+    let mut expected = [0.0; 2];
+    for (&number, gradient) in floats.iter().zip(gradients) {
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        for (element, slope) in inputs[number].scalars().zip(gradient.scalars()) {
+            let (here, by) = (element.as_f64(), STEP * random.normal());
+            up.push(Scalar::from_f64(element.dtype(), here + by));
+            down.push(Scalar::from_f64(element.dtype(), here - by));
+            for (expected, there) in expected.iter_mut().zip([up.last(), down.last()]) {
+                let moved = there.map_or(0.0, |there| there.as_f64() - here);
+                *expected += slope.as_f64() * moved;
+            }
+        }
+        let (dtype, shape) = (inputs[number].dtype(), inputs[number].shape());
+        ahead[number] = Tensor::from_scalars(dtype, shape, &up);
+        behind[number] = Tensor::from_scalars(dtype, shape, &down);
+    }
+    let value = |inputs: &[Tensor]| sum(&run(function, constants, inputs)[result]);
+    let here = sum(&results[result]);
+    let (ahead, behind) = (value(&ahead) - here, value(&behind) - here);
+    // With curvature alone the sides differ by a share of the step.
+    let size = expected[0].abs().max(expected[1].abs()).max(ahead.abs()).max(behind.abs());
+    let kink = (ahead + behind - expected[0] - expected[1]).abs();
+    if !size.is_finite() || kink > 0.03 * size {
+        return Ok(false);
+    }
+    let error = ((ahead - behind) - (expected[0] - expected[1])).abs();
+    match error <= 1e-3 * size + 1e-9 * here.abs() {
+        true => Ok(size > 1e-6),
+        false => Err(format!(
+            "{} by differences, {} by the gradient\n{derived}",
+            ahead - behind,
+            expected[0] - expected[1]
+        )),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(250)
+    })]
+
+    #[test]
+    fn random_functions(sample in graph_samples(OPTIONS), seed in any::<u64>()) {
+        let function = &sample.function;
+        for (number, &value) in function.results().iter().enumerate() {
+            if is_float(function, value) {
+                check(function, number, &sample.constants, &sample.inputs, seed)
+                    .map_err(TestCaseError::fail)?;
+            }
+        }
+    }
+}
+
+/// What random functions seldom or never have: products, loops that multiply, strides, groups.
+const FUNCTIONS: &[&str] = &[
+    "parameter %x: f32[3, 4] as \"x\"
+     %y: f32[3] = reduce product [a0: 3 | r0: 4] %x[a0, r0]",
+    "parameter %x: f32[6] as \"x\"
+     %y: f32[4] = reduce product [a0: 4 | r0: 3] %x[a0 + r0]",
+    "parameter %x: f32[6] as \"x\"
+     %y: f32[2] = reduce max [a0: 2 | r0: 3] %x[2*a0 + r0]",
+    "parameter %x: f32[2, 9] as \"x\"
+     parameter %w: f32[3, 2, 3] as \"w\"
+     %y: f32[3, 3] = contract [a0: 3, a1: 3 | r0: 2, r1: 3] %x[r0, 2*a1 + 2*r1], %w[a0, r0, r1] \
+     accumulate f32",
+    "parameter %x: f32[4, 5] as \"x\"
+     parameter %w: f32[4, 2, 3] as \"w\"
+     %y: f32[2, 2, 3] = contract [a0: 2, a1: 2, a2: 3 | r0: 2, r1: 3] %x[2*a0 + r0, a2 + r1], \
+     %w[2*a0 + a1, r0, r1] accumulate f32",
+    "parameter %x: f32[3, 3] as \"x\"
+     %y: f32[3] = contract [a0: 3 | r0: 3] %x[a0, a0], %x[r0, a0] accumulate f32",
+    "parameter %s: f32[] as \"s\"
+     parameter %x: f32[4] as \"x\"
+     parameter %f: f32[] as \"f\"
+     %end: f32[], %y: f32[4] = scan trips 4 carried 1 reverse %s, %x \
+       body (%i: i64[], %c: f32[], %e: f32[]) {
+       %p: f32[] = map mul %c, %e
+       %q: f32[] = map add %p, %f
+       %n: f32[] = map cast %i
+       %r: f32[] = map mul %q, %n
+       yield %q, %r
+     }",
+];
+
+#[test]
+fn chosen_functions() {
+    for (number, body) in FUNCTIONS.iter().enumerate() {
+        let body = body.replace("\\\n", " ");
+        let text = format!("function @f {{\n{body}\nreturn %y as \"y\"\n}}\n");
+        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        if let Err(found) = graph::verify(&function) {
+            panic!("{found}\n{text}");
+        }
+        let mut said = 0;
+        for seed in 0..8 {
+            let mut random = Generator::new(seed);
+            let mut tensor = |&value: &graph::ValueId| {
+                let Type::Tensor(ty) = function.ty(value) else { unreachable!("a tensor") };
+                let extent = |extent: &sym::Expr| extent.as_constant().unwrap_or(1) as usize;
+                let shape: Vec<usize> = ty.shape.iter().map(extent).collect();
+                let count = shape.iter().product();
+                Tensor::from_vec(&shape, (0..count).map(|_| random.normal() as f32).collect())
+            };
+            let inputs: Vec<Tensor> = function.parameters().iter().map(&mut tensor).collect();
+            match check(&function, 0, &[], &inputs, seed) {
+                Ok(something) => said += usize::from(something),
+                Err(reason) => panic!("{number}: {reason}"),
+            }
+        }
+        assert!(said > 2, "{number}: {said} cases");
+    }
+}
+
+/// Operands within the domain of all functions: between 0.15 and 0.85, or 1 more.
+fn operands(function: ScalarFunction, seed: u64) -> Vec<Tensor> {
+    let mut random = Generator::new(seed);
+    let above = if function == ScalarFunction::Acosh { 1.0 } else { 0.0 };
+    let mut tensor = || {
+        let element = |random: &mut Generator| above + 0.15 + 0.7 * random.uniform();
+        Tensor::from_vec(&[5], (0..5).map(|_| element(&mut random)).collect::<Vec<f64>>())
+    };
+    (0..function.arity()).map(|_| tensor()).collect()
+}
+
+/// A function of operands of f64.
+fn of_f64(function: ScalarFunction) -> Option<Function> {
+    let mut builder = FunctionBuilder::new("one");
+    let ty = Type::Tensor(TensorType { dtype: DType::F64, shape: vec![5.into()] });
+    let mut operands: Vec<graph::ValueId> = (0..function.arity())
+        .map(|number| builder.parameter(format!("x{number}"), ty.clone()))
+        .collect();
+    if function == ScalarFunction::Select {
+        let half = builder.full(&[5.into()], Scalar::from_f64(DType::F64, 0.5)).ok()?;
+        operands[0] = builder.map(ScalarFunction::Lt, &[operands[0], half]).ok()?;
+    }
+    let result = match function {
+        ScalarFunction::Cast => builder.cast(operands[0], DType::F32).ok()?,
+        _ => builder.map(function, &operands).ok()?,
+    };
+    let is_float = builder.tensor_type(result).ok()?.dtype.is_float();
+    is_float.then(|| builder.finish(vec![("y".to_owned(), result)]))
+}
+
+#[test]
+fn scalar_functions() {
+    let mut seen = 0;
+    for function in ScalarFunction::all() {
+        let Some(program) = of_f64(function) else { continue };
+        let mut said = 0;
+        for seed in 0..8 {
+            match check(&program, 0, &[], &operands(function, seed), seed) {
+                Ok(something) => said += usize::from(something),
+                Err(reason) => panic!("{function}: {reason}"),
+            }
+        }
+        use ScalarFunction::{Bitcast, Ceil, Floor, Round, Sign, Trunc};
+        let is_flat = matches!(function, Bitcast | Ceil | Floor | Round | Sign | Trunc);
+        assert_eq!(said > 0, !is_flat, "{function}: {said} cases");
+        seen += usize::from(said > 0);
+    }
+    assert!(seen > 30, "{seen} functions");
+}
