@@ -21,6 +21,7 @@ mod plan;
 mod registers;
 mod statement;
 mod tidy;
+mod transpose;
 mod value;
 
 use std::cell::RefCell;
@@ -38,6 +39,7 @@ use index::Binding;
 use memory::Loaded;
 use pairs::Pair;
 use plan::Plan;
+use transpose::{Block, WrittenOut};
 use value::{Evaluated, Mask};
 
 /// A selected kernel.
@@ -78,7 +80,10 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         exec: None,
         lane: 0,
         pairs: SecondaryMap::new(),
+        rounded: SecondaryMap::new(),
         loaded: Vec::new(),
+        blocks: Vec::new(),
+        written_out: Vec::new(),
         most_loaded,
     };
     selector.block(&kernel.body)?;
@@ -131,8 +136,14 @@ struct Selector<'a> {
     lane: usize,
     /// Values that are halves of pairs.
     pairs: SecondaryMap<ValueId, Option<Pair>>,
+    /// What was rounded to bf16 to make a value.
+    rounded: SecondaryMap<ValueId, Option<ValueId>>,
     /// Loaded values that may be asked for again, the least recently used first.
     loaded: Vec<Loaded>,
+    /// Blocks that were loaded and transposed.
+    blocks: Vec<Block>,
+    /// The loops around that are being written out, of which each turn does the same.
+    written_out: Vec<WrittenOut>,
     most_loaded: usize,
 }
 

@@ -100,6 +100,41 @@ fn a_product_with_tails_in_all_axes() {
 }
 
 #[test]
+fn transposes_of_every_type_and_size() {
+    for dtype in ["f32", "f64", "i64", "bf16", "f16", "i8", "u16"] {
+        for (rows, columns) in [(16, 16), (8, 8), (3, 16), (16, 5), (20, 37), (1, 9), (33, 3)] {
+            check(&format!(
+                "kernel @transpose(%x: read {dtype}[2, {rows}, {columns}],
+                   %y: write {dtype}[2, {columns}, {rows}]) {{
+                   for b < 2 parallel {{ for c < {columns} unroll {{ for r < {rows} vector {{
+                     %y[b, c, r] = %x[b, r, c]
+                   }} }} }}
+                 }}"
+            ));
+        }
+    }
+    for columns in [4, 16, 21] {
+        check(&format!(
+            "kernel @padded(%x: read f32[3, {columns}], %s: read f32[3, {columns}],
+               %y: write bf16[{columns}, 4], %z: write f64[{columns}, 4]) {{
+               for c < {columns} unroll {{ for r < 4 vector {{
+                 %y[c, r] = cast<bf16>(guard(r < 3 ? %x[r, c] * %s[r, c] : 0.0))
+                 %z[c, r] = cast<f64>(guard(r < 3, c < 7 ? %s[r, c] : 1.0))
+               }} }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @halves(%x: update f32[8, {columns}], %y: update f32[{columns}, 8]) {{
+               for t < 2 {{ for c < {columns} unroll {{
+                 for r < 8 vector {{ %y[c, r] = %x[r, c] + %y[c, r] }}
+                 for r1 < 8 vector {{ %x[r1, c] = %y[c, r1] }}
+               }} }}
+             }}"
+        ));
+    }
+}
+
+#[test]
 fn guards() {
     check(
         "kernel @shifted(%x: read f32[20], %y: write f32[20]) {

@@ -31,12 +31,13 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         [_, "predicted", ..] => Winograd::WherePredicted,
         _ => Winograd::Never,
     };
+    let options = FormatOptions { winograd };
     let function = match arguments.contains(&"bf16") {
-        true => precision::shorten(&function, DType::BF16, &mut remarks)
+        true => precision::shorten(&function, DType::BF16, &target, &options, &mut remarks)
             .map_err(|error| error.to_string())?,
         false => function,
     };
-    let chosen = formats::choose(function, &target, &FormatOptions { winograd }, &mut remarks)
+    let chosen = formats::choose(function, &target, &options, &mut remarks)
         .map_err(|error| error.to_string())?;
     graph::verify(&chosen).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
@@ -114,12 +115,14 @@ fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor
 /// every target, and close to what they were.
 fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let exact = results(function, constants, inputs);
-    let short = precision::shorten(function, DType::BF16, &mut Vec::new()).expect("well typed");
+    let options = FormatOptions { winograd: Winograd::Never };
+    let native = Target::table().remove(0);
+    let short = precision::shorten(function, DType::BF16, &native, &options, &mut Vec::new())
+        .expect("well typed");
     graph::verify(&short).unwrap_or_else(|error| panic!("{error}\n{short}"));
     let rounded = results(&short, constants, inputs);
     let mut seen: Option<Vec<Tensor>> = None;
     for target in Target::table() {
-        let options = FormatOptions { winograd: Winograd::Never };
         let chosen = formats::choose(short.clone(), &target, &options, &mut Vec::new())
             .unwrap_or_else(|error| panic!("{error}\n{short}"));
         graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));

@@ -106,18 +106,20 @@ pub(crate) fn front_or_ask(
     let mut function = imported.clone();
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
+    let formats = !options.disabled.contains(FORMATS);
+    let winograd = match options.disabled.contains(WINOGRAD) || !formats {
+        true => Winograd::Never,
+        false => Winograd::WherePredicted,
+    };
+    let chosen = FormatOptions { winograd };
     match options.precision {
         Precision::F32 => {}
         Precision::Bf16 => {
-            function = lower::precision::shorten(&function, DType::BF16, &mut remarks)?;
+            let (dtype, remarks) = (DType::BF16, &mut remarks);
+            function = lower::precision::shorten(&function, dtype, target, &chosen, remarks)?;
         }
     }
-    if !options.disabled.contains(FORMATS) {
-        let winograd = match options.disabled.contains(WINOGRAD) {
-            true => Winograd::Never,
-            false => Winograd::WherePredicted,
-        };
-        let chosen = FormatOptions { winograd };
+    if formats {
         function = lower::formats::choose(function, target, &chosen, &mut remarks)?;
         optimise(&mut function, options)?;
     }

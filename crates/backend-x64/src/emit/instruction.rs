@@ -253,6 +253,22 @@ impl Emitter<'_> {
                 };
                 self.put(code, &operands, memory, None)
             }
+            Op::Parts => {
+                let (code, imm) = match (bytes, evex) {
+                    (64, _) => (Code::EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8, inst.imm as u8),
+                    (_, true) => {
+                        (Code::EVEX_Vshuff32x4_ymm_k1z_ymm_ymmm256b32_imm8, inst.imm as u8)
+                    }
+                    // The second operand's parts are numbers 2 and 3; the upper half's stands four
+                    // bits up.
+                    (_, false) => {
+                        let imm = inst.imm as u8;
+                        (Code::VEX_Vperm2f128_ymm_ymm_ymmm256_imm8, imm & 1 | (2 | imm >> 1) << 4)
+                    }
+                };
+                operands.push(Operand::Imm8(imm));
+                self.put(code, &operands, None, None)
+            }
             Op::Blend => self.blend(inst, &operands, arguments[2], bytes),
             Op::Compare if result.is_some_and(|result| result.is_k()) => {
                 operands.push(Operand::Imm8(inst.imm as u8));

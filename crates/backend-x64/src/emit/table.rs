@@ -96,6 +96,10 @@ const ARITHMETIC: &[(Op, Lane, Code, Code)] = &[
     (Op::CompareGreater, I32, VEX_Vpcmpgtd_xmm_xmm_xmmm128, INVALID),
     (Op::CompareGreater, I64, VEX_Vpcmpgtq_xmm_xmm_xmmm128, INVALID),
     (Op::Shuffle, I32, VEX_Vpshufd_xmm_xmmm128_imm8, EVEX_Vpshufd_xmm_k1z_xmmm128b32_imm8),
+    (Op::UnpackLow, F32, VEX_Vunpcklps_xmm_xmm_xmmm128, EVEX_Vunpcklps_xmm_k1z_xmm_xmmm128b32),
+    (Op::UnpackLow, F64, VEX_Vunpcklpd_xmm_xmm_xmmm128, EVEX_Vunpcklpd_xmm_k1z_xmm_xmmm128b64),
+    (Op::UnpackHigh, F32, VEX_Vunpckhps_xmm_xmm_xmmm128, EVEX_Vunpckhps_xmm_k1z_xmm_xmmm128b32),
+    (Op::UnpackHigh, F64, VEX_Vunpckhpd_xmm_xmm_xmmm128, EVEX_Vunpckhpd_xmm_k1z_xmm_xmmm128b64),
     (Op::ShuffleBytes, I32, VEX_Vpshufb_xmm_xmm_xmmm128, EVEX_Vpshufb_xmm_k1z_xmm_xmmm128),
     (Op::Broadcast, F32, VEX_Vbroadcastss_xmm_xmm, EVEX_Vbroadcastss_xmm_k1z_xmmm32),
     (Op::Broadcast, F64, VEX_Vpbroadcastq_xmm_xmmm64, EVEX_Vpbroadcastq_xmm_k1z_xmmm64),
@@ -126,6 +130,7 @@ const MEMORY: &[(Op, Lane, Code, Code)] = &[
     (Op::Store, I64, VEX_Vmovupd_xmmm128_xmm, EVEX_Vmovdqu64_xmmm128_k1z_xmm),
     (Op::Store, Lane::F16, VEX_Vcvtps2ph_xmmm64_xmm_imm8, EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8),
     (Op::Store, Lane::I16, INVALID, EVEX_Vpmovdw_xmmm64_k1z_xmm),
+    (Op::Store, Lane::U16, INVALID, EVEX_Vmovdqu16_xmmm128_k1z_xmm),
     (Op::Store, Lane::I8, INVALID, EVEX_Vpmovdb_xmmm32_k1z_xmm),
     (Op::Gather, F32, VEX_Vgatherdps_xmm_vm32x_xmm, EVEX_Vgatherdps_xmm_k1_vm32x),
     (Op::Gather, F64, VEX_Vgatherdpd_xmm_vm32x_xmm, EVEX_Vgatherdpd_xmm_k1_vm32x),
@@ -181,6 +186,7 @@ const CONVERSIONS: &[(Op, Code, Code)] = &[
     (Op::I64ToI32, INVALID, EVEX_Vpmovqd_xmmm64_k1z_xmm),
     (Op::F16ToF32, VEX_Vcvtph2ps_xmm_xmmm64, EVEX_Vcvtph2ps_xmm_k1z_xmmm64),
     (Op::F32ToF16, VEX_Vcvtps2ph_xmmm64_xmm_imm8, EVEX_Vcvtps2ph_xmmm64_k1z_xmm_imm8),
+    (Op::F32ToBf16, INVALID, EVEX_Vcvtneps2bf16_xmm_k1z_xmmm128b32),
 ];
 
 /// Rows found by operation and lane, made once.

@@ -261,7 +261,11 @@ impl Selector<'_> {
         let nan = self.compare_floats(FLOAT_UNORDERED, vector, vector);
         let chosen = self.blend_vectors(nan, rounded, quiet);
         let cut = self.binary(Op::And, chosen, constant(self, 0xffff_0000));
-        Self::cast_lane(cut, Lane::F32)
+        let rounded = Self::cast_lane(cut, Lane::F32);
+        if let Item::Register(result) = rounded.item {
+            self.rounded[result] = Some(value);
+        }
+        rounded
     }
 
     // Comparisons.

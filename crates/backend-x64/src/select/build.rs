@@ -136,7 +136,8 @@ impl Builder {
         self.isa.has_avx512()
     }
 
-    pub(crate) fn has_dot_of_pairs(&self) -> bool {
+    /// Whether there are instructions for bf16: dot products of pairs and rounding.
+    pub(crate) fn has_bf16(&self) -> bool {
         self.isa == Isa::X86Avx512Bf16
     }
 

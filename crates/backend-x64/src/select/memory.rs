@@ -64,6 +64,9 @@ impl Selector<'_> {
             let address = self.address(buffer, &linear);
             return Ok(self.load_contiguous(buffer, address, mask, lanes));
         }
+        if let Some(column) = self.load_transposed(buffer, index, &linear, mask, lanes) {
+            return Ok(column);
+        }
         if let Some(step) = step {
             let offsets: Vec<i64> = (0..lanes as i64).map(|lane| lane * step).collect();
             let address = self.address(buffer, &linear);
@@ -307,6 +310,13 @@ impl Selector<'_> {
     /// Forgets what was loaded from a buffer.
     pub(crate) fn forget(&mut self, buffer: BufferId) {
         self.loaded.retain(|loaded| loaded.buffer != buffer);
+        self.blocks.retain(|block| block.buffer != buffer);
+    }
+
+    /// Forgets all that was loaded.
+    pub(super) fn forget_all(&mut self) {
+        self.loaded.clear();
+        self.blocks.clear();
     }
 
     /// `buffer[index] = value`.
@@ -412,6 +422,16 @@ impl Selector<'_> {
         lanes: usize,
     ) {
         let dtype = self.kernel.buffers[buffer].dtype;
+        // Four lanes fill half a register; of masks but constants the other half is not known.
+        let known = lanes > 4 || matches!(mask, Mask::Constant(_));
+        if let Some(short) = known.then(|| self.rounded_at_once(value, dtype)).flatten() {
+            let inst = match self.mask_operand(mask, lanes, 4) {
+                None if lanes == 4 => Inst::new(Op::StoreLane, Lane::I64, &[short]),
+                mask => Inst::new(Op::Store, Lane::U16, &[short]).mask(mask),
+            };
+            self.builder.effect(inst.address(address));
+            return;
+        }
         let raw = self.raw_of(value, dtype);
         if !self.builder.has_masks() && dtype.bits() < 32 && dtype != DType::F16 {
             self.store_packed(address, raw, dtype.bits());
@@ -426,6 +446,21 @@ impl Selector<'_> {
         let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
         self.builder.effect(Inst::new(Op::Store, lane, &[value]).address(address).mask(mask));
+    }
+
+    /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and they
+    /// are rounded only to be stored. What rounded them otherwise is left without a use.
+    fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<ValueId> {
+        let Evaluated::Vector(Vector { item: Item::Register(value), lanes: lanes @ 4.., .. }) =
+            value
+        else {
+            return None;
+        };
+        if dtype != DType::BF16 || !self.builder.has_bf16() {
+            return None;
+        }
+        let inst = Inst::new(Op::F32ToBf16, Lane::F32, &[self.rounded[value]?]);
+        Some(self.builder.emit(inst, Type::vector(2 * lanes)))
     }
 
     /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).

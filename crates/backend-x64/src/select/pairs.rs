@@ -85,7 +85,7 @@ impl Selector<'_> {
     /// One dot product of pairs instead of this fused multiply-add and the one that made `c`, where
     /// that one took the second elements of the pairs of which these are the first.
     pub(super) fn dot_of_pairs(&mut self, a: Vector, b: Vector, c: Vector) -> Option<Vector> {
-        if !self.builder.has_dot_of_pairs() {
+        if !self.builder.has_bf16() {
             return None;
         }
         let register = |vector: Vector| match vector.item {

@@ -8,6 +8,7 @@ use super::build::Bound;
 use super::guard::Holds;
 use super::index::Binding;
 use super::memory::{APART, LaneBit, memory_lane};
+use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, Op, Type, ValueId};
@@ -59,10 +60,13 @@ impl Selector<'_> {
         let Some(extent) = self.constant_extent(inner) else {
             return Err(self.refuse("an unrolled loop has no constant extent".to_string()));
         };
+        let depth = self.written_out.len();
+        self.written_out.extend(written_out(inner, extent));
         for turn in 0..extent {
             self.bindings[inner.variable] = Binding::Constant(turn);
             self.block(&inner.body)?;
         }
+        self.written_out.truncate(depth);
         Ok(())
     }
 
@@ -124,13 +128,13 @@ impl Selector<'_> {
         let carried = self.written_slots(&inner.body);
         let entries = self.slot_values(&carried);
         let params = self.builder.open_loop(start, trips, 1, innermost, &entries);
-        self.loaded.clear();
+        self.forget_all();
         self.set_slots(&carried, &params);
         self.bindings[inner.variable] = Binding::Loop(self.builder.depth());
         self.block(&inner.body)?;
         let next = self.slot_values(&carried);
         self.builder.close_loop(&next);
-        self.loaded.clear();
+        self.forget_all();
         self.bindings[inner.variable] = Binding::None;
         self.set_slots(&carried, &next);
         Ok(())
@@ -192,13 +196,13 @@ impl Selector<'_> {
             let unrolled = [4, 2].into_iter().find(|n| whole % n == 0).unwrap_or(1);
             let (start, trips) = (Bound::Constant(0), Bound::Constant(whole / unrolled));
             self.builder.open_loop(start, trips, step * unrolled, true, &[]);
-            self.loaded.clear();
+            self.forget_all();
             for turn in 0..unrolled {
                 let place = Binding::Loop(self.builder.depth());
                 self.one_vector(inner, place, turn * step, all_lanes(lanes))?;
             }
             self.builder.close_loop(&[]);
-            self.loaded.clear();
+            self.forget_all();
             vector = whole;
         }
         while vector * step < extent {
@@ -275,6 +279,7 @@ impl Selector<'_> {
     pub(super) fn trim_loaded(&mut self, depth: u32) {
         let builder = &self.builder;
         self.loaded.retain(|loaded| builder.depth_of(loaded.value) <= depth);
+        self.blocks.retain(|block| builder.depth_of(block.value()) <= depth);
     }
 
     // Branches.
@@ -330,7 +335,7 @@ impl Selector<'_> {
         carried.dedup_by_key(|(slot, _)| *slot);
         let entries = self.slot_values(&carried);
         let params = self.builder.open_while(&entries);
-        self.loaded.clear();
+        self.forget_all();
         self.set_slots(&carried, &params);
         self.block(setup)?;
         let holds = match self.evaluate(condition, 1)? {
@@ -345,7 +350,7 @@ impl Selector<'_> {
         self.block(body)?;
         let next = self.slot_values(&carried);
         self.builder.close_while(exit, next, &last);
-        self.loaded.clear();
+        self.forget_all();
         self.set_slots(&carried, &last);
         Ok(())
     }

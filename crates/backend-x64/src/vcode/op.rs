@@ -158,6 +158,13 @@ ops! {
     High            "high"              'v' "v"   PURE;
     /// 32-bit lanes within each 128 bits, by the immediate.
     Shuffle         "shuffle"           'v' "v"   PURE;
+    /// The low halves of each 128 bits of two registers, an element of each by turns.
+    UnpackLow       "unpack_low"        'v' "vv"  PURE;
+    /// The same of the high halves.
+    UnpackHigh      "unpack_high"       'v' "vv"  PURE;
+    /// Parts of 128 bits: the lower half of the result from the first, the upper from the second;
+    /// the immediate holds their numbers, lowest first, in 2 bits of four and 1 bit of two parts.
+    Parts           "parts"             'v' "vv"  PURE;
     /// Bytes of `a` within each 128 bits, by the bytes of `b`.
     ShuffleBytes    "shuffle_bytes"     'v' "vv"  PURE | MEMORY;
     /// 32-bit lanes of `b` by the indices in `a`; at least 256 bits.
@@ -273,6 +280,9 @@ ops! {
     F16ToF32        "f16_to_f32"        'v' "v"   PURE;
     /// f32 to f16 in 16-bit lanes, to nearest even.
     F32ToF16        "f32_to_f16"        'v' "v"   PURE;
+    /// f32 to bf16 in 16-bit lanes, to nearest even (AVX512-BF16; numbers below the normal ones
+    /// count as zero).
+    F32ToBf16       "f32_to_bf16"       'v' "v"   PURE;
 }
 
 impl Op {

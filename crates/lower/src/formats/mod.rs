@@ -23,7 +23,10 @@ use std::collections::BTreeSet;
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, codes};
-use graph::{Built, Function, NodeId, Op, Rewriter, ValueId, rebuild};
+use graph::{
+    Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild,
+};
+use tensor::DType;
 
 use crate::remark::Remark;
 use contraction::Contraction;
@@ -68,6 +71,18 @@ pub fn choose(
         let message = format!("format choice made an ill-typed node: {reason}");
         Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, message))
     })
+}
+
+/// Whether a contraction of f32 should be faster by minimal filtering than directly on operands of
+/// half the size, of which a machine multiplies twice as many: both predictions, for a reader.
+pub(crate) fn filtering_beats_short(
+    space: &IterationSpace,
+    operands: [(ValueId, bool); 2],
+    builder: &FunctionBuilder,
+    target: &Target,
+) -> Built<Option<String>> {
+    let contraction = Contraction::new(space, operands, DType::F32, DType::F32);
+    winograd::beats_short(&contraction, builder, target)
 }
 
 /// What the choice for one node reads and reports to.

@@ -21,6 +21,7 @@ mod cook_toom;
 mod cost;
 mod rational;
 
+use backend::Target;
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
 use sym::{Expr, SymbolId};
@@ -29,6 +30,7 @@ use tensor::{DType, Scalar, Tensor};
 use super::contraction::Contraction;
 use super::{Chooser, Winograd, merge, panels};
 use cook_toom::{Matrix, Transforms};
+use cost::Direct;
 
 /// An axis along which the data is read through a window.
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ pub(super) fn apply(
             return Ok(None);
         }
     };
-    let choice = cost::choose(contraction, &problem, chooser.target);
+    let choice = cost::choose(contraction, &problem, Direct::Long, chooser.target);
     messages.push(choice.message.clone());
     if !choice.pays && chooser.options.winograd != Winograd::Always {
         return Ok(None);
@@ -80,6 +82,18 @@ pub(super) fn apply(
     let filter = emitter.filter(&transforms)?;
     let product = emitter.product(data, filter, chooser, messages)?;
     emitter.result(product, &transforms).map(Some)
+}
+
+/// Whether the contraction should be faster rewritten than directly on operands of bf16: both
+/// predictions, for a reader.
+pub(super) fn beats_short(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    target: &Target,
+) -> Built<Option<String>> {
+    let Ok(problem) = Problem::find(contraction, builder)? else { return Ok(None) };
+    let choice = cost::choose(contraction, &problem, Direct::Short, target);
+    Ok(choice.pays.then_some(choice.message))
 }
 
 impl Problem {

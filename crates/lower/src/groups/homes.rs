@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use base::SecondaryMap;
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
 use sym::{Atom, Expr, Range};
+use tensor::DType;
 
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
@@ -260,12 +261,22 @@ impl Chooser<'_> {
     }
 
     /// Whether a contraction reads this movement with unit stride along the innermost axis of its
-    /// result, and would read the operand of the movement with another one.
+    /// result, or by pairs of bf16 along the innermost axis that it sums, and would read the
+    /// operand of the movement with another stride.
     fn contraction_prefers_copy(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| {
             let &User::Operand(reader, number) = user else { return false };
             let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
-            self.is_strided_without_copy(value, space, &space.operands[number])
+            let index = &space.operands[number];
+            let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
+            let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
+            let last = space.extents.len() - 1;
+            let short = self.function.ty(value).as_tensor();
+            let pairs = short.is_some_and(|ty| ty.dtype == DType::BF16)
+                && last >= space.parallel
+                && extent(last) == 2;
+            innermost.is_some_and(|axis| self.is_strided_without_copy(value, space, index, axis))
+                || pairs && self.is_strided_without_copy(value, space, index, last)
         })
     }
 
@@ -274,11 +285,9 @@ impl Chooser<'_> {
         value: ValueId,
         space: &IterationSpace,
         index: &[Expr],
+        axis: usize,
     ) -> bool {
         let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
-        let Some(axis) = (0..space.parallel).rev().find(|&axis| extent(axis) != 1) else {
-            return false;
-        };
         let ranges = |symbol: sym::SymbolId| Range::extent(extent(base::Id::index(symbol)));
         let axis = IterationSpace::axis(axis).as_symbol();
         let stride = |value: ValueId, index: &[Expr]| {
@@ -303,7 +312,7 @@ impl Chooser<'_> {
             leaf = self.function.nodes[node].operands[0];
         }
         let after = stride(leaf, &place);
-        after != stride(value, index) && !matches!(after, Some(0 | 1))
+        after != stride(value, index) && !matches!(after, Some(-1..=1))
     }
 }
 

@@ -6,11 +6,14 @@
 //!
 //! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
-//! that makes the operand can store it so. Importing and format choice arrange it for constants,
+//! that makes the operand can store it so. A contraction of bf16 in pairs needs the two of a pair
+//! side by side, too. Importing and format choice arrange it for constants,
 //! but transposes of other values are gone by now: passes move them into the contraction.
 
+use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use sym::{Expr, SymbolId};
+use tensor::DType;
 
 use crate::definitions::{Class, class_of, class_of_node};
 use crate::naive::index::{dense_strides, shape_of};
@@ -48,9 +51,9 @@ fn transposed_operand(rewriter: &mut Rewriter<'_>, node: NodeId) -> Built<Option
     let source = rewriter.source;
     let data = &source.nodes[node];
     let Op::Contract { space, accumulator, dtype } = &data.op else { return Ok(None) };
-    let Some((operand, axis)) = strided_operand(source, space, &data.operands) else {
-        return Ok(None);
-    };
+    let wanted = strided_operand(source, space, &data.operands)
+        .or_else(|| parted_operand(source, space, &data.operands));
+    let Some((operand, axis)) = wanted else { return Ok(None) };
     let last = |order: &mut Vec<usize>| {
         let moved = order.remove(axis);
         order.push(moved);
@@ -58,12 +61,29 @@ fn transposed_operand(rewriter: &mut Rewriter<'_>, node: NodeId) -> Built<Option
     let mut order: Vec<usize> = (0..space.operands[operand].len()).collect();
     last(&mut order);
     let mut operands = rewriter.operands(node);
-    operands[operand] = rewriter.builder.transpose(operands[operand], &order)?;
+    operands[operand] = transposed(rewriter, data.operands[operand], &order)?;
     let mut space = space.clone();
     let index = &space.operands[operand];
     space.operands[operand] = order.iter().map(|&from| index[from].clone()).collect();
     let op = Op::Contract { space, accumulator: *accumulator, dtype: *dtype };
     rewriter.builder.add(op, &operands).map(Some)
+}
+
+/// An old value, transposed; in front of a `Pad`, so that the copy is written into its middle.
+fn transposed(rewriter: &mut Rewriter<'_>, value: ValueId, order: &[usize]) -> Built {
+    let source = rewriter.source;
+    let producer = source.producer(value).map(|(node, _)| &source.nodes[node]);
+    let Some(Node { op: Op::Pad { low, high, interior }, operands, .. }) = producer else {
+        let value = rewriter.get(value);
+        return rewriter.builder.transpose(value, order);
+    };
+    let [inner, fill] = [0, 1].map(|number| rewriter.get(operands[number]));
+    let inner = rewriter.builder.transpose(inner, order)?;
+    let moved = |amounts: &[Expr]| -> Vec<Expr> {
+        order.iter().map(|&from| amounts[from].clone()).collect()
+    };
+    let interior: Vec<i64> = order.iter().map(|&from| interior[from]).collect();
+    rewriter.builder.pad(inner, fill, &moved(low), &moved(high), &interior)
 }
 
 /// The operand whose copy would make a contraction contiguous along the innermost axis of its
@@ -79,7 +99,7 @@ fn strided_operand(
     let mut found = None;
     for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
         let moved = class_of(function, operand) == Some(Class::Movement);
-        if moved || stride(function, operand, index, symbol) == Some(1) {
+        if moved || is_contiguous(function, operand, space, index, symbol) {
             return None;
         }
         let reads = (0..space.parallel).filter(|&axis| {
@@ -97,6 +117,49 @@ fn strided_operand(
         }
     }
     found
+}
+
+/// The operand of bf16 whose pairs, the innermost reduced axis, lie apart, and the axis along which
+/// they do: only pairs that lie side by side are multiplied at once.
+fn parted_operand(
+    function: &Function,
+    space: &IterationSpace,
+    operands: &[ValueId],
+) -> Option<(usize, usize)> {
+    let last = space.extents.len() - 1;
+    if last < space.parallel || space.extents[last].as_constant() != Some(2) {
+        return None;
+    }
+    let pair = SymbolId::new(last);
+    let parts = operands.iter().zip(&space.operands).enumerate();
+    parts.into_iter().find_map(|(number, (&operand, index))| {
+        let short = function.ty(operand).as_tensor()?.dtype == DType::BF16;
+        let apart = stride(function, operand, index, pair).is_some_and(|step| step.abs() > 1);
+        let mut having = (0..index.len()).filter(|&axis| index[axis].contains(pair));
+        match (short && apart, having.next(), having.next()) {
+            (true, Some(axis), None) => Some((number, axis)),
+            _ => None,
+        }
+    })
+}
+
+/// Whether a dense operand is contiguous along an axis: element by element, or pair by pair where
+/// the innermost reduced axis walks the pairs.
+fn is_contiguous(
+    function: &Function,
+    operand: ValueId,
+    space: &IterationSpace,
+    index: &[Expr],
+    axis: SymbolId,
+) -> bool {
+    let along = |axis: SymbolId| stride(function, operand, index, axis);
+    let last = space.extents.len() - 1;
+    let pairs = last >= space.parallel && space.extents[last].as_constant() == Some(2);
+    match along(axis) {
+        Some(1) => true,
+        Some(2) => pairs && along(SymbolId::new(last)).is_some_and(|step| step.abs() == 1),
+        _ => false,
+    }
 }
 
 /// Elements by which the place read in a dense operand moves with an axis.

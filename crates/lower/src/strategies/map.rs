@@ -225,7 +225,7 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
 fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     let along = &nest.loops[vector];
     nest.loads().find_map(|access| {
-        if access.motion(along).is_vector() || along.extent < 4 {
+        if access.motion(along).is_vector() || along.extent < 2 {
             return None;
         }
         (0..nest.loops.len())
@@ -245,9 +245,13 @@ fn transpose(
     let (other_outer, other_inner) = hand.split_whole(&name(other), TILE)?;
     let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
     let outer: Vec<String> = rest.chain(other_outer).chain(vector_outer).collect();
-    let inner = vec![other_inner, vector_inner.clone()];
+    let inner = vec![other_inner.clone(), vector_inner.clone()];
     hand.reorder(&[outer.clone(), inner].concat())?;
     hand.vectorise(&vector_inner)?;
+    // Written out, what a tile loads is seen at once and can be transposed in registers.
+    if nest.accesses.len() < MANY_ACCESSES {
+        hand.unroll(&other_inner)?;
+    }
     hand.share(&outer, SHARED)?;
     Ok(format!("tiles of {} and {}", nest.loops[other].name, nest.loops[vector].name))
 }

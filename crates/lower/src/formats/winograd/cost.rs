@@ -20,6 +20,10 @@ const UNKNOWN: i64 = 64;
 /// Minimal filtering is chosen if it takes at most this share of the time.
 const PAYS: f64 = 0.9;
 
+/// The share of the time that products of bf16 take: half, if panels and rows came as fast as they
+/// are multiplied.
+const SHORT: f64 = 0.6;
+
 /// Nanoseconds that a byte which the filter grows by has to save in every run: `setup` has to make
 /// it, and it stays in memory.
 const PRICE_OF_A_BYTE: f64 = 0.1;
@@ -48,11 +52,25 @@ struct Sizes {
     depth: i64,
 }
 
+/// What minimal filtering is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direct {
+    /// The direct sum of products of f32.
+    Long,
+    /// That of products of bf16: half the bytes, and twice the products a cycle.
+    Short,
+}
+
 /// The cheapest outputs a tile, and whether they pay.
-pub(super) fn choose(contraction: &Contraction, problem: &Problem, target: &Target) -> Choice {
+pub(super) fn choose(
+    contraction: &Contraction,
+    problem: &Problem,
+    against: Direct,
+    target: &Target,
+) -> Choice {
     let sizes = Sizes::of(contraction, problem);
     let target = &target.deciding();
-    let direct = direct(&sizes, target);
+    let direct = direct(&sizes, target) * if against == Direct::Short { SHORT } else { 1.0 };
     let mut best: Option<(f64, f64, f64, Vec<i64>)> = None;
     for outputs in candidates(&sizes) {
         let (cost, bytes) = filtered(&sizes, &outputs, target);

@@ -1,0 +1,226 @@
+//! Transposed loads: strided vectors of neighbouring elements as rows of a block, transposed in
+//! registers.
+//!
+//! ```text
+//! for i < 16 unroll { for j < 16 vector { .. = in[j, i] } }
+//! ```
+//!
+//! asks for column `i` of a block of 16 rows again and again. The first time, all rows are loaded,
+//! each contiguous, and the block is transposed by unpacking elements, then pairs, then exchanging
+//! parts of 128 bits; the others find their column done. Elements narrower than 32 bits are
+//! transposed in the lanes in which they are computed.
+//!
+//! Only elements are loaded that the loop loads in any case: no condition in the body of the
+//! written-out loop may depend on its turn. Columns are remembered as loaded values are.
+
+use loops::visit::{walk, walk_values};
+use loops::{BufferId, Condition, Loop, Stmt, Value};
+use sym::{Expr, SymbolId};
+
+use super::Selector;
+use super::index::{Binding, Factor, Linear};
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use crate::vcode::{Inst, Lane, Op, ValueId};
+
+/// Fewest columns for which a block is worth transposing.
+const LEAST_COLUMNS: i64 = 4;
+
+/// A loop that is being written out, of which each turn does the same.
+pub(super) struct WrittenOut {
+    variable: SymbolId,
+    extent: i64,
+}
+
+/// A block that has been transposed.
+pub(super) struct Block {
+    pub(super) buffer: BufferId,
+    constant: i64,
+    terms: Vec<(i64, Factor)>,
+    step: i64,
+    lanes: usize,
+    columns: Vec<ValueId>,
+    lane: Lane,
+}
+
+impl Block {
+    /// A value of the block, for its scope.
+    pub(super) fn value(&self) -> ValueId {
+        self.columns[0]
+    }
+}
+
+/// A loop to be written out, if each turn does the same.
+pub(super) fn written_out(inner: &Loop, extent: i64) -> Option<WrittenOut> {
+    let mut conditional = extent < LEAST_COLUMNS;
+    let depends = |conditions: &[Condition]| {
+        let mut sides = conditions.iter().flat_map(|own| [&own.left, &own.right]);
+        sides.any(|side| side.contains(inner.variable))
+    };
+    walk(&inner.body, &mut |stmt| match stmt {
+        Stmt::If { conditions, .. } => conditional |= depends(conditions),
+        Stmt::While { .. } => conditional = true,
+        _ => {}
+    });
+    walk_values(&inner.body, &mut |value| {
+        if let Value::Guard { conditions, .. } = value {
+            conditional |= depends(conditions);
+        }
+    });
+    (!conditional).then_some(WrittenOut { variable: inner.variable, extent })
+}
+
+impl Selector<'_> {
+    /// A strided vector as a column of a transposed block, if a loop that is being written out
+    /// walks its neighbours.
+    pub(super) fn load_transposed(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        linear: &Linear,
+        mask: Mask,
+        lanes: usize,
+    ) -> Option<Evaluated> {
+        let Some(Carrier::Lane(lane)) = carrier(self.kernel.buffers[buffer].dtype) else {
+            return None;
+        };
+        let ty = register_type(lane, lanes);
+        let Mask::Constant(rows) = mask else { return None };
+        if lane.bytes() * lanes != ty.vector_bytes() || lanes < 4 || linear.irregular {
+            return None;
+        }
+        let (turn, extent) = self.neighbours(buffer, index)?;
+        let count = lanes as i64;
+        let first = turn - turn % count;
+        let columns = (extent - first).min(count);
+        let whole = self.kernel.buffers[buffer].dtype.bits() >= 32 || columns == count;
+        if columns < LEAST_COLUMNS || !(whole || self.builder.has_masks()) {
+            return None;
+        }
+        let constant = linear.constant - (turn - first) * self.element_bytes(buffer) as i64;
+        let (terms, step) = (linear.terms.clone(), linear.lane_step);
+        let known = self.blocks.iter().find(|block| {
+            block.buffer == buffer
+                && (block.constant, block.step, block.lanes) == (constant, step, lanes)
+                && block.terms == terms
+        });
+        let (column, lane) = match known {
+            Some(block) => (block.columns[(turn - first) as usize], block.lane),
+            None => {
+                let start = Linear { constant, lane_step: 0, ..linear.clone() };
+                let shape = (rows, columns as usize);
+                let (values, lane) = self.block_rows(buffer, &start, step, shape, lanes)?;
+                let columns = self.transposed(values, lane.bytes());
+                let column = columns[(turn - first) as usize];
+                self.blocks.push(Block { buffer, constant, terms, step, lanes, columns, lane });
+                (column, lane)
+            }
+        };
+        Some(Evaluated::Vector(Vector { item: Item::Register(column), lane, lanes }))
+    }
+
+    /// The turn and the extent of the written-out loop that walks a buffer's neighbouring elements.
+    fn neighbours(&self, buffer: BufferId, index: &[Expr]) -> Option<(i64, i64)> {
+        let strides = self.plan.strides[buffer].as_constants()?;
+        self.written_out.iter().rev().find_map(|written| {
+            let mut parts = index.iter().zip(strides);
+            let step = parts.try_fold(0, |sum, (expr, stride)| {
+                Some(sum + expr.linear_coefficient(written.variable)? * stride)
+            })?;
+            let Binding::Constant(turn) = self.bindings[written.variable] else { return None };
+            (step == 1).then_some((turn, written.extent))
+        })
+    }
+
+    /// The rows of a block, a lane each, of so many columns; those that are off are zero.
+    fn block_rows(
+        &mut self,
+        buffer: BufferId,
+        start: &Linear,
+        step: i64,
+        (on, columns): (u32, usize),
+        lanes: usize,
+    ) -> Option<(Vec<ValueId>, Lane)> {
+        let mut rows = Vec::with_capacity(lanes);
+        let mut lane = None;
+        for row in 0..lanes {
+            if on & (1 << row) == 0 {
+                rows.push(None);
+                continue;
+            }
+            let place = Linear { constant: start.constant + row as i64 * step, ..start.clone() };
+            let address = self.address(buffer, &place);
+            let mask = Mask::Constant(all_lanes(columns));
+            let Evaluated::Vector(vector) = self.load_contiguous(buffer, address, mask, lanes)
+            else {
+                return None;
+            };
+            lane = Some(vector.lane);
+            rows.push(Some(self.register(vector)));
+        }
+        let lane = lane?;
+        let ty = register_type(lane, lanes);
+        let zero =
+            rows.contains(&None).then(|| self.builder.emit(Inst::new(Op::Zero, lane, &[]), ty));
+        let rows: Option<Vec<ValueId>> = rows.into_iter().map(|row| row.or(zero)).collect();
+        Some((rows?, lane))
+    }
+
+    /// The columns of a square block of rows, of elements of 4 or 8 bytes.
+    fn transposed(&mut self, mut rows: Vec<ValueId>, bytes: usize) -> Vec<ValueId> {
+        if bytes == 4 {
+            for pair in (0..rows.len()).step_by(2) {
+                let (low, high) = self.unpacked(Lane::F32, rows[pair], rows[pair + 1]);
+                (rows[pair], rows[pair + 1]) = (low, high);
+            }
+            for group in (0..rows.len()).step_by(4) {
+                let (first, second) = self.unpacked(Lane::F64, rows[group], rows[group + 2]);
+                let (third, fourth) = self.unpacked(Lane::F64, rows[group + 1], rows[group + 3]);
+                rows[group..group + 4].copy_from_slice(&[first, second, third, fourth]);
+            }
+        } else {
+            for pair in (0..rows.len()).step_by(2) {
+                let (low, high) = self.unpacked(Lane::F64, rows[pair], rows[pair + 1]);
+                (rows[pair], rows[pair + 1]) = (low, high);
+            }
+        }
+        // Part `p` of row `width * group + k` is now column `width * p + k` of the group's rows.
+        let width = 16 / bytes;
+        let mut columns = rows.clone();
+        for k in 0..width {
+            let groups: Vec<ValueId> = rows.iter().skip(k).step_by(width).copied().collect();
+            for (part, column) in self.exchanged(&groups).into_iter().enumerate() {
+                columns[width * part + k] = column;
+            }
+        }
+        columns
+    }
+
+    /// Registers of two or four parts of 128 bits as a square of parts, transposed.
+    fn exchanged(&mut self, rows: &[ValueId]) -> Vec<ValueId> {
+        match *rows {
+            [a, b] => vec![self.parts(a, b, 0b00), self.parts(a, b, 0b11)],
+            [a, b, c, d] => {
+                let halves = [0b01_00_01_00, 0b11_10_11_10]
+                    .map(|half| (self.parts(a, b, half), self.parts(c, d, half)));
+                let of = |selector: &mut Self, (left, right)| {
+                    [0b10_00_10_00, 0b11_01_11_01].map(|part| selector.parts(left, right, part))
+                };
+                halves.into_iter().flat_map(|half| of(self, half)).collect()
+            }
+            _ => rows.to_vec(),
+        }
+    }
+
+    /// The low and the high elements of each 128 bits of two registers, by turns.
+    fn unpacked(&mut self, lane: Lane, a: ValueId, b: ValueId) -> (ValueId, ValueId) {
+        let ty = self.builder.type_of(a);
+        let low = self.builder.emit(Inst::new(Op::UnpackLow, lane, &[a, b]), ty);
+        let high = self.builder.emit(Inst::new(Op::UnpackHigh, lane, &[a, b]), ty);
+        (low, high)
+    }
+
+    fn parts(&mut self, a: ValueId, b: ValueId, which: u8) -> ValueId {
+        let ty = self.builder.type_of(a);
+        self.builder.emit(Inst::new(Op::Parts, Lane::F32, &[a, b]).imm(i64::from(which)), ty)
+    }
+}
