@@ -448,8 +448,8 @@ impl Selector<'_> {
         self.builder.effect(Inst::new(Op::Store, lane, &[value]).address(address).mask(mask));
     }
 
-    /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and they
-    /// are rounded only to be stored. What rounded them otherwise is left without a use.
+    /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and
+    /// they are rounded only to be stored. What rounded them otherwise is left without a use.
     fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<ValueId> {
         let Evaluated::Vector(Vector { item: Item::Register(value), lanes: lanes @ 4.., .. }) =
             value
