@@ -19,6 +19,7 @@ mod maker;
 mod permutation;
 mod rules;
 mod simplify;
+mod sink;
 mod stages;
 mod transpose_motion;
 
@@ -39,6 +40,7 @@ const PASSES: &[PassRow<Function>] = &[
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
     PassRow { name: "cse", run: cse::run, after: &["batch_norm"] },
+    PassRow { name: "sink", run: sink::run, after: &["hoist", "cse"] },
     PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },
     PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },
 ];

@@ -242,6 +242,19 @@ impl Executable {
         variant.run(self.model(), &last.specialisation, &last.operands, outputs)
     }
 
+    /// Compiles what inputs of these shapes need, if it is new. What depends on sizes that are
+    /// computed from data is compiled when they are met.
+    ///
+    /// # Errors
+    /// Inputs that do not fit; diagnostics of the compile.
+    pub fn prepare(&self, inputs: &[Tensor]) -> Result<()> {
+        let variant = self.variant(inputs)?;
+        if variant.is_one_stage() {
+            variant.specialisation(self.model(), inputs)?;
+        }
+        Ok(())
+    }
+
     /// What the variants of the model have in common.
     pub(crate) fn model(&self) -> Model<'_> {
         let (path, options, target) = (&self.path, &self.options, &self.target);

@@ -44,6 +44,9 @@ const COPIED: i64 = 4;
 /// Bytes between two rows from which on they count as elsewhere.
 const SAME_PAGE: i64 = 2048;
 
+/// Cycles to store one element of a vector whose elements lie apart.
+const SCATTERED: f64 = 4.0;
+
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// and each costs a microsecond when it is compiled.
 const UNROLLED: i64 = 128;
@@ -209,36 +212,28 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
 }
 
 fn choose(problem: &Problem, kernel: &Kernel, target: &Target) -> Result<Choice, Refused> {
-    let found = choose_with(problem, kernel, target, Stores::Contiguous);
-    // A result that lies otherwise is scattered: that costs once what the sum costs for each term.
-    let found = found.or_else(|| choose_with(problem, kernel, target, Stores::Scattered));
-    found.ok_or_else(|| "no axis is contiguous in an operand".into())
-}
-
-/// How the last nest may store along the vector axis.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stores {
-    Contiguous,
-    Scattered,
-}
-
-fn choose_with(
-    problem: &Problem,
-    kernel: &Kernel,
-    target: &Target,
-    stores: Stores,
-) -> Option<Choice> {
     let mut best: Option<(f64, Choice)> = None;
     for vector in (0..problem.axes.len()).rev() {
-        let Some(along) = vector_motions(problem, kernel, vector, stores) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
+            let cost = cost + storing;
             if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
                 best = Some((cost, choice));
             }
         }
     }
-    best.map(|(_, choice)| choice)
+    let found = best.map(|(_, choice)| choice);
+    found.ok_or_else(|| "no axis is contiguous in an operand".into())
+}
+
+/// Cycles that storing takes longer along an axis than along one that is contiguous in the result.
+fn cost_of_stores(problem: &Problem, vector: usize) -> f64 {
+    let along = &problem.axes[vector].last;
+    let scattered = problem.last.writes().filter(|access| !access.motion(along).is_unit());
+    let elements: i64 = problem.last.loops.iter().map(|found| found.extent).product();
+    scattered.count() as f64 * elements as f64 * SCATTERED
 }
 
 /// How each load of the sum moves along a candidate for the vector axis, if all of them may.
@@ -246,7 +241,6 @@ fn vector_motions(
     problem: &Problem,
     kernel: &Kernel,
     vector: usize,
-    stores: Stores,
 ) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref()?;
@@ -256,20 +250,14 @@ fn vector_motions(
         Some(_) => motions.map(Motion::in_pairs).collect(),
         None => motions.collect(),
     };
-    let stores = match stores {
-        Stores::Contiguous => {
-            problem.last.writes().all(|access| access.motion(&axis.last).is_unit())
-        }
-        Stores::Scattered => true,
-    };
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
     let whole = !packed || axis.last.extent == update.extent;
     let fits = motions.iter().all(|motion| motion.is_vector());
-    (stores && whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
+    (whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
 }
 
-/// The candidates for the row axis, and none.
+/// The candidates for the row axis, and none. The accumulators' vectors lie along their last axis.
 fn rows_for(problem: &Problem, vector: usize) -> Vec<Option<usize>> {
     let place = problem.axes[vector].place;
     let is_row = |row: &usize| {
@@ -277,7 +265,7 @@ fn rows_for(problem: &Problem, vector: usize) -> Vec<Option<usize>> {
         let Some(update) = &axis.update else { return false };
         let motions: Vec<Motion> =
             problem.update.loads().map(|access| access.motion(update)).collect();
-        axis.place != place && (motions.len() < 2 || motions.contains(&Motion::Still))
+        axis.place < place && (motions.len() < 2 || motions.contains(&Motion::Still))
     };
     let rows = (0..problem.axes.len()).rev().filter(is_row).map(Some);
     rows.chain([None]).collect()

@@ -1,0 +1,197 @@
+//! Runs a model on recorded inputs, one case after the other, and measures what shapes cost.
+//!
+//! ```text
+//! cargo run --release -p tilewright --example replay -- MODEL FOLDER \
+//!     [--threads N] [--target NAME] [--feed OUTPUT=INPUT]... [--seconds S]
+//! ```
+//!
+//! `FOLDER/0/in0.npy` is the first input of the first case; its outputs are left beside it as
+//! `out0.npy` and so on. `--feed 1=2` gives output 1 of a case to the next as input 2: state that is
+//! carried. After a first pass over the cases, which compiles, they are repeated for some seconds.
+//! Prints one JSON object: for each case of the first pass what preparing for its shapes took,
+//! what preparing again took, and its first and second run; the median of the later runs; resident
+//! memory after the first pass.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tilewright::{Executable, Options, TargetChoice, Tensor};
+
+/// What the command line asks.
+#[derive(Default)]
+struct Asked {
+    model: PathBuf,
+    folder: PathBuf,
+    options: Options,
+    /// Output and input numbers.
+    feeds: Vec<(usize, usize)>,
+    seconds: f64,
+}
+
+fn main() -> ExitCode {
+    let Some(asked) = parse(std::env::args().skip(1)) else {
+        eprintln!("replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S]");
+        return ExitCode::from(2);
+    };
+    match run(&asked) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(words: impl Iterator<Item = String>) -> Option<Asked> {
+    let mut asked = Asked { seconds: 1.0, ..Asked::default() };
+    let mut places = Vec::new();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--threads" => asked.options.threads = Some(words.next()?.parse().ok()?),
+            "--target" => asked.options.target = TargetChoice::Named(words.next()?),
+            "--seconds" => asked.seconds = words.next()?.parse().ok()?,
+            "--feed" => {
+                let text = words.next()?;
+                let (output, input) = text.split_once('=')?;
+                asked.feeds.push((output.parse().ok()?, input.parse().ok()?));
+            }
+            _ => places.push(PathBuf::from(word)),
+        }
+    }
+    let [model, folder] = <[PathBuf; 2]>::try_from(places).ok()?;
+    Some(Asked { model, folder, ..asked })
+}
+
+fn run(asked: &Asked) -> tilewright::Result<()> {
+    let executable = tilewright::compile(&asked.model, &asked.options)?;
+    let mut cases = read_cases(&asked.folder, executable.inputs().len())?;
+    let mut first = First::default();
+    let mut outputs = Vec::new();
+    for (number, inputs) in cases.iter_mut().enumerate() {
+        feed(&asked.feeds, inputs, &outputs);
+        outputs = first.case(&executable, inputs)?;
+        for (position, output) in outputs.iter().enumerate() {
+            let path = asked.folder.join(number.to_string()).join(format!("out{position}.npy"));
+            tensor::npy::write(path, output)?;
+        }
+    }
+    let (resident, peak) = memory();
+    let again = repeat(asked, &executable, &mut cases)?;
+    let statistics = executable.statistics();
+    println!(
+        "{{\"prepare_ms\": {:?}, \"prepare_cpu_ms\": {:?}, \"seen_us\": {:?}, \"first_ms\": {:?}, \
+         \"second_ms\": {:?}, \"median_ms\": {again}, \"resident_bytes\": {resident}, \
+         \"peak_bytes\": {peak}, \"constant_bytes\": {}, \"code_bytes\": {}, \"target\": {:?}}}",
+        first.prepare_ms,
+        first.prepare_cpu_ms,
+        first.seen_us,
+        first.first_ms,
+        first.second_ms,
+        statistics.constant_bytes,
+        statistics.code_bytes,
+        executable.target().name,
+    );
+    Ok(())
+}
+
+/// Times of the first pass, an entry a case.
+#[derive(Default)]
+struct First {
+    prepare_ms: Vec<f64>,
+    prepare_cpu_ms: Vec<f64>,
+    seen_us: Vec<f64>,
+    first_ms: Vec<f64>,
+    second_ms: Vec<f64>,
+}
+
+impl First {
+    fn case(
+        &mut self,
+        executable: &Executable,
+        inputs: &[Tensor],
+    ) -> tilewright::Result<Vec<Tensor>> {
+        let cpu = processor_ms();
+        let start = Instant::now();
+        executable.prepare(inputs)?;
+        self.prepare_ms.push(milliseconds(start));
+        self.prepare_cpu_ms.push(processor_ms() - cpu);
+        let start = Instant::now();
+        executable.prepare(inputs)?;
+        self.seen_us.push(milliseconds(start) * 1e3);
+        let start = Instant::now();
+        let mut outputs = executable.run(inputs)?;
+        self.first_ms.push(milliseconds(start));
+        let start = Instant::now();
+        executable.run_into(inputs, &mut outputs)?;
+        self.second_ms.push(milliseconds(start));
+        Ok(outputs)
+    }
+}
+
+/// The median time in ms of runs over the cases again and again.
+fn repeat(
+    asked: &Asked,
+    executable: &Executable,
+    cases: &mut [Vec<Tensor>],
+) -> tilewright::Result<f64> {
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    let mut outputs = Vec::new();
+    while begin.elapsed().as_secs_f64() < asked.seconds {
+        for inputs in &mut *cases {
+            feed(&asked.feeds, inputs, &outputs);
+            if outputs.is_empty() {
+                outputs = executable.run(inputs)?;
+            }
+            let start = Instant::now();
+            match executable.run_into(inputs, &mut outputs) {
+                Ok(()) => times.push(milliseconds(start)),
+                // Other shapes than those of the case before.
+                Err(_) => outputs = executable.run(inputs)?,
+            }
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times.get(times.len() / 2).copied().unwrap_or(0.0))
+}
+
+/// Copies outputs of the case before to inputs.
+fn feed(feeds: &[(usize, usize)], inputs: &mut [Tensor], outputs: &[Tensor]) {
+    for &(output, input) in feeds {
+        if let Some(output) = outputs.get(output) {
+            inputs[input].bytes_mut().copy_from_slice(output.bytes());
+        }
+    }
+}
+
+fn read_cases(folder: &Path, inputs: usize) -> tilewright::Result<Vec<Vec<Tensor>>> {
+    let mut cases = Vec::new();
+    while folder.join(cases.len().to_string()).is_dir() {
+        let case = folder.join(cases.len().to_string());
+        let read = |number| tilewright::read_npy(case.join(format!("in{number}.npy")));
+        cases.push((0..inputs).map(read).collect::<tilewright::Result<Vec<Tensor>>>()?);
+    }
+    Ok(cases)
+}
+
+fn milliseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+/// Time of this thread on the processor, where the system says.
+fn processor_ms() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+}
+
+/// Resident memory and the most there was, in bytes, where the system says.
+fn memory() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    (field("VmRSS:").unwrap_or(0) * 1024, field("VmHWM:").unwrap_or(0) * 1024)
+}
