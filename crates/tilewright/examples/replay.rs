@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `FOLDER/0/in0.npy` is the first input of the first case; its outputs are left beside it as
-//! `out0.npy` and so on. `--feed 1=2` gives output 1 of a case to the next as input 2: state that is
-//! carried. After a first pass over the cases, which compiles, they are repeated for some seconds.
+//! `out0.npy` and so on. `--feed 1=2` gives output 1 of a case to the next as input 2: a state that
+//! is carried. After a first pass over the cases, which compiles, they are repeated for some time.
 //! Prints one JSON object: for each case of the first pass what preparing for its shapes took,
 //! what preparing again took, and its first and second run; the median of the later runs; resident
 //! memory after the first pass.

@@ -17,6 +17,7 @@ mod order;
 mod plain;
 mod predict;
 mod rows;
+mod stream;
 mod structure;
 mod tile;
 

@@ -20,7 +20,7 @@
 //! none moves otherwise; the row axis one along which an operand of the sum stands still, so that
 //! it is loaded once for all rows. How large the tile is and in which order tiles are run follows
 //! from the cost model. Matrix products, convolutions, depthwise convolutions, pooling and sums
-//! over leading axes are all this.
+//! over leading axes are all this. A large operand that is met once is read otherwise: `stream`.
 
 use backend::Target;
 use loops::visit::Effect;
@@ -32,6 +32,7 @@ use super::Refused;
 use super::cost::{Area, Tile, best_tile, div_ceil};
 use super::hand::Hand;
 use super::order::{self, Order, Reuse};
+use super::stream;
 use super::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
 use crate::naive::Naive;
 
@@ -52,26 +53,28 @@ const SCATTERED: f64 = 4.0;
 const UNROLLED: i64 = 128;
 
 /// A kernel of three nests, with what is known of its axes.
-struct Problem {
+pub(super) struct Problem {
     /// Name of the accumulators.
-    acc: String,
-    bytes: i64,
-    update: Nest,
+    pub(super) acc: String,
+    /// Of one of them.
+    pub(super) bytes: i64,
+    /// The nest that sums.
+    pub(super) update: Nest,
     last: Nest,
     /// Loops of the last nest with their counterparts.
-    axes: Vec<Axis>,
+    pub(super) axes: Vec<Axis>,
     /// Names of the update's reduced loops, outermost first.
-    reduced: Vec<LoopInfo>,
+    pub(super) reduced: Vec<LoopInfo>,
     /// Names of the loops that initialise, by the axis of the accumulators.
-    init: Vec<Option<String>>,
+    pub(super) init: Vec<Option<String>>,
 }
 
 /// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
 #[derive(Clone)]
-struct Axis {
-    last: LoopInfo,
+pub(super) struct Axis {
+    pub(super) last: LoopInfo,
     /// None where the loop does not walk an axis by ones.
-    update: Option<LoopInfo>,
+    pub(super) update: Option<LoopInfo>,
     /// The axis of the accumulators it moves along, by ones or not.
     place: Option<usize>,
 }
@@ -104,6 +107,13 @@ pub(super) fn apply(
     join_last_nests(&mut hand, naive)?;
     let nests = Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?;
     let problem = Problem::find(hand.kernel(), nests)?;
+    if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target) {
+        let before = hand.copy();
+        match stream::apply(&mut hand, &problem, vector, target) {
+            Ok(remark) => return Ok(remark),
+            Err(_) => hand.restore(before),
+        }
+    }
     let choice = choose(&problem, hand.kernel(), target)?;
     let remark = describe(&problem, &choice);
     let shared = emit(&mut hand, &problem, &choice)?;
@@ -147,7 +157,8 @@ fn join_last_nests(hand: &mut Hand<'_>, naive: &Naive) -> Result<(), Refused> {
 }
 
 impl Problem {
-    fn find(kernel: &Kernel, nests: Vec<Nest>) -> Result<Problem, Refused> {
+    /// Finds the three nests and their axes, or says what is missing.
+    pub(super) fn find(kernel: &Kernel, nests: Vec<Nest>) -> Result<Problem, Refused> {
         let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
             format!(
                 "it has {} nests, not one that initialises, one that sums, one that ends",
@@ -237,7 +248,7 @@ fn cost_of_stores(problem: &Problem, vector: usize) -> f64 {
 }
 
 /// How each load of the sum moves along a candidate for the vector axis, if all of them may.
-fn vector_motions(
+pub(super) fn vector_motions(
     problem: &Problem,
     kernel: &Kernel,
     vector: usize,
