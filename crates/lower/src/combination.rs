@@ -36,6 +36,8 @@ pub(crate) struct Combination<'a> {
     /// The other operand, and its number.
     pub(crate) value: ValueId,
     pub(crate) operand: usize,
+    /// The axis of the result along which vectors run: the innermost one of the value.
+    pub(crate) vector_axis: usize,
 }
 
 /// One term of an element.
@@ -80,6 +82,7 @@ impl<'a> Combination<'a> {
             index: &space.operands[1 - own],
             value,
             operand,
+            vector_axis: innermost.index(),
         })
     }
 

@@ -181,36 +181,53 @@ fn operand_axes(x: &Value, w: &Value) -> Result<Vec<Expr>> {
     Ok(axes)
 }
 
-/// The transpose of a convolution: the input is spread by the strides, and the kernel read from its
-/// end: `[n, m, o...] = sum(k..., c) x[n, c, o + (K - 1 - k) * dilation] * w[c, m, k...]`.
+/// The transpose of a convolution, `[n, m, s * i + d * k - begin] += x[n, c, i] * w[c, m, k]`.
 pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, w) = (node.input(0)?, node.input(1)?);
     let axes = operand_axes(x, w)?;
     let kernel = kernel(node, w)?;
     let groups = groups(node)?;
     graph.assume_equal(&x.shape()[1], &w.shape()[0])?;
+    let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
     let strides = entries(node, "strides", axes.len(), 1, 1)?;
     let dilations = entries(node, "dilations", axes.len(), 1, 1)?;
-    let mut low = vec![Expr::ZERO; 2];
-    let (mut high, mut interior, mut outputs) = (low.clone(), vec![0; 2], Vec::new());
-    for (axis, placed) in
-        transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?.into_iter().enumerate()
-    {
-        low.push(placed.low);
-        high.push(placed.high);
-        interior.push(strides[axis] - 1);
-        outputs.push(placed.output);
-    }
+    let placed = transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?;
     let convolution = Convolution {
         groups,
         outputs_per_group: w.shape()[1].clone(),
-        inputs_per_group: per_group(&x.shape()[1], groups, "channels of the input")?,
-        outputs,
+        inputs_per_group,
+        outputs: placed.iter().map(|axis| axis.output.clone()).collect(),
         kernel,
         inputs_first: true,
         accumulator: graph::accumulator_of(x.dtype()),
         dtype: x.dtype(),
     };
+    let is_strided = strides.iter().any(|&stride| stride > 1);
+    let result = match is_strided && dilations.iter().all(|&dilation| dilation == 1) {
+        true => by_phases(graph, convolution, x, w, &placed, &strides)?,
+        false => by_spreading(graph, &convolution, x, w, &placed, (&strides, &dilations))?,
+    };
+    Ok(vec![add_bias(graph, result, node.optional(2))?])
+}
+
+/// The input spread by the strides, and the kernel read from its end.
+fn by_spreading(
+    graph: &mut Graph,
+    convolution: &Convolution,
+    x: &Value,
+    w: &Value,
+    placed: &[TransposedAxis],
+    (strides, dilations): (&[i64], &[i64]),
+) -> Result<Value> {
+    let mut low = vec![Expr::ZERO; 2];
+    let (mut high, mut interior) = (low.clone(), vec![0; 2]);
+    for (axis, TransposedAxis { begin, output }) in placed.iter().enumerate() {
+        let reach = reach(convolution.kernel[axis], dilations[axis]);
+        let spread = (&x.shape()[2 + axis] - 1) * strides[axis] + 1;
+        low.push(Expr::from(reach - 1) - begin);
+        high.push(output + begin - spread);
+        interior.push(strides[axis] - 1);
+    }
     let zero = graph.number(x.dtype(), 0.0);
     let spread = graph.pad(x, &zero, &low, &high, &interior)?;
     let (output, element) = (convolution.first_output(), convolution.parallel());
@@ -219,15 +236,102 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         IterationSpace::axis(output + axis) - IterationSpace::axis(element + axis) * dilations[axis]
             + last
     };
-    let spatial = (0..axes.len()).map(read).collect();
-    let result = convolution.contract(graph, &spread, spatial, w)?;
-    Ok(vec![add_bias(graph, result, node.optional(2))?])
+    let spatial = (0..placed.len()).map(read).collect();
+    convolution.contract(graph, &spread, spatial, w)
 }
 
-/// Padding around the spread input, and the number of outputs, along one axis.
+/// Results that lie `stride` apart read the same elements of the kernel: `stride` convolutions of
+/// the input as it is, with `ceil(kernel / stride)` taps each, whose results take turns along the
+/// axis. They are one convolution with more channels: result `s * q + r` sums
+/// `x[q - j] * w[r + s * j]` over the taps `j`.
+fn by_phases(
+    graph: &mut Graph,
+    convolution: Convolution,
+    x: &Value,
+    w: &Value,
+    placed: &[TransposedAxis],
+    strides: &[i64],
+) -> Result<Value> {
+    let taps: Vec<i64> =
+        convolution.kernel.iter().zip(strides).map(|(k, s)| (k + s - 1) / s).collect();
+    // The input, with what the first and the last turn read beyond it.
+    let (mut low, mut high) = (vec![Expr::ZERO; 2], vec![Expr::ZERO; 2]);
+    let (mut first, mut turns) = (vec![Expr::ZERO; 2], Vec::new());
+    for (axis, TransposedAxis { begin, output }) in placed.iter().enumerate() {
+        let stride = Expr::from(strides[axis]);
+        let turn = begin.floor_div(&stride);
+        let skipped = begin - &turn * strides[axis];
+        let count = (output + &skipped + (strides[axis] - 1)).floor_div(&stride);
+        low.push(Expr::from(taps[axis] - 1) - &turn);
+        high.push(&count + &turn - &x.shape()[2 + axis]);
+        first.push(skipped);
+        turns.push(count);
+    }
+    let zero = graph.number(x.dtype(), 0.0);
+    let x = graph.pad(x, &zero, &low, &high, &vec![0; low.len()])?;
+    let w = weights_by_phase(graph, w, &taps, strides)?;
+
+    let convolution = Convolution {
+        outputs_per_group: w.shape()[1].clone(),
+        outputs: turns,
+        kernel: taps,
+        ..convolution
+    };
+    let (output, element) = (convolution.first_output(), convolution.parallel());
+    let read = |axis| IterationSpace::axis(output + axis) + IterationSpace::axis(element + axis);
+    let spatial = (0..strides.len()).map(read).collect();
+    let result = convolution.contract(graph, &x, spatial, &w)?;
+    let result = take_turns(graph, &result, strides)?;
+    let mut shape = result.shape()[..2].to_vec();
+    shape.extend(placed.iter().map(|axis| axis.output.clone()));
+    graph.slice(&result, &first, &vec![1; first.len()], &shape)
+}
+
+/// The weights `[c, m, elements...]` as `[c, m phases..., taps...]`, the last tap first.
+fn weights_by_phase(graph: &mut Graph, w: &Value, taps: &[i64], strides: &[i64]) -> Result<Value> {
+    let axes = taps.len();
+    let channels = &w.shape()[..2];
+    let (mut behind, mut split) = (vec![Expr::ZERO; 2], channels.to_vec());
+    let (mut from, mut step) = (vec![Expr::ZERO; 2], vec![1; 2]);
+    for axis in 0..axes {
+        behind.push(Expr::from(taps[axis] * strides[axis]) - &w.shape()[2 + axis]);
+        split.extend([taps[axis], strides[axis]].map(Expr::from));
+        from.extend([taps[axis] - 1, 0].map(Expr::from));
+        step.extend([-1, 1]);
+    }
+    let zero = graph.number(w.dtype(), 0.0);
+    let whole = graph.pad(w, &zero, &vec![Expr::ZERO; axes + 2], &behind, &vec![0; axes + 2])?;
+    let whole = graph.reshape(&whole, &split)?;
+    let whole = graph.slice(&whole, &from, &step, &split)?;
+    let phases = (0..axes).map(|axis| 3 + 2 * axis);
+    let order: Vec<usize> =
+        [0, 1].into_iter().chain(phases).chain((0..axes).map(|axis| 2 + 2 * axis)).collect();
+    let whole = graph.transpose(&whole, &order)?;
+    let mut shape = channels.to_vec();
+    shape[1] = &shape[1] * strides.iter().product::<i64>();
+    shape.extend(taps.iter().copied().map(Expr::from));
+    graph.reshape(&whole, &shape)
+}
+
+/// `[n, m phases..., turns...]` as `[n, m, (turns phases)...]`.
+fn take_turns(graph: &mut Graph, x: &Value, strides: &[i64]) -> Result<Value> {
+    let axes = strides.len();
+    let phases = Expr::from(strides.iter().product::<i64>());
+    let mut shape = vec![x.shape()[0].clone(), x.shape()[1].floor_div(&phases)];
+    let mut split = shape.clone();
+    split.extend(strides.iter().copied().map(Expr::from));
+    split.extend_from_slice(&x.shape()[2..]);
+    let pairs = (0..axes).flat_map(|axis| [2 + axes + axis, 2 + axis]);
+    let order: Vec<usize> = [0, 1].into_iter().chain(pairs).collect();
+    let result = graph.reshape(x, &split)?;
+    let result = graph.transpose(&result, &order)?;
+    shape.extend(strides.iter().zip(&x.shape()[2..]).map(|(&stride, turns)| turns * stride));
+    graph.reshape(&result, &shape)
+}
+
+/// Along one axis: how many results at the beginning are left out, and how many remain.
 struct TransposedAxis {
-    low: Expr,
-    high: Expr,
+    begin: Expr,
     output: Expr,
 }
 
@@ -273,9 +377,7 @@ fn transposed_axes(
         if graph.bounds(&output).1 < 1 {
             return Err(shape_error(format!("an output axis of extent {}", graph.text(&output))));
         }
-        let low = Expr::from(reach - 1) - &begin;
-        let high = Expr::from(reach - 1 + behind[axis]) - &end;
-        result.push(TransposedAxis { low, high, output });
+        result.push(TransposedAxis { begin, output });
     }
     Ok(result)
 }

@@ -393,42 +393,120 @@ fn interpolate(
     };
     let first = (-reach / zoom).floor() + 1.0;
     let count = 2.0 - 2.0 * first;
-    let taps = [plan.to.clone(), Expr::from(count as i64)];
-    graph.check_size(&taps)?;
-
     let whole = graph.floor(coordinate)?;
     let part = graph.sub(coordinate, &whole)?;
-    let offset = graph.iota(DType::F64, &taps, 1)?;
-    let offset = graph.add_number(&offset, first)?;
-    let part = graph.broadcast_axis(&part, &taps, 0)?;
-    let distance = graph.sub(&offset, &part)?;
-    let distance = graph.mul_number(&distance, zoom)?;
-    let distance = graph.abs(&distance)?;
-    let mut weights = match settings.mode {
-        Mode::Cubic => cubic(graph, &distance, settings.cubic_coefficient)?,
-        _ => {
-            let negated = graph.neg(&distance)?;
-            let slope = graph.add_number(&negated, 1.0)?;
-            let zero = graph.number(DType::F64, 0.0);
-            graph.max(&slope, &zero)?
+    let kernel = Taps { settings, plan, zoom, whole: &whole, part: &part };
+    match count <= FEW_TAPS {
+        true => kernel.one_by_one(graph, x, (first as i64..).take(count as usize)),
+        false => kernel.together(graph, x, first, count),
+    }
+}
+
+/// Up to so many taps are read one by one.
+const FEW_TAPS: f64 = 8.0;
+
+/// What the taps of an axis have in common.
+struct Taps<'a> {
+    settings: &'a Settings,
+    plan: &'a Axis,
+    /// Distances count so much.
+    zoom: f64,
+    /// Where each result lies: the element before it, and the way from there.
+    whole: &'a Value,
+    part: &'a Value,
+}
+
+impl Taps<'_> {
+    /// Elementwise arithmetic on a gathered value for each tap, which fuses with what surrounds it.
+    fn one_by_one(
+        &self,
+        graph: &mut Graph,
+        x: &Value,
+        offsets: impl Iterator<Item = i64>,
+    ) -> Result<Value> {
+        let (mut taps, mut sum) = (Vec::new(), None);
+        for offset in offsets {
+            let offset = graph.number(DType::F64, offset as f64);
+            let (weights, index) = self.at(graph, self.whole, self.part, &offset)?;
+            sum = Some(match sum {
+                Some(sum) => graph.add(&sum, &weights)?,
+                None => weights.clone(),
+            });
+            taps.push((weights, index));
         }
-    };
-    let whole = graph.broadcast_axis(&whole, &taps, 0)?;
-    let place = graph.add(&whole, &offset)?;
-    if settings.excludes_outside {
-        let zero = graph.number(DType::F64, 0.0);
-        let extent = float_dimension(graph, plan.from.clone())?;
-        let (low, high) = (graph.greater_equal(&place, &zero)?, graph.less(&place, &extent)?);
-        let inside = graph.and(&low, &high)?;
-        weights = graph.select(&inside, &weights, &zero)?;
+        let accumulator = graph::accumulator_of(x.dtype());
+        let axis = self.plan.axis;
+        let mut result = None;
+        for (weights, index) in taps {
+            let weights = match &sum {
+                Some(sum) if self.normalizes() => graph.div(&weights, sum)?,
+                _ => weights,
+            };
+            let weights = graph.cast(&weights, x.dtype())?;
+            let read = graph.gather(x, &[axis], &[index], 0, axis)?;
+            let weights = graph.broadcast_axis(&weights, read.shape(), axis)?;
+            let [read, weights] = [&read, &weights].map(|value| graph.cast(value, accumulator));
+            let term = graph.mul(&read?, &weights?)?;
+            result = Some(match result {
+                Some(sum) => graph.add(&sum, &term)?,
+                None => term,
+            });
+        }
+        let result = result.ok_or_else(|| shape_error("there are no taps"))?;
+        graph.cast(&result, x.dtype())
     }
-    if settings.excludes_outside || settings.antialias {
-        let sum = graph.reduce_axes(&weights, &[1], tensor::Reduction::Sum, true)?;
-        weights = graph.div(&weights, &sum)?;
+
+    /// One contraction over all taps.
+    fn together(&self, graph: &mut Graph, x: &Value, first: f64, count: f64) -> Result<Value> {
+        let taps = [self.plan.to.clone(), Expr::from(count as i64)];
+        graph.check_size(&taps)?;
+        let offset = graph.iota(DType::F64, &taps, 1)?;
+        let offset = graph.add_number(&offset, first)?;
+        let whole = graph.broadcast_axis(self.whole, &taps, 0)?;
+        let part = graph.broadcast_axis(self.part, &taps, 0)?;
+        let (mut weights, index) = self.at(graph, &whole, &part, &offset)?;
+        if self.normalizes() {
+            let sum = graph.reduce_axes(&weights, &[1], tensor::Reduction::Sum, true)?;
+            weights = graph.div(&weights, &sum)?;
+        }
+        let weights = graph.cast(&weights, x.dtype())?;
+        weighted_sum(graph, x, self.plan.axis, &index, &weights)
     }
-    let weights = graph.cast(&weights, x.dtype())?;
-    let index = clamped_index(graph, &place, &plan.from)?;
-    weighted_sum(graph, x, plan.axis, &index, &weights)
+
+    fn normalizes(&self) -> bool {
+        self.settings.excludes_outside || self.settings.antialias
+    }
+
+    /// Weight, before it is normalized, and index of the tap at an offset from `whole`.
+    fn at(
+        &self,
+        graph: &mut Graph,
+        whole: &Value,
+        part: &Value,
+        offset: &Value,
+    ) -> Result<(Value, Value)> {
+        let distance = graph.sub(offset, part)?;
+        let distance = graph.mul_number(&distance, self.zoom)?;
+        let distance = graph.abs(&distance)?;
+        let mut weights = match self.settings.mode {
+            Mode::Cubic => cubic(graph, &distance, self.settings.cubic_coefficient)?,
+            _ => {
+                let negated = graph.neg(&distance)?;
+                let slope = graph.add_number(&negated, 1.0)?;
+                let zero = graph.number(DType::F64, 0.0);
+                graph.max(&slope, &zero)?
+            }
+        };
+        let place = graph.add(whole, offset)?;
+        if self.settings.excludes_outside {
+            let zero = graph.number(DType::F64, 0.0);
+            let extent = float_dimension(graph, self.plan.from.clone())?;
+            let (low, high) = (graph.greater_equal(&place, &zero)?, graph.less(&place, &extent)?);
+            let inside = graph.and(&low, &high)?;
+            weights = graph.select(&inside, &weights, &zero)?;
+        }
+        Ok((weights, clamped_index(graph, &place, &self.plan.from)?))
+    }
 }
 
 /// `result[.., o, ..] = sum(t) x[.., index[o, t], ..] * weights[o, t]`

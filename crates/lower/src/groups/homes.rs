@@ -5,8 +5,8 @@
 //!
 //! - puts computation into the operand of a contraction or of overlapping windows, which read it
 //!   many times, or makes a contraction's access strided along its innermost axis;
-//! - computes a value again for every repetition of a broadcast, or in several kernels, more work
-//!   than a load;
+//! - computes a value again for every repetition of a broadcast, in several kernels or at several
+//!   places of one, more work than a load;
 //! - shares nothing because it happens inside a guard.
 //!
 //! A combination (a sum with a literal, written out) is inlined into the one that alone reads it.
@@ -93,9 +93,24 @@ impl Chooser<'_> {
                 roots.extend(self.roots_of_reader(reader));
             }
         }
-        let several = roots.len() > 1;
+        let several = roots.len() > 1 || self.is_read_at_several_places(value);
         self.roots[value] = roots;
         self.stored[value] = self.is_stored(node, value, several);
+    }
+
+    /// Whether readers look for a value's elements at different places, which computes each as
+    /// often even within one nest.
+    fn is_read_at_several_places(&self, value: ValueId) -> bool {
+        let moves = |user: &User| {
+            let &User::Operand(reader, number) = user else { return false };
+            let op = &self.function.nodes[reader].op;
+            match class(op) {
+                Class::Indexed => number == 0,
+                Class::Movement => !matches!(op, Op::Broadcast { .. }),
+                _ => false,
+            }
+        };
+        self.users[value].len() > 1 && self.users[value].iter().any(moves)
     }
 
     fn roots_of_reader(&self, reader: NodeId) -> BTreeSet<NodeId> {

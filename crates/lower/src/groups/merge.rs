@@ -21,8 +21,9 @@ use sym::{Expr, Range, SymbolId};
 use super::bound::MOST_NODES;
 use super::{Domain, Group, Grouping, Home, StageNode};
 use crate::Remark;
+use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
-use crate::naive::index::{generic_index, shape_of};
+use crate::naive::index::{dense_strides, generic_index, shape_of};
 
 /// A row's internal values should stay in the first two levels of cache.
 const ROW_BYTES: i64 = 256 << 10;
@@ -272,7 +273,25 @@ impl Merger<'_> {
             format!("{} reads its sums elsewhere than they are computed", self.name(reader))
         })?;
         debug_assert_ne!(node, reader);
+        if self.scatters(node, reader, &domain) {
+            return Err(format!("{} would be written an element at a time", self.name(reader)));
+        }
         Ok((reader, domain))
+    }
+
+    /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs
+    /// over its axes.
+    fn scatters(&self, node: NodeId, reader: NodeId, domain: &Domain) -> bool {
+        let Some(combination) = Combination::of(self.function, node) else { return false };
+        let lane: SymbolId = base::Id::new(combination.vector_axis);
+        let stage = self.describe(reader, Some(domain.clone()));
+        let strides =
+            dense_strides(&shape_of(self.function, self.function.nodes[reader].results[0]));
+        let mut parts = stage.writes.iter().zip(strides);
+        let step = parts.try_fold(0, |sum, (index, stride)| {
+            Some(sum + index.linear_coefficient(lane)? * stride)
+        });
+        step != Some(1)
     }
 
     /// The axes of a value as those of a nest that reads it, if every element of one corresponds to
