@@ -2,13 +2,17 @@
 //!
 //! The operands of a `Concat` are written straight into the result's memory, so each must be a
 //! value that a kernel writes, that lies nowhere else, and that all its readers can read with gaps
-//! between rows. Where that is not so, a whole `Slice` in between is the copy.
+//! between rows. Where that is not so, a whole `Slice` in between is the copy. A `Concat` that
+//! begins with all operands of an earlier one takes its result instead: then nothing is copied, and
+//! the earlier one lies at the beginning of the later.
 //!
 //! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
 //! that makes the operand can store it so. A contraction of bf16 in pairs needs the two of a pair
 //! side by side, too. Importing and format choice arrange it for constants,
 //! but transposes of other values are gone by now: passes move them into the contraction.
+
+use std::collections::BTreeMap;
 
 use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
@@ -23,6 +27,53 @@ const READS_PER_COPY: i64 = 8;
 
 /// Inserts the copies.
 pub(crate) fn legalise(function: &Function) -> Result<Function, String> {
+    let beginnings = beginnings(function);
+    if beginnings.is_empty() {
+        return with_copies(function);
+    }
+    let nested = rebuild(function, |rewriter, node| {
+        let Some(&(earlier, count)) = beginnings.get(&node) else { return Ok(None) };
+        let mut operands = rewriter.operands(node);
+        operands.splice(..count, [rewriter.get(earlier)]);
+        let op = rewriter.source.nodes[node].op.clone();
+        rewriter.builder.add(op, &operands).map(Some)
+    })?;
+    with_copies(&nested)
+}
+
+/// The concatenations that begin with all operands of earlier ones: the longest of these, and how
+/// many operands it has.
+fn beginnings(function: &Function) -> BTreeMap<NodeId, (ValueId, usize)> {
+    // A tree of operand lists: from a list, by the operand behind it, to the longer list. The
+    // lists along an axis begin at one of their own.
+    let mut longer: BTreeMap<(usize, ValueId), usize> = BTreeMap::new();
+    let mut results: Vec<Option<ValueId>> = Vec::new();
+    let mut empty: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for &id in &function.regions[function.body].nodes {
+        let Node { op: Op::Concat { axis }, operands, results: made, .. } = &function.nodes[id]
+        else {
+            continue;
+        };
+        let mut add = |results: &mut Vec<Option<ValueId>>| {
+            results.push(None);
+            results.len() - 1
+        };
+        let mut list = *empty.entry(*axis).or_insert_with(|| add(&mut results));
+        for (number, &operand) in operands.iter().enumerate() {
+            list = *longer.entry((list, operand)).or_insert_with(|| add(&mut results));
+            if let Some(earlier) =
+                results[list].filter(|_| number > 0 && number + 1 < operands.len())
+            {
+                found.insert(id, (earlier, number + 1));
+            }
+        }
+        results[list].get_or_insert(made[0]);
+    }
+    found
+}
+
+fn with_copies(function: &Function) -> Result<Function, String> {
     let users = super::body_users(function);
     rebuild(function, |rewriter, node| {
         let source = rewriter.source;
