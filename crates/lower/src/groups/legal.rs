@@ -55,7 +55,7 @@ fn beginnings(function: &Function) -> BTreeMap<NodeId, (ValueId, usize)> {
         else {
             continue;
         };
-        let mut add = |results: &mut Vec<Option<ValueId>>| {
+        let add = |results: &mut Vec<Option<ValueId>>| {
             results.push(None);
             results.len() - 1
         };
