@@ -5,11 +5,15 @@
 //! after:  `data[n, y + ky, x + kx, c] * filter[o, c, ky, kx] -> [n, y, x, o]`
 //!
 //! A product of a weight and run-time data without a window (a 1x1 convolution) follows where its
-//! function has windows elsewhere, so that all of a network agrees on one order.
+//! function has windows elsewhere, so that all of a network agrees on one order. A depthwise sum that
+//! stands alone between parameters and results, where nothing else would have channels last, keeps
+//! its order.
+
+use std::collections::BTreeSet;
 
 use base::Id;
-use graph::{Built, Function, FunctionBuilder, IterationSpace, Op};
-use sym::Expr;
+use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueId};
+use sym::{Expr, SymbolId};
 
 use super::contraction::Contraction;
 
@@ -28,6 +32,64 @@ fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
         let parallel = symbols.iter().filter(|symbol| symbol.index() < space.parallel).count();
         parallel > 0 && parallel < symbols.len()
     })
+}
+
+/// The contractions whose operands come from no other contraction and whose results lead to none:
+/// they would need transposes of their own on both sides.
+pub(super) fn contractions_apart(
+    function: &Function,
+    constants: &BTreeSet<ValueId>,
+) -> BTreeSet<NodeId> {
+    let nodes = function.nodes_in_order();
+    let sums = |id: NodeId| matches!(function.nodes[id].op, Op::Contract { .. });
+    let mut made: BTreeSet<ValueId> = BTreeSet::new();
+    let mut apart: BTreeSet<NodeId> = BTreeSet::new();
+    for &id in &nodes {
+        let node = &function.nodes[id];
+        let behind = node.operands.iter().any(|value| made.contains(value));
+        if sums(id) && !behind {
+            apart.insert(id);
+        }
+        let constant = node.results.iter().all(|value| constants.contains(value));
+        if !constant && (behind || sums(id)) {
+            made.extend(&node.results);
+        }
+    }
+    let mut used: BTreeSet<ValueId> = BTreeSet::new();
+    for &id in nodes.iter().rev() {
+        let node = &function.nodes[id];
+        let before = node.results.iter().any(|value| used.contains(value));
+        if before {
+            apart.remove(&id);
+        }
+        if before || sums(id) {
+            used.extend(&node.operands);
+        }
+    }
+    apart
+}
+
+/// Whether a contraction sums nothing but windows of stride 1, each of which meets one filter: read
+/// as they lie, vectors run along the innermost axis of the image.
+pub(super) fn is_depthwise(contraction: &Contraction) -> bool {
+    let Some(data) = data_operand(contraction) else { return false };
+    let space = &contraction.space;
+    let long = |axis: &usize| !space.extents[*axis].is_one();
+    let taps = space.parallel..space.extents.len();
+    let in_window = |axis: usize| {
+        let symbol = SymbolId::new(axis);
+        let moves = |index: &&Expr| index.contains(symbol);
+        let others = |index: &Expr| index.symbols().iter().any(|s| s.index() < space.parallel);
+        space.operands[data].iter().find(moves).is_some_and(others)
+    };
+    let own = |axis: usize| contraction.reads(data, axis);
+    let Some(innermost) = contraction.parallel().rev().find(long) else { return false };
+    let last = space.operands[data].last();
+    let steps = last.and_then(|index| index.linear_coefficient(SymbolId::new(innermost)));
+    contraction.parallel().filter(long).all(own)
+        && taps.filter(long).all(in_window)
+        && !contraction.reads(1 - data, innermost)
+        && steps == Some(1)
 }
 
 /// Puts a contraction of data and a filter in channels-last order.

@@ -63,8 +63,10 @@ pub fn choose(
 ) -> base::Result<Function> {
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
+    let apart = channels_last::contractions_apart(&function, &constants);
     let result = rebuild(&function, |rewriter, node| {
-        let chooser = Chooser { target, options, constants: &constants, windows, remarks };
+        let (constants, apart) = (&constants, &apart);
+        let chooser = Chooser { target, options, constants, windows, apart, remarks };
         chooser.node(rewriter, node)
     });
     result.map_err(|reason| {
@@ -92,6 +94,8 @@ struct Chooser<'a> {
     constants: &'a BTreeSet<ValueId>,
     /// Whether a contraction of the function reads windows, so that channels last pays.
     windows: bool,
+    /// Contractions between which and the function's parameters and results there is no other.
+    apart: &'a BTreeSet<NodeId>,
     remarks: &'a mut Vec<Remark>,
 }
 
@@ -111,7 +115,9 @@ impl Chooser<'_> {
         let mut contraction = Contraction::new(space, operands, *accumulator, *dtype);
         let builder = &mut rewriter.builder;
         let mut messages = Vec::new();
-        if self.windows {
+        if self.windows && self.apart.contains(&id) && channels_last::is_depthwise(&contraction) {
+            messages.push("channels stay: nothing around it would have them last".to_owned());
+        } else if self.windows {
             channels_last::apply(&mut contraction, builder, &mut messages)?;
         }
         let filtered = match self.options.winograd {

@@ -200,7 +200,9 @@ impl Chooser<'_> {
                 Class::View => asked.memory |= asked.windowed,
                 Class::Guarded => {
                     asked = Demand { guarded: true, repeated: number > 0, ..own };
-                    asked.memory = number == 0 && self.is_computed(operand);
+                    let stored = data.results.first().is_some_and(|&result| self.stored[result]);
+                    asked.memory = number == 0
+                        && (self.is_computed(operand) || stored && self.is_transposed(operand));
                 }
                 Class::Indexed => {
                     let guarded = class_of(self.function, operand) == Some(Class::Guarded);
@@ -230,6 +232,23 @@ impl Chooser<'_> {
     fn is_computed(&self, value: ValueId) -> bool {
         let class = class_of(self.function, value);
         matches!(class, Some(Class::Elementwise | Class::Indexed | Class::Guarded))
+    }
+
+    /// Whether a value is a movement along whose innermost axis its source is not contiguous: it is
+    /// copied in tiles, which conditions would hinder.
+    fn is_transposed(&self, value: ValueId) -> bool {
+        let extents: Vec<Expr> = match self.function.ty(value).as_tensor() {
+            Some(ty) => ty.shape.clone(),
+            None => return false,
+        };
+        let Some(axis) = (0..extents.len()).rev().find(|&axis| !extents[axis].is_one()) else {
+            return false;
+        };
+        let index: Vec<Expr> = (0..extents.len()).map(IterationSpace::axis).collect();
+        let parallel = extents.len();
+        let space = IterationSpace { extents, parallel, operands: vec![index.clone()] };
+        class_of(self.function, value) == Some(Class::Movement)
+            && self.is_strided_without_copy(value, &space, &index, axis)
     }
 
     /// Whether computing a value again costs little more than loading it: few operations, at most
@@ -285,13 +304,12 @@ impl Chooser<'_> {
             let index = &space.operands[number];
             let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
             let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
-            let last = space.extents.len() - 1;
             let short = self.function.ty(value).as_tensor();
-            let pairs = short.is_some_and(|ty| ty.dtype == DType::BF16)
-                && last >= space.parallel
-                && extent(last) == 2;
-            innermost.is_some_and(|axis| self.is_strided_without_copy(value, space, index, axis))
-                || pairs && self.is_strided_without_copy(value, space, index, last)
+            let short = short.is_some_and(|ty| ty.dtype == DType::BF16);
+            let last = (space.parallel..space.extents.len()).next_back();
+            let pairs = last.filter(|&last| short && extent(last) == 2);
+            let mut axes = innermost.into_iter().chain(pairs);
+            axes.any(|axis| self.is_strided_without_copy(value, space, index, axis))
         })
     }
 

@@ -177,8 +177,8 @@ fn parted_operand(
     space: &IterationSpace,
     operands: &[ValueId],
 ) -> Option<(usize, usize)> {
-    let last = space.extents.len() - 1;
-    if last < space.parallel || space.extents[last].as_constant() != Some(2) {
+    let last = space.extents.len().checked_sub(1).filter(|&last| last >= space.parallel)?;
+    if space.extents[last].as_constant() != Some(2) {
         return None;
     }
     let pair = SymbolId::new(last);
