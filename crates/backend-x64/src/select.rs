@@ -94,7 +94,9 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
 fn refusal(kernel: &Kernel, message: String) -> Diagnostics {
     Diagnostic::error(codes::INTERNAL_ERROR, message)
         .at(format!("kernel `{}`", kernel.name))
-        .because("the x86-64 back end takes kernels in the scheduled form only")
+        .because(format!(
+            "the x86-64 back end takes kernels in the scheduled form only, not\n{kernel}"
+        ))
         .into()
 }
 

@@ -12,6 +12,7 @@
 pub mod codes;
 pub mod diagnostic;
 pub mod id;
+pub mod limits;
 pub mod location;
 pub mod names;
 pub mod parallel;
@@ -21,6 +22,7 @@ pub mod timing;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Result, Severity};
 pub use id::{Arena, Id, SecondaryMap};
+pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};
 pub use pass::{PassContext, PassHooks, PassRow, run_passes};

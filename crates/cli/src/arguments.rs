@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use clap::Args;
 use tensor::Tensor;
-use tilewright::{Options, Port, Precision, TargetChoice};
+use tilewright::{Limits, Options, Port, Precision, TargetChoice};
 
 /// What to compile, and how.
 #[derive(Args, Clone, Debug)]
@@ -41,6 +41,37 @@ pub(crate) struct ModelArguments {
     /// Writes kernel names where `perf` finds them
     #[arg(long)]
     perf_map: bool,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+/// What is refused as too large.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LimitArguments {
+    /// Sets a limit: file-bytes, decoded-bytes, nesting, nodes, rank, elements, computed-elements,
+    /// dimension, memory-bytes
+    #[arg(long = "limit", value_name = "NAME=N", value_parser = limit)]
+    limits: Vec<(String, u64)>,
+}
+
+impl LimitArguments {
+    /// The limits, each given one in place of its default.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for (name, value) in &self.limits {
+            // Names and values were checked while they were parsed.
+            let _ = limits.set(name, *value);
+        }
+        limits
+    }
+}
+
+fn limit(text: &str) -> std::result::Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=N")?;
+    let value = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+    Limits::default().set(name, value)?;
+    Ok((name.to_string(), value))
 }
 
 /// Precisions by name.
@@ -98,6 +129,7 @@ impl ModelArguments {
             precision: self.precision.into(),
             disabled: self.disabled.iter().cloned().collect(),
             literals: self.literals.iter().cloned().collect(),
+            limits: self.limits.limits(),
             perf_map: self.perf_map,
             ..Options::default()
         }

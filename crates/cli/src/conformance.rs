@@ -18,7 +18,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tilewright::conformance::{Through, Verdict, find_cases, run_case};
-use tilewright::{Options, TargetChoice};
+use tilewright::{Limits, Options, TargetChoice};
 
 use crate::Outcome;
 use crate::arguments::{PrecisionArgument, dimension};
@@ -305,7 +305,7 @@ fn as_text(rows: &[Row], cases: &[PathBuf]) -> String {
 
 /// The version of ONNX's own operator set that a case's model uses; 0 if it says none.
 fn opset(case: &Path) -> i64 {
-    let info = tilewright::inspect(&case.join("model.onnx"));
+    let info = tilewright::inspect(&case.join("model.onnx"), &Limits::default());
     let versions = info.map(|info| info.opsets).unwrap_or_default();
     versions.iter().find(|(domain, _)| domain == "ai.onnx").map_or(0, |(_, version)| *version)
 }

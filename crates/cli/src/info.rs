@@ -8,6 +8,7 @@ use serde_json::json;
 use tilewright::{ModelInfo, ValueInfo};
 
 use crate::Outcome;
+use crate::arguments::LimitArguments;
 
 /// Arguments of `tilewright info`.
 #[derive(Args)]
@@ -17,11 +18,13 @@ pub(crate) struct Arguments {
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    limits: LimitArguments,
 }
 
 /// Prints what the model holds.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let info = tilewright::inspect(&arguments.model)?;
+    let info = tilewright::inspect(&arguments.model, &arguments.limits.limits())?;
     if arguments.json {
         println!("{}", as_json(&info));
     } else {

@@ -79,11 +79,14 @@ impl Graph {
         self.add(&head, &tail)
     }
 
-    /// The mean along axes, which stay with extent 1 if `keep`.
+    /// The mean along axes, which stay with extent 1 if `keep`. Of floats the sum is rounded to
+    /// their type after the division: a short type may not hold it.
     pub(crate) fn mean(&mut self, value: &Value, axes: &[usize], keep: bool) -> Result<Value> {
-        let sum = self.reduce_axes(value, axes, tensor::Reduction::Sum, keep)?;
+        let wide = if value.dtype().is_float() { self.widen(value)? } else { value.clone() };
+        let sum = self.reduce_axes(&wide, axes, tensor::Reduction::Sum, keep)?;
         let count = axes.iter().map(|&axis| &value.shape()[axis]).product::<sym::Expr>();
-        self.divide_by_count(&sum, count)
+        let mean = self.divide_by_count(&sum, count)?;
+        self.cast(&mean, value.dtype())
     }
 
     /// A value divided by a number of elements.

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use base::{Arena, ConstantId, Diagnostic, codes};
+use base::limits::exceeded;
+use base::{Arena, ConstantId, Diagnostic, Limits, codes};
 use graph::{Assumption, FunctionBuilder, IterationSpace, Op, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
@@ -14,7 +15,6 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::external::ExternalData;
 use crate::fold;
-use crate::options::Limits;
 use crate::value::{Known, Value};
 
 /// A bf16 sum of at most this many terms is rounded after each addition, which is what the
@@ -69,12 +69,8 @@ impl Graph {
     pub(crate) fn check_size(&self, shape: &[Expr]) -> Result<()> {
         if shape.len() > self.limits.rank {
             let (rank, most) = (shape.len(), self.limits.rank);
-            return Err(Diagnostic::error(
-                codes::LIMIT_EXCEEDED,
-                format!("a value has {rank} axes"),
-            )
-            .because(format!("at most {most} are accepted"))
-            .remedy("raise the limit of axes if the model is trusted"));
+            return Err(exceeded("rank", format!("a value has {rank} axes"))
+                .because(format!("at most {most} are accepted")));
         }
         let mut count: u64 = 1;
         for extent in shape {
@@ -87,12 +83,10 @@ impl Graph {
         }
         if count > self.limits.elements {
             let most = self.limits.elements;
-            return Err(Diagnostic::error(
-                codes::LIMIT_EXCEEDED,
-                format!("a value would have {count} elements or more"),
-            )
-            .because(format!("at most {most} are accepted"))
-            .remedy("check the shapes in the model"));
+            let message = format!("a value would have {count} elements or more");
+            return Err(
+                exceeded("elements", message).because(format!("at most {most} are accepted"))
+            );
         }
         Ok(())
     }

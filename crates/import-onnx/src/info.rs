@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base::Limits;
 use bytes::Bytes;
 use tensor::tensor::{byte_size, element_count};
 use tensor::{DType, Kind};
@@ -10,7 +11,6 @@ use tensor::{DType, Kind};
 use crate::data_type::data_type;
 use crate::inputs::{Extent, declared, kind_of};
 use crate::operators::TABLE;
-use crate::options::Limits;
 use crate::proto::{GraphProto, TensorProto, ValueInfoProto};
 use crate::{decode, place_in, read, survey};
 
@@ -81,16 +81,16 @@ pub fn supported_operators() -> Vec<OperatorRow> {
 ///
 /// # Errors
 /// Diagnostics when the file does not decode as a model.
-pub fn inspect(path: &Path) -> base::Result<ModelInfo> {
-    read(path).and_then(inspect_bytes).map_err(place_in(path))
+pub fn inspect(path: &Path, limits: &Limits) -> base::Result<ModelInfo> {
+    read(path).and_then(|bytes| inspect_bytes(bytes, limits)).map_err(place_in(path))
 }
 
 /// Tells what the bytes of a model file hold.
 ///
 /// # Errors
 /// As [`inspect`].
-pub fn inspect_bytes(bytes: Bytes) -> base::Result<ModelInfo> {
-    let model = decode(bytes, &Limits::default())?;
+pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
+    let model = decode(bytes, limits)?;
     let empty = GraphProto::default();
     let graph = model.graph.as_ref().unwrap_or(&empty);
     let functions = survey::functions(&model);

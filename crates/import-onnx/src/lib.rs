@@ -35,14 +35,15 @@ mod wire;
 
 use std::path::Path;
 
-use base::{Diagnostic, Diagnostics, codes};
+use base::limits::exceeded;
+use base::{Diagnostic, Diagnostics, Limits, codes};
 use bytes::Bytes;
 use module::Module;
 use prost::Message;
 use tensor::{Kind, Tensor};
 
 pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
-pub use options::{ImportOptions, Imported, Limits, Wanted};
+pub use options::{ImportOptions, Imported, Wanted};
 
 /// Imports a model file; external data is looked for in its folder.
 ///
@@ -62,6 +63,15 @@ pub fn import_or_ask(path: &Path, options: &ImportOptions) -> base::Result<Impor
         model::import(&model, external::ExternalData::new(path.parent()), options)
     };
     read(path).and_then(import).map_err(place_in(path))
+}
+
+/// As [`import_or_ask`], of the bytes of a file without external data.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_bytes_or_ask(bytes: Bytes, options: &ImportOptions) -> base::Result<Imported> {
+    let model = decode(bytes, &options.limits)?;
+    model::import(&model, external::ExternalData::new(None), options)
 }
 
 /// Imports a model from the bytes of a file. Without a folder there is no external data.
@@ -173,9 +183,8 @@ fn read(path: &Path) -> base::Result<Bytes> {
 
 fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
     if bytes.len() as u64 > limits.file_bytes {
-        return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the model is too large")
+        return Err(exceeded("file-bytes", "the model is too large")
             .because(format!("{} bytes; at most {} are read", bytes.len(), limits.file_bytes))
-            .remedy("raise the limit of the file's bytes if the model is trusted")
             .into());
     }
     if bytes.is_empty() {
@@ -185,13 +194,9 @@ fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
             .into());
     }
     if !wire::is_modest(&bytes, limits) {
-        return Err(Diagnostic::error(
-            codes::LIMIT_EXCEEDED,
-            "the file would take too much memory",
-        )
-        .because("it holds very many small messages")
-        .remedy("raise the limit of decoded bytes if the model is trusted")
-        .into());
+        return Err(exceeded("decoded-bytes", "the file would take too much memory")
+            .because("it holds very many small messages")
+            .into());
     }
     proto::ModelProto::decode(bytes).map_err(|error| not_onnx(&error).into())
 }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use base::limits::exceeded;
 use base::{Arena, Diagnostic, Diagnostics, codes};
 use graph::{Definition, FunctionBuilder};
 use module::Module;
@@ -367,12 +368,9 @@ impl Importer<'_> {
         if self.depth <= most {
             return Ok(());
         }
-        Err(Diagnostic::error(
-            codes::LIMIT_EXCEEDED,
-            format!("graphs and functions are nested more than {most} deep"),
-        )
-        .because("their depth is limited, so that no file exhausts the stack")
-        .remedy("export the model with fewer graphs inside each other"))
+        let message = format!("graphs and functions are nested more than {most} deep");
+        Err(exceeded("nesting", message)
+            .because("their depth is limited, so that no file exhausts the stack"))
     }
 
     // --- names ---
@@ -429,12 +427,8 @@ impl Importer<'_> {
         if self.nodes <= most {
             return Ok(());
         }
-        Err(Diagnostic::error(
-            codes::LIMIT_EXCEEDED,
-            format!("the model has more than {most} nodes"),
-        )
-        .because("nodes of functions count at each call")
-        .remedy("raise the limit of nodes if the model is trusted"))
+        Err(exceeded("nodes", format!("the model has more than {most} nodes"))
+            .because("nodes of functions count at each call"))
     }
 
     fn lower(&mut self, proto: &NodeProto) -> Lowered {

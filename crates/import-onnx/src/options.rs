@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Diagnostics;
+use base::{Diagnostics, Limits};
 use module::Module;
 use tensor::{Structure, Tensor};
 
@@ -67,42 +67,6 @@ impl ImportOptions {
             Wanted::Structure => self.input_structures.contains_key(name),
             Wanted::Shape => self.input_shapes.contains_key(name),
             Wanted::Value | Wanted::Contents => self.input_values.contains_key(name),
-        }
-    }
-}
-
-/// What is refused as too large, before memory is taken for it.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Bytes of a model file.
-    pub file_bytes: u64,
-    /// Memory that the decoded file may take, besides four times its size.
-    pub decoded_bytes: u64,
-    /// Graphs and functions inside each other.
-    pub nesting: usize,
-    /// Nodes of a model, with the bodies of functions counted at each call.
-    pub nodes: usize,
-    /// Axes of a tensor.
-    pub rank: usize,
-    /// Elements of one tensor.
-    pub elements: u64,
-    /// Elements of a constant that the importer itself computes.
-    pub computed_elements: u64,
-    /// Largest value of a symbolic dimension.
-    pub dimension: i64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            file_bytes: 1 << 40,
-            decoded_bytes: 1 << 30,
-            nesting: 24,
-            nodes: 1 << 21,
-            rank: 32,
-            elements: 1 << 32,
-            computed_elements: 1 << 24,
-            dimension: 1 << 20,
         }
     }
 }

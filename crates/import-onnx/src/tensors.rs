@@ -3,14 +3,14 @@
 //! Raw and external bytes are slices of mapped files; elements in the fields of their type, which
 //! only small or old files use, are copied. All sizes are checked before anything is allocated.
 
-use base::{Diagnostic, codes};
+use base::limits::exceeded;
+use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
 use tensor::tensor::{byte_size, element_count};
 use tensor::{DType, Scalar, Tensor};
 
 use crate::data_type::data_type;
 use crate::external::ExternalData;
-use crate::options::Limits;
 use crate::proto::{SparseTensorProto, TensorProto};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -57,12 +57,8 @@ fn decode_inner(
 /// The shape of a tensor in the file.
 fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
     if dims.len() > limits.rank {
-        return Err(Diagnostic::error(
-            codes::LIMIT_EXCEEDED,
-            format!("a tensor of {} axes", dims.len()),
-        )
-        .because(format!("at most {} are accepted", limits.rank))
-        .remedy("raise the limit of axes if the model is trusted"));
+        return Err(exceeded("rank", format!("a tensor of {} axes", dims.len()))
+            .because(format!("at most {} are accepted", limits.rank)));
     }
     let shape: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let Some(shape) = shape else {
@@ -80,9 +76,8 @@ fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
 }
 
 fn too_large(shape: &[usize]) -> Diagnostic {
-    Diagnostic::error(codes::LIMIT_EXCEEDED, format!("a tensor of shape {shape:?} is too large"))
+    exceeded("elements", format!("a tensor of shape {shape:?} is too large"))
         .because("the number of elements is limited")
-        .remedy("raise the limit of elements if the model is trusted")
 }
 
 fn wrong_size(reason: String) -> Diagnostic {
@@ -169,7 +164,8 @@ pub(crate) fn decode_sparse(
         return Err(sparse_error("indices must be int64, values numbers"));
     }
     if count as u64 > limits.computed_elements || byte_size(values.dtype(), &shape).is_none() {
-        return Err(too_large(&shape));
+        let message = format!("a sparse tensor of shape {shape:?} is too large");
+        return Err(exceeded("computed-elements", message).because("it is made dense"));
     }
     let coordinates = match indices.shape() {
         [entries] if *entries == values.len() => None,

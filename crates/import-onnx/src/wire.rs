@@ -5,7 +5,7 @@
 //! bytes that are sliced, not copied, are free. Malformed input ends the walk: the decoder has the
 //! words for it.
 
-use crate::options::Limits;
+use base::Limits;
 
 /// The messages that hold other messages or lists, as far as they are walked.
 #[derive(Clone, Copy)]

@@ -38,7 +38,7 @@ fn model() -> Vec<u8> {
 }
 
 fn attempt(bytes: Vec<u8>) {
-    let _ = inspect_bytes(bytes.clone().into());
+    let _ = inspect_bytes(bytes.clone().into(), &base::Limits::default());
     let Ok(module) = import_bytes(bytes.into(), None, &ImportOptions::default()) else { return };
     for (_, function) in module.functions.iter() {
         graph::verify(function).expect("what imports is well-formed");

@@ -88,6 +88,7 @@ fn info(text: &str, _: &[&str]) -> Result<String, String> {
     let mut parser = Parser::new(text);
     let model = onnx_text::parse_model(&mut parser).map_err(|error| error.to_string())?;
     parser.expect_end().map_err(|error| error.to_string())?;
-    let info = inspect_bytes(model.encode_to_vec().into()).map_err(|found| found.to_string())?;
+    let info = inspect_bytes(model.encode_to_vec().into(), &base::Limits::default())
+        .map_err(|found| found.to_string())?;
     Ok(format!("{info:#?}\n"))
 }

@@ -72,7 +72,6 @@ impl Emitter<'_> {
         let region = data.regions[0];
         let symbol = self.program.symbols.push(Symbol {
             name: format!("trip{}", self.program.symbols.len()),
-            // No range is empty; the symbol of a loop without trips never has a value.
             range: Range::extent(trips.max(1)),
         });
         let now = match reverse {
@@ -85,6 +84,9 @@ impl Emitter<'_> {
         let initial: Vec<Address> =
             data.operands[..carried].iter().map(|&value| self.address(frame, value)).collect();
         copy_all(steps, &initial, &state, &all[..carried]);
+        if trips == 0 {
+            return Ok(());
+        }
         let counter = self.temporary(8);
         let mut body = vec![self.count(&counter, symbol, trips)];
         let slice = |emitter: &mut Self, frame: &mut Frame<'_>, value: ValueId| {

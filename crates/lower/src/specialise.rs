@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
-use graph::{Function, Op, rebuild};
+use graph::{Function, Op, ValueId, rebuild};
 use sym::{Expr, SymbolId};
 use tensor::{Scalar, Tensor};
 
@@ -31,6 +31,7 @@ pub fn specialise(
         }
     }
     check(&bound)?;
+    check_extents(&bound)?;
     let folded = rebuild(&bound, |rewriter, node| match &rewriter.source.nodes[node].op {
         Op::Dimension(expr) => {
             let value = expr.as_constant().map(Scalar::i64);
@@ -66,6 +67,50 @@ fn is_concrete(function: &Function) -> bool {
 /// A broken invariant of the function at hand, as a diagnostic.
 pub(crate) fn internal(reason: String) -> Diagnostics {
     Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, reason))
+}
+
+/// Refuses what only the extents at hand make wrong: an axis of negative extent, a reshape to another
+/// number of elements, a slice that leaves its operand.
+fn check_extents(function: &Function) -> base::Result<()> {
+    let mut found = Diagnostics::new();
+    let extents = |value: ValueId| -> Vec<i64> {
+        function.ty(value).exprs().into_iter().filter_map(Expr::as_constant).collect()
+    };
+    let count = |value: ValueId| extents(value).iter().map(|&it| i128::from(it)).product::<i128>();
+    for node in function.nodes_in_order() {
+        let data = &function.nodes[node];
+        let negative = data.results.iter().flat_map(|&value| extents(value)).find(|&it| it < 0);
+        let reason = match (negative, &data.op) {
+            (Some(extent), _) => format!("an axis would have extent {extent}"),
+            (None, Op::Reshape { .. }) if count(data.operands[0]) != count(data.results[0]) => {
+                let (from, to) = (extents(data.operands[0]), extents(data.results[0]));
+                format!("{from:?} has another number of elements than {to:?}")
+            }
+            (None, Op::Slice { starts, steps, .. }) => {
+                let (from, to) = (extents(data.operands[0]), extents(data.results[0]));
+                let starts = starts.iter().map(|start| start.as_constant().unwrap_or(0));
+                let mut axes = starts.zip(steps).zip(from.iter().zip(&to));
+                let leaves = |((start, step), (&extent, &count)): ((i64, &i64), (&i64, &i64))| {
+                    let last = start.saturating_add(step.saturating_mul(count - 1));
+                    count > 0 && (start.min(last) < 0 || start.max(last) >= extent)
+                };
+                match axes.any(leaves) {
+                    true => format!("a slice of shape {to:?} does not lie in {from:?}"),
+                    false => continue,
+                }
+            }
+            _ => continue,
+        };
+        found.push(
+            Diagnostic::error(codes::INCONSISTENT_SHAPES, "the extents do not fit the model")
+                .at(function.locations.describe(data.location))
+                .because(reason)
+                .remedy("give inputs of other shapes, or other values of `--dim`"),
+        );
+        // What follows is wrong because of it.
+        break;
+    }
+    found.or_ok(())
 }
 
 /// Refuses functions with extents that are not constant.

@@ -151,19 +151,16 @@ impl Growth {
     }
 
     fn dtype(&mut self) -> DType {
-        self.pick(&[
-            DType::F32,
-            DType::F64,
-            DType::F16,
-            DType::I64,
-            DType::I32,
-            DType::U8,
-            DType::Bool,
-        ])
+        use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        self.pick(&[F32, F64, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, Bool])
     }
 
+    /// Mostly small; sometimes nothing, or a vector and a bit.
     fn extent(&mut self) -> Expr {
-        Expr::from(1 + self.below(5))
+        Expr::from(match self.below(12) {
+            0 => self.pick(&[0, 7, 13, 17, 33, 49, 131]),
+            _ => 1 + self.below(5),
+        })
     }
 
     /// Normal floats, small integers.
@@ -197,11 +194,12 @@ impl Growth {
         self.any_where(|growth, known| growth.ty(known.value).dtype.is_number())
     }
 
-    /// An axis whose extent is constant, and that extent.
+    /// An axis whose extent is constant and not 0, and that extent.
     fn constant_axis(&mut self, value: ValueId) -> Option<(usize, i64)> {
         let shape = self.ty(value).shape;
         let constant = |(axis, extent): (usize, &Expr)| Some((axis, extent.as_constant()?));
-        let axes: Vec<(usize, i64)> = shape.iter().enumerate().filter_map(constant).collect();
+        let all = shape.iter().enumerate().filter_map(constant);
+        let axes: Vec<(usize, i64)> = all.filter(|(_, extent)| *extent > 0).collect();
         (!axes.is_empty()).then(|| self.pick(&axes))
     }
 
@@ -358,7 +356,7 @@ impl Growth {
                 .map(|_| choices[self.random.below(choices.len() as u64) as usize])
                 .collect()
         };
-        let (low, high, between) = (pads(&[0, 0, 1, 2]), pads(&[0, 1, 1]), pads(&[0, 0, 0, 1]));
+        let (low, high, between) = (pads(&[0, 0, 1, 2, -1]), pads(&[0, 1, 1]), pads(&[0, 0, 0, 1]));
         let exprs = |pads: &[i64]| pads.iter().map(|&pad| Expr::from(pad)).collect::<Vec<Expr>>();
         let fill = self.builder.scalar(dtype, 1.0);
         let padded = self.builder.pad(value, fill, &exprs(&low), &exprs(&high), &between).ok()?;

@@ -9,6 +9,7 @@ mod c_program;
 mod folder;
 mod graph_function;
 mod kernel;
+pub mod mutation;
 pub mod onnx_text;
 
 pub use allocations::CountingAllocator;

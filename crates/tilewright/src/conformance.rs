@@ -90,7 +90,7 @@ pub fn run_case(case: &Path, options: &Options, through: Through) -> Verdict {
 
 fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict> {
     let path = case.join("model.onnx");
-    let info = inspect(&path)?;
+    let info = inspect(&path, &options.limits)?;
     let mut tolerance = Tolerance::of(case, info.operators.keys());
     if options.precision == Precision::Bf16 {
         tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);

@@ -7,6 +7,7 @@ use base::{Diagnostic, KernelId, Result, codes};
 use module::Module;
 
 use crate::executable::Executable;
+use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::{Options, compile, jit, pipeline, target};
 
@@ -37,7 +38,7 @@ pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>)
     match stage {
         Stage::Imported | Stage::Optimized => {
             let target = target::resolve(&options.target)?;
-            let front = pipeline::front(model, options, &target)?;
+            let front = pipeline::front(&Source::file(model), options, &target)?;
             Ok(match stage {
                 Stage::Imported => front.imported.to_string(),
                 _ => front.module.functions.values().map(|f| format!("{f}\n")).collect(),

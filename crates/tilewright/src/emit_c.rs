@@ -13,6 +13,7 @@ use tensor::StagedFiles;
 use crate::executable::ports;
 use crate::options::TargetChoice;
 use crate::pipeline::front;
+use crate::source::Source;
 use crate::specialisation::{LoweredFunction, Request};
 use crate::{Options, Port, target};
 
@@ -31,7 +32,7 @@ pub fn emit_c(model: impl AsRef<Path>, options: &Options, folder: impl AsRef<Pat
 
 fn compile(model: &Path, options: &Options) -> Result<CSources> {
     let target = row(&options.target)?;
-    let front = front(model, options, &target)?;
+    let front = front(&Source::file(model), options, &target)?;
     let (inputs, outputs) = (ports(&front.imported, true), ports(&front.imported, false));
     let unbound: Diagnostics =
         inputs.iter().filter_map(|port| port.random(0).err()).flatten().collect();

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
+use bytes::Bytes;
 use graph::{Function, Type};
-use import_onnx::{ValueInfo, Wanted, inspect};
+use import_onnx::{ValueInfo, Wanted};
 use tensor::{Kind, Structure, Tensor, Value};
 
+use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Given, Made, Model, Variant, is_tellable, tensor_names};
 use crate::{Options, Port, PortExtent, target};
@@ -24,7 +26,7 @@ const MOST_VARIANTS: usize = 16;
 /// A model whose shapes depend on values of inputs is compiled when those are first met; its file
 /// must stay where it is.
 pub struct Executable {
-    path: PathBuf,
+    source: Source,
     pub(crate) options: Options,
     target: Target,
     threads: usize,
@@ -55,11 +57,22 @@ pub struct Statistics {
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
-    let path = model.as_ref();
+    compile_source(Source::file(model.as_ref()), options)
+}
+
+/// As [`compile`], of the bytes of a model file without external data.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_bytes(model: impl Into<Bytes>, options: &Options) -> Result<Executable> {
+    compile_source(Source::Bytes(model.into()), options)
+}
+
+fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
     let threads = options.thread_count();
-    let model = Model { path, options, target: &target, threads };
+    let model = Model { source: &source, options, target: &target, threads };
     let mut asked = BTreeMap::new();
     let (inputs, outputs, variants) =
         match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
@@ -73,12 +86,12 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
                 let outputs = match variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
                 {
                     true => outputs,
-                    false => declared_ports(&inspect(path)?.outputs, options),
+                    false => declared_ports(&source.inspect(&options.limits)?.outputs, options),
                 };
                 (inputs, outputs, vec![Arc::new(*variant)])
             }
             Made::Asks(wanted, reason) => {
-                let info = inspect(path)?;
+                let info = source.inspect(&options.limits)?;
                 let inputs = declared_ports(&info.inputs, options);
                 let sizes = |name: &str| {
                     let port = inputs.iter().find(|port| port.name == name)?;
@@ -89,7 +102,6 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
             }
         };
     Ok(Executable {
-        path: path.to_owned(),
         options: options.clone(),
         threads,
         inputs,
@@ -97,6 +109,7 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
         asked: Mutex::new(asked),
         variants: RwLock::new(variants),
         target,
+        source,
     })
 }
 
@@ -257,8 +270,8 @@ impl Executable {
 
     /// What the variants of the model have in common.
     pub(crate) fn model(&self) -> Model<'_> {
-        let (path, options, target) = (&self.path, &self.options, &self.target);
-        Model { path, options, target, threads: self.threads }
+        let (source, options, target) = (&self.source, &self.options, &self.target);
+        Model { source, options, target, threads: self.threads }
     }
 
     /// The variant for these inputs, which are checked; made now where there is none.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::Limits;
 use tensor::Tensor;
 
 /// How to compile a model.
@@ -21,6 +22,8 @@ pub struct Options {
     pub disabled: BTreeSet<String>,
     /// Weights whose values passes may read; they are left out of refit.
     pub literals: BTreeSet<String>,
+    /// What is refused as too large.
+    pub limits: Limits,
     /// Whether to write kernel names where `perf` finds them.
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.

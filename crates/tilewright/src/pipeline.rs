@@ -1,7 +1,6 @@
 //! The front half of a compile: file to `setup` and `main`, symbols free.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use backend::Target;
 use base::{
@@ -16,6 +15,7 @@ use lower::formats::{FormatOptions, Winograd};
 use module::Module;
 use tensor::{DType, Structure, Tensor};
 
+use crate::source::Source;
 use crate::{Options, Precision};
 
 /// The name of format choice among those of passes.
@@ -69,8 +69,8 @@ pub(crate) enum Outcome {
 ///
 /// # Errors
 /// Those of the importer; internal errors of passes.
-pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<Front> {
-    match front_or_ask(path, options, target, &Told::default())? {
+pub(crate) fn front(source: &Source, options: &Options, target: &Target) -> Result<Front> {
+    match front_or_ask(source, options, target, &Told::default())? {
         Outcome::Front(front) => Ok(*front),
         Outcome::Asks(_, reason) => Err(reason),
     }
@@ -81,7 +81,7 @@ pub(crate) fn front(path: &Path, options: &Options, target: &Target) -> Result<F
 /// # Errors
 /// As [`front`].
 pub(crate) fn front_or_ask(
-    path: &Path,
+    source: &Source,
     options: &Options,
     target: &Target,
     told: &Told,
@@ -92,11 +92,11 @@ pub(crate) fn front_or_ask(
         input_structures: told.structures.clone(),
         input_values: told.values.clone(),
         literals: options.literals.clone(),
-        ..ImportOptions::default()
+        limits: options.limits.clone(),
     };
     import.input_shapes.extend(told.shapes.clone());
     check_disabled(options)?;
-    let (mut module, outputs, strings) = match import_onnx::import_or_ask(path, &import)? {
+    let (mut module, outputs, strings) = match source.import(&import)? {
         Imported::Module { module, outputs, strings } => (module, outputs, strings),
         Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
     };

@@ -21,7 +21,7 @@ pub(crate) fn evaluate(
     options: &Options,
     inputs: &[Value],
 ) -> Result<(Function, Vec<Value>)> {
-    let ports = import_onnx::inspect(model)?.inputs;
+    let ports = import_onnx::inspect(model, &options.limits)?.inputs;
     let (mut names, mut structures) = (Vec::new(), BTreeMap::new());
     for (port, value) in ports.iter().zip(inputs) {
         let structure = value.structure();
@@ -34,6 +34,7 @@ pub(crate) fn evaluate(
         dims: options.dims.clone(),
         input_shapes: options.input_shapes.clone(),
         literals: options.literals.clone(),
+        limits: options.limits.clone(),
         ..ImportOptions::default()
     };
     let (module, outputs, strings) = loop {

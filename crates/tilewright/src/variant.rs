@@ -5,7 +5,6 @@
 //! constants, which the specialisations of its stages share.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use backend::Target;
@@ -19,6 +18,7 @@ use sym::SymbolId;
 use tensor::{Structure, Tensor};
 
 use crate::pipeline::{Front, Outcome, Told, front_or_ask};
+use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
 use crate::{Options, Port};
 
@@ -31,7 +31,7 @@ const MOST_ELEMENTS: usize = 1024;
 /// What is common to the variants of a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Model<'a> {
-    pub(crate) path: &'a Path,
+    pub(crate) source: &'a Source,
     pub(crate) options: &'a Options,
     pub(crate) target: &'a Target,
     pub(crate) threads: usize,
@@ -114,7 +114,7 @@ impl Variant {
                 },
             ));
         }
-        let front = match front_or_ask(model.path, model.options, model.target, &told)? {
+        let front = match front_or_ask(model.source, model.options, model.target, &told)? {
             Outcome::Front(front) => *front,
             Outcome::Asks(inputs, reason) => return Ok(Made::Asks(inputs, reason)),
         };

@@ -3,6 +3,7 @@
 //!
 //! A complex number is two elements along the last axis, real part first; a real signal has one.
 
+use base::limits::exceeded;
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
 
@@ -213,7 +214,11 @@ pub(super) fn mel_weights(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dtype = node.dtype("output_datatype", DType::F32)?;
     let bins = length / 2 + 1;
     let most = i64::try_from(graph.limits.computed_elements).unwrap_or(i64::MAX);
-    if bands < 1 || length < 1 || rate < 1 || bands.saturating_mul(bins) > most {
+    if bands.saturating_mul(bins) > most {
+        return Err(exceeded("computed-elements", format!("{bands} mel bins of {length} points"))
+            .because("a table of them is computed while importing"));
+    }
+    if bands < 1 || length < 1 || rate < 1 {
         return Err(shape_error(format!("{bands} mel bins of {length} points at rate {rate}")));
     }
     let mel = |hertz: f64| 2595.0 * (hertz / 700.0).ln_1p() / std::f64::consts::LN_10;

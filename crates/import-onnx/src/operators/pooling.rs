@@ -114,7 +114,8 @@ fn max_indices(
 /// The mean of each window, of the elements within the input (and the padding that the model asks
 /// for, if it is to be counted).
 pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
+    // A short type may not hold the sum, so it is rounded after the division.
+    let x = &graph.widen(node.input(0)?)?;
     let windows = windows(node, graph, x)?;
     let zero = graph.number(x.dtype(), 0.0);
     let padded = windows.pad(graph, x, &zero)?;
@@ -124,10 +125,12 @@ pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if Windows::is_none(&windows.extra) && (counts_padding || no_padding) {
         let elements = windows.kernel.iter().fold(1.0, |count, &extent| count * extent as f64);
         let elements = graph.number(x.dtype(), elements);
-        return Ok(vec![graph.div(&sum, &elements)?]);
+        let mean = graph.div(&sum, &elements)?;
+        return Ok(vec![graph.cast(&mean, node.input(0)?.dtype())?]);
     }
     let counts = window_counts(graph, windows, x, counts_padding)?;
-    Ok(vec![graph.div(&sum, &counts)?])
+    let mean = graph.div(&sum, &counts)?;
+    Ok(vec![graph.cast(&mean, node.input(0)?.dtype())?])
 }
 
 /// How many counted elements each window has: `[1, 1, outputs...]`.

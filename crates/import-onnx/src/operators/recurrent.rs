@@ -177,8 +177,11 @@ fn activations(node: &Node<'_>, kind: Kind, directions: usize) -> Result<Vec<Act
 
 /// A slice of a value along its first axis, without that axis.
 fn at(graph: &mut Graph, value: &Value, number: usize) -> Result<Value> {
+    let Some(rest) = value.shape().get(1..) else {
+        return Err(shape_error("a tensor of rank 0 has no axis of directions"));
+    };
     let slice = graph.slice_axis(value, 0, Expr::from(number), 1, Expr::ONE)?;
-    graph.reshape(&slice, &value.shape()[1..])
+    graph.reshape(&slice, rest)
 }
 
 /// Part `number` of a value whose last axis holds parts of extent `size`.

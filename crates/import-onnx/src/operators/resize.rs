@@ -393,8 +393,18 @@ fn interpolate(
     };
     let first = (-reach / zoom).floor() + 1.0;
     let count = 2.0 - 2.0 * first;
-    let whole = graph.floor(coordinate)?;
-    let part = graph.sub(coordinate, &whole)?;
+    // Beyond the border both neighbours are the same element, which is then taken as it is.
+    let clamped = match settings.mode {
+        Mode::Linear if !settings.antialias => {
+            let zero = graph.number(DType::F64, 0.0);
+            let last = float_dimension(graph, &plan.from - 1)?;
+            let coordinate = graph.max(coordinate, &zero)?;
+            graph.min(&coordinate, &last)?
+        }
+        _ => coordinate.clone(),
+    };
+    let whole = graph.floor(&clamped)?;
+    let part = graph.sub(&clamped, &whole)?;
     let kernel = Taps { settings, plan, zoom, whole: &whole, part: &part };
     match count <= FEW_TAPS {
         true => kernel.one_by_one(graph, x, (first as i64..).take(count as usize)),

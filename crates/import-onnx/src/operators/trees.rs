@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use base::limits::exceeded;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
@@ -209,7 +210,8 @@ impl Ensemble {
     ) -> Result<Value> {
         let elements = self.places.len().saturating_mul(self.targets);
         if elements as u64 > graph.limits.computed_elements {
-            return Err(shape_error(format!("{elements} weights of leaves")));
+            return Err(exceeded("computed-elements", format!("{elements} weights of leaves"))
+                .because("a table of them is computed while importing"));
         }
         let none = match aggregate {
             Aggregate::Average | Aggregate::Sum => Scalar::zero(dtype),

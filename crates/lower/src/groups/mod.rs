@@ -118,13 +118,14 @@ impl Grouping {
         self.view(value).is_some()
     }
 
-    /// Whether a `Pad`'s operand is written straight into its memory.
+    /// Whether a `Pad`'s operand is written straight into the middle of its memory. That both lie in
+    /// the memory of one `Concat` is not enough.
     pub fn shows_operand(&self, function: &Function, node: NodeId) -> bool {
         let data = &function.nodes[node];
-        let root = |value| self.view(value).map(|view| view.root);
-        let own = data.results.first().and_then(|&result| root(result));
-        let is_pad = matches!(data.op, Op::Pad { .. });
-        is_pad && own.is_some() && root(data.operands[0]) == own
+        let Op::Pad { low, high, interior } = &data.op else { return false };
+        let Some(whole) = self.view(data.results[0]) else { return false };
+        let middle = views::middle(whole, low, high, interior);
+        middle.is_some() && self.view(data.operands[0]) == middle.as_ref()
     }
 }
 

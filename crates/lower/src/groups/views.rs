@@ -31,13 +31,13 @@ pub(super) fn place(
             Op::Concat { axis } => concat_operands(function, node, *axis, grouping),
             Op::Pad { low, high, interior } => {
                 let operand = function.nodes[node].operands[0];
-                let surrounds = low.iter().chain(high).all(|e| e.as_constant() >= Some(0))
-                    && interior.iter().all(|&between| between == 0);
+                let whole = grouping.view(function.nodes[node].results[0]);
+                let middle = whole.and_then(|whole| middle(whole, low, high, interior));
                 let free = stored[operand] && !grouping.is_stored(operand);
                 let only_here = users[operand].iter().filter(|user| takes(function, user)).count();
                 let fits = can_lie_within(function, operand, &users[operand]);
-                if surrounds && free && only_here == 1 && fits {
-                    padded_operand(function, node, low, grouping);
+                if let (Some(middle), true) = (middle, free && only_here == 1 && fits) {
+                    grouping.homes[operand] = Home::Stored(middle);
                 }
             }
             _ => {}
@@ -78,13 +78,14 @@ fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mu
     }
 }
 
-fn padded_operand(function: &Function, node: NodeId, low: &[Expr], grouping: &mut Grouping) {
-    let data = &function.nodes[node];
-    let Some(whole) = grouping.view(data.results[0]).cloned() else { return };
+/// Where a padded operand lies in the memory of the whole; none if the pad cuts off or spreads
+/// elements.
+pub(super) fn middle(whole: &View, low: &[Expr], high: &[Expr], interior: &[i64]) -> Option<View> {
+    let surrounds = low.iter().chain(high).all(|pad| pad.as_constant() >= Some(0))
+        && interior.iter().all(|&between| between == 0);
     let steps = low.iter().zip(&whole.strides);
     let begin: i64 = steps.map(|(low, stride)| low.as_constant().unwrap_or(0) * stride).sum();
-    let view = View { offset: whole.offset + begin, ..whole };
-    grouping.homes[data.operands[0]] = Home::Stored(view);
+    surrounds.then(|| View { offset: whole.offset + begin, ..whole.clone() })
 }
 
 /// A `Reshape` or `Bind` of a stored value lies where that does.

@@ -63,10 +63,7 @@ pub(super) fn compute(
         }
     }
     hand.simplify()?;
-    match outer.last() {
-        Some(around) => inside(hand, around, target)?,
-        None => nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))?,
-    }
+    inside(hand, outer.last().map(String::as_str), target)?;
     Ok(outer)
 }
 
@@ -119,9 +116,9 @@ fn folds(nests: &[Nest]) -> bool {
     accesses.any(|access| matches!(access.effect, Effect::Fold(_)))
 }
 
-/// Runs every nest inside the row loop in vectors.
-fn inside(hand: &mut Hand<'_>, around: &str, target: &Target) -> Result<(), Refused> {
-    let nests: Vec<Nest> = hand.block(Some(around)).into_iter().flatten().collect();
+/// Runs every nest inside the row loop, or of a kernel without one, in vectors.
+fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<(), Refused> {
+    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
     nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
 }
 

@@ -1,0 +1,131 @@
+//! What is refused as too large, before memory or time is taken for it, and by which name a user
+//! raises it.
+//!
+//! To add a limit, add a row below. Whoever refuses something for one says so with [`exceeded`],
+//! which names the option.
+
+use crate::Diagnostic;
+use crate::codes::LIMIT_EXCEEDED;
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitRow {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// What it counts.
+    pub meaning: &'static str,
+    /// What it is if nothing is said.
+    pub default: u64,
+}
+
+macro_rules! limits {
+    ($($field:ident: $type:ty = $default:expr, $name:literal, $meaning:literal;)*) => {
+        /// The limits.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $(#[doc = $meaning] pub $field: $type,)*
+        }
+
+        impl Default for Limits {
+            fn default() -> Limits {
+                Limits { $($field: $default,)* }
+            }
+        }
+
+        impl Limits {
+            /// Every limit there is.
+            pub const ROWS: &[LimitRow] =
+                &[$(LimitRow {
+                    name: $name,
+                    meaning: $meaning,
+                    default: {
+                        let default: $type = $default;
+                        default as u64
+                    },
+                }),*];
+
+            /// Sets a limit by its name.
+            ///
+            /// # Errors
+            /// What is wrong with the name or the value, as half a sentence.
+            pub fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
+                match name {
+                    $($name => self.$field = <$type>::try_from(value).map_err(|_| too_large(value))?,)*
+                    _ => return Err(unknown(name)),
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+limits! {
+    file_bytes: u64 = 1 << 40, "file-bytes", "Bytes of a model file.";
+    decoded_bytes: u64 = 1 << 30, "decoded-bytes",
+        "Memory that the decoded file may take, besides four times its size.";
+    nesting: usize = 24, "nesting", "Graphs and functions inside each other.";
+    nodes: usize = 1 << 21, "nodes",
+        "Nodes of a model, with the bodies of functions counted at each call, of loops that are \
+         written out at each turn.";
+    rank: usize = 32, "rank", "Axes of a tensor.";
+    elements: u64 = 1 << 32, "elements", "Elements of one tensor.";
+    computed_elements: u64 = 1 << 24, "computed-elements",
+        "Elements of a constant that is computed while importing.";
+    dimension: i64 = 1 << 20, "dimension", "Largest value of a symbolic dimension.";
+    memory_bytes: u64 = 1 << 36, "memory-bytes",
+        "Memory that one run takes: its arena, what `setup` computes, and its outputs.";
+}
+
+fn too_large(value: u64) -> String {
+    format!("{value} is too large")
+}
+
+fn unknown(name: &str) -> String {
+    let names: Vec<&str> = Limits::ROWS.iter().map(|row| row.name).collect();
+    format!("no limit is called `{name}`; the limits are {}", names.join(", "))
+}
+
+/// The refusal for what exceeds the limit of a name; it still needs a reason.
+///
+/// # Panics
+/// In debug builds, if there is no such limit.
+pub fn exceeded(name: &str, message: impl Into<String>) -> Diagnostic {
+    debug_assert!(Limits::ROWS.iter().any(|row| row.name == name), "no limit is called {name}");
+    let remedy = format!("raise the limit with `--limit {name}=N`, if the model is trusted");
+    Diagnostic::error(LIMIT_EXCEEDED, message).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_sets_a_field_of_its_own() {
+        let mut all = Limits::default();
+        for row in Limits::ROWS {
+            let mut one = Limits::default();
+            one.set(row.name, row.default + 1).expect("a name of the table");
+            assert_ne!(one, Limits::default(), "{}", row.name);
+            one.set(row.name, row.default).expect("the default");
+            assert_eq!(one, Limits::default(), "{}", row.name);
+            all.set(row.name, 7).expect("a name of the table");
+        }
+        assert_eq!((all.nesting, all.dimension, all.memory_bytes), (7, 7, 7));
+    }
+
+    #[test]
+    fn unknown_names_and_values_are_refused() {
+        let mut limits = Limits::default();
+        let unknown = limits.set("size", 1).expect_err("no such limit");
+        assert!(unknown.contains("`size`") && unknown.contains("file-bytes, "), "{unknown}");
+        assert!(limits.set("dimension", u64::MAX).is_err());
+        assert_eq!(limits, Limits::default());
+    }
+
+    #[test]
+    fn a_refusal_names_the_option() {
+        let refusal = exceeded("nodes", "the model has more than 3 nodes").because("it is so");
+        let text = refusal.to_string();
+        assert!(text.contains("TW0112") && text.contains("`--limit nodes=N`"), "{text}");
+    }
+}

@@ -1,0 +1,101 @@
+//! No mutant of a model breaks the compiler: a bounded run of the fuzz target `compile`, from a
+//! fixed seed. The models are those of the importer's text tests, and the small ones in the folder
+//! that `TILEWRIGHT_MODELS` names; `TILEWRIGHT_MUTANTS` says how many mutants of each.
+
+#[path = "../../../fuzz/src/attempt.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod attempt;
+
+use std::path::Path;
+
+use base::text::Parser;
+use import_onnx::proto::ModelProto;
+use prost::Message;
+use testkit::mutation::mutate;
+use testkit::onnx_text::parse_model;
+
+/// Mutants of each model.
+const MUTANTS: u64 = 3;
+
+/// The largest file that is mutated.
+const LARGEST: usize = 1 << 16;
+
+/// The models of the importer's text tests and those that the environment names.
+fn models() -> Vec<ModelProto> {
+    let mut models = texts();
+    if let Some(folder) = std::env::var_os("TILEWRIGHT_MODELS") {
+        collect(Path::new(&folder), &mut models);
+    }
+    models
+}
+
+fn collect(folder: &Path, models: &mut Vec<ModelProto>) {
+    let entries = std::fs::read_dir(folder).expect("a folder of models");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            collect(&path, models);
+        } else if path.extension().is_some_and(|extension| extension == "onnx") {
+            let bytes = std::fs::read(path).expect("a model");
+            models.extend(
+                (bytes.len() <= LARGEST).then(|| ModelProto::decode(&bytes[..]).ok()).flatten(),
+            );
+        }
+    }
+}
+
+fn texts() -> Vec<ModelProto> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../import-onnx/tests/texts");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("the importer's tests")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    let mut models = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path).expect("a text");
+        for case in text.split("// ====\n") {
+            let model = case.split("// ----\n").next().unwrap_or_default();
+            models.extend(parse_model(&mut Parser::new(model)));
+        }
+    }
+    models
+}
+
+#[test]
+fn mutants_end_in_diagnostics_or_run() {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: this machine cannot run the JIT's code");
+        return;
+    }
+    let operators = import_onnx::supported_operators();
+    let names: Vec<&str> = operators.iter().map(|row| row.name).collect();
+    let models = models();
+    assert!(models.len() > 60, "{} models", models.len());
+    let mutants: u64 = match std::env::var("TILEWRIGHT_MUTANTS") {
+        Ok(text) => text.parse().expect("a number of mutants"),
+        Err(_) => MUTANTS,
+    };
+    let mut broken = Vec::new();
+    for (number, model) in models.iter().enumerate() {
+        broken.extend(attempt(model, number, 0));
+        for seed in 0..mutants {
+            let seed = seed * 10_000 + number as u64;
+            let mut mutant = model.clone();
+            mutate(&mut mutant, &names, seed);
+            broken.extend(attempt(&mutant, number, seed));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// What is to be said of a mutant that breaks the compiler, which is kept as a file.
+fn attempt(model: &ModelProto, number: usize, seed: u64) -> Option<String> {
+    let bytes = model.encode_to_vec();
+    let payload = std::panic::catch_unwind(|| attempt::compile_and_run(&bytes)).err()?;
+    let place = std::env::temp_dir().join(format!("mutant-{number}-{seed}.onnx"));
+    std::fs::write(&place, &bytes).expect("a file of the mutant");
+    let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
+    Some(format!("model {number}, seed {seed}, kept as {}: {text}", place.display()))
+}
