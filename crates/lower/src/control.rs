@@ -70,14 +70,6 @@ impl Emitter<'_> {
     ) -> base::Result<()> {
         let data = &frame.function.nodes[node];
         let region = data.regions[0];
-        let symbol = self.program.symbols.push(Symbol {
-            name: format!("trip{}", self.program.symbols.len()),
-            range: Range::extent(trips.max(1)),
-        });
-        let now = match reverse {
-            false => Expr::symbol(symbol),
-            true => Expr::constant(trips - 1) - &Expr::symbol(symbol),
-        };
         let all = sizes(frame.function, &data.results);
         let state: Vec<Address> =
             data.results[..carried].iter().map(|&value| self.address(frame, value)).collect();
@@ -87,10 +79,18 @@ impl Emitter<'_> {
         if trips == 0 {
             return Ok(());
         }
+        let symbol = self.program.symbols.push(Symbol {
+            name: format!("trip{}", self.program.symbols.len()),
+            range: Range::extent(trips),
+        });
+        let now = match reverse {
+            false => Expr::symbol(symbol),
+            true => Expr::constant(trips - 1) - &Expr::symbol(symbol),
+        };
         let counter = self.temporary(8);
         let mut body = vec![self.count(&counter, symbol, trips)];
         let slice = |emitter: &mut Self, frame: &mut Frame<'_>, value: ValueId| {
-            let size = byte_count(frame.function, value) / trips.max(1);
+            let size = byte_count(frame.function, value) / trips;
             let mut address = emitter.address(frame, value);
             address.offset += &(now.clone() * size);
             address
@@ -116,7 +116,7 @@ impl Emitter<'_> {
         let position = symbol.index() as u32;
         let mut kernel = Kernel::new(format!("count_{}", self.module.kernels.len()));
         let out = kernel.add_parameter("out", DType::I64, Vec::new(), Access::Write);
-        let trip = kernel.add_shape("trip", position, Range::extent(trips.max(1)));
+        let trip = kernel.add_shape("trip", position, Range::extent(trips));
         debug_assert!(matches!(kernel.symbols[trip].kind, SymbolKind::Shape { .. }));
         kernel.body = vec![store(out, Vec::<Expr>::new(), Value::Index(Expr::symbol(trip)))];
         let kernel = self.module.kernels.push(kernel);
