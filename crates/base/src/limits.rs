@@ -50,7 +50,9 @@ macro_rules! limits {
             /// What is wrong with the name or the value, as half a sentence.
             pub fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
                 match name {
-                    $($name => self.$field = <$type>::try_from(value).map_err(|_| too_large(value))?,)*
+                    $($name => {
+                        self.$field = <$type>::try_from(value).map_err(|_| too_large(value))?;
+                    })*
                     _ => return Err(unknown(name)),
                 }
                 Ok(())

@@ -69,8 +69,8 @@ pub(crate) fn internal(reason: String) -> Diagnostics {
     Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, reason))
 }
 
-/// Refuses what only the extents at hand make wrong: an axis of negative extent, a reshape to another
-/// number of elements, a slice that leaves its operand.
+/// Refuses what only the extents at hand make wrong: an axis of negative extent, a reshape to
+/// another number of elements, a slice that leaves its operand.
 fn check_extents(function: &Function) -> base::Result<()> {
     let mut found = Diagnostics::new();
     let extents = |value: ValueId| -> Vec<i64> {

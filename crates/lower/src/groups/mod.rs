@@ -118,8 +118,8 @@ impl Grouping {
         self.view(value).is_some()
     }
 
-    /// Whether a `Pad`'s operand is written straight into the middle of its memory. That both lie in
-    /// the memory of one `Concat` is not enough.
+    /// Whether a `Pad`'s operand is written straight into the middle of its memory. That both lie
+    /// in the memory of one `Concat` is not enough.
     pub fn shows_operand(&self, function: &Function, node: NodeId) -> bool {
         let data = &function.nodes[node];
         let Op::Pad { low, high, interior } = &data.op else { return false };
