@@ -39,7 +39,7 @@ use index::Binding;
 use memory::Loaded;
 use pairs::Pair;
 use plan::Plan;
-use transpose::{Block, WrittenOut};
+use transpose::{Block, Waiting, WrittenOut};
 use value::{Evaluated, Mask};
 
 /// A selected kernel.
@@ -84,6 +84,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         loaded: Vec::new(),
         blocks: Vec::new(),
         written_out: Vec::new(),
+        waiting: Vec::new(),
         most_loaded,
     };
     selector.block(&kernel.body)?;
@@ -146,6 +147,8 @@ struct Selector<'a> {
     blocks: Vec<Block>,
     /// The loops around that are being written out, of which each turn does the same.
     written_out: Vec<WrittenOut>,
+    /// Stores that wait for the other columns of their block.
+    waiting: Vec<Waiting>,
     most_loaded: usize,
 }
 

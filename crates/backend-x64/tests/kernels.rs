@@ -113,6 +113,19 @@ fn transposes_of_every_type_and_size() {
             ));
         }
     }
+    for dtype in ["f32", "f64", "bf16", "f16", "i8", "u16"] {
+        for (rows, columns) in [(16, 16), (8, 8), (3, 16), (16, 5), (20, 37), (48, 4), (33, 3)] {
+            check(&format!(
+                "kernel @back(%x: read {dtype}[2, {columns}, {rows}], %s: read f32[{rows}],
+                   %y: write {dtype}[2, {rows}, {columns}], %z: write f32[{rows}, {columns}]) {{
+                   for b < 2 {{ for c < {columns} unroll {{ for r < {rows} vector {{
+                     %y[b, r, c] = %x[b, c, r]
+                     %z[r, c] = %s[r] * 2.0
+                   }} }} }}
+                 }}"
+            ));
+        }
+    }
     for columns in [4, 16, 21] {
         check(&format!(
             "kernel @padded(%x: read f32[3, {columns}], %s: read f32[3, {columns}],
@@ -129,6 +142,16 @@ fn transposes_of_every_type_and_size() {
                  for r < 8 vector {{ %y[c, r] = %x[r, c] + %y[c, r] }}
                  for r1 < 8 vector {{ %x[r1, c] = %y[c, r1] }}
                }} }}
+             }}"
+        ));
+        check(&format!(
+            "kernel @overlap(%x: read f32[{columns}, 16], %y: update f32[200],
+               %z: update f32[16, {columns}]) {{
+               for c < {columns} unroll {{
+                 for r < 16 vector {{ %y[3*r + c] = %x[c, r] }}
+                 for r1 < 16 vector {{ %z[r1, c] = %x[c, r1] }}
+                 for r2 < 16 vector {{ %z[r2, c] = %z[r2, c] + %x[c, r2] }}
+               }}
              }}"
         ));
     }

@@ -30,7 +30,7 @@ pub(crate) enum Binding {
 }
 
 /// Bytes from a buffer's start: a constant and a sum of coefficients times products.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Linear {
     pub(crate) constant: i64,
     pub(crate) terms: Vec<(i64, Factor)>,

@@ -350,6 +350,8 @@ impl Selector<'_> {
         if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
             let address = self.address(buffer, &linear);
             self.store_contiguous(buffer, address, value, mask, lanes);
+        } else if self.store_transposed(buffer, index, &linear, value, mask) {
+            // It waits for the rest of its block.
         } else if let Some(step) = step.filter(|step| self.can_scatter(bytes, *step, lanes)) {
             let address = self.address(buffer, &linear);
             self.store_scattered(buffer, address, step, value, mask);
@@ -413,7 +415,7 @@ impl Selector<'_> {
         }
     }
 
-    fn store_contiguous(
+    pub(super) fn store_contiguous(
         &mut self,
         buffer: BufferId,
         address: Address,

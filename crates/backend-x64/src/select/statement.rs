@@ -61,12 +61,13 @@ impl Selector<'_> {
             return Err(self.refuse("an unrolled loop has no constant extent".to_string()));
         };
         let depth = self.written_out.len();
-        self.written_out.extend(written_out(inner, extent));
+        self.written_out.extend(written_out(inner, extent, self.builder.depth()));
         for turn in 0..extent {
             self.bindings[inner.variable] = Binding::Constant(turn);
             self.block(&inner.body)?;
         }
         self.written_out.truncate(depth);
+        assert!(self.waiting.is_empty(), "a block of stores is not whole");
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Transposed loads: strided vectors of neighbouring elements as rows of a block, transposed in
-//! registers.
+//! Transposed loads and stores: strided vectors of neighbouring elements as rows of a block,
+//! transposed in registers.
 //!
 //! ```text
 //! for i < 16 unroll { for j < 16 vector { .. = in[j, i] } }
@@ -12,9 +12,15 @@
 //!
 //! Only elements are loaded that the loop loads in any case: no condition in the body of the
 //! written-out loop may depend on its turn. Columns are remembered as loaded values are.
+//!
+//! Stores to `out[j, i]` wait in the same way until a block's last column is there. Only those wait
+//! that nothing in the loop's body could see or overwrite: those of a buffer that it stores to once
+//! and does not load, of which no two turns or lanes share an element.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use loops::visit::{walk, walk_values};
-use loops::{BufferId, Condition, Loop, Stmt, Value};
+use loops::{BufferId, Condition, Loop, LoopKind, Stmt, Value};
 use sym::{Expr, SymbolId};
 
 use super::Selector;
@@ -29,6 +35,20 @@ const LEAST_COLUMNS: i64 = 4;
 pub(super) struct WrittenOut {
     variable: SymbolId,
     extent: i64,
+    /// Buffers of which stores may wait.
+    waiting: BTreeSet<BufferId>,
+    /// The scope around it.
+    depth: u32,
+}
+
+/// Stores that wait for the other columns of their block.
+pub(super) struct Waiting {
+    buffer: BufferId,
+    start: Linear,
+    rows: u32,
+    lanes: usize,
+    lane: Lane,
+    columns: Vec<ValueId>,
 }
 
 /// A block that has been transposed.
@@ -50,7 +70,7 @@ impl Block {
 }
 
 /// A loop to be written out, if each turn does the same.
-pub(super) fn written_out(inner: &Loop, extent: i64) -> Option<WrittenOut> {
+pub(super) fn written_out(inner: &Loop, extent: i64, depth: u32) -> Option<WrittenOut> {
     let mut conditional = extent < LEAST_COLUMNS;
     let depends = |conditions: &[Condition]| {
         let mut sides = conditions.iter().flat_map(|own| [&own.left, &own.right]);
@@ -66,7 +86,27 @@ pub(super) fn written_out(inner: &Loop, extent: i64) -> Option<WrittenOut> {
             conditional |= depends(conditions);
         }
     });
-    (!conditional).then_some(WrittenOut { variable: inner.variable, extent })
+    let (variable, waiting) = (inner.variable, stored_once(&inner.body));
+    (!conditional).then_some(WrittenOut { variable, extent, waiting, depth })
+}
+
+/// The buffers that a block of vector loops stores to in one statement and does not load.
+fn stored_once(block: &[Stmt]) -> BTreeSet<BufferId> {
+    let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
+    let mut others = false;
+    walk(block, &mut |stmt| match stmt {
+        Stmt::Store { buffer, .. } => *stores.entry(*buffer).or_default() += 1,
+        Stmt::Reduce { buffer, .. } => *stores.entry(*buffer).or_default() += 2,
+        Stmt::For(inner) => others |= inner.kind != LoopKind::Vector,
+        _ => {}
+    });
+    walk_values(block, &mut |value| {
+        if let Value::Load { buffer, .. } = value {
+            *stores.entry(*buffer).or_default() += 2;
+        }
+    });
+    let once = stores.into_iter().filter(|(_, count)| *count == 1 && !others);
+    once.map(|(buffer, _)| buffer).collect()
 }
 
 impl Selector<'_> {
@@ -88,8 +128,8 @@ impl Selector<'_> {
         if lane.bytes() * lanes != ty.vector_bytes() || lanes < 4 || linear.irregular {
             return None;
         }
-        let (turn, extent) = self.neighbours(buffer, index)?;
-        let count = lanes as i64;
+        let (written, turn) = self.neighbours(buffer, index)?;
+        let (extent, count) = (self.written_out[written].extent, lanes as i64);
         let first = turn - turn % count;
         let columns = (extent - first).min(count);
         let whole = self.kernel.buffers[buffer].dtype.bits() >= 32 || columns == count;
@@ -118,16 +158,89 @@ impl Selector<'_> {
         Some(Evaluated::Vector(Vector { item: Item::Register(column), lane, lanes }))
     }
 
-    /// The turn and the extent of the written-out loop that walks a buffer's neighbouring elements.
-    fn neighbours(&self, buffer: BufferId, index: &[Expr]) -> Option<(i64, i64)> {
+    /// Keeps a strided vector as a column of a block that is stored row by row when it is whole;
+    /// false if it has to be stored as it is.
+    pub(super) fn store_transposed(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        linear: &Linear,
+        value: Evaluated,
+        mask: Mask,
+    ) -> bool {
+        let (Evaluated::Vector(vector), Mask::Constant(rows)) = (value, mask) else { return false };
+        let Vector { lane, lanes, .. } = vector;
+        let full = lane.bytes() * lanes == register_type(lane, lanes).vector_bytes();
+        let Some((written, turn)) = self.neighbours(buffer, index) else { return false };
+        let written = &self.written_out[written];
+        let (bytes, count) = (self.element_bytes(buffer) as i64, lanes as i64);
+        let first = turn - turn % count;
+        let columns = (written.extent - first).min(count);
+        let apart = linear.lane_step.abs() >= written.extent * bytes;
+        let may_wait = written.waiting.contains(&buffer) && written.depth == self.builder.depth();
+        let whole = self.builder.has_masks() || bytes >= 4 || columns == count;
+        if !(full && apart && may_wait && whole)
+            || lanes < 4
+            || linear.irregular
+            || columns < LEAST_COLUMNS
+        {
+            return false;
+        }
+        let start = Linear { constant: linear.constant - (turn - first) * bytes, ..linear.clone() };
+        let known = self.waiting.iter().position(|block| {
+            (block.buffer, block.rows, block.lane, block.lanes) == (buffer, rows, lane, lanes)
+                && block.start == start
+                && block.columns.len() as i64 == turn - first
+        });
+        let column = self.register(vector);
+        let at = match known {
+            Some(at) => at,
+            None if turn == first => {
+                let columns = Vec::with_capacity(lanes);
+                self.waiting.push(Waiting { buffer, start, rows, lanes, lane, columns });
+                self.waiting.len() - 1
+            }
+            None => return false,
+        };
+        self.waiting[at].columns.push(column);
+        if self.waiting[at].columns.len() as i64 == columns {
+            let block = self.waiting.remove(at);
+            self.store_block(block);
+        }
+        true
+    }
+
+    /// Stores the rows of a block.
+    fn store_block(&mut self, block: Waiting) {
+        let Waiting { buffer, start, rows, lanes, lane, mut columns } = block;
+        let on = Mask::Constant(all_lanes(columns.len()));
+        if columns.len() < lanes {
+            let zero = Inst::new(Op::Zero, lane, &[]);
+            let zero = self.builder.emit(zero, register_type(lane, lanes));
+            columns.resize(lanes, zero);
+        }
+        for (row, value) in self.transposed(columns, lane.bytes()).into_iter().enumerate() {
+            if rows & (1 << row) == 0 {
+                continue;
+            }
+            let constant = start.constant + row as i64 * start.lane_step;
+            let address = self.address(buffer, &Linear { constant, ..start.clone() });
+            let value = Vector { item: Item::Register(value), lane, lanes };
+            self.store_contiguous(buffer, address, Evaluated::Vector(value), on, lanes);
+        }
+        self.forget(buffer);
+    }
+
+    /// The written-out loop that walks a buffer's neighbouring elements, and its turn.
+    fn neighbours(&self, buffer: BufferId, index: &[Expr]) -> Option<(usize, i64)> {
         let strides = self.plan.strides[buffer].as_constants()?;
-        self.written_out.iter().rev().find_map(|written| {
+        self.written_out.iter().enumerate().rev().find_map(|(number, written)| {
             let mut parts = index.iter().zip(strides);
             let step = parts.try_fold(0, |sum, (expr, stride)| {
                 Some(sum + expr.linear_coefficient(written.variable)? * stride)
             })?;
             let Binding::Constant(turn) = self.bindings[written.variable] else { return None };
-            (step == 1).then_some((turn, written.extent))
+            (step == 1).then_some((number, turn))
         })
     }
 

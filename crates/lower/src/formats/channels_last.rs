@@ -5,9 +5,9 @@
 //! after:  `data[n, y + ky, x + kx, c] * filter[o, c, ky, kx] -> [n, y, x, o]`
 //!
 //! A product of a weight and run-time data without a window (a 1x1 convolution) follows where its
-//! function has windows elsewhere, so that all of a network agrees on one order. A depthwise sum that
-//! stands alone between parameters and results, where nothing else would have channels last, keeps
-//! its order.
+//! function has windows elsewhere, so that all of a network agrees on one order. A depthwise sum
+//! that stands alone between parameters and results, where nothing else would have channels last,
+//! keeps its order.
 
 use std::collections::BTreeSet;
 
