@@ -54,17 +54,21 @@ fn conditions_that_are_the_same_in_all_lanes() {
 
 #[test]
 fn products_of_pairs_with_tails() {
-    for (rows, columns) in [(6, 16), (3, 32), (4, 20), (2, 7), (1, 33)] {
+    let shapes = [(6, 16), (3, 32), (4, 20), (2, 7), (1, 33)];
+    let types = [("bf16", "f32", "0.0"), ("i16", "i32", "0i32")];
+    for ((rows, columns), (short, long, zero)) in
+        shapes.into_iter().flat_map(|shape| types.map(|types| (shape, types)))
+    {
         check(&format!(
-            "kernel @product(%a: read bf16[3, {rows}, 10], %b: read bf16[5, {columns}, 2],
-               %c: write f32[3, {rows}, {columns}]) {{
-               %acc: register f32[{rows}, {columns}]
+            "kernel @product(%a: read {short}[3, {rows}, 10], %b: read {short}[5, {columns}, 2],
+               %c: write {long}[3, {rows}, {columns}]) {{
+               %acc: register {long}[{rows}, {columns}]
                for t < 3 parallel {{
-                 for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = 0.0 }} }}
+                 for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = {zero} }} }}
                  for k < 5 {{
                    for r1 < {rows} unroll {{ for e < 2 unroll {{ for c1 < {columns} vector {{
                      %acc[r1, c1] +=
-                       cast<f32>(%a[t, r1, 2*k - e + 1]) * cast<f32>(%b[k, c1, -e + 1])
+                       cast<{long}>(%a[t, r1, 2*k - e + 1]) * cast<{long}>(%b[k, c1, -e + 1])
                    }} }} }}
                  }}
                  for r2 < {rows} unroll {{ for c2 < {columns} vector {{

@@ -24,6 +24,7 @@ impl Isa {
                 "avx512cd",
                 "avx512dq",
                 "avx512vl",
+                "avx512vnni",
                 "avx512bf16",
             ],
             Isa::X86Avx512 => &[

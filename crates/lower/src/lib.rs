@@ -22,6 +22,7 @@ mod definitions;
 mod emit;
 pub mod formats;
 pub mod groups;
+mod integers;
 mod kernels;
 mod lifetime;
 pub mod naive;
@@ -45,6 +46,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 pub use check::check_plan;
+pub use integers::integers;
 pub use narrow::widen;
 pub use remark::Remark;
 pub use specialise::specialise;

@@ -93,7 +93,7 @@ fn dtype_of(function: &Function, value: ValueId) -> Option<DType> {
 }
 
 /// Why a contraction gains nothing from shorter operands.
-fn unsuited(space: &IterationSpace) -> Option<&'static str> {
+pub(crate) fn unsuited(space: &IterationSpace) -> Option<&'static str> {
     let reads = |operand: usize, axis: usize| {
         space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
     };
@@ -140,7 +140,7 @@ fn odd_places(space: &IterationSpace) -> Option<[usize; 2]> {
 }
 
 /// Pads an odd innermost reduced axis with a zero in both operands; whether it was odd.
-fn make_even(
+pub(crate) fn make_even(
     rewriter: &mut Rewriter<'_>,
     space: &mut IterationSpace,
     operands: &mut [ValueId],

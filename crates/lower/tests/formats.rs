@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tensor::{DType, Tensor};
 use testkit::{GraphOptions, graph_samples};
 use tilewright_lower::formats::{self, FormatOptions, Winograd};
-use tilewright_lower::precision;
+use tilewright_lower::{integers, precision};
 
 const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
 
@@ -19,8 +19,8 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats"), COMMANDS);
 }
 
-/// `formats TARGET [winograd|predicted] [bf16]`: never minimal filtering, wherever possible, or
-/// where it should be faster; products in bf16
+/// `formats TARGET [winograd|predicted] [bf16] [integers]`: never minimal filtering, wherever
+/// possible, or where it should be faster; products in bf16; products of 8 bits as integers
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
@@ -32,6 +32,11 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         _ => Winograd::Never,
     };
     let options = FormatOptions { winograd };
+    let function = match arguments.contains(&"integers") {
+        true => integers(&function, &target, &options, &mut remarks)
+            .map_err(|error| error.to_string())?,
+        false => function,
+    };
     let function = match arguments.contains(&"bf16") {
         true => precision::shorten(&function, DType::BF16, &target, &options, &mut remarks)
             .map_err(|error| error.to_string())?,

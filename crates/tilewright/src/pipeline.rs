@@ -21,6 +21,9 @@ use crate::{Options, Precision};
 /// The name of format choice among those of passes.
 const FORMATS: &str = "formats";
 
+/// The name of products of integers among those of passes.
+const INTEGERS: &str = "integers";
+
 /// The name of minimal filtering, a part of format choice, among those of passes.
 const WINOGRAD: &str = "winograd";
 
@@ -112,6 +115,9 @@ pub(crate) fn front_or_ask(
         false => Winograd::WherePredicted,
     };
     let chosen = FormatOptions { winograd };
+    if formats && !options.disabled.contains(INTEGERS) {
+        function = lower::integers(&function, target, &chosen, &mut remarks)?;
+    }
     match options.precision {
         Precision::F32 => {}
         Precision::Bf16 => {
@@ -142,8 +148,8 @@ pub(crate) fn front_or_ask(
 
 /// Refuses names that no pass and no rule has.
 fn check_disabled(options: &Options) -> Result<()> {
-    let passes: Vec<&str> =
-        graph_opt::passes().iter().map(|row| row.name).chain([FORMATS, WINOGRAD]).collect();
+    let own = [FORMATS, INTEGERS, WINOGRAD];
+    let passes: Vec<&str> = graph_opt::passes().iter().map(|row| row.name).chain(own).collect();
     let known =
         |name: &str| passes.contains(&name) || graph_opt::laws().any(|(rule, _law)| rule == name);
     let unknown = options.disabled.iter().filter(|name| !known(name)).map(|name| {

@@ -1,6 +1,7 @@
 //! The back half of a compile: a graph function with known extents to code that can be run.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use backend::Target;
@@ -36,6 +37,8 @@ pub(crate) struct Specialisation {
     pub(crate) outputs: Vec<(DType, Vec<usize>)>,
     /// What it is for; of no meaning to `setup`.
     pub(crate) made_for: For,
+    /// When it was last asked for, by its variant's count.
+    pub(crate) last_use: AtomicU64,
     /// Memory of callers that are not running.
     states: Mutex<Vec<State>>,
 }
@@ -120,6 +123,7 @@ impl Specialisation {
             lowered,
             outputs,
             made_for: For::default(),
+            last_use: AtomicU64::new(0),
             states: Mutex::new(Vec::new()),
         })
     }

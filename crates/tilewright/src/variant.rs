@@ -5,6 +5,7 @@
 //! constants, which the specialisations of its stages share.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use backend::Target;
@@ -48,6 +49,8 @@ pub(crate) struct Variant {
     constants: Block,
     pub(crate) setup: Specialisation,
     specialisations: RwLock<Vec<Arc<Specialisation>>>,
+    /// How often a specialisation has been asked for.
+    asked: AtomicU64,
     /// One compile at a time.
     compiling: Mutex<()>,
 }
@@ -144,6 +147,7 @@ impl Variant {
             constants,
             setup,
             specialisations: RwLock::new(Vec::with_capacity(MOST_SPECIALISATIONS)),
+            asked: AtomicU64::new(0),
             compiling: Mutex::new(()),
         })))
     }
@@ -317,7 +321,9 @@ impl Variant {
                 && shapes.iter().zip(inputs).all(|(shape, input)| shape == input.shape())
         };
         let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(seen).cloned()
+        let found = kept.iter().find(seen).cloned()?;
+        found.last_use.store(self.asked.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Some(found)
     }
 
     /// The values of the symbols that follow from the inputs' shapes.
@@ -356,10 +362,14 @@ impl Variant {
             options: model.options,
         })?;
         specialisation.made_for = made_for;
+        specialisation.last_use = self.asked.fetch_add(1, Ordering::Relaxed).into();
         let specialisation = Arc::new(specialisation);
         let mut kept = self.specialisations.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == MOST_SPECIALISATIONS {
-            kept.remove(0);
+            // The one that has not been used for longest.
+            let last_use = |at: &usize| kept[*at].last_use.load(Ordering::Relaxed);
+            let oldest = (0..kept.len()).min_by_key(last_use).unwrap_or(0);
+            kept.remove(oldest);
         }
         kept.push(specialisation.clone());
         Ok(specialisation)

@@ -85,6 +85,8 @@ const ARITHMETIC: &[(Op, Lane, Code, Code)] = &[
     (Op::Fma213, F32, VEX_Vfmadd213ps_xmm_xmm_xmmm128, EVEX_Vfmadd213ps_xmm_k1z_xmm_xmmm128b32),
     (Op::Fma213, F64, VEX_Vfmadd213pd_xmm_xmm_xmmm128, EVEX_Vfmadd213pd_xmm_k1z_xmm_xmmm128b64),
     (Op::DotPairs, F32, INVALID, EVEX_Vdpbf16ps_xmm_k1z_xmm_xmmm128b32),
+    (Op::DotPairs, I32, INVALID, EVEX_Vpdpwssd_xmm_k1z_xmm_xmmm128b32),
+    (Op::MulPairs, I32, VEX_Vpmaddwd_xmm_xmm_xmmm128, EVEX_Vpmaddwd_xmm_k1z_xmm_xmmm128),
     (Op::Compare, F32, VEX_Vcmpps_xmm_xmm_xmmm128_imm8, EVEX_Vcmpps_kr_k1_xmm_xmmm128b32_imm8),
     (Op::Compare, F64, VEX_Vcmppd_xmm_xmm_xmmm128_imm8, EVEX_Vcmppd_kr_k1_xmm_xmmm128b64_imm8),
     (Op::Compare, I32, INVALID, EVEX_Vpcmpd_kr_k1_xmm_xmmm128b32_imm8),

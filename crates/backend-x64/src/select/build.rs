@@ -141,6 +141,11 @@ impl Builder {
         self.isa == Isa::X86Avx512Bf16
     }
 
+    /// Whether there is a dot product of pairs of i16: every machine with bf16 has it.
+    pub(crate) fn has_vnni(&self) -> bool {
+        self.isa == Isa::X86Avx512Bf16
+    }
+
     /// The instruction that made a value, if it is in the current block and of late.
     pub(crate) fn instruction(&self, value: ValueId) -> Option<&Inst> {
         let insts = &self.function.blocks[self.current()].insts;

@@ -1,9 +1,10 @@
-//! Pairs of bf16: two neighbouring elements that sums of products meet one after the other.
+//! Pairs of bf16 or i16: two neighbouring elements that sums of products meet one after the other.
 //!
-//! A pair is loaded as one 32-bit lane and taken apart by a shift or a mask, which gives f32. Where
-//! the instruction set has a dot product of pairs, the two fused multiply-adds of a pair, that of
-//! the second element first, become one instruction; the first of them and what it took apart are
-//! left without a use and dropped.
+//! A pair is loaded as one 32-bit lane and taken apart by a shift or a mask, which gives f32, or by
+//! shifts, which give i32. Where the instruction set has a dot product of pairs, the two (fused)
+//! multiply-adds of a pair, that of the second element first, become one instruction; the first of
+//! them and what it took apart are left without a use and dropped. Every instruction set has a
+//! product of pairs of i16.
 
 use loops::BufferId;
 use tensor::DType;
@@ -13,7 +14,7 @@ use super::index::Linear;
 use super::value::{Evaluated, Item, Vector, register_type};
 use crate::vcode::{Inst, Lane, Op, ValueId};
 
-/// A value that is an element of a pair of bf16 in 32-bit lanes.
+/// A value that is an element of a pair in 32-bit lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) of: ValueId,
@@ -30,16 +31,17 @@ pub(crate) enum Half {
 }
 
 impl Selector<'_> {
-    /// bf16 that lies beside another in a pair of known parity, the same in all lanes or a pair a
-    /// lane: pairs are loaded, and taken apart.
+    /// bf16 or i16 that lies beside another in a pair of known parity, the same in all lanes or a
+    /// pair a lane: pairs are loaded, and taken apart.
     pub(super) fn load_from_pair(
         &mut self,
         buffer: BufferId,
         linear: &Linear,
         lanes: usize,
     ) -> Option<Evaluated> {
-        let bf16 = self.kernel.buffers[buffer].dtype == DType::BF16;
-        if !bf16 || lanes == 1 || linear.irregular || !matches!(linear.lane_step, 0 | 4) {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let short = matches!(dtype, DType::BF16 | DType::I16);
+        if !short || lanes == 1 || linear.irregular || !matches!(linear.lane_step, 0 | 4) {
             return None;
         }
         let half = self.half_of_pair(buffer, linear)?;
@@ -56,11 +58,18 @@ impl Selector<'_> {
         };
         let of = self.load_inst(inst, ty, buffer);
         let pair = Vector { item: Item::Register(of), lane: Lane::I32, lanes };
-        let bits = match half {
-            Half::First => self.unary(Op::ShlImm, pair, 16),
-            Half::Second => self.binary(Op::And, pair, self.constant(0xffff_0000, pair)),
+        let element = match (dtype, half) {
+            (DType::I16, Half::First) => {
+                let high = self.unary(Op::ShlImm, pair, 16);
+                self.unary(Op::SarImm, high, 16)
+            }
+            (DType::I16, Half::Second) => self.unary(Op::SarImm, pair, 16),
+            (_, Half::First) => Self::cast_lane(self.unary(Op::ShlImm, pair, 16), Lane::F32),
+            (_, Half::Second) => {
+                let bits = self.binary(Op::And, pair, self.constant(0xffff_0000, pair));
+                Self::cast_lane(bits, Lane::F32)
+            }
         };
-        let element = Self::cast_lane(bits, Lane::F32);
         if let Item::Register(value) = element.item {
             self.pairs[value] = Some(Pair { of, half });
         }
@@ -88,28 +97,68 @@ impl Selector<'_> {
         if !self.builder.has_bf16() {
             return None;
         }
-        let register = |vector: Vector| match vector.item {
-            Item::Register(value) => Some(value),
-            Item::Constant(_) => None,
-        };
-        let firsts = [self.pairs[register(a)?]?, self.pairs[register(b)?]?];
-        let before = self.builder.instruction(register(c)?)?;
-        let operands: Vec<ValueId> = before.args.iter().collect();
-        let [sum, second_a, second_b] = operands[..] else { return None };
-        if before.op != Op::Fma231 {
-            return None;
-        }
-        let seconds = [self.pairs[second_a]?, self.pairs[second_b]?];
-        let in_order = |half: Half| move |pair: &Pair| pair.half == half;
-        let fits = firsts.iter().all(in_order(Half::First))
-            && seconds.iter().all(in_order(Half::Second))
-            && firsts.map(|pair| pair.of) == seconds.map(|pair| pair.of);
-        if !fits {
-            return None;
-        }
-        let [left, right] = firsts.map(|pair| pair.of);
+        let firsts = [self.pair(a)?, self.pair(b)?];
+        let before = self.made_by(c, Op::Fma231)?;
+        let [sum, second_a, second_b] = before[..] else { return None };
+        let [left, right] = self.whole_pairs(firsts, [second_a, second_b])?;
         let inst = Inst::new(Op::DotPairs, Lane::F32, &[sum, left, right]);
         let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
         Some(Vector { item: Item::Register(value), ..a })
+    }
+
+    /// `c + a * b` of integers, where `c` is the sum with the products of the second elements of
+    /// the pairs of which these are the first: both products and their sum at once.
+    pub(super) fn dot_of_integers(
+        &mut self,
+        a: Evaluated,
+        b: Evaluated,
+        c: Evaluated,
+    ) -> Option<Evaluated> {
+        let vector = |value| match value {
+            Evaluated::Vector(vector) if vector.lane == Lane::I32 => Some(vector),
+            _ => None,
+        };
+        let [a, b, c] = [vector(a)?, vector(b)?, vector(c)?];
+        let firsts = [self.pair(a)?, self.pair(b)?];
+        let before = self.made_by(c, Op::Add)?;
+        let [sum, product] = before[..] else { return None };
+        let product = Vector { item: Item::Register(product), ..c };
+        let seconds = self.made_by(product, Op::Mul)?;
+        let [second_a, second_b] = seconds[..] else { return None };
+        let [left, right] = self.whole_pairs(firsts, [second_a, second_b])?;
+        let ty = register_type(c.lane, c.lanes);
+        let value = if self.builder.has_vnni() {
+            let inst = Inst::new(Op::DotPairs, Lane::I32, &[sum, left, right]);
+            self.builder.emit(inst, ty)
+        } else {
+            let inst = Inst::new(Op::MulPairs, Lane::I32, &[left, right]);
+            let product = self.builder.emit(inst, ty);
+            self.builder.emit(Inst::new(Op::Add, Lane::I32, &[sum, product]), ty)
+        };
+        Some(Evaluated::Vector(Vector { item: Item::Register(value), ..c }))
+    }
+
+    /// The pair that a vector's elements are of.
+    fn pair(&self, vector: Vector) -> Option<Pair> {
+        match vector.item {
+            Item::Register(value) => self.pairs[value],
+            Item::Constant(_) => None,
+        }
+    }
+
+    /// What the instruction that made a vector took, if it is of this kind.
+    fn made_by(&self, vector: Vector, op: Op) -> Option<Vec<ValueId>> {
+        let Item::Register(value) = vector.item else { return None };
+        let inst = self.builder.instruction(value).filter(|inst| inst.op == op)?;
+        Some(inst.args.iter().collect())
+    }
+
+    /// The pairs of which the first elements and these second elements are.
+    fn whole_pairs(&self, firsts: [Pair; 2], seconds: [ValueId; 2]) -> Option<[ValueId; 2]> {
+        let seconds = [self.pairs[seconds[0]]?, self.pairs[seconds[1]]?];
+        let fits = firsts.iter().all(|pair| pair.half == Half::First)
+            && seconds.iter().all(|pair| pair.half == Half::Second)
+            && firsts.map(|pair| pair.of) == seconds.map(|pair| pair.of);
+        fits.then_some(firsts.map(|pair| pair.of))
     }
 }

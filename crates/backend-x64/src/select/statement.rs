@@ -380,6 +380,20 @@ impl Selector<'_> {
                 let before = self.load(buffer, index, lanes)?;
                 self.function(ScalarFunction::FusedMultiplyAdd, dtype, &[a, b, before], lanes)?
             }
+            Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+                if reduction == Reduction::Sum && dtype == DType::I32 && arguments.len() == 2 =>
+            {
+                let a = self.evaluate(&arguments[0], lanes)?;
+                let b = self.evaluate(&arguments[1], lanes)?;
+                let before = self.load(buffer, index, lanes)?;
+                match self.dot_of_integers(a, b, before) {
+                    Some(dot) => dot,
+                    None => {
+                        let product = self.function(ScalarFunction::Mul, dtype, &[a, b], lanes)?;
+                        self.combine(reduction, dtype, before, product, lanes)?
+                    }
+                }
+            }
             _ => {
                 let value = self.evaluate(value, lanes)?;
                 let before = self.load(buffer, index, lanes)?;

@@ -137,10 +137,12 @@ impl Selector<'_> {
     fn broadcasts_by_itself(&self, value: &Value) -> bool {
         match value {
             Value::Constant(_) | Value::Load { .. } | Value::Fold { .. } => true,
-            // f32 is what bf16 is loaded as.
-            Value::Apply { function: ScalarFunction::Cast, dtype: DType::F32, arguments } => {
-                matches!(&arguments[..], [Value::Load { buffer, .. }]
-                    if self.kernel.buffers[*buffer].dtype == DType::BF16)
+            // f32 is what bf16 is loaded as, i32 what i16 is.
+            Value::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
+                matches!(&arguments[..], [Value::Load { buffer, .. }] if matches!(
+                    (self.kernel.buffers[*buffer].dtype, *dtype),
+                    (DType::BF16, DType::F32) | (DType::I16, DType::I32)
+                ))
             }
             _ => false,
         }

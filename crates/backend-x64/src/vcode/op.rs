@@ -223,7 +223,10 @@ ops! {
     Fma213          "fma213"            'v' "vvv" PURE | MEMORY | TIED;
     /// `a + b1 * c1 + b0 * c0` in this order, each sum rounded, of pairs of bf16 in 32-bit lanes,
     /// the second in the high half (AVX512-BF16; numbers below the normal ones count as zero).
+    /// Of pairs of i16, with i32 lanes, in any order (VNNI).
     DotPairs        "dot_pairs"         'v' "vvv" PURE | MEMORY | TIED;
+    /// `a1 * b1 + a0 * b0` of pairs of i16 in 32-bit lanes.
+    MulPairs        "mul_pairs"         'v' "vv"  PURE | MEMORY;
     /// Comparison by the predicate in the immediate (CMPPS or VPCMP numbering), signed.
     Compare         "compare"           'x' "vv"  PURE | MEMORY;
     /// The same for unsigned integers (AVX-512).

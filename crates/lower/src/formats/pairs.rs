@@ -1,12 +1,13 @@
-//! Pairs: sums of products of bf16 run over the innermost reduced axis two elements at a time, the
-//! second of a pair first, and the packed operand keeps the two side by side.
+//! Pairs: sums of products of bf16 or i16 run over the innermost reduced axis two elements at a
+//! time, the second of a pair first, and the packed operand keeps the two side by side.
 //!
 //! before: `[n, m | .., k] lhs[m, .., k], packed[n div P, .., k, n mod P]`
 //! after:  `[n, m | .., k/2, 2] lhs[m, .., 2k + 1 - e], packed[n div P, .., k, n mod P, 1 - e]`
 //!
-//! A machine with a dot product of pairs (AVX512-BF16) does both products and both sums in one
-//! instruction, in this order; one without unpacks a pair from one load. The order of the sum
-//! changes, for bf16 operands only, and in the same way for every target.
+//! A machine with a dot product of pairs (AVX512-BF16, VNNI) does both products and both sums in
+//! one instruction, in this order; one without unpacks a pair from one load. The order of the sum
+//! changes, for such operands only, and in the same way for every target; to integers it is all
+//! one.
 
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
@@ -23,13 +24,13 @@ enum Offer {
     Packed(usize),
 }
 
-/// Whether a contraction is one of bf16 whose innermost reduced axis can be run in pairs.
+/// Whether a contraction is one of bf16 or i16 whose innermost reduced axis can be run in pairs.
 pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
     let space = &contraction.space;
-    for operand in &contraction.operands {
-        if builder.dtype(operand.value)? != DType::BF16 {
-            return Ok(false);
-        }
+    let [lhs, rhs] = [0, 1].map(|operand| builder.dtype(contraction.operands[operand].value));
+    let dtype = lhs?;
+    if dtype != rhs? || !matches!(dtype, DType::BF16 | DType::I16) {
+        return Ok(false);
     }
     let even = space.extents.last().is_some_and(|extent| extent.divisible_by(2));
     Ok(contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel && even)
