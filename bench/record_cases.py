@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 
-EXTENTS = [2, 3, 1, 4, 8, 16, 32]
+EXTENTS = [7, 2, 3, 1, 4, 8, 16, 32]
 RANKS = [2, 3, 4, 1, 0]
 
 

@@ -43,7 +43,7 @@ use prost::Message;
 use tensor::{Kind, Tensor};
 
 pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
-pub use options::{ImportOptions, Imported, Wanted};
+pub use options::{ImportOptions, Imported, Strings, Wanted};
 
 /// Imports a model file; external data is looked for in its folder.
 ///

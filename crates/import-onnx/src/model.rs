@@ -20,15 +20,15 @@ use crate::graph_writer::{Graph, Result, type_error};
 use crate::inputs::{self, Declared};
 use crate::node::Node;
 use crate::operators::generator::constant_value;
-use crate::operators::{Lower, Lowered, find};
-use crate::options::{ImportOptions, Imported, Wanted};
+use crate::operators::{Lower, Lowered, find, moved_strings};
+use crate::options::{ImportOptions, Imported, Strings, Wanted};
 use crate::order::{names_read, order};
 use crate::proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
 };
 use crate::survey;
 use crate::tensors;
-use crate::value::{Value, Weight};
+use crate::value::{Coded, Value, Weight};
 
 /// Names and their values.
 type Scope = BTreeMap<String, Value>;
@@ -50,8 +50,8 @@ pub(crate) struct Importer<'m> {
     differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
-    /// Strings that the model gives, by number among the tensors that its outputs are made of.
-    strings: BTreeMap<usize, Tensor>,
+    /// Strings that the model gives.
+    strings: Strings,
     /// What must be known of inputs before the model can be imported.
     pub(crate) asked: BTreeMap<String, Wanted>,
 }
@@ -89,7 +89,7 @@ pub(crate) fn import(
         differentiated: Vec::new(),
         depth: 0,
         nodes: 0,
-        strings: BTreeMap::new(),
+        strings: Strings::default(),
         asked: BTreeMap::new(),
     };
     let imported = importer.body(body, options);
@@ -192,10 +192,15 @@ impl Importer<'_> {
             self.check_output(output, value)?;
             let names = value.structure().names(&output.name);
             for (name, tensor) in names.into_iter().zip(value.tensors()) {
+                let number = results.len() + self.strings.known.len();
                 match tensor.weight().filter(|weight| weight.tensor.dtype() == DType::String) {
                     Some(weight) => {
-                        let number = results.len() + self.strings.len();
-                        self.strings.insert(number, weight.tensor.clone());
+                        self.strings.known.insert(number, weight.tensor.clone());
+                    }
+                    None if tensor.coded().is_some() => {
+                        let Some(Coded { codes, texts }) = tensor.coded() else { continue };
+                        self.strings.coded.insert(number, texts.to_vec());
+                        results.push((name, self.graph.data(codes)?));
                     }
                     None if tensor.dtype() == DType::String => {
                         self.ask_behind(&tensor, Wanted::Value);
@@ -452,7 +457,8 @@ impl Importer<'_> {
         operator.check(proto)?;
         let takes_lists = matches!(operator.lower, Lower::Lists(_) | Lower::Graphs(_));
         let takes_strings = takes_lists || matches!(operator.lower, Lower::Strings(_));
-        if !takes_strings && inputs.iter().flatten().any(|input| input.dtype() == DType::String) {
+        let has_strings = inputs.iter().flatten().any(|input| input.dtype() == DType::String);
+        if has_strings && !takes_strings && !operator.moves_elements() {
             return Err(type_error("it does not take strings"));
         }
         if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
@@ -467,6 +473,7 @@ impl Importer<'_> {
         self.graph.builder.set_location(location);
         let node = Node { proto, inputs, version, asked: Cell::new(None) };
         let lowered = match operator.lower {
+            Lower::Plain(lower) if has_strings => moved_strings(&node, &mut self.graph, lower),
             Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
                 lower(&node, &mut self.graph)
             }

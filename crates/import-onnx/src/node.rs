@@ -55,8 +55,14 @@ fn kind_name(kind: i32) -> &'static str {
     }
 }
 
-impl Node<'_> {
+impl<'a> Node<'a> {
     // --- inputs and outputs ---
+
+    /// The same node, as if it had no inputs.
+    pub(crate) fn of(node: &Node<'a>) -> Node<'a> {
+        let asked = Cell::new(None);
+        Node { proto: node.proto, inputs: Vec::new(), version: node.version, asked }
+    }
 
     /// An input that must be given.
     pub(crate) fn input(&self, index: usize) -> Result<&Value> {

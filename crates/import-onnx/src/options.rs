@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostics, Limits};
 use module::Module;
-use tensor::{Structure, Tensor};
+use tensor::{Scalar, Structure, Tensor};
 
 /// How to import a model.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +35,8 @@ pub enum Imported {
         module: Module,
         /// How the model's outputs are made of tensors: its results, and strings.
         outputs: Vec<Structure>,
-        /// Tensors of strings, which the function does not give, by their numbers among those.
-        strings: BTreeMap<usize, Tensor>,
+        /// Where strings stand among those.
+        strings: Strings,
     },
     /// Shapes depend on more than extents of the inputs; import again with these told.
     Asks {
@@ -45,6 +45,37 @@ pub enum Imported {
         /// What is to be said where it cannot be told.
         reason: Diagnostics,
     },
+}
+
+/// Tensors of strings among what a model's outputs are made of, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Strings {
+    /// Those that are known: the function does not give them.
+    pub known: BTreeMap<usize, Tensor>,
+    /// Those that data choose: the function gives i64 numbers of strings in these lists.
+    pub coded: BTreeMap<usize, Vec<String>>,
+}
+
+impl Strings {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.coded.is_empty()
+    }
+
+    /// Puts them among what the function gives.
+    pub fn put_into(&self, results: &mut Vec<Tensor>) {
+        for (&number, strings) in &self.known {
+            results.insert(number, strings.clone());
+        }
+        for (&number, list) in &self.coded {
+            let codes = &results[number];
+            let text = |code: Scalar| {
+                usize::try_from(code.as_i64()).ok().and_then(|code| list.get(code).cloned())
+            };
+            let texts = codes.scalars().map(|code| text(code).unwrap_or_default()).collect();
+            results[number] = Tensor::from_strings(codes.shape(), texts);
+        }
+    }
 }
 
 /// What an import must be told of an input.

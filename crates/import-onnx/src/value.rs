@@ -70,6 +70,16 @@ pub(crate) struct Value {
     known: Option<Rc<[Known]>>,
     weight: Option<Rc<Weight>>,
     list: Option<Rc<List>>,
+    coded: Option<Rc<Coded>>,
+}
+
+/// Strings that data choose from a list that is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Coded {
+    /// For each element its number in the list, an i64.
+    pub(crate) codes: Value,
+    /// The list.
+    pub(crate) texts: Rc<[String]>,
 }
 
 /// A value that is made of others. What it is made of is known while importing, so that it leaves
@@ -84,7 +94,14 @@ pub(crate) enum List {
 
 impl Value {
     fn of_type(ty: TensorType) -> Value {
-        Value { ty: Rc::new(ty), node: Rc::default(), known: None, weight: None, list: None }
+        Value {
+            ty: Rc::new(ty),
+            node: Rc::default(),
+            known: None,
+            weight: None,
+            list: None,
+            coded: None,
+        }
     }
 
     /// A value of the graph.
@@ -140,6 +157,26 @@ impl Value {
     pub(crate) fn of_list(list: List) -> Value {
         let ty = TensorType { dtype: DType::Bool, shape: Vec::new() };
         Value { list: Some(Rc::new(list)), ..Value::of_type(ty) }
+    }
+
+    /// Strings by their codes; known strings where the codes are.
+    pub(crate) fn of_coded(coded: Coded) -> Value {
+        let codes = coded.codes.numbers().zip(coded.codes.constant_shape());
+        if let Some((codes, shape)) = codes {
+            let text = |code: &Scalar| {
+                usize::try_from(code.as_i64()).ok().and_then(|code| coded.texts.get(code).cloned())
+            };
+            if let Some(texts) = codes.iter().map(text).collect::<Option<Vec<String>>>() {
+                return Value::of_weight(String::new(), Tensor::from_strings(&shape, texts));
+            }
+        }
+        let ty = TensorType { dtype: DType::String, shape: coded.codes.shape().to_vec() };
+        Value { coded: Some(Rc::new(coded)), ..Value::of_type(ty) }
+    }
+
+    /// The codes, of strings that data choose.
+    pub(crate) fn coded(&self) -> Option<&Coded> {
+        self.coded.as_deref()
     }
 
     /// What it is made of, if it is no tensor.

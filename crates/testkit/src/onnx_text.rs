@@ -138,7 +138,15 @@ fn attribute(parser: &mut Parser<'_>) -> Parsed<AttributeProto> {
             body(parser, &mut graph)?;
             result.g = Some(graph);
         }
-        Token::Punctuation("[") if is_float(parser.peek_at(1)) => {
+        Token::Punctuation("[") if matches!(parser.peek_at(1), Token::String(_)) => {
+            result.r#type = attribute_type::STRINGS;
+            let strings = parser.list("[", ",", "]", Parser::string)?;
+            result.strings = strings.into_iter().map(Into::into).collect();
+        }
+        Token::Punctuation("[")
+            if is_float(parser.peek_at(1))
+                || *parser.peek_at(1) == Token::Punctuation("-") && is_float(parser.peek_at(2)) =>
+        {
             result.r#type = attribute_type::FLOATS;
             result.floats = parser.list("[", ",", "]", Parser::float)?;
         }
@@ -205,6 +213,13 @@ fn dimension(parser: &mut Parser<'_>) -> Parsed<Dimension> {
 pub fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
     let dtype = dtype(parser)?;
     let shape = parser.list("[", ",", "]", |parser| Ok(parser.unsigned()? as usize))?;
+    if dtype == DType::String {
+        let strings = parser.list("{", ",", "}", Parser::string)?;
+        if strings.len() != shape.iter().product::<usize>() {
+            return Err(parser.error("as many strings as the shape has"));
+        }
+        return Ok(Tensor::from_strings(&shape, strings));
+    }
     if *parser.peek_at(2) == Token::Punctuation("}")
         || *parser.peek_at(3) == Token::Punctuation("}")
     {
@@ -216,10 +231,12 @@ pub fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
 
 /// A tensor as the file would hold it.
 pub fn tensor_proto(tensor: &Tensor) -> TensorProto {
+    let strings = tensor.strings();
     TensorProto {
         dims: tensor.shape().iter().map(|&extent| extent as i64).collect(),
         data_type: number_of(tensor.dtype()),
-        raw_data: Some(tensor.bytes().to_vec().into()),
+        raw_data: strings.is_none().then(|| tensor.bytes().to_vec().into()),
+        string_data: strings.unwrap_or_default().iter().map(|text| text.clone().into()).collect(),
         ..Default::default()
     }
 }

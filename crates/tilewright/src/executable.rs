@@ -83,8 +83,9 @@ fn compile_source(source: Source, options: &Options) -> Result<Executable> {
                 if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
                     variant.specialise_fixed(model, shapes)?;
                 }
-                let outputs = match variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
-                {
+                let plain = variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
+                    && variant.front.strings.is_empty();
+                let outputs = match plain {
                     true => outputs,
                     false => declared_ports(&source.inspect(&options.limits)?.outputs, options),
                 };
@@ -225,14 +226,14 @@ impl Executable {
             let specialisation = variant.specialisation(self.model(), given.tensors)?;
             let mut outputs = specialisation.new_outputs();
             variant.run(self.model(), &specialisation, given.tensors, &mut outputs)?;
-            add_strings(&variant, &mut outputs);
+            variant.front.strings.put_into(&mut outputs);
             return Ok((variant, outputs));
         }
         let mut runs = variant.run_stages(self.model(), given.tensors)?;
         let Some(last) = runs.pop() else { return Ok((variant, Vec::new())) };
         let mut outputs = last.specialisation.new_outputs();
         variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
-        add_strings(&variant, &mut outputs);
+        variant.front.strings.put_into(&mut outputs);
         Ok((variant, outputs))
     }
 
@@ -244,6 +245,11 @@ impl Executable {
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
         let variant = self.variant(inputs)?;
+        if !variant.front.strings.is_empty() && outputs.len() == self.outputs.len() {
+            let (_, results) = self.run_given(Given { structures: &[], tensors: inputs })?;
+            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
+            return Ok(());
+        }
         if variant.is_one_stage() {
             let specialisation = variant.specialisation(self.model(), inputs)?;
             check_outputs(&specialisation, outputs)?;
@@ -286,7 +292,10 @@ impl Executable {
     fn variant_for(&self, given: Given<'_>) -> Result<Arc<Variant>> {
         let find = || {
             let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-            variants.iter().find(|variant| variant.is_for(given)).cloned()
+            let fits = |variant: &&Arc<Variant>| {
+                variant.is_for(given) && variant.check(given.tensors).is_ok()
+            };
+            variants.iter().find(fits).cloned()
         };
         if let Some(found) = find() {
             return Ok(found);
@@ -295,9 +304,31 @@ impl Executable {
         if let Some(found) = find() {
             return Ok(found);
         }
+        let names = tensor_names(&self.inputs, given.structures);
+        // Why these shapes do not fit the variant for all shapes, such as an extent of 1 that is
+        // repeated where the model has a name: then a variant is made for them alone.
+        let mut misfit = {
+            let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+            let general = variants.iter().find(|variant| variant.is_for(given));
+            general.and_then(|variant| variant.check(given.tensors).err())
+        };
         loop {
-            match Variant::make(self.model(), &asked, &self.inputs, given)? {
+            let mut told = asked.clone();
+            if misfit.is_some() {
+                for name in &names {
+                    told.entry(name.clone()).or_insert(Wanted::Shape);
+                }
+            }
+            let made = Variant::make(self.model(), &told, &self.inputs, given);
+            match made.map_err(|found| misfit.clone().unwrap_or(found))? {
                 Made::Variant(variant) => {
+                    if let Err(found) = variant.check(given.tensors) {
+                        match misfit {
+                            Some(_) => return Err(found),
+                            None => misfit = Some(found),
+                        }
+                        continue;
+                    }
                     let variant = Arc::new(*variant);
                     let mut kept = self.variants.write().unwrap_or_else(PoisonError::into_inner);
                     if kept.len() == MOST_VARIANTS {
@@ -307,7 +338,6 @@ impl Executable {
                     return Ok(variant);
                 }
                 Made::Asks(wanted, reason) => {
-                    let names = tensor_names(&self.inputs, given.structures);
                     let sizes = |name: &str| {
                         let number = names.iter().position(|other| other == name)?;
                         given.tensors.get(number).map(Tensor::len)
@@ -403,13 +433,6 @@ impl fmt::Debug for Executable {
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()
-    }
-}
-
-/// Puts the strings that a variant gives where they stand among its outputs.
-fn add_strings(variant: &Variant, outputs: &mut Vec<Tensor>) {
-    for (&number, strings) in &variant.front.strings {
-        outputs.insert(number, strings.clone());
     }
 }
 

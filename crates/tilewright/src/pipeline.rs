@@ -43,7 +43,7 @@ pub(crate) struct Front {
     /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
-    pub(crate) strings: BTreeMap<usize, Tensor>,
+    pub(crate) strings: import_onnx::Strings,
     /// What format choice did, and why not more.
     pub(crate) remarks: Vec<Remark>,
 }

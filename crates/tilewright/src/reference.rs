@@ -65,9 +65,7 @@ pub(crate) fn evaluate(
     let mut results =
         eval::graph::evaluate(function, &weights, &tensors, eval::Precision::Declared)
             .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
-    for (number, strings) in strings {
-        results.insert(number, strings);
-    }
+    strings.put_into(&mut results);
     let mut results = results.into_iter();
     let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
     Ok((function.clone(), outputs))

@@ -164,6 +164,17 @@ impl Variant {
         self.structures == given.structures && self.key.iter().all(fits)
     }
 
+    /// Whether inputs of these shapes fit what has been compiled.
+    ///
+    /// # Errors
+    /// How they contradict it, or each other.
+    pub(crate) fn check(&self, inputs: &[Tensor]) -> Result<()> {
+        match self.find(0, &[], inputs) {
+            Some(_) => Ok(()),
+            None => self.symbols(inputs).map(|_| ()),
+        }
+    }
+
     /// Whether all of the model runs at once, without sizes that are computed on the way.
     pub(crate) fn is_one_stage(&self) -> bool {
         self.front.stages.len() == 1

@@ -4,7 +4,7 @@
 //! is opened, so that no node of a region is ever used outside of it.
 
 use base::{Diagnostic, codes};
-use graph::{Op, RegionId, Type, ValueId};
+use graph::{Op, RegionId, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -18,6 +18,8 @@ use crate::value::{Known, Value};
 
 /// The most iterations of a loop that are written out.
 const MOST_WRITTEN_OUT: i64 = 1 << 12;
+/// The most iterations for which buffers are made where data say how many there are.
+const MOST_STACKED: i64 = 1 << 20;
 
 /// One of two graphs. A condition known to compile picks the graph now.
 pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
@@ -83,7 +85,7 @@ fn parameter_type(value: &Value) -> Type {
 }
 
 fn scalar_type(dtype: DType) -> Type {
-    Type::Tensor(graph::TensorType { dtype, shape: Vec::new() })
+    Type::Tensor(TensorType { dtype, shape: Vec::new() })
 }
 
 impl Importer<'_> {
@@ -166,7 +168,7 @@ fn rolled(
     {
         return Ok(results);
     }
-    asked(node, importer, body, carried)
+    asked(node, importer, body, carried, count)
 }
 
 /// The iterations of a loop behind each other. None if it has too many, if its condition is not
@@ -255,14 +257,39 @@ fn body_results(
     importer.inline_with(body, &values)
 }
 
-/// A loop that asks its condition before each iteration. It cannot stack results.
+/// The types of what a loop's body stacks.
+fn stacked_types(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    carried: &[Value],
+) -> Result<Vec<TensorType>> {
+    importer.graph.all_owned(carried)?;
+    let mut types = vec![scalar_type(DType::I64), scalar_type(DType::Bool)];
+    types.extend(carried.iter().map(parameter_type));
+    let parameters = importer.graph.builder.begin_region(&types);
+    let results = body_results(importer, body, &parameters, None);
+    // The region is left out: it belongs to no node.
+    importer.graph.builder.end_region(&[]);
+    Ok(results?[1 + carried.len()..].iter().map(|value| value.ty().clone()).collect())
+}
+
+/// A loop that asks its condition before each iteration. What it stacks is written into buffers for
+/// the most iterations there may be, of which as many rows are kept as there were.
 fn asked(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
     body: &GraphProto,
     carried: &[Value],
+    count: Option<&Expr>,
 ) -> Lowered {
-    if body.output.len() > carried.len() + 1 {
+    let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
+    let mut stacks = Vec::new();
+    if let Some(most) = most.filter(|_| body.output.len() > carried.len() + 1) {
+        for TensorType { dtype, shape } in stacked_types(importer, body, carried)? {
+            let shape = [&[Expr::from(most.max(0))], &shape[..]].concat();
+            stacks.push(importer.graph.full(&shape, Scalar::zero(dtype))?);
+        }
+    } else if body.output.len() > carried.len() + 1 {
         return Err(match (node.optional(0), node.optional(1)) {
             (Some(count), _) if count.known().is_none() => {
                 node.not_known(0, "number of iterations")
@@ -285,7 +312,8 @@ fn asked(
         None => Value::of_scalar(Scalar::i64(i64::MAX)),
     };
     graph.data(&limit)?;
-    let all: Vec<Value> = [zero, condition].into_iter().chain(carried.iter().cloned()).collect();
+    let states = [carried, &stacks[..]].concat();
+    let all: Vec<Value> = [zero, condition].into_iter().chain(states).collect();
     let initial = graph.all_owned(&all)?;
     let types: Vec<Type> = all.iter().map(parameter_type).collect();
 
@@ -294,17 +322,33 @@ fn asked(
     let (goes_on, _) = close(importer, goes_on)?;
 
     let parameters = importer.graph.builder.begin_region(&types);
-    let results = body_results(importer, body, &parameters, None).and_then(|values| {
+    let (own, buffers) = parameters.split_at(2 + carried.len());
+    let results = body_results(importer, body, own, None).and_then(|values| {
         let graph = &mut importer.graph;
-        let iteration = graph.built(Ok(parameters[0]))?;
+        let iteration = graph.built(Ok(own[0]))?;
         let next = graph.add_number(&iteration, 1.0)?;
         let mut all = vec![next, graph.reshape(&values[0], &[])?];
-        all.extend_from_slice(&values[1..]);
+        let (states, rows) = values[1..].split_at(carried.len());
+        all.extend_from_slice(states);
+        for (&buffer, row) in buffers.iter().zip(rows) {
+            let buffer = graph.built(Ok(buffer))?;
+            let row = graph.refine(row, &buffer.shape()[1..])?;
+            let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+            all.push(graph.scatter(&buffer, &row, std::slice::from_ref(&iteration), op)?);
+        }
         graph.all_owned(&all)
     });
     let (step, _) = close(importer, results)?;
     let results = importer.graph.builder.add_with_regions(Op::While, &initial, &[goes_on, step]);
-    Ok(adopt_all(&importer.graph, results)?.split_off(2))
+    let mut results = adopt_all(&importer.graph, results)?;
+    if let Some(most) = most.filter(|_| !stacks.is_empty()) {
+        let graph = &mut importer.graph;
+        let rows = graph.bind(&results[0], &Expr::from(most))?;
+        for stack in &mut results[2 + carried.len()..] {
+            *stack = graph.slice_axis(stack, 0, Expr::ZERO, 1, rows.clone())?;
+        }
+    }
+    Ok(results.split_off(2))
 }
 
 /// Whether another iteration runs: the limit is not reached, and the body said so.
@@ -422,7 +466,7 @@ fn scan_front(
 /// The type of a slice along the first axis.
 fn slice_type(value: &Value) -> Type {
     let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
-    Type::Tensor(graph::TensorType { dtype, shape })
+    Type::Tensor(TensorType { dtype, shape })
 }
 
 /// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.

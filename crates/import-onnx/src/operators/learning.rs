@@ -1,14 +1,14 @@
 //! Small operators of `ai.onnx.ml`: scaling, encoding, linear models.
 
-use graph::Op;
 use sym::Expr;
-use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
+use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
 use super::generator::constant_value;
+use super::labels::Labels;
 use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, unsupported};
+use crate::node::{Node, attribute_error};
 use crate::value::Value;
 
 /// An attribute's numbers as a value.
@@ -119,74 +119,6 @@ pub(super) fn feature_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered 
     Ok(vec![graph.concat(1, &columns)?])
 }
 
-/// A column a category.
-pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let Some(categories) = node.ints("cats_int64s")?.filter(|list| !list.is_empty()) else {
-        return Err(unsupported("its categories are strings"));
-    };
-    let tensor = Tensor::from_slice(&[categories.len()], &categories);
-    let categories = attribute(node, "cats_int64s", tensor);
-    let column = graph.reshape(x, &[x.shape(), &[Expr::ONE]].concat())?;
-    let column = graph.cast(&column, DType::I64)?;
-    let same = graph.equal(&column, &categories)?;
-    Ok(vec![graph.cast(&same, DType::F32)?])
-}
-
-/// Keys or values of an encoder: one of several attributes.
-pub(super) fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
-    if let Some(tensor) = node.tensor(&format!("{what}_tensor"), graph)? {
-        return Ok(tensor);
-    }
-    if let Some(list) = node.ints(&format!("{what}_int64s"))? {
-        return Ok(Tensor::from_slice(&[list.len()], &list));
-    }
-    if let Some(list) = node.floats(&format!("{what}_floats"))? {
-        return Ok(Tensor::from_slice(&[list.len()], &list));
-    }
-    Err(unsupported(format!("its {what} are strings")))
-}
-
-/// The value of the first key that equals an element, or a default.
-pub(super) fn label_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let keys = encoder_list(node, graph, "keys")?;
-    let values = encoder_list(node, graph, "values")?;
-    if keys.len() != values.len() || keys.is_empty() {
-        return Err(attribute_error("keys_tensor", "there must be as many keys as values"));
-    }
-    if [&keys, &values].iter().any(|list| list.dtype() == DType::String) {
-        return Err(unsupported("its keys or values are strings"));
-    }
-    let dtype = values.dtype();
-    let default = match node.tensor("default_tensor", graph)? {
-        Some(tensor) if tensor.len() == 1 && tensor.dtype() == dtype => tensor.get_scalar(0),
-        Some(_) => return Err(attribute_error("default_tensor", "it is not one such value")),
-        None if dtype.is_float() => Scalar::from_f64(dtype, node.float("default_float", -0.0)?),
-        None => Scalar::from_i64(dtype, node.int("default_int64", -1)?),
-    };
-    let count = keys.len();
-    let keys = attribute(node, "keys", keys.reshape(&[count]));
-    let keys = graph.cast(&keys, x.dtype())?;
-    let values = attribute(node, "values", values.reshape(&[count]));
-    let column = graph.reshape(x, &[x.shape(), &[Expr::ONE]].concat())?;
-    let mut same = graph.equal(&column, &keys)?;
-    if x.dtype().is_float() {
-        // A key that is no number stands for all that are none.
-        let (a, b) = (graph.map(F::IsNan, &[&column])?, graph.map(F::IsNan, &[&keys])?);
-        let both = graph.and(&a, &b)?;
-        same = graph.or(&same, &both)?;
-    }
-    let axis = x.rank();
-    let found = graph.reduce_axes(&same, &[axis], Reduction::Or, false)?;
-    let numbers = graph.cast(&same, DType::U8)?;
-    let op = Op::ArgReduce { axis, greatest: true, last: false };
-    let place = graph.primitive(op, &[&numbers])?;
-    let value = gather_axis(graph, &values, 0, &place)?;
-    let default = Value::of_scalar(default);
-    Ok(vec![graph.select(&found, &value, &default)?])
-}
-
 // --- linear models and classes ---
 
 /// The attribute `post_transform`.
@@ -212,30 +144,33 @@ pub(super) fn post_transform(graph: &mut Graph, scores: &Value, name: &str) -> R
             let sum = graph.reduce_axes(&exp, &axis, Reduction::Sum, true)?;
             graph.div(&exp, &sum)
         }
-        "PROBIT" => Err(unsupported("scores as probits")),
+        "PROBIT" => probit(graph, scores),
         _ => Ok(scores.clone()),
     }
 }
 
-/// The labels of a classifier's classes.
-pub(super) fn class_labels(node: &Node<'_>, name: &str) -> Result<Vec<i64>> {
-    match node.ints(name)? {
-        Some(labels) if !labels.is_empty() => Ok(labels),
-        _ => Err(unsupported("the labels of its classes are strings")),
-    }
-}
-
-/// The label of the greatest score of each row.
-pub(super) fn take_labels(
-    node: &Node<'_>,
-    graph: &mut Graph,
-    scores: &Value,
-    labels: &[i64],
-) -> Result<Value> {
-    let op = Op::ArgReduce { axis: 1, greatest: true, last: false };
-    let best = graph.primitive(op, &[scores])?;
-    let labels = attribute(node, "labels", Tensor::from_slice(&[labels.len()], labels));
-    gather_axis(graph, &labels, 0, &best)
+/// The normal distribution's quantiles: sqrt(2) times the inverse of the error function at 2 x - 1,
+/// by Winitzki's approximation, "A handy approximation for the error function and its inverse"
+/// (2008), which is what the operators mean by it.
+fn probit(graph: &mut Graph, scores: &Value) -> Result<Value> {
+    const A: f64 = 0.147;
+    let twice = graph.mul_number(scores, 2.0)?;
+    let x = graph.add_number(&twice, -1.0)?;
+    let square = graph.square(&x)?;
+    let negated = graph.neg(&square)?;
+    let below = graph.add_number(&negated, 1.0)?;
+    let log = graph.log(&below)?;
+    let half = graph.mul_number(&log, 0.5)?;
+    let v = graph.add_number(&half, 2.0 / (std::f64::consts::PI * A))?;
+    let w = graph.mul_number(&log, 1.0 / A)?;
+    let square = graph.square(&v)?;
+    let inner = graph.sub(&square, &w)?;
+    let root = graph.sqrt(&inner)?;
+    let inner = graph.sub(&root, &v)?;
+    let root = graph.sqrt(&inner)?;
+    let sign = graph.map(F::Sign, &[&x])?;
+    let signed = graph.mul(&root, &sign)?;
+    graph.mul_number(&signed, std::f64::consts::SQRT_2)
 }
 
 /// `x . coefficients^T + intercepts`
@@ -272,7 +207,7 @@ pub(super) fn linear_regressor(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// `LinearClassifier`: labels and scores.
 pub(super) fn linear_classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = as_floats(graph, node.input(0)?)?;
-    let labels = class_labels(node, "classlabels_ints")?;
+    let labels = Labels::of(node, "classlabels_ints", "classlabels_strings")?;
     let mut scores = linear(node, graph, &x)?;
     if scores.shape()[1].is_one() && labels.len() == 2 {
         let negated = graph.neg(&scores)?;
@@ -283,5 +218,5 @@ pub(super) fn linear_classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let scores = post_transform(graph, &scores, post_transform_name(node)?)?;
     let scores = graph.cast(&scores, DType::F32)?;
-    Ok(vec![take_labels(node, graph, &scores, &labels)?, scores])
+    Ok(vec![labels.best(node, graph, &scores)?, scores])
 }

@@ -11,6 +11,7 @@ mod fourier;
 mod gather_scatter;
 pub(crate) mod generator;
 mod images;
+mod labels;
 mod learning;
 mod linear_algebra;
 mod linear_attention;
@@ -29,6 +30,7 @@ mod sampling;
 mod sequences;
 mod shape;
 mod strings;
+mod svm;
 mod table;
 mod training;
 mod trees;
@@ -42,6 +44,7 @@ use crate::node::{Node, attribute_error};
 use crate::proto::NodeProto;
 use crate::value::Value;
 
+pub(crate) use labels::moved as moved_strings;
 pub(crate) use table::TABLE;
 
 /// The newest version of ONNX's own operator set that the table covers.
@@ -86,7 +89,38 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Op
     (row.versions[0] <= version).then_some(row)
 }
 
+/// The operators of ONNX that put elements elsewhere, whatever they are.
+const MOVEMENTS: [&str; 20] = [
+    "Compress",
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Reshape",
+    "ReverseSequence",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "Where",
+];
+
 impl Operator {
+    /// Whether its outputs hold elements of its inputs and nothing else, so that they may be of
+    /// any kind.
+    pub(crate) fn moves_elements(&self) -> bool {
+        let moves = MOVEMENTS.binary_search(&self.name).is_ok();
+        self.domain.is_empty() && moves || self.name == "ArrayFeatureExtractor"
+    }
+
     /// Refuses a node whose inputs, outputs or attributes are not the operator's.
     pub(crate) fn check(&self, node: &NodeProto) -> Result<()> {
         let arity = |what: &str, given: usize, (least, most): (usize, usize)| {

@@ -7,17 +7,18 @@ use tensor::{DType, Scalar, Tensor};
 use super::Lowered;
 use super::elementwise;
 use super::generator::constant_value;
-use super::learning;
+use super::labels;
 use super::ngrams;
 use crate::graph_writer::{Graph, Result, shape_error, type_error};
-use crate::node::{Node, attribute_error};
-use crate::value::Value;
+use crate::node::{Node, attribute_error, unsupported};
+use crate::value::{Coded, Value};
 
 /// The strings of an input; none if it holds something else.
 fn strings<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a Tensor> {
     let value = node.input(index)?;
     match value.weight() {
         Some(weight) if weight.tensor.dtype() == DType::String => Ok(&weight.tensor),
+        _ if value.coded().is_some() => Err(unsupported("its strings are chosen by data")),
         _ if value.dtype() == DType::String => Err(node.not_known(index, "strings")),
         _ => Err(type_error(format!("input {index} holds {}, no strings", value.dtype()))),
     }
@@ -70,6 +71,19 @@ fn pairs<T>(node: &Node<'_>, function: impl Fn(&str, &str) -> T) -> Result<(Vec<
 pub(super) fn equal(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if !is_string(node, 0) {
         return elementwise::binary(node, graph, tensor::ScalarFunction::Eq);
+    }
+    if node.inputs.iter().flatten().any(|input| input.coded().is_some()) {
+        // Equal strings get equal codes of one list.
+        let (a, b) = (labels::coded(node, 0)?, labels::coded(node, 1)?);
+        let texts: Vec<&String> = a.texts.iter().chain(b.texts.iter()).collect();
+        let mut codes = Vec::new();
+        for Coded { codes: own, texts: list } in [&a, &b] {
+            let first = |text: &String| texts.iter().position(|other| *other == text);
+            let table: Vec<i64> = list.iter().map(|text| first(text).unwrap_or(0) as i64).collect();
+            let table = Tensor::from_slice(&[table.len()], &table);
+            codes.push(labels::looked_up(node, graph, &table, own)?);
+        }
+        return Ok(vec![graph.equal(&codes[0], &codes[1])?]);
     }
     let (shape, values) = pairs(node, |a, b| Scalar::bool(a == b))?;
     Ok(vec![computed(node, 0, Tensor::from_scalars(DType::Bool, &shape, &values))])
@@ -134,68 +148,6 @@ pub(super) fn full_match(node: &Node<'_>, _: &mut Graph) -> Lowered {
     let values: Vec<Scalar> =
         texts(x).iter().map(|text| Scalar::bool(pattern.matches(text))).collect();
     Ok(vec![computed(node, 0, Tensor::from_scalars(DType::Bool, x.shape(), &values))])
-}
-
-/// A list of an encoder as a tensor: numbers, or strings.
-fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Option<Tensor>> {
-    if let Some(list) = node.strings(&format!("{what}_strings"))?.filter(|list| !list.is_empty()) {
-        return Ok(Some(Tensor::from_strings(&[list.len()], list)));
-    }
-    let tensor = node.tensor(&format!("{what}_tensor"), graph)?;
-    Ok(tensor.filter(|tensor| tensor.dtype() == DType::String))
-}
-
-/// `LabelEncoder`, also from and to strings.
-pub(super) fn label_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let keys = encoder_list(node, graph, "keys")?;
-    let values = encoder_list(node, graph, "values")?;
-    if keys.is_none() && values.is_none() {
-        return learning::label_encoder(node, graph);
-    }
-    let keys = match keys {
-        Some(keys) => keys,
-        None => learning::encoder_list(node, graph, "keys")?,
-    };
-    let x = node.input(0)?;
-    // The place of each element among the keys; behind them if it is none.
-    let places: Vec<usize> = if x.dtype() == DType::String {
-        let x = strings(node, 0)?;
-        let find = |text: &String| texts(&keys).iter().position(|key| key == text);
-        texts(x).iter().map(|text| find(text).unwrap_or(keys.len())).collect()
-    } else {
-        let numbers = x.numbers().ok_or_else(|| node.not_known(0, "elements"))?;
-        let find = |number: &Scalar| {
-            keys.scalars()
-                .position(|key| key.as_f64() == number.as_f64() || key.is_nan() && number.is_nan())
-        };
-        numbers.iter().map(|number| find(number).unwrap_or(keys.len())).collect()
-    };
-    let shape = x.constant_shape().ok_or_else(|| node.not_known(0, "elements"))?;
-    let values = match values {
-        Some(values) => values,
-        None => learning::encoder_list(node, graph, "values")?,
-    };
-    if values.len() != keys.len() {
-        return Err(attribute_error("keys_strings", "there must be as many keys as values"));
-    }
-    let default = node.tensor("default_tensor", graph)?;
-    if let Some(list) = values.strings() {
-        let default = match default.as_ref().and_then(Tensor::strings) {
-            Some([only]) => only.clone(),
-            _ => node.string("default_string", "_Unused")?.to_owned(),
-        };
-        let encoded = places.iter().map(|&at| list.get(at).unwrap_or(&default).clone()).collect();
-        return Ok(vec![computed(node, 0, Tensor::from_strings(&shape, encoded))]);
-    }
-    let dtype = values.dtype();
-    let default = match default {
-        Some(tensor) if tensor.len() == 1 && tensor.dtype() == dtype => tensor.get_scalar(0),
-        _ if dtype.is_float() => Scalar::from_f64(dtype, node.float("default_float", -0.0)?),
-        _ => Scalar::from_i64(dtype, node.int("default_int64", -1)?),
-    };
-    let element = |&at: &usize| if at < values.len() { values.get_scalar(at) } else { default };
-    let encoded: Vec<Scalar> = places.iter().map(element).collect();
-    Ok(vec![computed(node, 0, Tensor::from_scalars(dtype, &shape, &encoded))])
 }
 
 /// `TfIdfVectorizer`, also of strings, which stand for the numbers of equal ones in the pool.

@@ -8,9 +8,9 @@ use tensor::{Reduction, ScalarFunction as F};
 
 use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
-    fourier, gather_scatter, generator, images, learning, linear_algebra, linear_attention, losses,
-    matmul, movement, normalization, pooling, quantization, random, recurrent, reductions, resize,
-    sampling, sequences, shape, strings, training, trees, unique,
+    fourier, gather_scatter, generator, images, labels, learning, linear_algebra, linear_attention,
+    losses, matmul, movement, normalization, pooling, quantization, random, recurrent, reductions,
+    resize, sampling, sequences, shape, strings, svm, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -417,17 +417,27 @@ pub(crate) const TABLE: &[Operator] = &[
        learning::imputer).of(ML),
     op("FeatureVectorizer", &[1], (1, MANY), 1,
        "inputdimensions", learning::feature_vectorizer).of(ML),
-    op("OneHotEncoder", &[1], (1, 1), 1,
-       "cats_int64s cats_strings zeros", learning::one_hot_encoder).of(ML),
+    text("OneHotEncoder", &[1], (1, 1), 1,
+         "cats_int64s cats_strings zeros", labels::one_hot_encoder).of(ML),
+    text("CategoryMapper", &[1], (1, 1), 1,
+         "cats_int64s cats_strings default_int64 default_string",
+         labels::category_mapper).of(ML),
     text("LabelEncoder", &[2, 4], (1, 1), 1,
        "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
         keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
-       strings::label_encoder).of(ML),
+       labels::encoder).of(ML),
     op("LinearRegressor", &[1], (1, 1), 1,
        "coefficients intercepts post_transform targets", learning::linear_regressor).of(ML),
     op("LinearClassifier", &[1], (1, 1), 2,
        "classlabels_ints classlabels_strings coefficients intercepts multi_class post_transform",
        learning::linear_classifier).of(ML),
+    op("SVMRegressor", &[1], (1, 1), 1,
+       "coefficients kernel_params kernel_type n_supports one_class post_transform rho \
+        support_vectors", svm::regressor).of(ML),
+    op("SVMClassifier", &[1], (1, 1), 2,
+       "classlabels_ints classlabels_strings coefficients kernel_params kernel_type \
+        post_transform prob_a prob_b rho support_vectors vectors_per_class",
+       svm::classifier).of(ML),
     op("TreeEnsemble", &[5], (1, 1), 1,
        "aggregate_function leaf_targetids leaf_weights membership_values n_targets \
         nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_hitrates \

@@ -11,7 +11,8 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
 use super::generator::constant_value;
-use super::learning::{class_labels, post_transform, take_labels};
+use super::labels::Labels;
+use super::learning::post_transform;
 use crate::graph_loops::Step;
 use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
@@ -485,7 +486,7 @@ pub(super) fn regressor(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// `TreeEnsembleClassifier`: labels and scores.
 pub(super) fn classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = rows(node, graph)?;
-    let labels = class_labels(node, "classlabels_int64s")?;
+    let labels = Labels::of(node, "classlabels_int64s", "classlabels_strings")?;
     let classes = labels.len();
     let mut ensemble = by_tree(node, graph, "class", classes)?;
     // Two classes may be told by the score of one.
@@ -512,5 +513,5 @@ pub(super) fn classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         scores = graph.concat(1, &[first, second])?;
     }
     let scores = post_transform(graph, &scores, post)?;
-    Ok(vec![take_labels(node, graph, &scores, &labels)?, scores])
+    Ok(vec![labels.best(node, graph, &scores)?, scores])
 }

@@ -1,0 +1,284 @@
+//! Strings that stand for numbers: what is chosen from known strings by data.
+//!
+//! A *coded* value is a tensor of strings of which the importer knows all that it may hold, but not
+//! which: numbers of strings in a list, computed like any other i64. Labels of classes are coded;
+//! known strings can be, too. Movements of strings are movements of codes, and an encoder of
+//! strings looks codes up in a table. Outputs become strings where the executable gives them to its
+//! caller.
+
+use base::Diagnostic;
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
+
+use graph::Op;
+use sym::Expr;
+
+use super::Lowered;
+use super::gather_scatter::gather_axis;
+use super::generator::constant_value;
+use crate::graph_writer::{Graph, Result, type_error};
+use crate::node::{Node, attribute_error};
+use crate::value::{Coded, Value};
+
+/// An input's strings as codes.
+pub(super) fn coded(node: &Node<'_>, index: usize) -> Result<Coded> {
+    let value = node.input(index)?;
+    if let Some(coded) = value.coded() {
+        return Ok(coded.clone());
+    }
+    let Some(strings) = value.weight().and_then(|weight| weight.tensor.strings()) else {
+        return Err(match value.dtype() {
+            DType::String => node.not_known(index, "strings"),
+            dtype => type_error(format!("input {index} holds {dtype}, no strings")),
+        });
+    };
+    let mut texts: Vec<String> = Vec::new();
+    let mut code = |text: &String| match texts.iter().position(|other| other == text) {
+        Some(place) => place as i64,
+        None => {
+            texts.push(text.clone());
+            texts.len() as i64 - 1
+        }
+    };
+    let codes: Vec<i64> = strings.iter().map(&mut code).collect();
+    let shape = value.constant_shape().unwrap_or_default();
+    let codes = constant_value("", Tensor::from_slice(&shape, &codes), true);
+    Ok(Coded { codes, texts: texts.into() })
+}
+
+/// A node that moves elements, on strings: the same on codes of one list.
+pub(crate) fn moved(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    lower: fn(&Node<'_>, &mut Graph) -> Lowered,
+) -> Lowered {
+    let mut inputs = node.inputs.clone();
+    let mut texts: Vec<String> = Vec::new();
+    for (index, input) in inputs.iter_mut().enumerate() {
+        if let Some(value) = input
+            && value.dtype() == DType::String
+        {
+            let Coded { codes, texts: own } = coded(node, index)?;
+            let first = Value::of_scalar(Scalar::i64(texts.len() as i64));
+            *input = Some(graph.add(&codes, &first)?);
+            texts.extend(own.iter().cloned());
+        }
+    }
+    let on_codes = Node { inputs, ..Node::of(node) };
+    let lowered = lower(&on_codes, graph);
+    node.asked.set(on_codes.asked.get().or(node.asked.get()));
+    let strings = |codes: Value| Value::of_coded(Coded { codes, texts: texts.clone().into() });
+    Ok(lowered?.into_iter().map(strings).collect())
+}
+
+/// The elements of a list at places.
+pub(super) fn looked_up(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    list: &Tensor,
+    places: &Value,
+) -> Result<Value> {
+    let known = places.numbers().and_then(|places| {
+        let place = |place: &Scalar| usize::try_from(place.as_i64()).ok();
+        places.iter().map(place).collect::<Option<Vec<usize>>>()
+    });
+    let name = format!("{}.values", node.proto.output.first().map_or("", String::as_str));
+    if let (Some(known), Some(shape)) = (known, places.constant_shape()) {
+        let elements: Vec<Scalar> = known.iter().map(|&place| list.get_scalar(place)).collect();
+        let tensor = Tensor::from_scalars(list.dtype(), &shape, &elements);
+        return Ok(constant_value(&name, tensor, true));
+    }
+    let list = constant_value(&name, list.clone(), true);
+    gather_axis(graph, &list, 0, places)
+}
+
+/// For each element its place in a list of keys, or their number if it is none of them.
+fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Value, keys: &Tensor) -> Result<Value> {
+    let count = keys.len();
+    if x.dtype() == DType::String {
+        let keys = keys.strings().ok_or_else(|| type_error("strings for keys that are none"))?;
+        let Coded { codes, texts } = coded(node, 0)?;
+        let place = |text: &String| keys.iter().position(|key| key == text).unwrap_or(count);
+        let table: Vec<i64> = texts.iter().map(|text| place(text) as i64).collect();
+        return looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), &codes);
+    }
+    if keys.dtype() == DType::String {
+        return Err(type_error(format!("{} for keys that are strings", x.dtype())));
+    }
+    if let (Some(numbers), Some(shape)) = (x.numbers(), x.constant_shape()) {
+        let is_same = |a: &Scalar, b: &Scalar| {
+            a.cast(b.dtype()).as_f64() == b.as_f64() || a.is_nan() && b.is_nan()
+        };
+        let place = |number: &Scalar| keys.scalars().position(|key| is_same(&key, number));
+        let places: Vec<i64> =
+            numbers.iter().map(|number| place(number).unwrap_or(count) as i64).collect();
+        return Ok(constant_value("", Tensor::from_slice(&shape, &places), true));
+    }
+    let keys = constant_value("", keys.clone().reshape(&[count]), true);
+    let keys = graph.cast(&keys, x.dtype())?;
+    let column = graph.reshape(x, &[x.shape(), &[Expr::ONE]].concat())?;
+    let mut same = graph.equal(&column, &keys)?;
+    if x.dtype().is_float() {
+        // A key that is no number stands for all that are none.
+        let (a, b) = (graph.map(F::IsNan, &[&column])?, graph.map(F::IsNan, &[&keys])?);
+        let both = graph.and(&a, &b)?;
+        same = graph.or(&same, &both)?;
+    }
+    let axis = x.rank();
+    let found = graph.reduce_axes(&same, &[axis], Reduction::Or, false)?;
+    let numbers = graph.cast(&same, DType::U8)?;
+    let op = Op::ArgReduce { axis, greatest: true, last: false };
+    let place = graph.primitive(op, &[&numbers])?;
+    graph.select(&found, &place, &Value::of_scalar(Scalar::i64(count as i64)))
+}
+
+/// Elements of a list, or a default, by places in it.
+fn chosen(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    values: &Tensor,
+    default: Tensor,
+    places: Value,
+) -> Result<Value> {
+    if let (Some(values), Some(default)) = (values.strings(), default.strings()) {
+        let texts = values.iter().chain(default).cloned().collect();
+        return Ok(Value::of_coded(Coded { codes: places, texts }));
+    }
+    let elements: Vec<Scalar> = values.scalars().chain(default.scalars()).collect();
+    let list = Tensor::from_scalars(values.dtype(), &[elements.len()], &elements);
+    looked_up(node, graph, &list, &places)
+}
+
+/// Keys or values of an encoder: one of several attributes.
+fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
+    if let Some(tensor) = node.tensor(&format!("{what}_tensor"), graph)? {
+        return Ok(tensor);
+    }
+    if let Some(list) = node.ints(&format!("{what}_int64s"))? {
+        return Ok(Tensor::from_slice(&[list.len()], &list));
+    }
+    if let Some(list) = node.floats(&format!("{what}_floats"))? {
+        return Ok(Tensor::from_slice(&[list.len()], &list));
+    }
+    match node.strings(&format!("{what}_strings"))? {
+        Some(list) => Ok(Tensor::from_strings(&[list.len()], list)),
+        None => Err(attribute_error(&format!("{what}_tensor"), "it is missing")),
+    }
+}
+
+/// `LabelEncoder`: the value of the first key that equals an element, or a default.
+pub(super) fn encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let keys = encoder_list(node, graph, "keys")?;
+    let values = encoder_list(node, graph, "values")?;
+    if keys.len() != values.len() || keys.is_empty() {
+        return Err(attribute_error("keys_tensor", "there must be as many keys as values"));
+    }
+    let dtype = values.dtype();
+    let default = match node.tensor("default_tensor", graph)? {
+        Some(tensor) if tensor.len() == 1 && tensor.dtype() == dtype => tensor,
+        Some(_) => return Err(attribute_error("default_tensor", "it is not one such value")),
+        None if dtype == DType::String => {
+            let text = node.string("default_string", "_Unused")?.to_owned();
+            Tensor::from_strings(&[1], vec![text])
+        }
+        None if dtype.is_float() => {
+            Tensor::scalar(Scalar::from_f64(dtype, node.float("default_float", -0.0)?))
+        }
+        None => Tensor::scalar(Scalar::from_i64(dtype, node.int("default_int64", -1)?)),
+    };
+    let x = node.input(0)?.clone();
+    let places = places_of(node, graph, &x, &keys)?;
+    Ok(vec![chosen(node, graph, &values, default, places)?])
+}
+
+/// `CategoryMapper`: strings as numbers, or numbers as strings.
+pub(super) fn category_mapper(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let numbers = node.ints("cats_int64s")?.unwrap_or_default();
+    let texts = node.strings("cats_strings")?.unwrap_or_default();
+    if numbers.len() != texts.len() {
+        return Err(attribute_error("cats_strings", "there must be as many as numbers"));
+    }
+    let numbers = Tensor::from_slice(&[numbers.len()], &numbers);
+    let texts = Tensor::from_strings(&[texts.len()], texts);
+    let x = node.input(0)?.clone();
+    let (keys, values, default) = if x.dtype() == DType::String {
+        (texts, numbers, Tensor::scalar(Scalar::i64(node.int("default_int64", -1)?)))
+    } else {
+        let text = node.string("default_string", "_Unused")?.to_owned();
+        (numbers, texts, Tensor::from_strings(&[1], vec![text]))
+    };
+    let places = places_of(node, graph, &x, &keys)?;
+    Ok(vec![chosen(node, graph, &values, default, places)?])
+}
+
+/// `OneHotEncoder`: a column a category. `zeros` allows elements of no category.
+pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?.clone();
+    let categories = match node.strings("cats_strings")?.filter(|list| !list.is_empty()) {
+        Some(list) => Tensor::from_strings(&[list.len()], list),
+        None => {
+            let list = node.ints("cats_int64s")?.unwrap_or_default();
+            Tensor::from_slice(&[list.len()], &list)
+        }
+    };
+    if categories.is_empty() {
+        return Err(attribute_error("cats_int64s", "there are no categories"));
+    }
+    let whole = if x.dtype() == DType::String { x } else { graph.cast(&x, DType::I64)? };
+    let places = places_of(node, graph, &whole, &categories)?;
+    let shape = [places.shape(), &[Expr::from(categories.len())]].concat();
+    let column = graph.reshape(&places, &[places.shape(), &[Expr::ONE]].concat())?;
+    let number = graph.iota(DType::I64, &shape, shape.len() - 1)?;
+    let same = graph.equal(&column, &number)?;
+    Ok(vec![graph.cast(&same, DType::F32)?])
+}
+
+/// The labels of a classifier's classes.
+pub(super) enum Labels {
+    /// Numbers.
+    Numbers(Vec<i64>),
+    /// Strings.
+    Texts(Vec<String>),
+}
+
+impl Labels {
+    /// Those of one of two attributes.
+    pub(super) fn of(node: &Node<'_>, numbers: &str, texts: &str) -> Result<Labels> {
+        match (node.ints(numbers)?, node.strings(texts)?) {
+            (_, Some(texts)) if !texts.is_empty() => Ok(Labels::Texts(texts)),
+            (Some(numbers), _) if !numbers.is_empty() => Ok(Labels::Numbers(numbers)),
+            _ => Err(missing(numbers)),
+        }
+    }
+
+    /// How many classes there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Labels::Numbers(numbers) => numbers.len(),
+            Labels::Texts(texts) => texts.len(),
+        }
+    }
+
+    /// The labels of classes by their numbers.
+    pub(super) fn at(&self, node: &Node<'_>, graph: &mut Graph, classes: Value) -> Result<Value> {
+        match self {
+            Labels::Numbers(numbers) => {
+                let list = Tensor::from_slice(&[numbers.len()], numbers);
+                looked_up(node, graph, &list, &classes)
+            }
+            Labels::Texts(texts) => {
+                Ok(Value::of_coded(Coded { codes: classes, texts: texts.clone().into() }))
+            }
+        }
+    }
+
+    /// The label of the greatest score of each row.
+    pub(super) fn best(&self, node: &Node<'_>, graph: &mut Graph, scores: &Value) -> Result<Value> {
+        let op = Op::ArgReduce { axis: 1, greatest: true, last: false };
+        let best = graph.primitive(op, &[scores])?;
+        self.at(node, graph, best)
+    }
+}
+
+fn missing(name: &str) -> Diagnostic {
+    attribute_error(name, "the classes have no labels")
+}
