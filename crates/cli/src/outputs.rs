@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use base::Result;
-use tensor::{StagedFiles, Tensor};
+use tensor::{Keys, StagedFiles, Tensor};
 
 /// Elements of a tensor that are printed.
 const FIRST_VALUES: usize = 8;
@@ -27,6 +27,15 @@ pub(crate) fn summary(name: &str, tensor: &Tensor) -> String {
         text.push_str(", …");
     }
     text
+}
+
+/// `"a", "b"`
+pub(crate) fn keys(keys: &Keys) -> String {
+    let texts: Vec<String> = match keys {
+        Keys::Integers(numbers) => numbers.iter().map(i64::to_string).collect(),
+        Keys::Strings(texts) => texts.iter().map(|text| format!("{text:?}")).collect(),
+    };
+    texts.join(", ")
 }
 
 /// Writes each tensor as `<name>.npy`. Characters other than letters, digits, `.`, `_` and `-`

@@ -30,6 +30,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
     let (mut names, mut tensors) = (Vec::new(), Vec::new());
     for (port, value) in executable.outputs().iter().zip(executable.run_values(&inputs)?) {
+        if let (Value::Maps(keys, _), None) = (&value, &arguments.output_dir) {
+            println!("{}: maps from {}", port.name, outputs::keys(keys));
+        }
         names.extend(value.structure().names(&port.name));
         tensors.extend(value.into_tensors());
     }

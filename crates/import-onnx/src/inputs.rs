@@ -99,9 +99,14 @@ pub(crate) fn kind_of(value: &ValueInfoProto) -> Option<Kind> {
     kind(value.r#type.as_ref()?)
 }
 
+fn is_map(ty: &TypeProto) -> bool {
+    matches!(ty.value, Some(type_proto::Value::Map(_)))
+}
+
 fn kind(ty: &TypeProto) -> Option<Kind> {
     match ty.value.as_ref()? {
         type_proto::Value::Tensor(_) => Some(Kind::Tensor),
+        type_proto::Value::Sequence(inner) if is_map(inner.elem_type.as_ref()?) => Some(Kind::Maps),
         type_proto::Value::Sequence(inner) => {
             Some(Kind::Sequence(Box::new(kind(inner.elem_type.as_ref()?)?)))
         }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use graph::{TensorType, ValueId};
 use sym::Expr;
-use tensor::{DType, Scalar, Structure, Tensor};
+use tensor::{DType, Keys, Scalar, Structure, Tensor};
 
 /// The largest number of elements of a known value.
 pub(crate) const KNOWN_ELEMENTS: usize = 64;
@@ -90,6 +90,8 @@ pub(crate) enum List {
     Sequence(Vec<Value>),
     /// A value or none.
     Optional(Option<Value>),
+    /// Maps from the same keys to numbers, a row of a matrix each.
+    Maps(Keys, Value),
 }
 
 impl Value {
@@ -194,6 +196,7 @@ impl Value {
             Some(List::Optional(value)) => {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
+            Some(List::Maps(keys, _)) => Structure::Maps(keys.clone()),
         }
     }
 
@@ -203,6 +206,7 @@ impl Value {
             None => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Value::tensors).collect(),
             Some(List::Optional(value)) => value.iter().flat_map(Value::tensors).collect(),
+            Some(List::Maps(_, rows)) => vec![rows.clone()],
         }
     }
 
@@ -217,6 +221,7 @@ impl Value {
                 let values = inner.iter().map(|inner| Value::from_tensors(inner, tensors));
                 Value::of_list(List::Sequence(values.collect::<Option<Vec<Value>>>()?))
             }
+            Structure::Maps(keys) => Value::of_list(List::Maps(keys.clone(), tensors.next()?)),
             Structure::Optional(None) => Value::of_list(List::Optional(None)),
             Structure::Optional(Some(inner)) => {
                 Value::of_list(List::Optional(Some(Value::from_tensors(inner, tensors)?)))

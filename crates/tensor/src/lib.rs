@@ -43,4 +43,4 @@ pub use scalar::Scalar;
 pub use staged::StagedFiles;
 pub use storage::Element;
 pub use tensor::Tensor;
-pub use value::{Kind, Structure, Value};
+pub use value::{Keys, Kind, Structure, Value};

@@ -1,8 +1,8 @@
-//! Values that are made of tensors: sequences and optional values of them.
+//! Values that are made of tensors: sequences and optional values of them, and lists of maps.
 
 use crate::tensor::Tensor;
 
-/// A tensor, a list of values, or a value that may be absent.
+/// A tensor, a list of values, a value that may be absent, or a list of maps.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A tensor.
@@ -11,6 +11,17 @@ pub enum Value {
     Sequence(Vec<Value>),
     /// A value or none.
     Optional(Option<Box<Value>>),
+    /// A list of maps from the same keys to numbers: row `i` of the matrix is map `i`.
+    Maps(Keys, Tensor),
+}
+
+/// The keys of maps.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keys {
+    /// Integers.
+    Integers(Vec<i64>),
+    /// Strings.
+    Strings(Vec<String>),
 }
 
 /// What values a model declares: of a sequence not how many, of an optional value not whether.
@@ -22,6 +33,8 @@ pub enum Kind {
     Sequence(Box<Kind>),
     /// Values of a kind, or none.
     Optional(Box<Kind>),
+    /// Lists of maps from labels to numbers.
+    Maps,
 }
 
 /// How a value is made of tensors.
@@ -33,6 +46,8 @@ pub enum Structure {
     Sequence(Vec<Structure>),
     /// One or none.
     Optional(Option<Box<Structure>>),
+    /// A matrix with a row a map.
+    Maps(Keys),
 }
 
 impl Value {
@@ -46,13 +61,14 @@ impl Value {
             Value::Optional(value) => {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
+            Value::Maps(keys, _) => Structure::Maps(keys.clone()),
         }
     }
 
     /// Its tensors, in order.
     pub fn into_tensors(self) -> Vec<Tensor> {
         match self {
-            Value::Tensor(tensor) => vec![tensor],
+            Value::Tensor(tensor) | Value::Maps(_, tensor) => vec![tensor],
             Value::Sequence(values) => values.into_iter().flat_map(Value::into_tensors).collect(),
             Value::Optional(value) => value.map(|value| value.into_tensors()).unwrap_or_default(),
         }
@@ -69,6 +85,7 @@ impl Value {
                 let values = structures.iter().map(|inner| Value::from_tensors(inner, tensors));
                 Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
             }
+            Structure::Maps(keys) => Value::Maps(keys.clone(), tensors.next()?),
             Structure::Optional(None) => Value::Optional(None),
             Structure::Optional(Some(inner)) => {
                 Value::Optional(Some(Box::new(Value::from_tensors(inner, tensors)?)))
@@ -80,7 +97,7 @@ impl Value {
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
-            Value::Sequence(_) | Value::Optional(_) => None,
+            Value::Sequence(_) | Value::Optional(_) | Value::Maps(..) => None,
         }
     }
 }
@@ -89,7 +106,7 @@ impl Structure {
     /// The names of the tensors of a value: `x`, or `x[0]`, `x[1]` and so on.
     pub fn names(&self, name: &str) -> Vec<String> {
         match self {
-            Structure::Tensor => vec![name.to_owned()],
+            Structure::Tensor | Structure::Maps(_) => vec![name.to_owned()],
             Structure::Sequence(structures) => {
                 let inner = structures.iter().enumerate();
                 inner.flat_map(|(index, inner)| inner.names(&format!("{name}[{index}]"))).collect()

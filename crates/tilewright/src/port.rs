@@ -89,9 +89,9 @@ impl Port {
     pub fn check_value(&self, value: &Value) -> Result<()> {
         match (&self.kind, value) {
             (Kind::Tensor, Value::Tensor(tensor)) => self.check(tensor),
-            (Kind::Sequence(_), Value::Sequence(_)) | (Kind::Optional(_), Value::Optional(_)) => {
-                Ok(())
-            }
+            (Kind::Sequence(_), Value::Sequence(_))
+            | (Kind::Optional(_), Value::Optional(_))
+            | (Kind::Maps, Value::Maps(..)) => Ok(()),
             _ => Err(Diagnostic::error(
                 codes::WRONG_DTYPE,
                 format!("input `{}` is of another kind", self.name),
@@ -151,6 +151,9 @@ impl fmt::Display for Port {
             let is_sequence = matches!(kind, Kind::Sequence(_));
             f.write_str(if is_sequence { "sequence of " } else { "optional " })?;
             kind = inner;
+        }
+        if self.kind == Kind::Maps {
+            return f.write_str("sequence of maps");
         }
         write!(f, "{}[", self.dtype)?;
         for (axis, extent) in self.shape.iter().enumerate() {

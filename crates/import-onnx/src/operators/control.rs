@@ -32,8 +32,8 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         return importer.inline(if known.as_bool() { then } else { other });
     }
     let condition = importer.graph.cast(&condition, DType::Bool)?;
-    let condition = importer.graph.reshape(&condition, &[])?;
-    let condition = importer.graph.data(&condition)?;
+    let condition_value = importer.graph.reshape(&condition, &[])?;
+    let condition = importer.graph.data(&condition_value)?;
     let mut regions = Vec::new();
     for graph in [then, other] {
         importer.prepare(graph)?;
@@ -46,6 +46,9 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
             }
         });
         regions.push(close(importer, region)?.0);
+    }
+    if regions.iter().any(|&region| binds(&importer.graph, region)) {
+        return both_branches(node, importer, &condition_value);
     }
     let types = |&region| importer.graph.builder.function().region_type(region).results;
     if let [first, second] = &regions[..]
@@ -62,6 +65,37 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     }
     let results = importer.graph.builder.add_with_regions(Op::If, &[condition], &regions);
     adopt_all(&importer.graph, results)
+}
+
+/// Whether sizes are computed from data in a region.
+fn binds(graph: &Graph, region: RegionId) -> bool {
+    let function = graph.builder.function();
+    function.regions[region].nodes.iter().any(|&node| {
+        let node = &function.nodes[node];
+        matches!(node.op, Op::Bind { .. }) || node.regions.iter().any(|&inner| binds(graph, inner))
+    })
+}
+
+/// The refusal of a loop whose body computes sizes, unless its iterations are written out.
+fn sizes_inside() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop computes sizes from data in each iteration")
+        .because("kernels are made for constant shapes, and the number of iterations is not known")
+        .remedy("export the model with a fixed number of iterations")
+}
+
+/// Both branches, of which one result each is taken: what a branch does with sizes that it computes
+/// runs between kernels, where no region is.
+fn both_branches(node: &Node<'_>, importer: &mut Importer<'_>, condition: &Value) -> Lowered {
+    let then = importer.inline(node.graph("then_branch")?)?;
+    let other = importer.inline(node.graph("else_branch")?)?;
+    let mut results = Vec::new();
+    for (then, other) in then.iter().zip(&other) {
+        if then.ty() != other.ty() {
+            return Err(node.not_known(0, "condition"));
+        }
+        results.push(importer.graph.select(condition, then, other)?);
+    }
+    Ok(results)
 }
 
 /// Closes the region opened last, also after a refusal.
@@ -234,6 +268,9 @@ fn counted(
     if !goes_on {
         return Ok(None);
     }
+    if binds(&importer.graph, region) {
+        return Err(sizes_inside());
+    }
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
     let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
     adopt_all(&importer.graph, results).map(Some)
@@ -283,13 +320,14 @@ fn asked(
     count: Option<&Expr>,
 ) -> Lowered {
     let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
-    let mut stacks = Vec::new();
-    if let Some(most) = most.filter(|_| body.output.len() > carried.len() + 1) {
-        for TensorType { dtype, shape } in stacked_types(importer, body, carried)? {
-            let shape = [&[Expr::from(most.max(0))], &shape[..]].concat();
-            stacks.push(importer.graph.full(&shape, Scalar::zero(dtype))?);
-        }
-    } else if body.output.len() > carried.len() + 1 {
+    let types = match most.filter(|_| body.output.len() > carried.len() + 1) {
+        Some(_) => stacked_types(importer, body, carried).map(Some),
+        None => Ok(None),
+    };
+    let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
+    let unknown = types.as_ref().is_err_and(is_unknown);
+    let types = if unknown { None } else { types? };
+    if types.is_none() && body.output.len() > carried.len() + 1 {
         return Err(match (node.optional(0), node.optional(1)) {
             (Some(count), _) if count.known().is_none() => {
                 node.not_known(0, "number of iterations")
@@ -297,6 +335,11 @@ fn asked(
             (_, Some(condition)) if condition.known().is_none() => node.not_known(1, "condition"),
             _ => unsupported("it stacks results, but how many depends on data"),
         });
+    }
+    let mut stacks = Vec::new();
+    for TensorType { dtype, shape } in types.unwrap_or_default() {
+        let shape = [&[Expr::from(most.unwrap_or(0).max(0))], &shape[..]].concat();
+        stacks.push(importer.graph.full(&shape, Scalar::zero(dtype))?);
     }
     let graph = &mut importer.graph;
     let zero = Value::of_scalar(Scalar::i64(0));
@@ -339,6 +382,12 @@ fn asked(
         graph.all_owned(&all)
     });
     let (step, _) = close(importer, results)?;
+    if binds(&importer.graph, step) {
+        return Err(match node.optional(0) {
+            Some(count) if count.known().is_none() => node.not_known(0, "number of iterations"),
+            _ => sizes_inside(),
+        });
+    }
     let results = importer.graph.builder.add_with_regions(Op::While, &initial, &[goes_on, step]);
     let mut results = adopt_all(&importer.graph, results)?;
     if let Some(most) = most.filter(|_| !stacks.is_empty()) {
@@ -458,9 +507,44 @@ fn scan_front(
     let results = body_results(importer, body, &parameters[1..], None)
         .and_then(|values| importer.graph.all_owned(&values));
     let (region, _) = close(importer, results)?;
+    if binds(&importer.graph, region) {
+        return scan_written_out(importer, body, &operands, states, &trip_count);
+    }
     let op = Op::Scan { trip_count, carried: states, reverse: false };
     let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
     adopt_all(&importer.graph, results)
+}
+
+/// The iterations of a scan behind each other.
+fn scan_written_out(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    operands: &[Value],
+    states: usize,
+    trip_count: &Expr,
+) -> Lowered {
+    let count = trip_count.as_constant().filter(|count| (1..=MOST_WRITTEN_OUT).contains(count));
+    let Some(count) = count else { return Err(sizes_inside()) };
+    let mut carried = operands[..states].to_vec();
+    let mut stacks = vec![Vec::new(); body.output.len() - states];
+    for iteration in 0..count {
+        let mut values = carried;
+        for operand in &operands[states..] {
+            let graph = &mut importer.graph;
+            let slice = graph.slice_axis(operand, 0, Expr::from(iteration), 1, Expr::ONE)?;
+            values.push(graph.reshape(&slice, &operand.shape()[1..])?);
+        }
+        let results = importer.inline_with(body, &values)?;
+        for (stack, value) in stacks.iter_mut().zip(&results[states..]) {
+            let row = [&[Expr::ONE], value.shape()].concat();
+            stack.push(importer.graph.reshape(value, &row)?);
+        }
+        carried = results[..states].to_vec();
+    }
+    for stack in &stacks {
+        carried.push(importer.graph.concat(0, stack)?);
+    }
+    Ok(carried)
 }
 
 /// The type of a slice along the first axis.

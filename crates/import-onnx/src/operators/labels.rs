@@ -7,7 +7,7 @@
 //! caller.
 
 use base::Diagnostic;
-use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
+use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
 use sym::Expr;
@@ -15,9 +15,9 @@ use sym::Expr;
 use super::Lowered;
 use super::gather_scatter::gather_axis;
 use super::generator::constant_value;
-use crate::graph_writer::{Graph, Result, type_error};
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, attribute_error};
-use crate::value::{Coded, Value};
+use crate::value::{Coded, List, Value};
 
 /// An input's strings as codes.
 pub(super) fn coded(node: &Node<'_>, index: usize) -> Result<Coded> {
@@ -230,6 +230,26 @@ pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let number = graph.iota(DType::I64, &shape, shape.len() - 1)?;
     let same = graph.equal(&column, &number)?;
     Ok(vec![graph.cast(&same, DType::F32)?])
+}
+
+/// `ZipMap`: each row as a map from classes to scores.
+pub(super) fn zip_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.input(0)?;
+    let keys = match Labels::of(node, "classlabels_int64s", "classlabels_strings")? {
+        Labels::Numbers(numbers) => Keys::Integers(numbers),
+        Labels::Texts(texts) => Keys::Strings(texts),
+    };
+    let count = match &keys {
+        Keys::Integers(numbers) => numbers.len(),
+        Keys::Strings(texts) => texts.len(),
+    };
+    let rows = match x.rank() {
+        1 => graph.reshape(x, &[Expr::ONE, x.shape()[0].clone()])?,
+        2 => x.clone(),
+        rank => return Err(shape_error(format!("an input of rank {rank}, not 2"))),
+    };
+    graph.assume_equal(&rows.shape()[1], &Expr::from(count))?;
+    Ok(vec![Value::of_list(List::Maps(keys, rows))])
 }
 
 /// The labels of a classifier's classes.

@@ -426,6 +426,8 @@ pub(crate) const TABLE: &[Operator] = &[
        "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
         keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
        labels::encoder).of(ML),
+    list("ZipMap", &[1], (1, 1), "classlabels_int64s classlabels_strings",
+         labels::zip_map).of(ML),
     op("LinearRegressor", &[1], (1, 1), 1,
        "coefficients intercepts post_transform targets", learning::linear_regressor).of(ML),
     op("LinearClassifier", &[1], (1, 1), 2,
