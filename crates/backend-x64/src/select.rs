@@ -25,11 +25,12 @@ mod transpose;
 mod value;
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
 use loops::{BufferId, Kernel, Ranges, Value};
+use rustc_hash::FxHashMap;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -122,7 +123,7 @@ struct Selector<'a> {
     builder: Builder,
     ranges: Ranges,
     /// Index expressions in simplest form.
-    simplified: RefCell<HashMap<Expr, Expr>>,
+    simplified: RefCell<FxHashMap<Expr, Expr>>,
     /// What symbols stand for in index expressions.
     bindings: SecondaryMap<SymbolId, Binding>,
     /// Values of symbols bound by `Let`.

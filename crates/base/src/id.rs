@@ -69,7 +69,7 @@ macro_rules! define_id {
 }
 
 /// A growing table of things named by ids of one type.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Arena<I, T> {
     items: Vec<T>,
     ids: PhantomData<I>,

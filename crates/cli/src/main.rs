@@ -19,6 +19,10 @@ use std::process::ExitCode;
 
 use base::Diagnostics;
 use clap::{Parser, Subcommand};
+use tilewright::SmallObjects;
+
+#[global_allocator]
+static ALLOCATOR: SmallObjects = SmallObjects;
 
 /// A compiler for machine-learning models.
 #[derive(Parser)]

@@ -14,7 +14,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction};
 define_id!(pub BufferId, "b");
 
 /// A unit of work: buffers in, buffers out, one nest of statements after another.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// Unique within its module; an identifier of C.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Kernel {
 }
 
 /// A name in index expressions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Unique within the kernel.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Symbol {
 }
 
 /// What binds a symbol.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SymbolKind {
     /// A dimension of the model, read from `Context::symbols[position]`.
     Shape {
@@ -63,7 +63,7 @@ pub enum SymbolKind {
 }
 
 /// A dense array of elements.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Buffer {
     /// Unique within the kernel.
     pub name: String,
@@ -79,7 +79,7 @@ pub struct Buffer {
 }
 
 /// Where a buffer lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Memory that the caller passes.
     Parameter(Access),
@@ -92,7 +92,7 @@ pub enum Scope {
 }
 
 /// What a kernel does with a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Only loaded from.
     Read,
@@ -104,7 +104,7 @@ pub enum Access {
 }
 
 /// A statement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stmt {
     /// `for variable < extent { body }`
     For(Box<Loop>),
@@ -157,7 +157,7 @@ pub enum Stmt {
 }
 
 /// A counted loop: `variable` runs from 0 up to `extent`, exclusive.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Loop {
     /// A symbol of kind `Loop`, bound by this loop alone.
     pub variable: SymbolId,
@@ -188,7 +188,7 @@ pub enum LoopKind {
 }
 
 /// A comparison of index expressions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// Left-hand side.
     pub left: Expr,
@@ -199,7 +199,7 @@ pub struct Condition {
 }
 
 /// Comparisons of integers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `<`
     Less,
@@ -212,7 +212,7 @@ pub enum Comparison {
 }
 
 /// A scalar expression.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A constant.
     Constant(Scalar),

@@ -116,8 +116,7 @@ fn value_operations(kernel: &Kernel, value: &Value) -> Expr {
         },
         Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => Expr::ZERO,
     };
-    value.operands().into_iter().map(|operand| value_operations(kernel, operand)).sum::<Expr>()
-        + &own
+    value.operands().map(|operand| value_operations(kernel, operand)).sum::<Expr>() + &own
 }
 
 /// For each parameter, the bytes that running the kernel touches at most: the size of the smallest

@@ -21,17 +21,14 @@ pub fn substitute(block: &mut [Stmt], replacements: &BTreeMap<SymbolId, Expr>) {
 /// As [`substitute`], in a value.
 pub fn substitute_value(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>) {
     value.walk_mut(&mut |value| {
-        value
-            .expressions_mut()
-            .into_iter()
-            .for_each(|expr| substitute_expression(expr, replacements));
+        value.expressions_mut().for_each(|expr| substitute_expression(expr, replacements));
         substitute_symbol(value, replacements);
     });
 }
 
 /// As [`substitute`], in an expression.
 pub fn substitute_expression(expr: &mut Expr, replacements: &BTreeMap<SymbolId, Expr>) {
-    if expr.symbols().iter().any(|symbol| replacements.contains_key(symbol)) {
+    if expr.any_symbol(&mut |symbol| replacements.contains_key(&symbol)) {
         *expr = expr.substitute(&mut |symbol| replacements.get(&symbol).cloned());
     }
 }
@@ -92,15 +89,6 @@ pub fn replace_loads(
             && *source == buffer
         {
             *value = replacement(index);
-        }
-    });
-}
-
-/// Replaces every use of a value symbol as a value; not those in index expressions.
-pub fn replace_symbol(block: &mut [Stmt], symbol: SymbolId, replacement: &Value) {
-    walk_values_mut(block, &mut |value| {
-        if *value == Value::Symbol(symbol) {
-            *value = replacement.clone();
         }
     });
 }

@@ -6,6 +6,7 @@
 //! so what a rewrite puts in is not visited again.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use sym::{Expr, SymbolId};
 use tensor::Reduction;
@@ -95,23 +96,25 @@ impl Stmt {
 
     /// The index expressions of the statement itself: extent, index or conditions; not those in its
     /// value nor in its blocks.
-    pub fn expressions(&self) -> Vec<&Expr> {
-        match self {
-            Stmt::For(inner) => vec![&inner.extent],
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => index.iter().collect(),
-            Stmt::If { conditions, .. } => sides(conditions),
-            Stmt::Let { .. } | Stmt::While { .. } => Vec::new(),
-        }
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let (index, conditions) = match self {
+            Stmt::For(inner) => (slice::from_ref(&inner.extent), NO_CONDITIONS),
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => (&index[..], NO_CONDITIONS),
+            Stmt::If { conditions, .. } => (NO_EXPRESSIONS, &conditions[..]),
+            Stmt::Let { .. } | Stmt::While { .. } => (NO_EXPRESSIONS, NO_CONDITIONS),
+        };
+        index.iter().chain(sides(conditions))
     }
 
     /// As [`Stmt::expressions`].
-    pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
-        match self {
-            Stmt::For(inner) => vec![&mut inner.extent],
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => index.iter_mut().collect(),
-            Stmt::If { conditions, .. } => sides_mut(conditions),
-            Stmt::Let { .. } | Stmt::While { .. } => Vec::new(),
-        }
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let (index, conditions) = match self {
+            Stmt::For(inner) => (slice::from_mut(&mut inner.extent), &mut [][..]),
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => (&mut index[..], &mut [][..]),
+            Stmt::If { conditions, .. } => (&mut [][..], &mut conditions[..]),
+            Stmt::Let { .. } | Stmt::While { .. } => (&mut [][..], &mut [][..]),
+        };
+        index.iter_mut().chain(sides_mut(conditions))
     }
 
     /// The symbol that the statement binds: a loop's variable or a `Let`'s symbol.
@@ -126,41 +129,51 @@ impl Stmt {
 
 impl Value {
     /// The operands.
-    pub fn operands(&self) -> Vec<&Value> {
-        match self {
-            Value::Apply { arguments, .. } => arguments.iter().collect(),
-            Value::Guard { value, otherwise, .. } => vec![value, otherwise],
-            _ => Vec::new(),
-        }
+    pub fn operands(&self) -> impl Iterator<Item = &Value> {
+        let (arguments, pair) = match self {
+            Value::Apply { arguments, .. } => (&arguments[..], None),
+            Value::Guard { value, otherwise, .. } => (&[][..], Some([&**value, &**otherwise])),
+            _ => (&[][..], None),
+        };
+        arguments.iter().chain(pair.into_iter().flatten())
     }
 
     /// The operands.
-    pub fn operands_mut(&mut self) -> Vec<&mut Value> {
-        match self {
-            Value::Apply { arguments, .. } => arguments.iter_mut().collect(),
-            Value::Guard { value, otherwise, .. } => vec![value, otherwise],
-            _ => Vec::new(),
-        }
+    pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        let (arguments, pair) = match self {
+            Value::Apply { arguments, .. } => (&mut arguments[..], None),
+            Value::Guard { value, otherwise, .. } => {
+                (&mut [][..], Some([&mut **value, &mut **otherwise]))
+            }
+            _ => (&mut [][..], None),
+        };
+        arguments.iter_mut().chain(pair.into_iter().flatten())
     }
 
     /// The index expressions of the value itself, not those of its operands.
-    pub fn expressions(&self) -> Vec<&Expr> {
-        match self {
-            Value::Index(expr) => vec![expr],
-            Value::Load { index, .. } | Value::Fold { index, .. } => index.iter().collect(),
-            Value::Guard { conditions, .. } => sides(conditions),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => Vec::new(),
-        }
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let (index, conditions) = match self {
+            Value::Index(expr) => (slice::from_ref(expr), NO_CONDITIONS),
+            Value::Load { index, .. } | Value::Fold { index, .. } => (&index[..], NO_CONDITIONS),
+            Value::Guard { conditions, .. } => (NO_EXPRESSIONS, &conditions[..]),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {
+                (NO_EXPRESSIONS, NO_CONDITIONS)
+            }
+        };
+        index.iter().chain(sides(conditions))
     }
 
     /// As [`Value::expressions`].
-    pub fn expressions_mut(&mut self) -> Vec<&mut Expr> {
-        match self {
-            Value::Index(expr) => vec![expr],
-            Value::Load { index, .. } | Value::Fold { index, .. } => index.iter_mut().collect(),
-            Value::Guard { conditions, .. } => sides_mut(conditions),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => Vec::new(),
-        }
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let (index, conditions) = match self {
+            Value::Index(expr) => (slice::from_mut(expr), &mut [][..]),
+            Value::Load { index, .. } | Value::Fold { index, .. } => (&mut index[..], &mut [][..]),
+            Value::Guard { conditions, .. } => (&mut [][..], &mut conditions[..]),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {
+                (&mut [][..], &mut [][..])
+            }
+        };
+        index.iter_mut().chain(sides_mut(conditions))
     }
 
     /// Visits the value, then its operands, recursively.
@@ -180,15 +193,15 @@ impl Value {
     }
 }
 
-fn sides(conditions: &[Condition]) -> Vec<&Expr> {
-    conditions.iter().flat_map(|condition| [&condition.left, &condition.right]).collect()
+const NO_EXPRESSIONS: &[Expr] = &[];
+const NO_CONDITIONS: &[Condition] = &[];
+
+fn sides(conditions: &[Condition]) -> impl Iterator<Item = &Expr> {
+    conditions.iter().flat_map(|condition| [&condition.left, &condition.right])
 }
 
-fn sides_mut(conditions: &mut [Condition]) -> Vec<&mut Expr> {
-    conditions
-        .iter_mut()
-        .flat_map(|condition| [&mut condition.left, &mut condition.right])
-        .collect()
+fn sides_mut(conditions: &mut [Condition]) -> impl Iterator<Item = &mut Expr> {
+    conditions.iter_mut().flat_map(|condition| [&mut condition.left, &mut condition.right])
 }
 
 /// Visits every statement of a block and of the blocks inside it.
@@ -233,9 +246,9 @@ pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Value)) {
 /// Visits every index expression of a block: extents, indices, conditions, `Value::Index`.
 pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr)) {
     walk(block, &mut |stmt| {
-        stmt.expressions().into_iter().for_each(&mut *visit);
+        stmt.expressions().for_each(&mut *visit);
         if let Some(value) = stmt.value() {
-            value.walk(&mut |value| value.expressions().into_iter().for_each(&mut *visit));
+            value.walk(&mut |value| value.expressions().for_each(&mut *visit));
         }
     });
 }
@@ -243,9 +256,9 @@ pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr))
 /// Visits every index expression of a block.
 pub fn walk_expressions_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Expr)) {
     walk_mut(block, &mut |stmt| {
-        stmt.expressions_mut().into_iter().for_each(&mut *visit);
+        stmt.expressions_mut().for_each(&mut *visit);
         if let Some(value) = stmt.value_mut() {
-            value.walk_mut(&mut |value| value.expressions_mut().into_iter().for_each(&mut *visit));
+            value.walk_mut(&mut |value| value.expressions_mut().for_each(&mut *visit));
         }
     });
 }
@@ -308,7 +321,7 @@ pub fn bound_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
 /// The symbols that the block uses but does not bind.
 pub fn free_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();
-    walk_expressions(block, &mut |expr| used.extend(expr.symbols()));
+    walk_expressions(block, &mut |expr| add_symbols(expr, &mut used));
     walk_values(block, &mut |value| {
         if let Value::Symbol(symbol) = value {
             used.insert(*symbol);
@@ -320,7 +333,7 @@ pub fn free_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
 /// The symbols that a statement uses itself, in its expressions and its value, not in its blocks.
 pub fn statement_symbols(stmt: &Stmt) -> BTreeSet<SymbolId> {
     let mut used = stmt.value().map(value_symbols).unwrap_or_default();
-    stmt.expressions().iter().for_each(|expr| used.extend(expr.symbols()));
+    stmt.expressions().for_each(|expr| add_symbols(expr, &mut used));
     used
 }
 
@@ -328,10 +341,17 @@ pub fn statement_symbols(stmt: &Stmt) -> BTreeSet<SymbolId> {
 pub fn value_symbols(value: &Value) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();
     value.walk(&mut |value| {
-        value.expressions().iter().for_each(|expr| used.extend(expr.symbols()));
+        value.expressions().for_each(|expr| add_symbols(expr, &mut used));
         if let Value::Symbol(symbol) = value {
             used.insert(*symbol);
         }
     });
     used
+}
+
+fn add_symbols(expr: &Expr, used: &mut BTreeSet<SymbolId>) {
+    expr.any_symbol(&mut |symbol| {
+        used.insert(symbol);
+        false
+    });
 }

@@ -89,7 +89,7 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
         vec![Stage { buffer: String::new(), kind: StageKind::Pointwise, nests: Vec::new() }];
     let naive = Naive { kernel: naive, stages, arguments: Vec::new() };
     let start = Instant::now();
-    let scheduled = strategies::schedule(naive, target, &strategies::StrategyOptions::default())
+    let scheduled = strategies::schedule(&naive, target, &strategies::StrategyOptions::default())
         .map_err(|error| error.to_string())?;
     let schedule_time = start.elapsed();
     if show {

@@ -122,9 +122,17 @@ impl Emitter<'_> {
             }
             Op::Call { kernel, .. } => {
                 let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
-                let kernel_data = self.module.kernels[*kernel].clone();
-                let run = self.run(frame, *kernel, &kernel_data, &values, 1);
-                steps.push(Step::Run(run));
+                let called = &self.module.kernels[*kernel];
+                let (extent, scratch) = (parallel_extent(called), scratch_layout(called).bytes);
+                let arguments =
+                    self.arguments(frame, &accesses(&self.module.kernels[*kernel]), &values);
+                steps.push(Step::Run(Run {
+                    kernel: *kernel,
+                    arguments,
+                    extent: Expr::constant(extent),
+                    scratch_bytes: scratch,
+                    grain: Expr::ONE,
+                }));
                 return Ok(());
             }
             Op::Host { name, .. } => {
@@ -160,15 +168,22 @@ impl Emitter<'_> {
         let arguments = naive.arguments.clone();
         let kind = kind_of(frame.function, group);
         let prefix = format!("{}_{kind}", frame.function.name);
+        let accesses = accesses(&naive.kernel);
+        let nothing = Arc::new(Kernel::new(""));
         let id = self.library.kernel(naive, &prefix, self.module)?;
-        let kernel = self.module.kernels[id].clone();
         // How it is run follows from its schedule.
-        steps.push(Step::Run(self.run(frame, id, &kernel, &arguments, 1)));
+        steps.push(Step::Run(Run {
+            kernel: id,
+            arguments: self.arguments(frame, &accesses, &arguments),
+            extent: Expr::ONE,
+            scratch_bytes: Expr::ZERO,
+            grain: Expr::ONE,
+        }));
         let nodes = group_nodes(frame, group);
         let source = (self.depth == 0).then(|| KernelSource { nodes: nodes.clone(), arguments });
         self.kernels.push(KernelInfo {
             kernel: id,
-            name: kernel.name,
+            name: self.module.kernels[id].name.clone(),
             nodes: nodes_of(frame.function, &nodes),
             source,
             extent: 1,
@@ -178,7 +193,7 @@ impl Emitter<'_> {
             scheduled: Arc::default(),
             flops,
             bytes,
-            naive: Arc::default(),
+            naive: nothing,
             trace: Arc::default(),
         });
         Ok(())
@@ -214,35 +229,20 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// A run of a kernel on values.
-    fn run(
+    /// What a kernel that uses its parameters so is run with.
+    fn arguments(
         &mut self,
         frame: &mut Frame<'_>,
-        id: base::KernelId,
-        kernel: &Kernel,
+        accesses: &[loops::Access],
         values: &[ValueId],
-        grain: i64,
-    ) -> Run {
-        let mut arguments = Vec::new();
-        for (&value, &parameter) in values.iter().zip(&kernel.parameters) {
-            let access = match kernel.buffers[parameter].scope {
-                loops::Scope::Parameter(access) => access,
-                loops::Scope::Scratch | loops::Scope::Register => loops::Access::Read,
-            };
-            arguments.push(Argument {
-                address: self.address(frame, value),
-                bytes: Expr::constant(span(frame, value)),
-                writes: access != loops::Access::Read,
-                reads: access != loops::Access::Write,
-            });
-        }
-        Run {
-            kernel: id,
-            arguments,
-            extent: Expr::constant(parallel_extent(kernel)),
-            scratch_bytes: scratch_layout(kernel).bytes,
-            grain: Expr::constant(grain),
-        }
+    ) -> Vec<Argument> {
+        let argument = |(&value, &access): (&ValueId, &loops::Access)| Argument {
+            address: self.address(frame, value),
+            bytes: Expr::constant(span(frame, value)),
+            writes: access != loops::Access::Read,
+            reads: access != loops::Access::Write,
+        };
+        values.iter().zip(accesses).map(argument).collect()
     }
 
     // --- memory ---
@@ -338,6 +338,15 @@ fn span(frame: &Frame<'_>, value: ValueId) -> i64 {
 fn element_bytes(frame: &Frame<'_>, value: ValueId) -> i64 {
     let dtype = frame.function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
     dtype.bytes().unwrap_or(1) as i64
+}
+
+/// What a kernel does with each of its parameters.
+fn accesses(kernel: &Kernel) -> Vec<loops::Access> {
+    let of = |&parameter| match kernel.buffers[parameter].scope {
+        loops::Scope::Parameter(access) => access,
+        loops::Scope::Scratch | loops::Scope::Register => loops::Access::Read,
+    };
+    kernel.parameters.iter().map(of).collect()
 }
 
 /// Iterations of the kernel's parallel loop; 1 if it has none.

@@ -1,14 +1,17 @@
 //! The kernels of a program: equal naive kernels are scheduled once and shared.
 //!
-//! Kernels get their ids when they are asked for and stand in the module as they are, naive; when
-//! all are known they are scheduled, on several threads, and take their places.
+//! Kernels get their ids and names when they are asked for; when all are known they are scheduled,
+//! on several threads, and take their places in the module.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use backend::Target;
 use base::KernelId;
+use loops::Kernel;
 use module::Module;
+use rustc_hash::FxHasher;
 
 use crate::LowerOptions;
 use crate::naive::Naive;
@@ -17,8 +20,8 @@ use crate::strategies;
 /// Naive kernels, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Library {
-    /// By their text without name and origin.
-    known: BTreeMap<String, KernelId>,
+    /// By a digest of all but name and origin: positions among those asked for.
+    known: BTreeMap<u64, Vec<usize>>,
     /// In the order in which they were asked for.
     naive: Vec<(KernelId, Naive)>,
     /// The names of the module's kernels.
@@ -29,7 +32,7 @@ pub(crate) struct Library {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     /// The naive kernel.
-    pub(crate) naive: Arc<str>,
+    pub(crate) naive: Arc<Kernel>,
     /// The steps that scheduled it.
     pub(crate) trace: Arc<str>,
     /// What the strategies said.
@@ -51,18 +54,18 @@ impl Library {
         prefix: &str,
         module: &mut Module,
     ) -> base::Result<KernelId> {
-        let origin = std::mem::take(&mut naive.kernel.origin);
-        let key = naive.kernel.to_string();
-        if let Some(known) = self.known.get(&key) {
-            return Ok(*known);
+        let alike = self.known.entry(digest(&naive.kernel)).or_default();
+        let same =
+            |&&position: &&usize| content(&self.naive[position].1.kernel) == content(&naive.kernel);
+        if let Some(&known) = alike.iter().find(same) {
+            return Ok(self.naive[known].0);
         }
-        naive.kernel.origin = origin;
+        alike.push(self.naive.len());
         naive.kernel.name = self.fresh_name(prefix, module.kernels.len());
         if cfg!(debug_assertions) {
             loops::verify(&naive.kernel)?;
         }
-        let kernel = module.kernels.push(naive.kernel.clone());
-        self.known.insert(key, kernel);
+        let kernel = module.kernels.push(Kernel::new(&naive.kernel.name));
         self.naive.push((kernel, naive));
         Ok(kernel)
     }
@@ -75,15 +78,15 @@ impl Library {
         options: &LowerOptions,
     ) -> base::Result<BTreeMap<KernelId, Made>> {
         let schedule = |(id, naive): (KernelId, Naive)| {
-            let text = naive.kernel.to_string();
-            (id, text, strategies::schedule(naive, target, &options.strategies))
+            let scheduled = strategies::schedule(&naive, target, &options.strategies);
+            (id, naive.kernel, scheduled)
         };
         let mut made = BTreeMap::new();
         for (id, naive, scheduled) in base::parallel::map(options.threads, self.naive, schedule) {
             let scheduled = scheduled?;
             module.kernels[id] = scheduled.kernel;
             let (trace, remarks) = (scheduled.trace.into(), scheduled.remarks.into());
-            made.insert(id, Made { naive: naive.into(), trace, remarks });
+            made.insert(id, Made { naive: Arc::new(naive), trace, remarks });
         }
         Ok(made)
     }
@@ -99,4 +102,15 @@ impl Library {
             number += 1;
         }
     }
+}
+
+/// All of a kernel but its name and origin.
+fn content(kernel: &Kernel) -> impl PartialEq + std::hash::Hash + '_ {
+    (&kernel.symbols, &kernel.buffers, &kernel.parameters, &kernel.body)
+}
+
+fn digest(kernel: &Kernel) -> u64 {
+    let mut hasher = FxHasher::default();
+    content(kernel).hash(&mut hasher);
+    hasher.finish()
 }

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use backend::Target;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
 use graph::{Function, NodeId, ValueId};
+use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
 use sym::{Expr, SymbolId};
@@ -127,7 +128,7 @@ pub struct KernelInfo {
     /// Bytes of parameters that it touches.
     pub bytes: u64,
     /// The kernel before scheduling.
-    pub naive: Arc<str>,
+    pub naive: Arc<Kernel>,
     /// The steps that scheduled it.
     pub trace: Arc<str>,
 }

@@ -116,8 +116,8 @@ fn groups(text: &str, _: &[&str]) -> Result<String, String> {
 /// `kernels`: the naive kernels.
 fn kernels(text: &str, _: &[&str]) -> Result<String, String> {
     let case = case(text)?;
-    let kernels = case.lowered.kernels.iter().map(|kernel| kernel.naive.trim_end());
-    Ok(kernels.collect::<Vec<_>>().join("\n"))
+    let kernels = case.lowered.kernels.iter().map(|kernel| kernel.naive.to_string());
+    Ok(kernels.collect::<Vec<_>>().join(""))
 }
 
 /// `program`: the program with its memory plan.

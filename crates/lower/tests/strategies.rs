@@ -38,7 +38,7 @@ fn scheduled(text: &str, arguments: &[&str]) -> Result<(Kernel, Scheduled), Stri
     let target = target.ok_or("the argument is no target")?;
     let kernel = loops::parse(text).map_err(|error| error.to_string())?;
     let naive = naive(kernel.clone());
-    let scheduled = strategies::schedule(naive, &target, &StrategyOptions::default())
+    let scheduled = strategies::schedule(&naive, &target, &StrategyOptions::default())
         .map_err(|error| error.to_string())?;
     loops::verify_scheduled(&scheduled.kernel).map_err(|error| error.to_string())?;
     Ok((kernel, scheduled))
@@ -236,7 +236,7 @@ proptest! {
         let naive = instance(structure, extents, panel);
         let target = Target::named(target).expect("a row of the table");
         let options = StrategyOptions::default();
-        let scheduled = strategies::schedule(self::naive(naive.clone()), &target, &options);
+        let scheduled = strategies::schedule(&self::naive(naive.clone()), &target, &options);
         let scheduled = scheduled.map_err(|error| TestCaseError::fail(error.to_string()))?;
         if let Err(errors) = loops::verify_scheduled(&scheduled.kernel) {
             return Err(TestCaseError::fail(errors.to_string()));

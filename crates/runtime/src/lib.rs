@@ -6,7 +6,8 @@
 //! - [`pool`]: the worker threads, one pool a process;
 //! - [`Executable`]: a program ready to run; [`State`]: what one caller needs to run it;
 //!   [`Call`]: one run; [`Profile`]: where its time went;
-//! - [`cpu`]: what this machine can do.
+//! - [`cpu`]: what this machine can do;
+//! - [`SmallObjects`]: an allocator for programs that compile.
 //!
 //! From the second run on a state allocates nothing and makes no system call, unless workers have
 //! to be woken. The same program gives the same bits for any number of threads, because a kernel's
@@ -24,10 +25,12 @@ pub mod pool;
 mod profile;
 mod resolve;
 mod run;
+mod small;
 mod state;
 
 pub use code::{Code, KernelCode};
 pub use executable::{Executable, HostArguments, HostFunction};
 pub use memory::Block;
 pub use profile::{Profile, ProfileRow};
+pub use small::SmallObjects;
 pub use state::{Call, State};

@@ -12,8 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loops::visit::Effect;
-use loops::{BufferId, Condition, Kernel, Stmt, Value};
+use loops::visit::{Effect, bound_symbols};
+use loops::{BufferId, Condition, Kernel, Loop, Stmt, Value};
 use sym::{Expr, SymbolId};
 
 use crate::linear::{Linear, Space, Unknown};
@@ -21,10 +21,10 @@ use crate::nest::{Descent, SymbolRanges};
 
 /// One place in a block that touches a buffer.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub(crate) struct Access<'a> {
     pub(crate) buffer: BufferId,
     pub(crate) effect: Effect,
-    pub(crate) index: Vec<Expr>,
+    pub(crate) index: &'a [Expr],
     /// The loops around it within the block, outermost first.
     pub(crate) loops: Vec<SymbolId>,
     /// The way to its statement within the block, and the statement's position there.
@@ -32,46 +32,46 @@ pub(crate) struct Access {
     pub(crate) position: usize,
     /// What holds there: the conditions of `If`s, each with the length of the way at which it
     /// begins to hold, and of guards within the statement.
-    pub(crate) conditions: Vec<(usize, Condition)>,
+    pub(crate) conditions: Vec<(usize, &'a Condition)>,
     /// Whether it stands where it may run never, or for reasons that are not known here.
     pub(crate) uncertain: bool,
 }
 
 /// All accesses of a block, in program order; a statement's loads come before its store.
-pub(crate) fn accesses(block: &[Stmt]) -> Vec<Access> {
+pub(crate) fn accesses(block: &[Stmt]) -> Vec<Access<'_>> {
     let mut collector = Collector::default();
     collector.block(block);
     collector.found
 }
 
 #[derive(Default)]
-struct Collector {
-    found: Vec<Access>,
+struct Collector<'a> {
+    found: Vec<Access<'a>>,
     loops: Vec<SymbolId>,
     way: Vec<Descent>,
     /// The conditions that hold, each with the length of the way at which it begins to.
-    conditions: Vec<(usize, Condition)>,
+    conditions: Vec<(usize, &'a Condition)>,
     uncertain: bool,
 }
 
-impl Collector {
-    fn block(&mut self, block: &[Stmt]) {
+impl<'a> Collector<'a> {
+    fn block(&mut self, block: &'a [Stmt]) {
         for (position, stmt) in block.iter().enumerate() {
             self.statement(position, stmt);
         }
     }
 
-    fn inside(&mut self, stmt: usize, block: usize, body: &[Stmt]) {
+    fn inside(&mut self, stmt: usize, block: usize, body: &'a [Stmt]) {
         self.way.push(Descent { stmt, block });
         self.block(body);
         self.way.pop();
     }
 
-    fn add(&mut self, position: usize, buffer: BufferId, effect: Effect, index: &[Expr]) {
+    fn add(&mut self, position: usize, buffer: BufferId, effect: Effect, index: &'a [Expr]) {
         self.found.push(Access {
             buffer,
             effect,
-            index: index.to_vec(),
+            index,
             loops: self.loops.clone(),
             way: self.way.clone(),
             position,
@@ -80,7 +80,7 @@ impl Collector {
         });
     }
 
-    fn value(&mut self, position: usize, value: &Value) {
+    fn value(&mut self, position: usize, value: &'a Value) {
         match value {
             Value::Load { buffer, index } => self.add(position, *buffer, Effect::Load, index),
             Value::Fold { reduction, buffer, index } => {
@@ -89,7 +89,7 @@ impl Collector {
             Value::Guard { conditions, value, otherwise } => {
                 let count = self.conditions.len();
                 let level = self.way.len() + 1;
-                self.conditions.extend(conditions.iter().map(|c| (level, c.clone())));
+                self.conditions.extend(conditions.iter().map(|c| (level, c)));
                 self.value(position, value);
                 self.conditions.truncate(count);
                 self.value(position, otherwise);
@@ -101,7 +101,7 @@ impl Collector {
         }
     }
 
-    fn statement(&mut self, position: usize, stmt: &Stmt) {
+    fn statement(&mut self, position: usize, stmt: &'a Stmt) {
         if let Some(value) = stmt.value() {
             self.value(position, value);
         }
@@ -118,7 +118,7 @@ impl Collector {
             Stmt::If { conditions, then, otherwise } => {
                 let depth = self.way.len() + 1;
                 let count = self.conditions.len();
-                self.conditions.extend(conditions.iter().map(|c| (depth, c.clone())));
+                self.conditions.extend(conditions.iter().map(|c| (depth, c)));
                 self.inside(position, 0, then);
                 self.conditions.truncate(count);
                 let before = std::mem::replace(&mut self.uncertain, true);
@@ -152,7 +152,7 @@ pub(crate) type Directions = BTreeMap<Unknown, Direction>;
 pub(crate) struct Tester<'a> {
     kernel: &'a Kernel,
     space: Space<'a>,
-    pub(crate) accesses: Vec<Access>,
+    pub(crate) accesses: Vec<Access<'a>>,
     forms: Vec<Vec<Linear>>,
     /// The forms with shifted tails ignored, for pairs of stores.
     unshifted: Vec<Vec<Linear>>,
@@ -165,11 +165,35 @@ impl<'a> Tester<'a> {
     pub(crate) fn new(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        block: &[Stmt],
+        block: &'a [Stmt],
         shifted: &[Expr],
     ) -> Tester<'a> {
-        let accesses = accesses(block);
-        let mut space = Space::new(ranges, accesses.iter().flat_map(|access| &access.index));
+        Tester::of(kernel, ranges, accesses(block), bound_symbols(block), shifted)
+    }
+
+    /// Tests for the accesses of a loop, which counts as a block of its own.
+    pub(crate) fn of_loop(
+        kernel: &'a Kernel,
+        ranges: &'a SymbolRanges,
+        found: &'a Loop,
+        shifted: &[Expr],
+    ) -> Tester<'a> {
+        let mut collector = Collector::default();
+        collector.loops.push(found.variable);
+        collector.inside(0, 0, &found.body);
+        let mut bound = bound_symbols(&found.body);
+        bound.insert(found.variable);
+        Tester::of(kernel, ranges, collector.found, bound, shifted)
+    }
+
+    fn of(
+        kernel: &'a Kernel,
+        ranges: &'a SymbolRanges,
+        accesses: Vec<Access<'a>>,
+        bound: BTreeSet<SymbolId>,
+        shifted: &[Expr],
+    ) -> Tester<'a> {
+        let mut space = Space::new(ranges, accesses.iter().flat_map(|access| access.index));
         let form = |space: &mut Space, access: &Access| {
             access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
         };
@@ -181,7 +205,6 @@ impl<'a> Tester<'a> {
                 .map(|a| a.index.iter().map(|e| space.linear(&unshift(e, shifted))).collect())
                 .collect(),
         };
-        let bound = loops::visit::bound_symbols(block);
         Tester { kernel, space, accesses, forms, unshifted, bound }
     }
 
@@ -206,7 +229,7 @@ impl<'a> Tester<'a> {
         pairs
     }
 
-    fn commute(&self, a: &Access, b: &Access) -> bool {
+    fn commute(&self, a: &Access<'_>, b: &Access<'_>) -> bool {
         match (a.effect, b.effect) {
             (Effect::Reduce(first), Effect::Reduce(second)) => {
                 let dtype = self.kernel.buffers[a.buffer].dtype;

@@ -42,27 +42,33 @@ impl Refusal {
 }
 
 /// A step that is not legal for a kernel, which it left as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleError {
     /// The step.
     pub step: Box<Step>,
     /// Why it is refused.
     pub message: String,
-    /// The kernel, with a mark below the loop or buffer that the refusal is about.
-    pub listing: String,
+    /// What the refusal is about.
+    place: Place,
+    /// The kernel as the step left it.
+    kernel: Box<Kernel>,
 }
 
 impl ScheduleError {
-    pub(crate) fn new(kernel: &Kernel, step: &Step, refusal: Refusal) -> ScheduleError {
+    pub(crate) fn new(kernel: &Kernel, step: Step, refusal: Refusal) -> ScheduleError {
         let Refusal { place, message } = refusal;
-        let listing = mark(&kernel.to_string(), &place, &message);
-        ScheduleError { step: Box::new(step.clone()), message, listing }
+        ScheduleError { step: Box::new(step), message, place, kernel: Box::new(kernel.clone()) }
+    }
+
+    /// The kernel, with a mark below the loop or buffer that the refusal is about.
+    pub fn listing(&self) -> String {
+        mark(&self.kernel.to_string(), &self.place, &self.message)
     }
 }
 
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot `{}`: {}\n{}", self.step, self.message, self.listing)
+        write!(f, "cannot `{}`: {}\n{}", self.step, self.message, self.listing())
     }
 }
 

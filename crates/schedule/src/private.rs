@@ -43,8 +43,8 @@ pub(crate) fn stores_before_reading(
 ) -> bool {
     let mut all = accesses(block);
     all.retain(|access| access.buffer == buffer);
-    let covered = |(position, read): (usize, &Access)| {
-        let guards = read.conditions.iter().map(|(_, c)| c.clone()).collect();
+    let covered = |(position, read): (usize, &Access<'_>)| {
+        let guards = read.conditions.iter().map(|(_, c)| (*c).clone()).collect();
         !read.effect.reads() || is_covered(kernel, ranges, &all[..position], read, guards)
     };
     all.iter().enumerate().all(covered)
@@ -54,8 +54,8 @@ pub(crate) fn stores_before_reading(
 fn is_covered(
     kernel: &Kernel,
     ranges: &SymbolRanges,
-    stores: &[Access],
-    read: &Access,
+    stores: &[Access<'_>],
+    read: &Access<'_>,
     guards: Vec<Condition>,
 ) -> bool {
     let mut guards = guards;
@@ -79,9 +79,9 @@ enum Cover {
 
 /// The number of leading steps of the way that two accesses share; the second stands after the
 /// first where they part.
-fn shared_way(first: &Access, second: &Access) -> Option<usize> {
+fn shared_way(first: &Access<'_>, second: &Access<'_>) -> Option<usize> {
     let depth = first.way.iter().zip(&second.way).take_while(|(a, b)| a == b).count();
-    let place = |access: &Access| match access.way.get(depth) {
+    let place = |access: &Access<'_>| match access.way.get(depth) {
         Some(descent) => descent.stmt,
         None => access.position,
     };
@@ -93,8 +93,8 @@ fn shared_way(first: &Access, second: &Access) -> Option<usize> {
 fn covers(
     kernel: &Kernel,
     ranges: &SymbolRanges,
-    store: &Access,
-    read: &Access,
+    store: &Access<'_>,
+    read: &Access<'_>,
     guards: &[Condition],
 ) -> Cover {
     if store.effect != Effect::Store || store.uncertain {

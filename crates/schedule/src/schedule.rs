@@ -14,7 +14,7 @@ use crate::step::{LocalScope, Step, Tail};
 use crate::steps;
 
 /// What steps rewrite.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     pub(crate) kernel: Kernel,
     /// The minima that splits with shifted tails put into indices. Iterations that these make equal
@@ -125,14 +125,18 @@ impl Schedule {
     /// # Errors
     /// When the step is not legal here; then nothing has changed.
     pub fn apply(&mut self, step: Step) -> Applied {
-        let mut next = self.state.clone();
-        if let Err(refusal) = next.run(&step) {
-            return Err(ScheduleError::new(&self.state.kernel, &step, refusal));
+        let may_leave_traces = !step.is_checked_first();
+        let before = (may_leave_traces || cfg!(debug_assertions)).then(|| self.state.clone());
+        if let Err(refusal) = self.state.run(&step) {
+            if let Some(before) = before {
+                assert!(may_leave_traces || self.state == before, "`{step}` changed something");
+                self.state = before;
+            }
+            return Err(ScheduleError::new(&self.state.kernel, step, refusal));
         }
         if step.changes_indices() {
-            next.tidy();
+            self.state.tidy();
         }
-        self.state = next;
         self.trace.push(step);
         Ok(())
     }

@@ -201,6 +201,11 @@ fn tail_name(tail: Tail) -> &'static str {
 }
 
 impl Step {
+    /// Whether all that the step may be refused for is found before it changes anything.
+    pub(crate) fn is_checked_first(&self) -> bool {
+        !matches!(self, Step::StageRead { .. } | Step::StageWrite { .. } | Step::ExpandFunctions)
+    }
+
     /// Whether it may write other index expressions than there were; else it says only how a loop
     /// is run, or where a buffer is.
     pub(crate) fn changes_indices(&self) -> bool {

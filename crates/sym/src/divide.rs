@@ -16,6 +16,10 @@
 //! its multiples out of the dividend, and a common constant factor cancels.
 //! Invariant: dividing the parts of a folded quotient or remainder again gives the same parts.
 
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
 use crate::expr::{Atom, Expr, Factors, Term};
 
 /// `quotient + dividend div divisor`, where the last part may be nothing.
@@ -37,7 +41,7 @@ impl Expr {
     pub fn floor_div(&self, divisor: &Expr) -> Expr {
         let DivParts { mut quotient, rest } = self.div_parts(divisor);
         if let Some((dividend, divisor)) = rest {
-            quotient += &Expr::atom(Atom::FloorDiv(Box::new(dividend), Box::new(divisor)));
+            quotient += &Expr::atom(Atom::FloorDiv(Arc::new(dividend), Arc::new(divisor)));
         }
         quotient
     }
@@ -47,7 +51,7 @@ impl Expr {
         let ModParts { scale, offset, rest } = self.mod_parts(divisor);
         let mut result = Expr::constant(offset);
         if let Some((dividend, divisor)) = rest {
-            let atom = Atom::Mod(Box::new(dividend), Box::new(divisor));
+            let atom = Atom::Mod(Arc::new(dividend), Arc::new(divisor));
             result.add_term(scale, &Factors::One(atom));
         }
         result
@@ -291,7 +295,7 @@ impl Term {
         }
         let coefficient = self.coefficient / divisor.coefficient;
         Some(match Factors::from_atoms(left) {
-            Some(factors) => Expr { constant: 0, terms: vec![Term { coefficient, factors }] },
+            Some(factors) => Expr { constant: 0, terms: smallvec![Term { coefficient, factors }] },
             None => Expr::constant(coefficient),
         })
     }
@@ -317,7 +321,7 @@ fn extremum(left: &Expr, right: &Expr, largest: bool) -> Expr {
     }
     operands.sort_by(Expr::structural_cmp);
     let nest = |a: Expr, b: Expr| {
-        let (a, b) = (Box::new(a), Box::new(b));
+        let (a, b) = (Arc::new(a), Arc::new(b));
         Expr::atom(if largest { Atom::Max(a, b) } else { Atom::Min(a, b) })
     };
     operands.into_iter().reduce(nest).unwrap_or_default()

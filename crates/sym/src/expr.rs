@@ -3,9 +3,14 @@
 //! Invariants: the terms of an [`Expr`] are sorted by their factors, which are distinct from term
 //! to term; no coefficient is zero; the factors of a [`Term`] are sorted and there is at least one;
 //! the operands of an [`Atom`] are canonical, and it cannot be folded (see `divide.rs`).
-//! A lone factor is stored inline, so that linear terms do not allocate.
+//!
+//! A compile copies and adds up expressions a hundred thousand times, so what is common allocates
+//! nothing: up to two terms and a lone factor are stored inline, operands of atoms are shared.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
 
 base::define_id!(
     /// A symbol: a dimension, a loop variable. What it stands for is its owner's business.
@@ -17,8 +22,11 @@ base::define_id!(
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Expr {
     pub(crate) constant: i64,
-    pub(crate) terms: Vec<Term>,
+    pub(crate) terms: Terms,
 }
+
+/// Terms, two of them without an allocation.
+pub(crate) type Terms = SmallVec<[Term; 2]>;
 
 /// A coefficient times a product of atoms.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -33,20 +41,20 @@ pub enum Atom {
     /// A symbol.
     Symbol(SymbolId),
     /// The quotient rounded towards minus infinity; undefined where the divisor is zero.
-    FloorDiv(Box<Expr>, Box<Expr>),
+    FloorDiv(Arc<Expr>, Arc<Expr>),
     /// What [`Atom::FloorDiv`] leaves: it has the divisor's sign; undefined where that is zero.
-    Mod(Box<Expr>, Box<Expr>),
+    Mod(Arc<Expr>, Arc<Expr>),
     /// The smaller of two.
-    Min(Box<Expr>, Box<Expr>),
+    Min(Arc<Expr>, Arc<Expr>),
     /// The larger of two.
-    Max(Box<Expr>, Box<Expr>),
+    Max(Arc<Expr>, Arc<Expr>),
 }
 
 /// A sorted product of atoms, at least one; `Many` has at least two.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Factors {
     One(Atom),
-    Many(Vec<Atom>),
+    Many(Arc<[Atom]>),
 }
 
 impl Factors {
@@ -61,7 +69,7 @@ impl Factors {
     pub(crate) fn from_atoms(mut atoms: Vec<Atom>) -> Option<Factors> {
         if atoms.len() > 1 {
             atoms.sort_by(Atom::structural_cmp);
-            return Some(Factors::Many(atoms));
+            return Some(Factors::Many(atoms.into()));
         }
         atoms.pop().map(Factors::One)
     }
@@ -69,7 +77,7 @@ impl Factors {
     pub(crate) fn times(&self, other: &Factors) -> Factors {
         let mut atoms = [self.as_slice(), other.as_slice()].concat();
         atoms.sort_by(Atom::structural_cmp);
-        Factors::Many(atoms)
+        Factors::Many(atoms.into())
     }
 
     /// By degree, then atom by atom: linear terms stand first, in the order of their symbols.
@@ -146,7 +154,7 @@ impl Expr {
 
     /// A constant.
     pub const fn constant(value: i64) -> Expr {
-        Expr { constant: value, terms: Vec::new() }
+        Expr { constant: value, terms: SmallVec::new_const() }
     }
 
     /// A symbol.
@@ -157,7 +165,7 @@ impl Expr {
     /// An atom that cannot be folded, once.
     pub(crate) fn atom(atom: Atom) -> Expr {
         let term = Term { coefficient: 1, factors: Factors::One(atom) };
-        Expr { constant: 0, terms: vec![term] }
+        Expr { constant: 0, terms: smallvec![term] }
     }
 
     /// The atom, where the expression is nothing else.
@@ -204,7 +212,7 @@ impl From<usize> for Expr {
 
 impl From<Term> for Expr {
     fn from(term: Term) -> Expr {
-        Expr { constant: 0, terms: vec![term] }
+        Expr { constant: 0, terms: smallvec![term] }
     }
 }
 

@@ -40,7 +40,7 @@ impl Expr {
     /// All symbols that occur, also within atoms, sorted, each once.
     pub fn symbols(&self) -> Vec<SymbolId> {
         let mut found = Vec::new();
-        self.for_each_symbol(&mut |symbol| {
+        self.any_symbol(&mut |symbol| {
             found.push(symbol);
             false
         });
@@ -51,12 +51,13 @@ impl Expr {
 
     /// Whether the symbol occurs, also within atoms.
     pub fn contains(&self, symbol: SymbolId) -> bool {
-        self.for_each_symbol(&mut |other| other == symbol)
+        self.any_symbol(&mut |other| other == symbol)
     }
 
-    /// Visits every occurrence of a symbol until `visit` says true; whether it did.
-    fn for_each_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
-        self.terms.iter().flat_map(Term::factors).any(|atom| atom.for_each_symbol(visit))
+    /// Visits every occurrence of a symbol, also within atoms, until `visit` says true; whether it
+    /// did.
+    pub fn any_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
+        self.terms.iter().flat_map(Term::factors).any(|atom| atom.any_symbol(visit))
     }
 
     /// `c` where the expression is `c * symbol + rest` and the rest is free of the symbol, so 0
@@ -155,13 +156,13 @@ impl Term {
 impl Atom {
     /// Whether the symbol occurs in it.
     pub fn contains(&self, symbol: SymbolId) -> bool {
-        self.for_each_symbol(&mut |other| other == symbol)
+        self.any_symbol(&mut |other| other == symbol)
     }
 
-    fn for_each_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
+    fn any_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
         match (self, self.operands()) {
             (Atom::Symbol(symbol), _) => visit(*symbol),
-            (_, Some((a, b))) => a.for_each_symbol(visit) || b.for_each_symbol(visit),
+            (_, Some((a, b))) => a.any_symbol(visit) || b.any_symbol(visit),
             (_, None) => false,
         }
     }

@@ -11,6 +11,8 @@
 //! k*n*(a div n) + k*(a mod n) = k*a   always
 //! ```
 
+use std::sync::Arc;
+
 use crate::divide::{DivParts, ModParts, floor_div_saturating, gcd};
 use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 use crate::range::Range;
@@ -113,7 +115,7 @@ fn simplify_div(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Expr {
         } else if let Some((coarse, _)) = split_fine(&a, &b, ranges) {
             simplify_div(&coarse, &b, ranges)
         } else {
-            Expr::atom(Atom::FloorDiv(Box::new(a), Box::new(b)))
+            Expr::atom(Atom::FloorDiv(Arc::new(a), Arc::new(b)))
         };
     }
     quotient
@@ -128,7 +130,7 @@ fn simplify_mod(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Expr {
         } else if let Some((coarse, fine)) = split_fine(&a, &b, ranges) {
             simplify_mod(&coarse, &b, ranges) + &fine
         } else {
-            Expr::atom(Atom::Mod(Box::new(a), Box::new(b)))
+            Expr::atom(Atom::Mod(Arc::new(a), Arc::new(b)))
         };
         result.add_scaled(&remainder, scale);
     }

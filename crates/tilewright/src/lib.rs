@@ -46,6 +46,7 @@ pub use internal::catch_internal_errors;
 pub use measure::{Measurement, measure};
 pub use options::{Options, Precision, TargetChoice};
 pub use port::{Port, PortExtent};
+pub use runtime::SmallObjects;
 pub use tensor::npy::read as read_npy;
 pub use tensor::random::random;
 pub use tensor::{DType, Kind, Structure, Tensor, Value};

@@ -9,11 +9,9 @@
 //! Loops are closed by a latch block, so that no edge is critical. Their induction variables are
 //! made when asked for.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use backend::Isa;
 use base::{Id, SecondaryMap};
+use rustc_hash::FxHashMap;
 
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
@@ -30,10 +28,10 @@ pub(crate) struct Builder {
     order: Vec<BlockId>,
     scopes: Vec<Scope>,
     depth_of: SecondaryMap<ValueId, u32>,
-    numbered: HashMap<Inst, ValueId, BuildHasherDefault<Mixer>>,
+    numbered: FxHashMap<Inst, ValueId>,
     /// The values of integer constants.
     integers: SecondaryMap<ValueId, Option<i64>>,
-    pooled: HashMap<Vec<u8>, PoolId>,
+    pooled: FxHashMap<Vec<u8>, PoolId>,
     /// Whether vector constants live in registers for the whole kernel.
     pub(crate) keep_constants: bool,
 }
@@ -65,43 +63,6 @@ struct Induction {
     param: ValueId,
 }
 
-/// A quick hash for keys that no one else chooses.
-#[derive(Default)]
-struct Mixer(u64);
-
-impl Mixer {
-    fn mix(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
-    }
-
-    fn write_u8(&mut self, word: u8) {
-        self.mix(u64::from(word));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.mix(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.mix(word);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.mix(word as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        // The map takes its index from the low bits, which products mix least.
-        self.0.rotate_right(29)
-    }
-}
-
 /// A number known now or when running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
@@ -125,9 +86,9 @@ impl Builder {
             order: vec![entry],
             scopes: vec![Scope { block: entry, keys: Vec::new(), looped: None }],
             depth_of: SecondaryMap::new(),
-            numbered: HashMap::default(),
+            numbered: FxHashMap::default(),
             integers: SecondaryMap::new(),
-            pooled: HashMap::new(),
+            pooled: FxHashMap::default(),
             keep_constants: false,
         }
     }

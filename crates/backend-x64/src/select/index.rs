@@ -6,6 +6,7 @@
 //! the loops it does not depend on. In a loop without loops inside, the pointer is carried from
 //! turn to turn instead of computed from the loop's variable.
 
+use smallvec::SmallVec;
 use sym::{Atom, Expr, SymbolId};
 
 use super::Selector;
@@ -33,7 +34,7 @@ pub(crate) enum Binding {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Linear {
     pub(crate) constant: i64,
-    pub(crate) terms: Vec<(i64, Factor)>,
+    pub(crate) terms: SmallVec<[(i64, Factor); 4]>,
     /// What the vector variable is multiplied by.
     pub(crate) lane_step: i64,
     /// Whether lanes differ in another way than that.
@@ -147,8 +148,7 @@ impl Selector<'_> {
 
     /// Whether the expression has different values in different lanes.
     pub(crate) fn expr_differs_by_lane(&self, expr: &Expr) -> bool {
-        self.vector.is_some()
-            && expr.symbols().into_iter().any(|symbol| self.symbol_differs_by_lane(symbol))
+        self.vector.is_some() && expr.any_symbol(&mut |symbol| self.symbol_differs_by_lane(symbol))
     }
 
     /// The scope at which everything in a factor is known.
@@ -164,10 +164,18 @@ impl Selector<'_> {
     fn atom_depth(&self, atom: &Atom) -> u32 {
         match atom {
             Atom::Symbol(symbol) => self.symbol_depth(*symbol),
-            _ => atom.operands().map_or(0, |(a, b)| {
-                let symbols = a.symbols().into_iter().chain(b.symbols());
-                symbols.map(|symbol| self.symbol_depth(symbol)).max().unwrap_or(0)
-            }),
+            _ => {
+                let mut depth = 0;
+                let mut deepest = |symbol| {
+                    depth = depth.max(self.symbol_depth(symbol));
+                    false
+                };
+                if let Some((a, b)) = atom.operands() {
+                    a.any_symbol(&mut deepest);
+                    b.any_symbol(&mut deepest);
+                }
+                depth
+            }
         }
     }
 
@@ -187,7 +195,7 @@ impl Selector<'_> {
     }
 
     fn address_from(&mut self, mut pointer: ValueId, linear: &Linear) -> Address {
-        let mut terms: Vec<(u32, &(i64, Factor))> =
+        let mut terms: SmallVec<[(u32, &(i64, Factor)); 4]> =
             linear.terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
         // Of what is known at one depth, the loop's variable comes first: its pointer is carried
         // from turn to turn, so it starts from what is known outside.

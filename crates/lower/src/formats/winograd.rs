@@ -71,7 +71,7 @@ pub(super) fn apply(
     if !choice.pays && chooser.options.winograd != Winograd::Always {
         return Ok(None);
     }
-    let transforms: Vec<Transforms> = problem
+    let transforms: Vec<&Transforms> = problem
         .windows
         .iter()
         .zip(&choice.outputs)
@@ -251,7 +251,7 @@ impl Emitter<'_> {
     }
 
     /// `V`: the entries of each window in front, tiles in place of the windowed axes.
-    fn data(&mut self, transforms: &[Transforms]) -> Built {
+    fn data(&mut self, transforms: &[&Transforms]) -> Built {
         let mut value = self.contraction.operands[self.problem.data].value;
         let shape = self.builder.shape(value)?;
         let mut high = vec![Expr::ZERO; shape.len()];
@@ -279,7 +279,7 @@ impl Emitter<'_> {
 
     /// `U`: the entries of each window in front of the filter's other axes, in the order reduced,
     /// then parallel, so that the axis of the outputs is contiguous.
-    fn filter(&mut self, transforms: &[Transforms]) -> Built {
+    fn filter(&mut self, transforms: &[&Transforms]) -> Built {
         let space = &self.contraction.space;
         let own = 1 - self.problem.data;
         let index = &space.operands[own];
@@ -371,7 +371,7 @@ impl Emitter<'_> {
     }
 
     /// `Y`, under the shape of the contraction's result.
-    fn result(&mut self, product: ValueId, transforms: &[Transforms]) -> Built {
+    fn result(&mut self, product: ValueId, transforms: &[&Transforms]) -> Built {
         let space = &self.contraction.space;
         let windows = &self.problem.windows;
         let mut value = product;

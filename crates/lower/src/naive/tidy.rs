@@ -4,31 +4,36 @@
 //! complete.
 
 use std::collections::BTreeMap;
+use std::slice;
 
-use loops::substitute::replace_symbol;
-use loops::visit::walk_values;
+use loops::visit::{walk_values, walk_values_mut};
 use loops::{Kernel, Stmt, SymbolKind, Value};
 use sym::SymbolId;
 
 /// Removes every unchecked `Let` of the block that is read at most once.
 pub(crate) fn inline_single_uses(block: &mut Vec<Stmt>, kernel: &Kernel) {
     let uses = count_uses(block);
-    let mut position = 0;
-    while position < block.len() {
-        let single = match &block[position] {
-            Stmt::Let { symbol, .. } => {
-                let kind = &kernel.symbols[*symbol].kind;
-                let unchecked = matches!(kind, SymbolKind::Value { range: None, .. });
-                unchecked && uses.get(symbol).copied().unwrap_or(0) <= 1
-            }
-            _ => false,
-        };
-        if !single {
-            position += 1;
-            continue;
+    let is_single = |symbol: SymbolId| {
+        let kind = &kernel.symbols[symbol].kind;
+        let unchecked = matches!(kind, SymbolKind::Value { range: None, .. });
+        unchecked && uses.get(&symbol).copied().unwrap_or(0) <= 1
+    };
+    let mut waiting: BTreeMap<SymbolId, Value> = BTreeMap::new();
+    for mut stmt in std::mem::take(block) {
+        if !waiting.is_empty() {
+            walk_values_mut(slice::from_mut(&mut stmt), &mut |value| {
+                if let Value::Symbol(symbol) = value
+                    && let Some(waited) = waiting.remove(symbol)
+                {
+                    *value = waited;
+                }
+            });
         }
-        if let Stmt::Let { symbol, value } = block.remove(position) {
-            replace_symbol(&mut block[position..], symbol, &value);
+        match stmt {
+            Stmt::Let { symbol, value } if is_single(symbol) => {
+                waiting.insert(symbol, value);
+            }
+            stmt => block.push(stmt),
         }
     }
 }

@@ -199,13 +199,14 @@ impl<'a> Writer<'a> {
         index: &[Expr],
         access: Access,
     ) -> Option<(BufferId, Vec<Expr>)> {
-        let shape = shape_of(self.function, value);
         if let Some(&buffer) = self.internals.get(&value) {
+            let shape = shape_of(self.function, value);
             let kept = index.iter().zip(&shape).filter(|&(_, &extent)| extent != 1);
             return Some((buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
         }
         let grouping = self.grouping;
         let view = grouping.view(value)?;
+        let shape = shape_of(self.function, value);
         let axes = self.merged_axes(&shape, view, index);
         let shape: Vec<i64> = axes.iter().map(|axis| axis.extent).collect();
         let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();

@@ -65,46 +65,48 @@ const STRATEGIES: [(&str, Strategy); 4] =
 /// # Errors
 /// When a scalar function has no expansion for its type; nothing else is an error.
 pub fn schedule(
-    naive: Naive,
+    naive: &Naive,
     target: &Target,
     options: &StrategyOptions,
 ) -> base::Result<Scheduled> {
     let mut remarks = Vec::new();
     let opaque = naive.stages.iter().any(|stage| stage.kind == StageKind::Opaque);
     let strategies = if options.plain || opaque { &[][..] } else { &STRATEGIES[..] };
+    let mut schedule = Schedule::new(naive.kernel.clone());
     for (name, strategy) in strategies {
-        match attempt(&naive, target, *strategy) {
-            Ok((schedule, remark)) => {
+        match attempt(&mut schedule, naive, target, *strategy) {
+            Ok(remark) => {
                 remarks.push(format!("{name}: {remark}"));
-                return Ok(finish(&naive, target, schedule, remarks));
+                return Ok(finish(naive, target, schedule, remarks));
             }
             Err(reason) => remarks.push(format!("not {name}: {reason}")),
         }
+        if !schedule.trace().is_empty() {
+            schedule = Schedule::new(naive.kernel.clone());
+        }
     }
-    let mut schedule = Schedule::new(naive.kernel.clone());
-    let remark = plain::apply(&mut schedule, &naive, target);
+    let remark = plain::apply(&mut schedule, naive, target);
     remarks.push(format!("plain: {remark}"));
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(internal)?;
     }
-    Ok(finish(&naive, target, schedule, remarks))
+    Ok(finish(naive, target, schedule, remarks))
 }
 
-/// A strategy's steps, if they lead to a kernel in the scheduled form.
+/// Takes a strategy's steps, if they lead to a kernel in the scheduled form.
 fn attempt(
+    schedule: &mut Schedule,
     naive: &Naive,
     target: &Target,
     strategy: Strategy,
-) -> Result<(Schedule, String), Refused> {
-    let mut schedule = Schedule::new(naive.kernel.clone());
-    let remark = strategy(&mut schedule, naive, target)?;
-    let mut hand = Hand::new(&mut schedule);
-    hand.simplify()?;
+) -> Result<String, Refused> {
+    let remark = strategy(schedule, naive, target)?;
+    Hand::new(schedule).simplify()?;
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;
     }
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
-    Ok((schedule, remark))
+    Ok(remark)
 }
 
 fn finish(naive: &Naive, target: &Target, schedule: Schedule, remarks: Vec<String>) -> Scheduled {

@@ -65,12 +65,11 @@ pub(crate) fn apply(state: &mut State, target: &str, extent: i64) -> Outcome {
         }
     }
     check_readers(state, target, &written)?;
-    let mut extended = state.kernel.clone();
-    loop_at_mut(&mut extended, &site).extent = extent.into();
-    if loops::verify(&extended).is_err() {
-        return refuse("its new iterations would leave a buffer");
+    loop_at_mut(&mut state.kernel, &site).extent = extent.into();
+    if loops::verify(&state.kernel).is_err() {
+        loop_at_mut(&mut state.kernel, &site).extent = old.into();
+        return Err(Refusal::at_loop(target, "its new iterations would leave a buffer"));
     }
-    state.kernel = extended;
     Ok(())
 }
 

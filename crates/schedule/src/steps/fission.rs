@@ -59,8 +59,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: usize, into: &str) -> O
 fn check_order(state: &State, found: &Loop, target: &str, at: usize) -> Outcome {
     let kernel = &state.kernel;
     let ranges = SymbolRanges::of(kernel);
-    let nest = [Stmt::For(Box::new(found.clone()))];
-    let tester = Tester::new(kernel, &ranges, &nest, &state.shifted);
+    let tester = Tester::of_loop(kernel, &ranges, found, &state.shifted);
     // An access of the second part stands at or behind statement `at` of the loop's body.
     let is_second = |index: usize| {
         let access = &tester.accesses[index];

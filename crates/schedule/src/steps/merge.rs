@@ -64,8 +64,7 @@ fn check_order(
     first: &str,
 ) -> Outcome {
     let kernel = &state.kernel;
-    let nest = [Stmt::For(Box::new(merged.clone()))];
-    let tester = Tester::new(kernel, ranges, &nest, &state.shifted);
+    let tester = Tester::of_loop(kernel, ranges, merged, &state.shifted);
     let is_second = |index: usize| {
         let access = &tester.accesses[index];
         access.way.get(1).map_or(access.position, |descent| descent.stmt) >= count

@@ -54,9 +54,7 @@ pub(crate) fn check_independent(
     shifted: &[Expr],
     spare_private: bool,
 ) -> Outcome {
-    // The loop's variable must count as bound within the block that is tested.
-    let nest = [loops::Stmt::For(Box::new(found.clone()))];
-    let tester = Tester::new(kernel, ranges, &nest, shifted);
+    let tester = Tester::of_loop(kernel, ranges, found, shifted);
     for (first, second) in tester.ordered_pairs(false) {
         let buffer = tester.accesses[first].buffer;
         let conflict = tester.may_conflict_across(first, second, found.variable, &[])

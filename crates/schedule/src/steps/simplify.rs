@@ -51,7 +51,7 @@ pub(crate) fn expressions(kernel: &mut Kernel) {
 
 fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
     for mut stmt in std::mem::take(block) {
-        stmt.expressions_mut().into_iter().for_each(|expr| tidy_expression(expr, known));
+        stmt.expressions_mut().for_each(|expr| tidy_expression(expr, known));
         if let Some(value) = stmt.value_mut() {
             tidy_value(value, known);
         }
@@ -89,9 +89,9 @@ fn tidy_expression(expr: &mut Expr, known: &Ranges) {
 }
 
 fn tidy_value(value: &mut Value, known: &Ranges) {
-    value.expressions_mut().into_iter().for_each(|expr| tidy_expression(expr, known));
+    value.expressions_mut().for_each(|expr| tidy_expression(expr, known));
     let Value::Guard { conditions, value: inner, otherwise } = value else {
-        value.operands_mut().into_iter().for_each(|operand| tidy_value(operand, known));
+        value.operands_mut().for_each(|operand| tidy_value(operand, known));
         return;
     };
     conditions.retain(|condition| !known.prove(condition));

@@ -16,6 +16,8 @@
 //! Opposite points give rows that share their even and odd parts, so input and output transforms
 //! are products of two matrices with few entries each: half the arithmetic.
 
+use std::sync::OnceLock;
+
 use super::rational::Rational;
 
 /// A matrix by rows.
@@ -46,11 +48,20 @@ pub(super) struct Transforms {
     pub(super) output: Vec<Matrix>,
 }
 
-/// The matrices of F(m, r).
+/// One more than [`MOST_PRODUCTS`].
+const SIZES: usize = MOST_PRODUCTS as usize + 1;
+
+/// The matrices of F(m, r), made when first asked for: predictions ask again for each contraction.
 ///
 /// # Panics
 /// If that takes more than [`MOST_PRODUCTS`].
-pub(super) fn transforms(outputs: usize, taps: usize) -> Transforms {
+pub(super) fn transforms(outputs: usize, taps: usize) -> &'static Transforms {
+    static KNOWN: [[OnceLock<Transforms>; SIZES]; SIZES] =
+        [const { [const { OnceLock::new() }; SIZES] }; SIZES];
+    KNOWN[outputs][taps].get_or_init(|| make(outputs, taps))
+}
+
+fn make(outputs: usize, taps: usize) -> Transforms {
     let count = outputs + taps - 1;
     let points: Vec<Rational> =
         POINTS[count - 1].iter().map(|&(above, below)| Rational::new(above, below)).collect();

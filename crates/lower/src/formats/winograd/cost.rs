@@ -186,7 +186,7 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let product = arithmetic.max(constants / target.bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
-    let transforms: Vec<Transforms> = outputs
+    let transforms: Vec<&Transforms> = outputs
         .iter()
         .zip(&sizes.taps)
         .map(|(&outputs, &taps)| cook_toom::transforms(outputs as usize, taps as usize))
@@ -201,7 +201,7 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
 }
 
 /// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
-fn operations(transforms: &[Transforms], points: &[i64], outputs: &[i64]) -> (f64, f64) {
+fn operations(transforms: &[&Transforms], points: &[i64], outputs: &[i64]) -> (f64, f64) {
     let work = |factors: &[Matrix]| factors.iter().map(additions).sum::<i64>();
     let (mut into, mut out_of) = (points.iter().product::<i64>(), outputs.iter().product::<i64>());
     for (at, transforms) in transforms.iter().enumerate() {

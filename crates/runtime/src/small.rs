@@ -1,0 +1,304 @@
+//! An allocator for a great many small objects: the command line's.
+//!
+//! A compile makes and drops half a million objects of a few dozen bytes. Here each thread keeps a
+//! list of free blocks for each size, so that both take a few instructions. Blocks are cut from
+//! chunks of the system's allocator, which this one keeps; larger objects are the system's.
+//!
+//! A block may be freed on another thread than it was made on. Lists that grow too long, and those
+//! of a thread that ends, go to a store that all threads take from, so memory that one thread frees
+//! is used again by others, and what is kept is bounded by what was in use at once.
+//!
+//! Relies on the standard library's promise that an allocator may use `thread_local!`. Invariants:
+//! a block in a list of class `c` is `(c + 1) * GRAIN` bytes that nobody else uses; a
+//! block's class follows from the layout it was asked for with.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr::{self, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Sizes and addresses of blocks are multiples of this.
+const GRAIN: usize = 16;
+/// Number of sizes.
+const CLASSES: usize = 64;
+/// Bytes asked of the system at once.
+const CHUNK: usize = 64 * 1024;
+/// A thread's list of one size holds at most so many bytes before it goes to the store.
+const MOST_LISTED: usize = 256 * 1024;
+
+/// The allocator; a program makes a static of it its `#[global_allocator]`.
+#[derive(Debug, Default)]
+pub struct SmallObjects;
+
+/// What a free block holds.
+struct Free {
+    /// The next of the list.
+    next: *mut Free,
+    /// In the store, of the first block of a list: the next list.
+    next_list: *mut Free,
+}
+
+/// Free blocks of one size.
+#[derive(Clone, Copy)]
+struct List {
+    first: *mut Free,
+    length: usize,
+}
+
+const NOTHING: List = List { first: null_mut(), length: 0 };
+
+/// What a thread owns.
+struct Local {
+    lists: [List; CLASSES],
+    /// The rest of a chunk.
+    rest: *mut u8,
+    rest_bytes: usize,
+}
+
+/// A part of a chunk that has not been cut into blocks yet: more than the largest block.
+struct Rest {
+    next: *mut Rest,
+    bytes: usize,
+}
+
+/// What no thread owns: lists by class, and rests of chunks.
+struct Store {
+    lists: [*mut Free; CLASSES],
+    rests: *mut Rest,
+}
+
+// SAFETY: whoever holds the lock is the only one who sees the store's memory.
+unsafe impl Send for Store {}
+
+static STORE: Mutex<Store> = Mutex::new(Store { lists: [null_mut(); CLASSES], rests: null_mut() });
+
+/// How many lists the store has; changes under its lock, but is read without.
+static STORED: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
+
+fn store() -> MutexGuard<'static, Store> {
+    STORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The class of a layout; none if it is the system's.
+fn class_of(layout: Layout) -> Option<usize> {
+    let small = layout.size() <= CLASSES * GRAIN && layout.align() <= GRAIN;
+    // No layout here has size zero; if one had, it would do with the smallest block.
+    small.then(|| layout.size().saturating_sub(1) / GRAIN)
+}
+
+fn class_bytes(class: usize) -> usize {
+    (class + 1) * GRAIN
+}
+
+struct Thread(UnsafeCell<Local>);
+
+thread_local! {
+    static THREAD: Thread = const {
+        let lists = [NOTHING; CLASSES];
+        Thread(UnsafeCell::new(Local { lists, rest: null_mut(), rest_bytes: 0 }))
+    };
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let local = self.0.get_mut();
+        local.give_rest();
+        for class in 0..CLASSES {
+            local.give(class);
+        }
+    }
+}
+
+impl Local {
+    /// A free block, or null.
+    fn take(&mut self, class: usize) -> *mut u8 {
+        let list = &mut self.lists[class];
+        if list.first.is_null() {
+            return self.take_elsewhere(class);
+        }
+        let block = list.first;
+        // SAFETY: a block in a list is ours and holds a `Free`.
+        list.first = unsafe { (*block).next };
+        list.length -= 1;
+        block.cast()
+    }
+
+    /// Adds a block, which must be of this class and of no more use to anyone.
+    fn put(&mut self, class: usize, block: *mut u8) {
+        let block = block.cast::<Free>();
+        let list = &mut self.lists[class];
+        // SAFETY: the block is at least as large and as aligned as a `Free`, and ours.
+        unsafe { block.write(Free { next: list.first, next_list: null_mut() }) };
+        list.first = block;
+        list.length += 1;
+        if list.length * class_bytes(class) > MOST_LISTED {
+            self.give(class);
+        }
+    }
+
+    /// A block from the store, else from the chunk, else from a new chunk.
+    fn take_elsewhere(&mut self, class: usize) -> *mut u8 {
+        if STORED[class].load(Ordering::Relaxed) > 0 && self.adopt(class) {
+            return self.take(class);
+        }
+        let bytes = class_bytes(class);
+        if self.rest_bytes < bytes && !self.begin_chunk() {
+            return null_mut();
+        }
+        let block = self.rest;
+        self.rest_bytes -= bytes;
+        // SAFETY: the rest has at least so many bytes.
+        self.rest = unsafe { block.add(bytes) };
+        block
+    }
+
+    /// Takes over a list from the store; whether there is one. There is none of this class here.
+    fn adopt(&mut self, class: usize) -> bool {
+        let mut store = store();
+        let first = store.lists[class];
+        if first.is_null() {
+            return false;
+        }
+        // SAFETY: the first block of a list in the store, which we hold.
+        store.lists[class] = unsafe { (*first).next_list };
+        STORED[class].fetch_sub(1, Ordering::Relaxed);
+        drop(store);
+        let mut length = 0;
+        let mut block = first;
+        while !block.is_null() {
+            length += 1;
+            // SAFETY: the list is ours now; its blocks are linked by `next`, down to a null.
+            block = unsafe { (*block).next };
+        }
+        self.lists[class] = List { first, length };
+        true
+    }
+
+    /// Moves a list to the store.
+    #[cold]
+    fn give(&mut self, class: usize) {
+        let list = std::mem::replace(&mut self.lists[class], NOTHING);
+        if list.first.is_null() {
+            return;
+        }
+        let mut store = store();
+        // SAFETY: the block is ours, and the store's once it is linked there.
+        unsafe { (*list.first).next_list = store.lists[class] };
+        store.lists[class] = list.first;
+        STORED[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Goes on with a rest from the store, else a new chunk; whether there is memory.
+    #[cold]
+    fn begin_chunk(&mut self) -> bool {
+        self.give_rest();
+        let mut store = store();
+        let rest = store.rests;
+        if !rest.is_null() {
+            // SAFETY: a rest in the store, which we hold.
+            unsafe { (store.rests, self.rest_bytes) = ((*rest).next, (*rest).bytes) };
+            self.rest = rest.cast();
+            return true;
+        }
+        drop(store);
+        // SAFETY: the layout has a size.
+        self.rest = unsafe { System.alloc(chunk_layout()) };
+        self.rest_bytes = if self.rest.is_null() { 0 } else { CHUNK };
+        !self.rest.is_null()
+    }
+
+    /// Gives away what is left of the chunk: a block to the lists, more to the store.
+    fn give_rest(&mut self) {
+        let bytes = std::mem::take(&mut self.rest_bytes);
+        match bytes / GRAIN {
+            0 => {}
+            count @ 1..=CLASSES => self.put(count - 1, self.rest),
+            _ => {
+                let rest = self.rest.cast::<Rest>();
+                let mut store = store();
+                // SAFETY: what is left is ours, aligned to the grain and large enough.
+                unsafe { rest.write(Rest { next: store.rests, bytes }) };
+                store.rests = rest;
+            }
+        }
+    }
+}
+
+fn chunk_layout() -> Layout {
+    Layout::from_size_align(CHUNK, GRAIN).expect("a power of two")
+}
+
+/// Gives `work` what this thread owns; while the thread ends, what is put in the store at once.
+fn with_local<R>(work: impl FnOnce(&mut Local) -> R) -> R {
+    let mut work = Some(work);
+    let mut run = |local: &mut Local| work.take().map(|work| work(local));
+    // SAFETY: nothing that `work` does comes back here, so this is the only reference.
+    let found = THREAD.try_with(|thread| run(unsafe { &mut *thread.0.get() }));
+    match found {
+        Ok(Some(result)) => result,
+        _ => {
+            let local = Local { lists: [NOTHING; CLASSES], rest: null_mut(), rest_bytes: 0 };
+            let thread = Thread(UnsafeCell::new(local));
+            // SAFETY: as above.
+            let result = run(unsafe { &mut *thread.0.get() });
+            result.unwrap_or_else(|| unreachable!("work that has been done"))
+        }
+    }
+}
+
+// SAFETY: blocks are as large and as aligned as their layouts ask, and each is in one list, or in
+// use once; what is no small object is passed on to the system's allocator.
+unsafe impl GlobalAlloc for SmallObjects {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match class_of(layout) {
+            Some(class) => with_local(|local| local.take(class)),
+            // SAFETY: the caller keeps the contract.
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match class_of(layout) {
+            Some(class) => with_local(|local| local.put(class, block)),
+            // SAFETY: the caller keeps the contract.
+            None => unsafe { System.dealloc(block, layout) },
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if class_of(layout).is_none() {
+            // SAFETY: the caller keeps the contract.
+            return unsafe { System.alloc_zeroed(layout) };
+        }
+        // SAFETY: the caller keeps the contract; what is not null has so many bytes.
+        unsafe {
+            let block = self.alloc(layout);
+            if !block.is_null() {
+                block.write_bytes(0, layout.size());
+            }
+            block
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller sees to it that the size, rounded up to the alignment, fits.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        match (class_of(layout), class_of(wanted)) {
+            // SAFETY: the caller keeps the contract.
+            (None, None) => unsafe { System.realloc(block, layout, size) },
+            (old, new) if old == new => block,
+            // SAFETY: both blocks have at least the smaller size, and they are different ones.
+            _ => unsafe {
+                let moved = self.alloc(wanted);
+                if !moved.is_null() {
+                    ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                    self.dealloc(block, layout);
+                }
+                moved
+            },
+        }
+    }
+}
