@@ -107,7 +107,7 @@ impl Kernel {
 
 /// The first of `name`, `name_1`, `name_2`, ... that is a name and not taken. A number that `name`
 /// already ends in is counted on, and what cannot stand in a name becomes `_`.
-fn fresh_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
+fn fresh_name<'a>(name: &str, taken: impl Iterator<Item = &'a str> + Clone) -> String {
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut clean: String = name.chars().map(good).collect();
     if clean.is_empty() || clean.as_bytes()[0].is_ascii_digit() {
@@ -119,16 +119,15 @@ fn fresh_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
         }
         _ => &clean,
     };
-    let (mut free, mut numbers) = (is_name(&clean), BTreeSet::new());
+    if is_name(&clean) && taken.clone().all(|other| other != clean) {
+        return clean;
+    }
+    let mut numbers = BTreeSet::new();
     for other in taken {
-        free &= other != clean;
         let number = other.strip_prefix(stem).and_then(|rest| rest.strip_prefix('_'));
         // A number with leading zeros is not of those that are given here.
         let plain = number.filter(|digits| !digits.starts_with(['0', '+']));
         numbers.extend(plain.and_then(|digits| digits.parse::<usize>().ok()));
-    }
-    if free {
-        return clean;
     }
     let number = (1..).find(|number| !numbers.contains(number)).unwrap_or(0);
     format!("{stem}_{number}")

@@ -128,8 +128,13 @@ impl<'a> Combination<'a> {
                 })
             };
             let mut position = 0;
-            for (expr, &extent) in self.factors.iter().zip(self.literal.shape()) {
-                position = position * extent + usize::try_from(at(expr).as_constant()?).ok()?;
+            for (factor, &extent) in self.factors.iter().zip(self.literal.shape()) {
+                let axis = factor.as_symbol()?.index();
+                let entry = match axis.checked_sub(self.space.parallel) {
+                    Some(summed) => point[summed],
+                    None => index[axis].as_constant()?,
+                };
+                position = position * extent + usize::try_from(entry).ok()?;
             }
             let factor = self.literal.get_scalar(position).as_f64();
             if factor != 0.0 {

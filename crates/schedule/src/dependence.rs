@@ -10,10 +10,11 @@
 //! with the same result; its minima ([`State::shifted`](crate::schedule::State)) are ignored
 //! between two stores, because which of two equal values is stored last does not matter.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use loops::visit::{Effect, bound_symbols};
 use loops::{BufferId, Condition, Kernel, Loop, Stmt, Value};
+use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
 use crate::linear::{Linear, Space, Unknown};
@@ -146,7 +147,23 @@ pub(crate) enum Direction {
 }
 
 /// Directions of the loops that two accesses share; other symbols bound outside are equal.
-pub(crate) type Directions = BTreeMap<Unknown, Direction>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directions(SmallVec<[(Unknown, Direction); 8]>);
+
+impl Directions {
+    /// Sets the direction of an unknown.
+    pub(crate) fn insert(&mut self, unknown: Unknown, direction: Direction) {
+        match self.0.iter_mut().find(|(known, _)| *known == unknown) {
+            Some((_, known)) => *known = direction,
+            None => self.0.push((unknown, direction)),
+        }
+    }
+
+    fn get(&self, unknown: Unknown) -> Option<Direction> {
+        let found = self.0.iter().find(|(known, _)| *known == unknown);
+        found.map(|(_, direction)| *direction)
+    }
+}
 
 /// Dependence tests between the accesses of one block.
 pub(crate) struct Tester<'a> {
@@ -250,7 +267,7 @@ impl<'a> Tester<'a> {
                 || *direction == Direction::Any
                 || self.space.range(*unknown).max >= 1
         };
-        given.iter().all(|(unknown, direction)| feasible(unknown, direction))
+        given.0.iter().all(|(unknown, direction)| feasible(unknown, direction))
             && forms[first].iter().zip(&forms[second]).all(|(a, b)| self.may_be_equal(a, b, given))
     }
 
@@ -261,10 +278,9 @@ impl<'a> Tester<'a> {
         }
         let mut sum = Interval::constant(a.constant - b.constant);
         let mut divisor = 0;
-        let unknowns: BTreeSet<Unknown> = a.terms.keys().chain(b.terms.keys()).copied().collect();
-        for unknown in unknowns {
-            let coefficient = |form: &Linear| form.terms.get(&unknown).copied().unwrap_or(0);
-            let (p, q) = (coefficient(a), coefficient(b));
+        let of_a = a.terms.iter().map(|&(unknown, p)| (unknown, p, b.coefficient(unknown)));
+        let others = b.terms.iter().filter(|(unknown, _)| a.coefficient(*unknown) == 0);
+        for (unknown, p, q) in of_a.chain(others.map(|&(unknown, q)| (unknown, 0, q))) {
             let range = self.space.range(unknown);
             let values = Interval::of(range);
             let direction = self.direction(unknown, given);
@@ -287,14 +303,14 @@ impl<'a> Tester<'a> {
     }
 
     fn direction(&self, unknown: Unknown, given: &Directions) -> Direction {
-        if let Some(direction) = given.get(&unknown) {
-            return *direction;
+        if let Some(direction) = given.get(unknown) {
+            return direction;
         }
         let symbols = self.space.symbols(unknown);
         let same = |symbol: &SymbolId| {
             !self.bound.contains(symbol)
                 || (self.kernel.symbols[*symbol].kind == loops::SymbolKind::Loop
-                    && self.digits(*symbol).iter().all(|d| given.get(d) == Some(&Direction::Equal)))
+                    && self.digits(*symbol).iter().all(|d| given.get(*d) == Some(Direction::Equal)))
         };
         if symbols.iter().all(same) { Direction::Equal } else { Direction::Any }
     }
@@ -308,7 +324,7 @@ impl<'a> Tester<'a> {
         variable: SymbolId,
         equal: &[SymbolId],
     ) -> bool {
-        let mut given = Directions::new();
+        let mut given = Directions::default();
         for digit in equal.iter().flat_map(|symbol| self.digits(*symbol)) {
             given.insert(digit, Direction::Equal);
         }

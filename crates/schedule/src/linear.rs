@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::SmallVec;
 use sym::{Atom, Expr, Range, SymbolId, Term};
 
 use crate::nest::SymbolRanges;
@@ -24,19 +25,27 @@ pub(crate) enum Unknown {
 }
 
 /// A constant plus coefficients times unknowns; no coefficient is zero.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Linear {
     pub(crate) constant: i128,
-    pub(crate) terms: BTreeMap<Unknown, i128>,
+    /// Each unknown once, in no order.
+    pub(crate) terms: SmallVec<[(Unknown, i128); 4]>,
 }
 
 impl Linear {
     fn add(&mut self, unknown: Unknown, coefficient: i128) {
-        let sum = self.terms.entry(unknown).or_insert(0);
-        *sum += coefficient;
-        if *sum == 0 {
-            self.terms.remove(&unknown);
+        match self.terms.iter_mut().position(|(known, _)| *known == unknown) {
+            Some(at) if self.terms[at].1 == -coefficient => _ = self.terms.swap_remove(at),
+            Some(at) => self.terms[at].1 += coefficient,
+            None if coefficient == 0 => {}
+            None => self.terms.push((unknown, coefficient)),
         }
+    }
+
+    /// What an unknown is multiplied by.
+    pub(crate) fn coefficient(&self, unknown: Unknown) -> i128 {
+        let found = self.terms.iter().find(|(known, _)| *known == unknown);
+        found.map_or(0, |(_, coefficient)| *coefficient)
     }
 }
 
@@ -113,7 +122,7 @@ impl<'a> Space<'a> {
     /// An expression as a linear form.
     pub(crate) fn linear(&mut self, expr: &Expr) -> Linear {
         let mut result =
-            Linear { constant: i128::from(expr.constant_part()), terms: BTreeMap::new() };
+            Linear { constant: i128::from(expr.constant_part()), terms: SmallVec::new() };
         for term in expr.terms() {
             let coefficient = i128::from(term.coefficient());
             match term.factors() {

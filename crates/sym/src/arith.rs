@@ -28,10 +28,13 @@ impl Expr {
     }
 
     /// Adds `scale` times `other`.
-    pub(crate) fn add_scaled(&mut self, other: &Expr, scale: i64) {
+    pub fn add_scaled(&mut self, other: &Expr, scale: i64) {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(scale));
-        if self.terms.is_empty() && scale == 1 {
+        if self.terms.is_empty() && scale != 0 {
             self.terms.clone_from(&other.terms);
+            for term in &mut self.terms {
+                term.coefficient = term.coefficient.saturating_mul(scale);
+            }
             return;
         }
         for term in &other.terms {

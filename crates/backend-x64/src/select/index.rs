@@ -470,7 +470,7 @@ impl Selector<'_> {
             self.ranges.simplify(&replaced)
         };
         let first = at(0);
-        if first.symbols().iter().any(|s| matches!(self.bindings[*s], Binding::Lanes(_))) {
+        if first.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_))) {
             return None;
         }
         (0..lanes)

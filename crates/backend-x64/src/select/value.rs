@@ -189,8 +189,7 @@ impl Selector<'_> {
             return self.broadcast_vector(vector, lanes);
         }
         let step = self.vector.as_ref().and_then(|vector| expr.linear_coefficient(vector.symbol));
-        let regular =
-            expr.symbols().iter().all(|s| !matches!(self.bindings[*s], Binding::Lanes(_)));
+        let regular = !expr.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_)));
         if let Some(step) = step.filter(|_| regular) {
             let first = self.int(expr);
             let first = self.vector_of_int(first, Lane::I64);

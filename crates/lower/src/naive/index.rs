@@ -87,7 +87,7 @@ pub(crate) fn reshape_index(
 pub(crate) fn linear_index(shape: &[i64], index: &[Expr], ranges: Ranges<'_>) -> Expr {
     let mut linear = Expr::ZERO;
     for (expr, stride) in index.iter().zip(dense_strides(shape)) {
-        linear += &(expr.clone() * stride);
+        linear.add_scaled(expr, stride);
     }
     linear.simplify(ranges)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Writer<'a> {
     /// The `Let`s of the nest at hand, and what they hold.
     lets: Vec<Stmt>,
     pub(crate) known: Vec<(ValueId, Vec<Expr>, Value)>,
+    /// How many shared values have been given each name.
+    names: BTreeMap<&'static str, usize>,
     /// How many guards surround the value at hand; inside of them nothing is shared.
     pub(crate) guards: usize,
 }
@@ -88,6 +90,7 @@ impl<'a> Writer<'a> {
             ranges: BTreeMap::new(),
             lets: Vec::new(),
             known: Vec::new(),
+            names: BTreeMap::new(),
             guards: 0,
         }
     }
@@ -165,8 +168,14 @@ impl<'a> Writer<'a> {
     // --- values ---
 
     /// Computes a value once for the statements of this nest.
-    pub(crate) fn share(&mut self, name: &str, value: Value, dtype: DType) -> Value {
-        let symbol = self.kernel.add_value(name, dtype, None);
+    pub(crate) fn share(&mut self, name: &'static str, value: Value, dtype: DType) -> Value {
+        // A kernel finds a free name, too, but among all names that there are.
+        let count = self.names.entry(name).or_insert(0);
+        let symbol = match *count {
+            0 => self.kernel.add_value(name, dtype, None),
+            count => self.kernel.add_value(&format!("{name}_{count}"), dtype, None),
+        };
+        *count += 1;
         self.lets.push(let_value(symbol, value));
         Value::Symbol(symbol)
     }

@@ -5,11 +5,13 @@
 //! contiguous along another loop (a transpose), both loops are cut so that a tile uses whole cache
 //! lines of both sides.
 
+use std::collections::BTreeSet;
+
 use backend::Target;
-use loops::visit::{Effect, references};
-use loops::{BufferId, Scope};
+use loops::visit::{Effect, Reference, references};
+use loops::{BufferId, Kernel, Scope};
 use schedule::{Schedule, Step, Tail};
-use sym::{Expr, Range};
+use sym::{Expr, Range, SymbolId};
 
 use super::Refused;
 use super::hand::Hand;
@@ -112,35 +114,57 @@ fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
 
 /// Merges axes of buffers whose indices are quotient and remainder of a fused loop.
 fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
-    let ids: Vec<BufferId> = hand.kernel().buffers.ids().collect();
-    for id in ids {
-        let rank = hand.kernel().buffers[id].shape.len();
-        for axis in (0..rank.saturating_sub(1)).rev() {
-            if is_flat(hand, id, axis, fused) {
-                let buffer = hand.kernel().buffers[id].name.clone();
-                // A view whose axes are not dense stays as it is.
-                let _ = hand.take(Step::Flatten { buffer, axis });
-            }
+    // A view whose axes are not dense stays as it is.
+    let mut refused = BTreeSet::new();
+    while let Some((id, axis)) = next_flat(hand, fused, &refused) {
+        let buffer = hand.kernel().buffers[id].name.clone();
+        if hand.take(Step::Flatten { buffer, axis }).is_err() {
+            refused.insert((id, axis));
         }
     }
     Ok(())
 }
 
-/// Whether two axes taken as one need no quotient of a loop in any access.
-fn is_flat(hand: &Hand<'_>, id: BufferId, axis: usize, fused: &str) -> bool {
+/// The first two axes of a buffer that are to be one, but for those refused: the outer one's
+/// number.
+fn next_flat(
+    hand: &Hand<'_>,
+    fused: &str,
+    refused: &BTreeSet<(BufferId, usize)>,
+) -> Option<(BufferId, usize)> {
     let kernel = hand.kernel();
-    let Some(variable) = hand.find(fused).map(|found| found.variable) else { return false };
-    let extent = &kernel.buffers[id].shape[axis + 1];
+    let variable = hand.find(fused)?.variable;
     let all = references(&kernel.body);
+    kernel.buffers.iter().find_map(|(id, buffer)| {
+        let mut axes = (0..buffer.shape.len().saturating_sub(1)).rev();
+        let wanted = |&axis: &usize| {
+            !refused.contains(&(id, axis)) && is_flat(kernel, &all, id, axis, variable)
+        };
+        Some((id, axes.find(wanted)?))
+    })
+}
+
+/// Whether two axes taken as one need no quotient of a loop in any access.
+fn is_flat(
+    kernel: &Kernel,
+    all: &[Reference<'_>],
+    id: BufferId,
+    axis: usize,
+    variable: SymbolId,
+) -> bool {
+    let extent = &kernel.buffers[id].shape[axis + 1];
     let mut own = all.iter().filter(|reference| reference.buffer == id).peekable();
     own.peek().is_some()
         && own.all(|reference| {
             let [outer, inner] = &reference.index[axis..axis + 2] else { return false };
+            if outer.linear_coefficient(variable).is_some()
+                || inner.linear_coefficient(variable).is_some()
+            {
+                return false;
+            }
             let whole: Expr = outer * extent + inner;
             let whole = whole.simplify(&|_| Range::at_least(0));
-            outer.linear_coefficient(variable).is_none()
-                && inner.linear_coefficient(variable).is_none()
-                && whole.linear_coefficient(variable).is_some()
+            whole.linear_coefficient(variable).is_some()
         })
 }
 

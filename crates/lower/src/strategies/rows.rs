@@ -227,6 +227,9 @@ fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
 /// Joins the outermost loops of neighbouring nests as far as they all agree; how many.
 pub(super) fn join_outer(hand: &mut Hand<'_>, nests: &[Nest]) -> usize {
     let Some((first, others)) = nests.split_first() else { return 0 };
+    if others.is_empty() {
+        return first.loops.len();
+    }
     let mut joined = 0;
     for (depth, found) in first.loops.iter().enumerate() {
         let before = hand.copy();

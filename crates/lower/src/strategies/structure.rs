@@ -266,7 +266,9 @@ pub(super) fn strides(kernel: &Kernel, buffer: BufferId) -> Option<Vec<i64>> {
 fn place(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Expr {
     // Without constant strides every access is irregular; an opaque quotient says so.
     let strides = strides(kernel, buffer).unwrap_or_default();
-    index.iter().zip(strides).map(|(index, stride)| index * stride).sum()
+    let mut place = Expr::ZERO;
+    index.iter().zip(strides).for_each(|(index, stride)| place.add_scaled(index, stride));
+    place
 }
 
 /// Names of loops by their position along the axes of a buffer that a nest writes: for each axis

@@ -209,10 +209,10 @@ fn reversed(
             if old[..p].contains(downwards) || new[..q].contains(upwards) || upwards == downwards {
                 continue;
             }
-            let mut given = Directions::new();
-            given.extend(old.iter().map(|unknown| (*unknown, Direction::Any)));
+            let mut given = Directions::default();
+            old.iter().for_each(|unknown| given.insert(*unknown, Direction::Any));
             let equal = old[..p].iter().chain(&new[..q]);
-            given.extend(equal.map(|unknown| (*unknown, Direction::Equal)));
+            equal.for_each(|unknown| given.insert(*unknown, Direction::Equal));
             given.insert(*upwards, Direction::Less);
             given.insert(*downwards, Direction::Greater);
             if tester.may_conflict(first, second, &given) {

@@ -83,7 +83,9 @@ fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
 }
 
 fn tidy_expression(expr: &mut Expr, known: &Ranges) {
-    if expr.as_constant().is_none() {
+    // Of what is linear nothing changes but symbols of one value.
+    let stays = |symbol| known.of(symbol).as_constant().is_none();
+    if !expr.terms().iter().all(|term| term.as_symbol().is_some_and(stays)) {
         *expr = known.simplify(expr);
     }
 }
@@ -159,7 +161,12 @@ pub(crate) fn compact(kernel: &mut Kernel) {
 }
 
 fn mark_symbols(kernel: &Kernel, used: &mut SecondaryMap<SymbolId, bool>) {
-    let mut mark = |expr: &Expr| expr.symbols().into_iter().for_each(|symbol| used[symbol] = true);
+    let mut mark = |expr: &Expr| {
+        expr.any_symbol(&mut |symbol| {
+            used[symbol] = true;
+            false
+        });
+    };
     for buffer in kernel.buffers.values() {
         buffer.shape.iter().chain(buffer.strides.iter().flatten()).for_each(&mut mark);
     }
