@@ -34,12 +34,15 @@ pub(crate) enum Binding {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Linear {
     pub(crate) constant: i64,
-    pub(crate) terms: SmallVec<[(i64, Factor); 4]>,
+    pub(crate) terms: Factors,
     /// What the vector variable is multiplied by.
     pub(crate) lane_step: i64,
     /// Whether lanes differ in another way than that.
     pub(crate) irregular: bool,
 }
+
+/// Coefficients and what they multiply, a few without an allocation.
+pub(crate) type Factors = SmallVec<[(i64, Factor); 4]>;
 
 /// What a coefficient multiplies.
 #[derive(Clone, Debug, PartialEq)]

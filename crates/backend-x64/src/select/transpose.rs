@@ -24,7 +24,7 @@ use loops::{BufferId, Condition, Loop, LoopKind, Stmt, Value};
 use sym::{Expr, SymbolId};
 
 use super::Selector;
-use super::index::{Binding, Factor, Linear};
+use super::index::{Binding, Factors, Linear};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Inst, Lane, Op, ValueId};
 
@@ -55,7 +55,7 @@ pub(super) struct Waiting {
 pub(super) struct Block {
     pub(super) buffer: BufferId,
     constant: i64,
-    terms: Vec<(i64, Factor)>,
+    terms: Factors,
     step: i64,
     lanes: usize,
     columns: Vec<ValueId>,
