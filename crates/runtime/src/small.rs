@@ -81,6 +81,7 @@ fn store() -> MutexGuard<'static, Store> {
 }
 
 /// The class of a layout; none if it is the system's.
+#[inline(always)]
 fn class_of(layout: Layout) -> Option<usize> {
     let small = layout.size() <= CLASSES * GRAIN && layout.align() <= GRAIN;
     // No layout here has size zero; if one had, it would do with the smallest block.
@@ -112,6 +113,7 @@ impl Drop for Thread {
 
 impl Local {
     /// A free block, or null.
+    #[inline(always)]
     fn take(&mut self, class: usize) -> *mut u8 {
         let list = &mut self.lists[class];
         if list.first.is_null() {
@@ -125,6 +127,7 @@ impl Local {
     }
 
     /// Adds a block, which must be of this class and of no more use to anyone.
+    #[inline(always)]
     fn put(&mut self, class: usize, block: *mut u8) {
         let block = block.cast::<Free>();
         let list = &mut self.lists[class];
@@ -138,9 +141,15 @@ impl Local {
     }
 
     /// A block from the store, else from the chunk, else from a new chunk.
+    #[inline(never)]
     fn take_elsewhere(&mut self, class: usize) -> *mut u8 {
         if STORED[class].load(Ordering::Relaxed) > 0 && self.adopt(class) {
-            return self.take(class);
+            let list = &mut self.lists[class];
+            let block = list.first;
+            // SAFETY: a list from the store has a block, which is ours and holds a `Free`.
+            list.first = unsafe { (*block).next };
+            list.length -= 1;
+            return block.cast();
         }
         let bytes = class_bytes(class);
         if self.rest_bytes < bytes && !self.begin_chunk() {
@@ -229,22 +238,19 @@ fn chunk_layout() -> Layout {
     Layout::from_size_align(CHUNK, GRAIN).expect("a power of two")
 }
 
-/// Gives `work` what this thread owns; while the thread ends, what is put in the store at once.
-fn with_local<R>(work: impl FnOnce(&mut Local) -> R) -> R {
-    let mut work = Some(work);
-    let mut run = |local: &mut Local| work.take().map(|work| work(local));
+/// Gives `work` what this thread owns; where that is gone, as the thread ends, something that goes
+/// to the store at once.
+#[inline(always)]
+fn with_local<R>(work: impl Fn(&mut Local) -> R) -> R {
     // SAFETY: nothing that `work` does comes back here, so this is the only reference.
-    let found = THREAD.try_with(|thread| run(unsafe { &mut *thread.0.get() }));
-    match found {
-        Ok(Some(result)) => result,
-        _ => {
-            let local = Local { lists: [NOTHING; CLASSES], rest: null_mut(), rest_bytes: 0 };
-            let thread = Thread(UnsafeCell::new(local));
-            // SAFETY: as above.
-            let result = run(unsafe { &mut *thread.0.get() });
-            result.unwrap_or_else(|| unreachable!("work that has been done"))
-        }
-    }
+    let found = THREAD.try_with(|thread| work(unsafe { &mut *thread.0.get() }));
+    found.unwrap_or_else(|_| with_nothing(work))
+}
+
+#[cold]
+fn with_nothing<R>(work: impl Fn(&mut Local) -> R) -> R {
+    let local = Local { lists: [NOTHING; CLASSES], rest: null_mut(), rest_bytes: 0 };
+    work(Thread(UnsafeCell::new(local)).0.get_mut())
 }
 
 // SAFETY: blocks are as large and as aligned as their layouts ask, and each is in one list, or in
@@ -268,6 +274,7 @@ unsafe impl GlobalAlloc for SmallObjects {
         }
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if class_of(layout).is_none() {
             // SAFETY: the caller keeps the contract.
