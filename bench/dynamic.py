@@ -54,9 +54,9 @@ def one_model(model, given):
     costs = [ms for ms, is_new in zip(figures["prepare_ms"], new) if is_new]
     cpu = [ms for ms, is_new in zip(figures["prepare_cpu_ms"], new) if is_new]
     return {
-        "model": model.stem,
-        "right": sum(error <= given.tolerance for error in errors),
-        "worst_error": max(errors),
+        "model": model.parent.name if model.stem == "model" else model.stem,
+        "right": sum(1 for error in errors if error <= given.tolerance),
+        "worst_error": float(max(errors)),
         "shapes": len(costs),
         "new_ms": statistics.median(costs),
         "new_most_ms": max(costs),

@@ -160,6 +160,49 @@ fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) 
     }
 }
 
+/// A dense layer, or a convolution of 3 x 3 in a frame of zeros, of integers of 8 bits with a zero
+/// point and a scale for each column.
+fn quantised(windows: bool, [rows, depth, columns, zero]: [i64; 4]) -> Function {
+    let (data, weight, padded, space, reads) = match windows {
+        false => (
+            format!("{rows}, {depth}"),
+            format!("{depth}, {columns}"),
+            format!("{rows}, {depth}"),
+            format!("[a0: {rows}, a1: {columns} | r0: {depth}]"),
+            "%p[a0, r0], %y[r0, a1]",
+        ),
+        true => (
+            format!("1, {depth}, {rows}, 5"),
+            format!("3, 3, {depth}, {columns}"),
+            format!("1, {depth}, {}, 7", rows + 2),
+            format!("[a0: 1, a1: {columns}, a2: {rows}, a3: 5 | r0: 3, r1: 3, r2: {depth}]"),
+            "%p[a0, r2, a2 + r0, a3 + r1], %y[r0, r1, r2, a1]",
+        ),
+    };
+    let (axis, ones, zeros) = match windows {
+        false => (1, "0, 0", "0, 0"),
+        true => (3, "0, 0, 1, 1", "0, 0, 0, 0"),
+    };
+    let result = match windows {
+        false => format!("{rows}, {columns}"),
+        true => format!("1, {columns}, {rows}, 5"),
+    };
+    let text = format!(
+        "function @quantised {{ parameter %q: i8[{data}] as \"q\" %w: i8[{weight}] = weight @c0
+           %s: f32[] = weight @c1 %t: f32[{columns}] = weight @c2
+           %z: f32[] = literal {{{zero}}} %o: f32[] = literal {{0}}
+           %f: f32[{data}] = map cast %q %zb: f32[{data}] = broadcast axes [] %z
+           %d: f32[{data}] = map sub %f, %zb %sb: f32[{data}] = broadcast axes [] %s
+           %x: f32[{data}] = map mul %d, %sb
+           %p: f32[{padded}] = pad low [{ones}] high [{ones}] interior [{zeros}] %x, %o
+           %g: f32[{weight}] = map cast %w %tb: f32[{weight}] = broadcast axes [{axis}] %t
+           %y: f32[{weight}] = map mul %g, %tb
+           %r: f32[{result}] = contract {space} {reads} accumulate f32
+           return %r as \"r\" }}"
+    );
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
@@ -179,6 +222,33 @@ proptest! {
     ) {
         let (function, constants, inputs) = random_instance(structure, extents);
         rounds_operands(&function, &constants, &inputs);
+    }
+
+    #[test]
+    fn products_of_8_bits_are_those_of_integers(
+        windows in any::<bool>(),
+        extents in [16i64..24, 16i64..40, 16i64..40, -128i64..128],
+    ) {
+        let function = quantised(windows, extents);
+        let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
+        let weights = [(0, 1), (1, 2), (2, 3)].map(|(number, seed)| {
+            let weight = |id: &graph::NodeId| matches!(&function.nodes[*id].op,
+                graph::Op::Weight { constant, .. } if constant.index() == number);
+            let id = function.nodes_in_order().into_iter().find(weight).expect("a weight");
+            tensors(function.ty(function.nodes[id].results[0]), seed).expect("a tensor")
+        });
+        let inputs = [tensors(function.ty(function.parameters()[0]), 4).expect("a tensor")];
+        let options = FormatOptions { winograd: Winograd::Never };
+        let native = Target::table().remove(0);
+        let whole = integers(&function, &native, &options, &mut Vec::new()).expect("well typed");
+        prop_assert!(whole.to_string().contains("accumulate i32"), "{whole}");
+        let pairs = results(&function, &weights, &inputs).into_iter()
+            .zip(results(&whole, &weights, &inputs));
+        for (numbers, integers) in pairs {
+            let error = tensor::compare(&numbers, &integers, 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}");
+        }
+        keeps_the_bits(&whole, &weights, &inputs);
     }
 
     #[test]
