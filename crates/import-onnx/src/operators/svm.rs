@@ -1,5 +1,7 @@
 //! Support vector machines of `ai.onnx.ml`, as products with their support vectors.
 
+use std::collections::BTreeMap;
+
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -227,17 +229,14 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
     let column = |graph: &mut Graph, value: &Value, number: usize| {
         graph.slice_axis(value, 1, Expr::from(number), 1, Expr::ONE)
     };
-    // chance[t][u]: of class t against u, columns `[n, 1]`.
-    let mut chance: Vec<Vec<Option<Value>>> = vec![vec![None; classes]; classes];
-    let mut number = 0;
-    for i in 0..classes {
-        for j in i + 1..classes {
-            let own = column(graph, &odds, number)?;
-            let negated = graph.neg(&own)?;
-            chance[j][i] = Some(graph.add_number(&negated, 1.0)?);
-            chance[i][j] = Some(own);
-            number += 1;
-        }
+    // Of class `t` against `u`, columns `[n, 1]`.
+    let mut chance: BTreeMap<(usize, usize), Value> = BTreeMap::new();
+    let pairs = (0..classes).flat_map(|t| (t + 1..classes).map(move |u| (t, u)));
+    for (number, (t, u)) in pairs.enumerate() {
+        let own = column(graph, &odds, number)?;
+        let negated = graph.neg(&own)?;
+        chance.insert((u, t), graph.add_number(&negated, 1.0)?);
+        chance.insert((t, u), own);
     }
     // Rows of Q as `[n, classes]`: squares of the others' chances, products with the sign turned.
     let mut rows = Vec::new();
@@ -247,7 +246,7 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
             let entry = if t == u {
                 let mut sum: Option<Value> = None;
                 for other in (0..classes).filter(|&other| other != t) {
-                    let Some(chance) = &chance[other][t] else { continue };
+                    let Some(chance) = chance.get(&(other, t)) else { continue };
                     let square = graph.square(chance)?;
                     sum = Some(match sum {
                         Some(sum) => graph.add(&sum, &square)?,
@@ -255,7 +254,7 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
                     });
                 }
                 sum
-            } else if let (Some(a), Some(b)) = (&chance[u][t], &chance[t][u]) {
+            } else if let (Some(a), Some(b)) = (chance.get(&(u, t)), chance.get(&(t, u))) {
                 let product = graph.mul(a, b)?;
                 Some(graph.neg(&product)?)
             } else {
