@@ -25,12 +25,16 @@ pub(super) fn has_windows(function: &Function) -> bool {
     })
 }
 
-/// Whether an index moves with an axis of the result and with a reduced one.
+/// Whether an index moves with an axis of the result and with a reduced one, or in steps with an
+/// axis of the result, as through windows of a single tap.
 fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
+    let in_steps = |index: &Expr, symbol: SymbolId| {
+        index.linear_coefficient(symbol).is_some_and(|step| step.abs() > 1)
+    };
     index.iter().any(|index| {
         let symbols = index.symbols();
         let parallel = symbols.iter().filter(|symbol| symbol.index() < space.parallel).count();
-        parallel > 0 && parallel < symbols.len()
+        parallel > 0 && (parallel < symbols.len() || in_steps(index, symbols[0]))
     })
 }
 
