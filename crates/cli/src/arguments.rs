@@ -46,6 +46,51 @@ pub(crate) struct ModelArguments {
     limits: LimitArguments,
 }
 
+/// In what another configuration differs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OtherArguments {
+    /// The target of the other configuration
+    #[arg(long, value_name = "NAME")]
+    other_target: Option<String>,
+
+    /// Its worker threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    other_threads: Option<u16>,
+
+    /// Its precision of products and convolutions
+    #[arg(long, value_name = "PRECISION")]
+    other_precision: Option<PrecisionArgument>,
+
+    /// An optimisation that it leaves out
+    #[arg(long = "other-disable", value_name = "PASS")]
+    other_disabled: Vec<String>,
+}
+
+impl OtherArguments {
+    /// The other configuration's options: those of the first, where nothing else is said.
+    pub(crate) fn options(&self, first: &Options) -> Options {
+        let mut options = first.clone();
+        if let Some(name) = &self.other_target {
+            options.target = target(name);
+        }
+        if let Some(threads) = self.other_threads {
+            options.threads = Some(threads.into());
+        }
+        if let Some(chosen) = self.other_precision {
+            options.precision = chosen.into();
+        }
+        options.disabled.extend(self.other_disabled.iter().cloned());
+        options
+    }
+}
+
+fn target(name: &str) -> TargetChoice {
+    match name {
+        "native" => TargetChoice::Native,
+        name => TargetChoice::Named(name.to_string()),
+    }
+}
+
 /// What is refused as too large.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitArguments {
@@ -120,10 +165,7 @@ impl ModelArguments {
     /// The compile options which they stand for.
     pub(crate) fn options(&self) -> Options {
         Options {
-            target: match self.target.as_str() {
-                "native" => TargetChoice::Native,
-                name => TargetChoice::Named(name.to_string()),
-            },
+            target: target(&self.target),
             threads: self.threads.map(usize::from),
             dims: self.dims.iter().cloned().collect(),
             precision: self.precision.into(),

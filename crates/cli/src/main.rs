@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod compile;
 mod conformance;
+mod diff;
 mod dump;
 mod explain;
 mod explain_error;
@@ -50,6 +51,8 @@ enum Command {
     Dump(dump::Arguments),
     /// Compares every kernel of the executable with the reference evaluator
     Verify(verify::Arguments),
+    /// Compares two configurations and names the first node whose value differs
+    Diff(diff::Arguments),
     /// Runs ONNX-style cases and compares their outputs: passed, failed, refused
     Conformance(conformance::Arguments),
 }
@@ -82,6 +85,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::ExplainError(arguments) => explain_error::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
     }
 }

@@ -14,6 +14,7 @@
 
 mod arithmetic;
 pub mod data_type;
+pub mod excerpt;
 mod external;
 mod fold;
 mod graph_loops;
@@ -44,6 +45,7 @@ use tensor::{Kind, Tensor};
 
 pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
 pub use options::{ImportOptions, Imported, Strings, Wanted};
+pub use survey::place;
 
 /// Imports a model file; external data is looked for in its folder.
 ///

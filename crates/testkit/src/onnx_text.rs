@@ -231,12 +231,5 @@ pub fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
 
 /// A tensor as the file would hold it.
 pub fn tensor_proto(tensor: &Tensor) -> TensorProto {
-    let strings = tensor.strings();
-    TensorProto {
-        dims: tensor.shape().iter().map(|&extent| extent as i64).collect(),
-        data_type: number_of(tensor.dtype()),
-        raw_data: strings.is_none().then(|| tensor.bytes().to_vec().into()),
-        string_data: strings.unwrap_or_default().iter().map(|text| text.clone().into()).collect(),
-        ..Default::default()
-    }
+    import_onnx::excerpt::tensor_proto("", tensor)
 }

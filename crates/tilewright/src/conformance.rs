@@ -19,6 +19,7 @@ use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
 
 use crate::reference::evaluate;
+use crate::source::Source;
 use crate::{Options, Precision, compile, inspect};
 
 /// The least absolute tolerance, and that for Fourier transforms.
@@ -116,7 +117,7 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
                 actual
             }
             None => {
-                let (function, actual) = evaluate(&path, options, &set.inputs)?;
+                let (function, actual) = evaluate(&Source::file(&path), options, &set.inputs)?;
                 is_random |= draws(&function);
                 actual
             }
@@ -287,7 +288,11 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
 }
 
 /// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-fn values(folder: &Path, kind: &str, ports: &[ValueInfo]) -> Result<Vec<(String, Value)>> {
+pub(crate) fn values(
+    folder: &Path,
+    kind: &str,
+    ports: &[ValueInfo],
+) -> Result<Vec<(String, Value)>> {
     let mut values = Vec::new();
     loop {
         let path = folder.join(format!("{kind}_{}.pb", values.len()));

@@ -10,6 +10,7 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use graph::{Function, Type};
 use import_onnx::{ValueInfo, Wanted};
+use module::Module;
 use tensor::{Kind, Structure, Tensor, Value};
 
 use crate::source::Source;
@@ -66,6 +67,14 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
 /// As [`compile`].
 pub fn compile_bytes(model: impl Into<Bytes>, options: &Options) -> Result<Executable> {
     compile_source(Source::Bytes(model.into()), options)
+}
+
+/// As [`compile`], of a module with one graph function on tensors and the constants that it reads.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
+    compile_source(Source::Module(Arc::new(model)), options)
 }
 
 fn compile_source(source: Source, options: &Options) -> Result<Executable> {

@@ -17,6 +17,7 @@
 
 mod ceilings;
 pub mod conformance;
+mod difference;
 mod dump;
 mod emit_c;
 mod executable;
@@ -37,9 +38,10 @@ mod verify;
 pub use base::limits::LimitRow;
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
 pub use ceilings::Ceilings;
+pub use difference::{Difference, Other, Tolerance, diff, read_recorded};
 pub use dump::{Stage, dump};
 pub use emit_c::emit_c;
-pub use executable::{Executable, Statistics, compile, compile_bytes};
+pub use executable::{Executable, Statistics, compile, compile_bytes, compile_module};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use import_onnx::{ModelInfo, ValueInfo, inspect};
 pub use internal::catch_internal_errors;

@@ -1,15 +1,15 @@
 //! A model through the reference evaluator: slow, and the definition of what is right.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use graph::Function;
-use import_onnx::{ImportOptions, Imported, Wanted, import_or_ask};
+use import_onnx::{ImportOptions, Imported, Wanted};
 use tensor::{Tensor, Value};
 
 use crate::Options;
 use crate::pipeline::constant;
+use crate::source::Source;
 
 /// Imports a model, told all that it asks of its inputs, and evaluates it. Returns the function as
 /// imported and its results.
@@ -17,11 +17,11 @@ use crate::pipeline::constant;
 /// # Errors
 /// What is wrong with the model or its inputs; faults of the evaluation.
 pub(crate) fn evaluate(
-    model: &Path,
+    model: &Source,
     options: &Options,
     inputs: &[Value],
 ) -> Result<(Function, Vec<Value>)> {
-    let ports = import_onnx::inspect(model, &options.limits)?.inputs;
+    let ports = model.inspect(&options.limits)?.inputs;
     let (mut names, mut structures) = (Vec::new(), BTreeMap::new());
     for (port, value) in ports.iter().zip(inputs) {
         let structure = value.structure();
@@ -38,7 +38,7 @@ pub(crate) fn evaluate(
         ..ImportOptions::default()
     };
     let (module, outputs, strings) = loop {
-        match import_or_ask(model, &import)? {
+        match model.import(&import)? {
             Imported::Module { module, outputs, strings } => break (module, outputs, strings),
             Imported::Asks { inputs, reason } => {
                 for (name, wanted) in inputs {

@@ -1,10 +1,13 @@
-//! Where a model comes from: a file, or memory.
+//! Where a model comes from: a file, its bytes, or a graph function.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use base::{Limits, Result};
+use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
-use import_onnx::{ImportOptions, Imported, ModelInfo};
+use import_onnx::{ImportOptions, Imported, ModelInfo, Strings};
+use module::Module;
+use tensor::Structure;
 
 /// A model to compile.
 #[derive(Clone, Debug)]
@@ -13,6 +16,8 @@ pub(crate) enum Source {
     File(PathBuf),
     /// The bytes of a file; it has no external data.
     Bytes(Bytes),
+    /// A module with one graph function on tensors, and the constants that it reads.
+    Module(Arc<Module>),
 }
 
 impl Source {
@@ -29,6 +34,15 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::import_or_ask(path, options),
             Source::Bytes(bytes) => import_onnx::import_bytes_or_ask(bytes.clone(), options),
+            Source::Module(module) => {
+                let functions = module.functions.values();
+                let count = functions.map(|function| function.results().len()).sum();
+                Ok(Imported::Module {
+                    module: Module::clone(module),
+                    outputs: vec![Structure::Tensor; count],
+                    strings: Strings::default(),
+                })
+            }
         }
     }
 
@@ -40,6 +54,10 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::inspect(path, limits),
             Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
+            Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")
+                .because("it is a graph function already")
+                .remedy("look at the function itself")
+                .into()),
         }
     }
 }

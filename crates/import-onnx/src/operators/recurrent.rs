@@ -186,7 +186,10 @@ fn at(graph: &mut Graph, value: &Value, number: usize) -> Result<Value> {
 
 /// Part `number` of a value whose last axis holds parts of extent `size`.
 fn part(graph: &mut Graph, value: &Value, number: i64, size: &Expr) -> Result<Value> {
-    graph.slice_axis(value, value.rank() - 1, size * number, 1, size.clone())
+    let Some(last) = value.rank().checked_sub(1) else {
+        return Err(shape_error("a tensor of rank 0 has no axis of gates"));
+    };
+    graph.slice_axis(value, last, size * number, 1, size.clone())
 }
 
 /// `[.., n] = sum(k) x[.., k] * w[n, k]`

@@ -1,0 +1,81 @@
+//! `tilewright diff`: two configurations, the first node whose value differs, and a small model
+//! that shows it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tilewright::{Other, Tolerance};
+
+use crate::Outcome;
+use crate::arguments::{InputArguments, ModelArguments, OtherArguments};
+
+/// Arguments of `tilewright diff`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    inputs: InputArguments,
+    #[command(flatten)]
+    other: OtherArguments,
+    /// Compares with the reference evaluator
+    #[arg(long, conflicts_with = "recorded")]
+    evaluator: bool,
+    /// Compares with recorded values: a folder `test_data_set_<i>`, or an `.npz` file with values
+    /// of any names of the model
+    #[arg(long, value_name = "PATH")]
+    recorded: Option<PathBuf>,
+    /// Largest difference relative to the other value
+    #[arg(long, value_name = "R", default_value_t = Tolerance::default().relative)]
+    relative: f64,
+    /// Largest difference relative to the largest other value of a tensor
+    #[arg(long, value_name = "R", default_value_t = Tolerance::default().of_largest)]
+    of_largest: f64,
+    /// Writes the small model to this folder, as a case for `conformance`
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+}
+
+/// Compiles, compares, and looks for the first node where there is a difference.
+pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    let model = &arguments.model.model;
+    let mut given = arguments.inputs.read()?;
+    let mut options = arguments.model.options();
+    let other = match &arguments.recorded {
+        _ if arguments.evaluator => Other::Evaluator,
+        None => Other::Compiled(Box::new(arguments.other.options(&options))),
+        Some(place) => {
+            let (inputs, values) = tilewright::read_recorded(model, place, &options)?;
+            let ports = tilewright::inspect(model, &options.limits)?.inputs;
+            for (port, tensor) in ports.iter().zip(inputs) {
+                given.entry(port.name.clone()).or_insert(tensor);
+            }
+            Other::Recorded(values)
+        }
+    };
+    options.bind_shapes(&given);
+    let executable = tilewright::compile(model, &options)?;
+    let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
+    // Hidden by indicatif itself where standard error is not a terminal.
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    let tolerance = Tolerance { relative: arguments.relative, of_largest: arguments.of_largest };
+    let found = tilewright::diff(model, &options, &other, &inputs, tolerance, &mut |at| {
+        bar.set_message(at.to_owned());
+        bar.tick();
+    })?;
+    bar.finish_and_clear();
+    let Some(found) = found else {
+        println!("no output differs");
+        return Ok(Outcome::Good);
+    };
+    print!("{found}");
+    if let Some(folder) = &arguments.output_dir {
+        found.write(folder)?;
+        println!("written to {}", folder.display());
+    }
+    Ok(Outcome::CheckFailed)
+}

@@ -1,0 +1,134 @@
+//! Models cut out of a model: some of its nodes, with chosen values as inputs and outputs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use base::Limits;
+use bytes::Bytes;
+use tensor::Tensor;
+
+use crate::data_type::number_of;
+use crate::external::ExternalData;
+use crate::proto::{
+    Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, dimension, type_proto,
+};
+use crate::tensors;
+
+/// Decodes a model file.
+///
+/// # Errors
+/// As [`crate::import`] for files that are no models or exceed a limit.
+pub fn read_model(path: &Path, limits: &Limits) -> base::Result<ModelProto> {
+    let read = |bytes| crate::decode(bytes, limits);
+    crate::read(path).and_then(read).map_err(crate::place_in(path))
+}
+
+/// The names that a node reads: its inputs, and what the graphs in its attributes see of the graph
+/// around them.
+#[must_use]
+pub fn reads(node: &NodeProto) -> BTreeSet<&str> {
+    let mut names: BTreeSet<&str> =
+        node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    for attribute in &node.attribute {
+        for graph in attribute.g.iter().chain(&attribute.graphs) {
+            names.extend(captured(graph));
+        }
+    }
+    names
+}
+
+/// The names that a graph reads and does not define.
+fn captured(graph: &GraphProto) -> BTreeSet<&str> {
+    let mut names: BTreeSet<&str> = graph.node.iter().flat_map(reads).collect();
+    names.extend(graph.output.iter().map(|output| output.name.as_str()));
+    let inputs = graph.input.iter().map(|input| &input.name);
+    let constants = graph.initializer.iter().map(|tensor| &tensor.name);
+    let made = graph.node.iter().flat_map(|node| &node.output);
+    for name in inputs.chain(constants).chain(made) {
+        names.remove(name.as_str());
+    }
+    names
+}
+
+/// The model of the nodes of these numbers, in order. Its inputs have the names, types and shapes
+/// of the tensors given; its outputs are the values of these names; constants are those that it reads,
+/// with external data, which lie in `folder`, brought in.
+///
+/// # Errors
+/// External data that cannot be read.
+pub fn excerpt(
+    model: &ModelProto,
+    folder: Option<&Path>,
+    nodes: &BTreeSet<usize>,
+    inputs: &[(String, Tensor)],
+    outputs: &[String],
+) -> base::Result<ModelProto> {
+    let empty = GraphProto::default();
+    let whole = model.graph.as_ref().unwrap_or(&empty);
+    let node: Vec<NodeProto> =
+        nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
+    let mut wanted: BTreeSet<&str> = node.iter().flat_map(reads).collect();
+    wanted.extend(outputs.iter().map(String::as_str));
+    let is_wanted =
+        |name: &str| wanted.contains(name) && !inputs.iter().any(|(input, _)| input == name);
+    let mut initializer = Vec::new();
+    for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
+        initializer.push(within(tensor, folder)?);
+    }
+    let sparse = whole
+        .sparse_initializer
+        .iter()
+        .filter(|sparse| sparse.values.as_ref().is_some_and(|values| is_wanted(&values.name)));
+    let graph = GraphProto {
+        name: whole.name.clone(),
+        initializer,
+        sparse_initializer: sparse.cloned().collect(),
+        input: inputs.iter().map(|(name, tensor)| declaration(name, tensor)).collect(),
+        output: outputs
+            .iter()
+            .map(|name| ValueInfoProto { name: name.clone(), r#type: None })
+            .collect(),
+        node,
+        ..GraphProto::default()
+    };
+    Ok(ModelProto { graph: Some(graph), ..model.clone() })
+}
+
+/// A tensor of a file with its elements in it.
+fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorProto> {
+    if tensor.data_location != 1 {
+        return Ok(tensor.clone());
+    }
+    let mut external = ExternalData::new(folder);
+    let read = tensors::decode(tensor, &mut external, &Limits::default())?;
+    Ok(tensor_proto(&tensor.name, &read))
+}
+
+fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
+    let extent =
+        |&extent: &usize| Dimension { value: Some(dimension::Value::DimValue(extent as i64)) };
+    let shape = Some(TensorShapeProto { dim: tensor.shape().iter().map(extent).collect() });
+    let ty = type_proto::Tensor { elem_type: number_of(tensor.dtype()), shape };
+    let value = Some(type_proto::Value::Tensor(ty));
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
+}
+
+/// A tensor as files hold it.
+#[must_use]
+pub fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
+    let mut proto = TensorProto {
+        name: name.to_owned(),
+        dims: tensor.shape().iter().map(|&extent| extent as i64).collect(),
+        data_type: number_of(tensor.dtype()),
+        ..TensorProto::default()
+    };
+    match tensor.strings() {
+        Some(strings) => {
+            let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+            proto.string_data = strings.iter().map(bytes).collect();
+        }
+        None => proto.raw_data = Some(tensor.bytes().to_vec().into()),
+    }
+    proto
+}
