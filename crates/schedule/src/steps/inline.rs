@@ -52,7 +52,7 @@ pub(crate) fn apply(state: &mut State, buffer: &str) -> Outcome {
         substitute::substitute_value(&mut value, &replacements);
         value
     });
-    compact(kernel);
+    compact(state);
     Ok(())
 }
 

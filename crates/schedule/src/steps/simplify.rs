@@ -39,7 +39,7 @@ pub(crate) fn apply(state: &mut State) -> Outcome {
     });
     state.substitute(&[], &replacements);
     dissolve(&mut state.kernel.body);
-    compact(&mut state.kernel);
+    compact(state);
     Ok(())
 }
 
@@ -124,8 +124,10 @@ fn replace_statements(block: &mut Vec<Stmt>, replace: &mut impl FnMut(Stmt) -> V
     }
 }
 
-/// Drops local buffers and symbols that nothing uses, numbering the others anew.
-pub(crate) fn compact(kernel: &mut Kernel) {
+/// Drops local buffers and symbols that nothing uses, numbering the others anew, those of shifted
+/// tails with them.
+pub(crate) fn compact(state: &mut State) {
+    let kernel = &mut state.kernel;
     let mut touched: SecondaryMap<BufferId, bool> = SecondaryMap::new();
     for reference in references(&kernel.body) {
         touched[reference.buffer] = true;
@@ -156,6 +158,10 @@ pub(crate) fn compact(kernel: &mut Kernel) {
     for buffer in buffers.iter_mut().map(|(_, buffer)| buffer) {
         let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
         all.for_each(|expr| substitute::substitute_expression(expr, &exprs));
+    }
+    state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| !symbol_names.contains_key(&id)));
+    for minimum in &mut state.shifted {
+        substitute::substitute_expression(minimum, &exprs);
     }
     (kernel.buffers, kernel.symbols) = (buffers, symbols);
 }
