@@ -52,8 +52,8 @@ fn captured(graph: &GraphProto) -> BTreeSet<&str> {
 }
 
 /// The model of the nodes of these numbers, in order. Its inputs have the names, types and shapes
-/// of the tensors given; its outputs are the values of these names; constants are those that it reads,
-/// with external data, which lie in `folder`, brought in.
+/// of the tensors given; its outputs are the values of these names; constants are those that it
+/// reads, with external data, which lie in `folder`, brought in.
 ///
 /// # Errors
 /// External data that cannot be read.

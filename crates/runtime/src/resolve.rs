@@ -20,7 +20,7 @@ use crate::executable::HostFunction;
 #[derive(Clone, Debug)]
 pub(crate) enum Amount {
     Known(i64),
-    Computed(Expr),
+    Computed(Box<Expr>),
 }
 
 /// An entry of the pointer table that is computed before each use.
@@ -242,7 +242,7 @@ impl Resolver<'_> {
         let value = |symbol: SymbolId| self.known.get(symbol.index()).copied().flatten();
         match expr.evaluate(&value) {
             Some(value) => Amount::Known(value),
-            None => Amount::Computed(expr.clone()),
+            None => Amount::Computed(Box::new(expr.clone())),
         }
     }
 

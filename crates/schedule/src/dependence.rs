@@ -7,7 +7,7 @@
 //! way. Source: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, chapter 3.
 //!
 //! Guards are not looked at, which is safe. A split with a shifted tail runs some iterations twice
-//! with the same result; its minima ([`State::shifted`](crate::schedule::State)) are ignored
+//! with the same result; its minima ([`State::shifted`](crate::schedule::State)) may be ignored
 //! between two stores, because which of two equal values is stored last does not matter.
 
 use std::collections::BTreeSet;
@@ -261,14 +261,18 @@ impl<'a> Tester<'a> {
     pub(crate) fn may_conflict(&self, first: usize, second: usize, given: &Directions) -> bool {
         let stores = self.accesses[first].effect == Effect::Store
             && self.accesses[second].effect == Effect::Store;
-        let forms = if stores { &self.unshifted } else { &self.forms };
+        // Two stores are apart, or compute the same where shifted tails make them meet.
+        let forms = [Some(&self.forms), stores.then_some(&self.unshifted)];
         let feasible = |unknown: &Unknown, direction: &Direction| {
             *direction == Direction::Equal
                 || *direction == Direction::Any
                 || self.space.range(*unknown).max >= 1
         };
         given.0.iter().all(|(unknown, direction)| feasible(unknown, direction))
-            && forms[first].iter().zip(&forms[second]).all(|(a, b)| self.may_be_equal(a, b, given))
+            && forms.into_iter().flatten().all(|forms| {
+                let mut axes = forms[first].iter().zip(&forms[second]);
+                axes.all(|(a, b)| self.may_be_equal(a, b, given))
+            })
     }
 
     /// The test of one axis.
