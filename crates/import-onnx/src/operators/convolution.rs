@@ -202,8 +202,12 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         accumulator: graph::accumulator_of(x.dtype()),
         dtype: x.dtype(),
     };
+    // Phases beyond the kernel would be weights of nothing but zeros, as many as the stride says.
+    let is_covered =
+        strides.iter().zip(&convolution.kernel).all(|(stride, kernel)| stride <= kernel);
     let is_strided = strides.iter().any(|&stride| stride > 1);
-    let result = match is_strided && dilations.iter().all(|&dilation| dilation == 1) {
+    let is_dense = dilations.iter().all(|&dilation| dilation == 1);
+    let result = match is_strided && is_covered && is_dense {
         true => by_phases(graph, convolution, x, w, &placed, &strides)?,
         false => by_spreading(graph, &convolution, x, w, &placed, (&strides, &dilations))?,
     };
