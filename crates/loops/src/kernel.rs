@@ -76,6 +76,9 @@ pub struct Buffer {
     pub strides: Option<Vec<Expr>>,
     /// Where it lives.
     pub scope: Scope,
+    /// A hint, for speed alone: who loads a vector of this parameter will soon want what lies so
+    /// many bytes behind it. 0 says nothing. That place may be outside of the buffer.
+    pub ahead: u32,
 }
 
 /// Where a buffer lives.

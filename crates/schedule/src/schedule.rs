@@ -66,6 +66,7 @@ impl State {
             Step::Fission { target, at, into } => steps::fission::apply(self, target, *at, into),
             Step::Merge { first, second } => steps::merge::apply(self, first, second),
             Step::SetScope { buffer, scope } => steps::set_scope::apply(self, buffer, *scope),
+            Step::Prefetch { buffer, bytes } => steps::prefetch::apply(self, buffer, *bytes),
             Step::StageRead { buffer, target, into, scope, order } => {
                 steps::stage_read::apply(self, buffer, target, into, *scope, order)
             }
@@ -259,6 +260,14 @@ impl Schedule {
     /// When the step is not legal here.
     pub fn set_scope(&mut self, buffer: &str, scope: LocalScope) -> Applied {
         self.apply(Step::SetScope { buffer: buffer.into(), scope })
+    }
+
+    /// See [`Step::Prefetch`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn prefetch(&mut self, buffer: &str, bytes: u32) -> Applied {
+        self.apply(Step::Prefetch { buffer: buffer.into(), bytes })
     }
 
     /// See [`Step::StageRead`].

@@ -149,6 +149,13 @@ pub enum Step {
         /// Where to.
         scope: LocalScope,
     },
+    /// Loads of a parameter ask for what lies further on, too.
+    Prefetch {
+        /// The parameter.
+        buffer: String,
+        /// How many bytes further on.
+        bytes: u32,
+    },
     /// What a loop's body reads of a buffer is copied first, and read from the copy.
     StageRead {
         /// The buffer.
@@ -215,6 +222,7 @@ impl Step {
                 | Step::Vectorise { .. }
                 | Step::Parallelise { .. }
                 | Step::SetScope { .. }
+                | Step::Prefetch { .. }
         )
     }
 }
@@ -241,6 +249,7 @@ impl fmt::Display for Step {
             Step::SetScope { buffer, scope } => {
                 write!(f, "set_scope {buffer} {}", local_scope_name(*scope))
             }
+            Step::Prefetch { buffer, bytes } => write!(f, "prefetch {buffer} ahead {bytes}"),
             Step::StageRead { buffer, target, into, scope, order } => {
                 let scope = local_scope_name(*scope);
                 write!(f, "stage_read {buffer} at {target} into {into} {scope}")?;
@@ -371,6 +380,12 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
             Step::Merge { first, second }
         }
         "set_scope" => Step::SetScope { buffer: name(parser)?, scope: local_scope(parser)? },
+        "prefetch" => {
+            let buffer = name(parser)?;
+            parser.expect_keyword("ahead")?;
+            let bytes = u32::try_from(number(parser)?);
+            Step::Prefetch { buffer, bytes: bytes.map_err(|_| parser.error("too far ahead"))? }
+        }
         "stage_read" => {
             let buffer = name(parser)?;
             let target = after(parser, "at")?;

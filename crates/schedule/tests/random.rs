@@ -161,10 +161,11 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
         11 => Step::Merge { first: target, second: pick(&loops, b) },
         12 => Step::StageRead { buffer, target, into: fresh("s"), scope, order: Vec::new() },
         13 => Step::StageWrite { buffer, target, into: fresh("s"), scope },
-        14 => match c % 3 {
+        14 => match c % 4 {
             0 => Step::Inline { buffer },
             1 => Step::Flatten { buffer, axis: c as usize / 3 % 2 },
-            _ => Step::SetScope { buffer, scope },
+            2 => Step::SetScope { buffer, scope },
+            _ => Step::Prefetch { buffer, bytes: 64 * u32::from(b) },
         },
         15 => Step::Vectorise { target },
         16 => Step::Parallelise { target: pick(&loops, 0) },

@@ -469,6 +469,9 @@ impl Emitter<'_> {
             };
             return self.put(code, &[Operand::Memory, Operand::Register(source)], memory, None);
         }
+        if inst.op == Op::Prefetch {
+            return self.put(Code::Prefetcht1_m8, &[Operand::Memory], memory, None);
+        }
         let result = self.result(inst, places)?;
         let two = |code: Code, arguments: &[Register]| with2(code, result, arguments[1]);
         let imm = i32::try_from(inst.imm);

@@ -23,6 +23,9 @@ pub(crate) const COLLECT: i32 = 0;
 /// Where lanes are taken apart.
 pub(crate) const APART: i32 = 64;
 
+/// Bytes of a cache line.
+const LINE: i32 = 64;
+
 /// A loaded value that may be asked for again.
 pub(crate) struct Loaded {
     inst: Inst,
@@ -300,11 +303,26 @@ impl Selector<'_> {
             return value;
         }
         let value = self.builder.emit(inst.clone(), ty);
+        if let (Op::Load, Some(address)) = (inst.op, inst.address) {
+            self.prefetch(buffer, address, ty);
+        }
         if self.loaded.len() >= self.most_loaded {
             self.loaded.remove(0);
         }
         self.loaded.push(Loaded { inst, value, buffer });
         value
+    }
+
+    /// Asks for the line so far behind a loaded vector as the buffer says; of a line that takes
+    /// several loads only the first does.
+    fn prefetch(&mut self, buffer: BufferId, address: Address, ty: Type) {
+        let ahead = i32::try_from(self.kernel.buffers[buffer].ahead).unwrap_or(0);
+        let begins_line = address.displacement.rem_euclid(LINE) < ty.vector_bytes() as i32;
+        let displacement = address.displacement.checked_add(ahead);
+        if let (1.., true, Some(displacement)) = (ahead, begins_line, displacement) {
+            let address = Address { displacement, ..address };
+            self.builder.effect(Inst::new(Op::Prefetch, Lane::I8, &[]).address(address));
+        }
     }
 
     /// Forgets what was loaded from a buffer.

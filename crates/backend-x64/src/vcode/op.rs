@@ -97,6 +97,8 @@ ops! {
     IntLoad         "int.load"          'i' ""    ADDRESS | READS;
     /// Stores the low part.
     IntStore        "int.store"         '-' "i"   ADDRESS;
+    /// Asks the second-level cache for the line at the address, which need not be mapped.
+    Prefetch        "prefetch"          '-' ""    ADDRESS;
 
     // Between register classes.
     /// Lane 0 (32 bits zero-extended, or 64).

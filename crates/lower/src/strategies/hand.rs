@@ -140,6 +140,30 @@ impl<'a> Hand<'a> {
         self.take(Step::SetScope { buffer: buffer.to_owned(), scope: LocalScope::Register })
     }
 
+    /// Has the body of a loop sum in registers what it finds in a local buffer and leaves there, in
+    /// vectors along the last axis.
+    pub(super) fn keep_in_registers(&mut self, buffer: &str, around: &str) -> Result<(), Refused> {
+        let into = self.fresh(buffer, "part");
+        self.take(Step::StageWrite {
+            buffer: buffer.to_owned(),
+            target: around.to_owned(),
+            into: into.clone(),
+            scope: LocalScope::Register,
+        })?;
+        let copy = self.kernel().buffers.values().find(|buffer| buffer.name == into);
+        let axes = copy.map_or(0, |copy| copy.shape.len());
+        for way in ["_in", ""] {
+            for axis in 0..axes {
+                let name = format!("{into}{way}_{axis}");
+                match axis + 1 == axes {
+                    true => self.vectorise(&name)?,
+                    false => self.unroll(&name)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn simplify(&mut self) -> Result<(), Refused> {
         self.take(Step::Simplify)
     }

@@ -11,9 +11,11 @@
 
 mod blocks;
 pub(crate) mod cost;
+mod deep;
 mod hand;
 mod map;
 mod order;
+mod panels;
 mod plain;
 mod predict;
 mod rows;

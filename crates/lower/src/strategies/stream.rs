@@ -26,7 +26,7 @@
 
 use backend::Target;
 use loops::{Kernel, Scope};
-use schedule::{LocalScope, Step, Tail};
+use schedule::Tail;
 
 use super::Refused;
 use super::cost::div_ceil;
@@ -127,7 +127,8 @@ fn emit(
     hand.vectorise(&part)?;
     hand.unroll(&row)?;
     if let Some(innermost) = around.last() {
-        keep_in_registers(hand, &problem.acc, innermost)?;
+        hand.keep_in_registers(&problem.acc, innermost)?;
+        hand.simplify()?;
     }
     let init = problem.init.iter().flatten().filter(|name| hand.find(name).is_some());
     let init: Vec<String> = init.cloned().collect();
@@ -136,20 +137,4 @@ fn emit(
         hand.vectorise(&vectors)?;
     }
     Ok(hand.present(&outer))
-}
-
-/// Has the body of a loop sum in registers what it finds in the accumulators and leaves there.
-fn keep_in_registers(hand: &mut Hand<'_>, acc: &str, around: &str) -> Result<(), Refused> {
-    let into = hand.fresh(acc, "part");
-    hand.take(Step::StageWrite {
-        buffer: acc.to_owned(),
-        target: around.to_owned(),
-        into: into.clone(),
-        scope: LocalScope::Register,
-    })?;
-    let copy = hand.kernel().buffers.values().find(|buffer| buffer.name == into);
-    let Some(last) = copy.map(|buffer| buffer.shape.len().saturating_sub(1)) else { return Ok(()) };
-    hand.vectorise(&format!("{into}_in_{last}"))?;
-    hand.vectorise(&format!("{into}_{last}"))?;
-    hand.simplify()
 }

@@ -207,6 +207,15 @@ impl Access {
         self.tried(by).unwrap_or(Motion::Irregular)
     }
 
+    /// Elements between what is met in the first iteration of a loop and in a later one.
+    pub(super) fn distance(&self, by: &LoopInfo, later: i64) -> Option<i64> {
+        let at = |value: i64| {
+            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            self.place.evaluate(&of)
+        };
+        Some(at(later)? - at(0)?)
+    }
+
     fn tried(&self, by: &LoopInfo) -> Option<Motion> {
         let at = |value: i64| {
             let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });

@@ -20,7 +20,8 @@
 //! none moves otherwise; the row axis one along which an operand of the sum stands still, so that
 //! it is loaded once for all rows. How large the tile is and in which order tiles are run follows
 //! from the cost model. Matrix products, convolutions, depthwise convolutions, pooling and sums
-//! over leading axes are all this. A large operand that is met once is read otherwise: `stream`.
+//! over leading axes are all this. A large operand that is met once is read otherwise: `stream`;
+//! sums of very many terms are taken in parts: `deep`.
 
 use backend::Target;
 use loops::visit::Effect;
@@ -32,8 +33,9 @@ use super::Refused;
 use super::cost::{Area, Tile, best_tile, div_ceil};
 use super::hand::Hand;
 use super::order::{self, Order, Reuse};
-use super::stream;
+use super::panels::Panels;
 use super::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
+use super::{deep, stream};
 use crate::naive::Naive;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -60,7 +62,7 @@ pub(super) struct Problem {
     pub(super) bytes: i64,
     /// The nest that sums.
     pub(super) update: Nest,
-    last: Nest,
+    pub(super) last: Nest,
     /// Loops of the last nest with their counterparts.
     pub(super) axes: Vec<Axis>,
     /// Names of the update's reduced loops, outermost first.
@@ -76,23 +78,23 @@ pub(super) struct Axis {
     /// None where the loop does not walk an axis by ones.
     pub(super) update: Option<LoopInfo>,
     /// The axis of the accumulators it moves along, by ones or not.
-    place: Option<usize>,
+    pub(super) place: Option<usize>,
 }
 
 /// What was chosen.
-struct Choice {
-    vector: usize,
-    row: Option<usize>,
+pub(super) struct Choice {
+    pub(super) vector: usize,
+    pub(super) row: Option<usize>,
     tile: Tile,
     /// Elements of a vector.
-    lanes: i64,
+    pub(super) lanes: i64,
     /// Elements of the vector loop.
-    width: i64,
+    pub(super) width: i64,
     /// The tail of the vector split: packed panels cannot be shifted.
-    tail: Tail,
+    pub(super) tail: Tail,
     /// The row axis is cut into so many blocks before it is cut into tiles.
     blocks: i64,
-    order: Order,
+    pub(super) order: Order,
     /// Buffers to be copied block by block, because their rows fall on the same cache sets.
     staged: Vec<BufferId>,
 }
@@ -115,8 +117,14 @@ pub(super) fn apply(
         }
     }
     let choice = choose(&problem, hand.kernel(), target)?;
+    let before = hand.copy();
+    match deep::apply(&mut hand, &problem, &choice, target) {
+        Ok(remark) => return Ok(remark),
+        Err(_) => hand.restore(before),
+    }
     let remark = describe(&problem, &choice);
     let shared = emit(&mut hand, &problem, &choice)?;
+    prefetch(&mut hand, &problem, &choice, target)?;
     hand.share(&shared, SHARED)?;
     Ok(remark)
 }
@@ -201,7 +209,7 @@ impl Problem {
     }
 
     /// Terms of each sum.
-    fn depth(&self) -> i64 {
+    pub(super) fn depth(&self) -> i64 {
         self.reduced.iter().map(|found| found.extent).product()
     }
 }
@@ -470,7 +478,7 @@ struct Parts {
 
 /// Lets the sums run over whole panels, so that only the last nest has a tail. Where that is not
 /// legal they have one, too.
-fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
+pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
     let axis = &problem.axes[choice.vector];
     let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
     let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
@@ -518,7 +526,8 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
         hand.vectorise(vector)?;
         rows.iter().try_for_each(|row| hand.unroll(row))?;
     }
-    unroll_sum(hand, &hand.present(&reduced), choice)?;
+    let accumulators = choice.tile.rows * choice.tile.vectors;
+    unroll_sum(hand, &hand.present(&reduced), accumulators)?;
     hand.registers(&problem.acc)?;
     let shared = hand.present(&parts.outer);
     Ok(match &parts.block {
@@ -529,6 +538,19 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
         }
         _ => shared,
     })
+}
+
+/// Has the next panel come while one is met, if both fit the second-level cache beside the rows.
+fn prefetch(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    target: &Target,
+) -> Result<(), Refused> {
+    let Some(update) = &problem.axes[choice.vector].update else { return Ok(()) };
+    let panels = Panels::of(hand, problem, update, choice.width);
+    let most = target.l2_bytes as i64 / 3;
+    panels.iter().filter(|panels| panels.bytes <= most).try_for_each(|own| own.prefetch(hand))
 }
 
 fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Parts, Refused> {
@@ -568,7 +590,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
 }
 
 /// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
-fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
+pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
     let innermost = problem.reduced.last().filter(|found| found.extent == 2)?;
     let short = problem.update.loads().all(|access| {
         let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
@@ -578,9 +600,14 @@ fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
     short.then(|| innermost.name.clone())
 }
 
-/// Writes out the innermost reduced loops as far as the code stays small.
-fn unroll_sum(hand: &mut Hand<'_>, reduced: &[String], choice: &Choice) -> Result<(), Refused> {
-    let mut budget = UNROLLED / (choice.tile.rows * choice.tile.vectors).max(1);
+/// Writes out the innermost reduced loops as far as the code stays small, given the vectors that
+/// each term is added to.
+pub(super) fn unroll_sum(
+    hand: &mut Hand<'_>,
+    reduced: &[String],
+    accumulators: i64,
+) -> Result<(), Refused> {
+    let mut budget = UNROLLED / accumulators.max(1);
     for (position, name) in reduced.iter().enumerate().rev() {
         let extent = hand.extent(name).unwrap_or(1);
         if extent <= budget && (position > 0 || extent <= 9) {

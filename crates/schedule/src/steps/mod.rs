@@ -10,6 +10,7 @@ pub(crate) mod inline;
 pub(crate) mod merge;
 pub(crate) mod pad;
 pub(crate) mod parallelise;
+pub(crate) mod prefetch;
 pub(crate) mod reorder;
 pub(crate) mod set_scope;
 pub(crate) mod simplify;
