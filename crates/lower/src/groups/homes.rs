@@ -32,6 +32,9 @@ const CHEAP_TO_REPEAT: u32 = 4;
 /// The same for each repetition of a broadcast.
 const CHEAP_TO_BROADCAST: u32 = 2;
 
+/// Bytes from which on rows count as far apart: each then begins another page, or soon will.
+const FAR_APART: i64 = 2048;
+
 /// What reading a value asks of it, seen through the movements in between.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
@@ -296,7 +299,8 @@ impl Chooser<'_> {
 
     /// Whether a contraction reads this movement with unit stride along the innermost axis of its
     /// result, or by pairs of bf16 along the innermost axis that it sums, and would read the
-    /// operand of the movement with another stride.
+    /// operand of the movement with another stride; or reads it in panels, which are no streams in
+    /// that operand.
     fn contraction_prefers_copy(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| {
             let &User::Operand(reader, number) = user else { return false };
@@ -310,7 +314,31 @@ impl Chooser<'_> {
             let pairs = last.filter(|&last| short && extent(last) == 2);
             let mut axes = innermost.into_iter().chain(pairs);
             axes.any(|axis| self.is_strided_without_copy(value, space, index, axis))
+                || self.is_scattered_without_copy(value, space, index)
         })
+    }
+
+    /// Whether a contraction reads this movement in panels in which what it sums lies close
+    /// together, and rows of the operand of the movement are on pages of their own.
+    fn is_scattered_without_copy(
+        &self,
+        value: ValueId,
+        space: &IterationSpace,
+        index: &[Expr],
+    ) -> bool {
+        let in_panels = index.iter().any(|expr| matches!(expr.as_atom(), Some(Atom::Mod(..))));
+        let read = |axis: &usize| {
+            let axis = IterationSpace::axis(*axis).as_symbol();
+            axis.is_some_and(|axis| index.iter().any(|expr| expr.contains(axis)))
+        };
+        let summed = (space.parallel..space.extents.len()).rev().find(read);
+        let Some(axis) = summed.filter(|_| in_panels) else { return false };
+        let bits = self.function.ty(value).as_tensor().map_or(0, |ty| ty.dtype.bits() as i64);
+        let is_far = |stride: i64| stride.abs() * bits / 8 >= FAR_APART;
+        match self.strides_without_copy(value, space, index, axis) {
+            (Some(before), Some(Some(after))) => !is_far(before) && is_far(after),
+            _ => false,
+        }
     }
 
     fn is_strided_without_copy(
@@ -320,6 +348,22 @@ impl Chooser<'_> {
         index: &[Expr],
         axis: usize,
     ) -> bool {
+        match self.strides_without_copy(value, space, index, axis) {
+            (Some(0), _) => false,
+            (before, Some(after)) => after != before && !matches!(after, Some(-1..=1)),
+            (_, None) => true,
+        }
+    }
+
+    /// By how many elements a movement's value is read along an axis, within a panel, and by how
+    /// many its operand would be; the latter is missing where that cannot be read instead.
+    fn strides_without_copy(
+        &self,
+        value: ValueId,
+        space: &IterationSpace,
+        index: &[Expr],
+        axis: usize,
+    ) -> (Option<i64>, Option<Option<i64>>) {
         let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
         let ranges = |symbol: sym::SymbolId| Range::extent(extent(base::Id::index(symbol)));
         let axis = IterationSpace::axis(axis).as_symbol();
@@ -330,9 +374,7 @@ impl Chooser<'_> {
                 Some(sum + coefficient_in_panel(expr, axis?)? * stride)
             })
         };
-        if stride(value, index) == Some(0) {
-            return false;
-        }
+        let before = stride(value, index);
         let (mut leaf, mut place) = (value, index.to_vec());
         while let Some((node, _)) = self.function.producer(leaf) {
             if class_of_node(self.function, node) != Class::Movement {
@@ -340,12 +382,11 @@ impl Chooser<'_> {
             }
             match operand_index(self.function, node, 0, &place, &ranges) {
                 Some(next) => place = next,
-                None => return true,
+                None => return (before, None),
             }
             leaf = self.function.nodes[node].operands[0];
         }
-        let after = stride(leaf, &place);
-        after != stride(value, index) && !matches!(after, Some(-1..=1))
+        (before, Some(stride(leaf, &place)))
     }
 }
 
