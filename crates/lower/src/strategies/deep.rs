@@ -53,9 +53,6 @@ const LINES: i64 = 8;
 /// Bytes of a cache line.
 const LINE: i64 = 64;
 
-/// Bytes after which lines fall on the same set of the first-level cache.
-const L1_PERIOD: i64 = 4096;
-
 /// How a problem is cut.
 struct Cut {
     /// Terms of a part.
@@ -112,12 +109,7 @@ fn cut(
         return Err("results are not contiguous along the panels".into());
     }
     let extent = problem.axes[row].last.extent;
-    let strides = row_strides(hand, problem, row);
-    let most = match strides.iter().any(|bytes| bytes % L1_PERIOD == 0) {
-        true => LINES,
-        false => i64::MAX,
-    };
-    let rows = best_rows(target, extent, choice, most);
+    let rows = best_rows(target, extent, choice);
     let other: i64 = others(problem, choice, Side::Rows)
         .iter()
         .map(|at| problem.axes[*at].last.extent)
@@ -125,16 +117,27 @@ fn cut(
     if extent * other < 3 * rows {
         return Err("panels are met by few rows".into());
     }
+    let strides = row_strides(hand, problem, row);
+    let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min().unwrap_or(i64::MAX);
     // Two parts of panels in an eighth of the cache each, and half of it for the rows.
-    let terms = part_of(problem, hand, (cache / 8) * depth / panel);
+    let bytes = panel / (choice.width * depth) * other;
+    let block = |terms: i64| {
+        let most = (cache / 2 / (bytes * terms)).min(kept / other).max(rows);
+        let least = div_ceil(extent, most);
+        (least..=4 * least).find(|blocks| extent % blocks == 0 && (extent / blocks) % rows == 0)
+    };
+    let mut terms = part_of(problem, hand, cache / 8 * depth / panel);
+    let blocks = match block(terms) {
+        Some(blocks) => blocks,
+        // They cannot be cut evenly.
+        None => {
+            terms = part_of(problem, hand, terms.min(cache / 2 / (bytes * extent)));
+            1
+        }
+    };
     if terms < TERMS || terms == depth {
         return Err("its terms come in no even parts".into());
     }
-    let bytes = panel / (choice.width * depth) * terms * other;
-    let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min().unwrap_or(i64::MAX);
-    let most = (cache / 2 / bytes).min(kept / other).max(rows);
-    let wanted = div_ceil(extent, most);
-    let blocks = (wanted..=4 * wanted).find(|blocks| extent % (blocks * rows) == 0).unwrap_or(1);
     let columns = vector.last.extent;
     let count = columns / choice.width;
     let split =
@@ -164,8 +167,8 @@ fn rows_kept(target: &Target, stride: i64) -> i64 {
     LINES * period / a.max(LINE)
 }
 
-/// The rows of a tile, up to a limit, that take least time; what is left over needs code of its own.
-fn best_rows(target: &Target, extent: i64, choice: &Choice, most: i64) -> i64 {
+/// The rows of a tile that take least time; what is left over needs code of its own.
+fn best_rows(target: &Target, extent: i64, choice: &Choice) -> i64 {
     let vectors = div_ceil(choice.width, choice.lanes);
     let fits = |rows: &i64| Tile { rows: *rows, vectors }.fits(target);
     // What a tile costs for each term: its multiply-adds, but no less than a latency.
@@ -175,7 +178,7 @@ fn best_rows(target: &Target, extent: i64, choice: &Choice, most: i64) -> i64 {
         let tiles = (extent / rows) * (cycles(*rows) + 1) + cycles(extent % rows);
         if extent % rows == 0 { tiles } else { tiles + tiles / 16 }
     };
-    (1..=extent.min(most)).take_while(fits).min_by_key(|rows| (cost(rows), -rows)).unwrap_or(1)
+    (1..=extent).take_while(fits).min_by_key(|rows| (cost(rows), -rows)).unwrap_or(1)
 }
 
 /// The other axes of a side.
