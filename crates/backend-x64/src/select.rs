@@ -15,6 +15,7 @@ mod build;
 mod convert;
 mod guard;
 mod index;
+mod interleave;
 mod memory;
 mod pairs;
 mod plan;

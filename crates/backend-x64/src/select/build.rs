@@ -297,7 +297,7 @@ impl Builder {
         scope
     }
 
-    fn current(&self) -> BlockId {
+    pub(super) fn current(&self) -> BlockId {
         self.scopes[self.scopes.len() - 1].block
     }
 

@@ -7,6 +7,7 @@ use tensor::{DType, Reduction, ScalarFunction};
 use super::build::Bound;
 use super::guard::Holds;
 use super::index::Binding;
+use super::interleave::{VECTORS, is_one_store};
 use super::memory::{APART, LaneBit, memory_lane};
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier};
@@ -192,25 +193,39 @@ impl Selector<'_> {
         let lanes = self.plan.lanes[inner.variable];
         let step = lanes as i64;
         let whole = extent.max(0) / step;
+        let one_store = is_one_store(&inner.body);
         let mut vector = 0;
         if self.becomes_loop(inner, whole) {
             let unrolled = [4, 2].into_iter().find(|n| whole % n == 0).unwrap_or(1);
             let (start, trips) = (Bound::Constant(0), Bound::Constant(whole / unrolled));
             self.builder.open_loop(start, trips, step * unrolled, true, &[]);
             self.forget_all();
+            let mut starts = Vec::new();
             for turn in 0..unrolled {
                 let place = Binding::Loop(self.builder.depth());
+                starts.push(self.builder.position());
                 self.one_vector(inner, place, turn * step, all_lanes(lanes))?;
+            }
+            if one_store {
+                self.builder.interleave(&starts);
             }
             self.builder.close_loop(&[]);
             self.forget_all();
             vector = whole;
         }
+        let mut starts = Vec::new();
         while vector * step < extent {
+            starts.push(self.builder.position());
             let left = (extent - vector * step).min(step);
             let tail = all_lanes(left as usize);
             self.one_vector(inner, Binding::Constant(vector * step), 0, tail)?;
             vector += 1;
+            if starts.len() == VECTORS || vector * step >= extent {
+                if one_store {
+                    self.builder.interleave(&starts);
+                }
+                starts.clear();
+            }
         }
         self.bindings[inner.variable] = Binding::None;
         Ok(())

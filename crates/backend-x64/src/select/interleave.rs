@@ -1,0 +1,77 @@
+//! The instructions of neighbouring vectors in turn.
+//!
+//! Each statement of a `Vector` loop's body is selected for one vector after the other. What a long
+//! expression takes for one vector is a chain in which each instruction waits for the one before; a
+//! processor looks ahead, but not as far as several such chains. So the chains of a few vectors are
+//! put side by side: the first instruction of each, then the second of each.
+//!
+//! Relies on what a `Vector` loop promises: a statement's loads for all vectors may come before its
+//! stores.
+
+use std::collections::VecDeque;
+
+use base::SecondaryMap;
+use loops::Stmt;
+
+use super::build::Builder;
+use crate::vcode::{Base, Inst, ValueId};
+
+/// Instructions of a vector from which on its chain is worth it.
+const LONG: usize = 12;
+
+/// Vectors side by side.
+pub(super) const VECTORS: usize = 4;
+
+/// Whether a body computes one value and stores it, so that nothing but operands gives its
+/// instructions an order.
+pub(super) fn is_one_store(body: &[Stmt]) -> bool {
+    let Some((Stmt::Store { .. }, lets)) = body.split_last() else { return false };
+    lets.iter().all(|stmt| matches!(stmt, Stmt::Let { .. }))
+}
+
+impl Builder {
+    /// How many instructions the current block has.
+    pub(super) fn position(&self) -> usize {
+        self.function.blocks[self.current()].insts.len()
+    }
+
+    /// Puts the instructions of the current block that begin at these positions, the last part
+    /// reaching to the end, side by side.
+    pub(super) fn interleave(&mut self, starts: &[usize]) {
+        let block = self.current();
+        let insts = &mut self.function.blocks[block].insts;
+        let Some(&first) = starts.first() else { return };
+        let ends = starts.iter().skip(1).copied().chain([insts.len()]);
+        let long = |(start, end): (&usize, usize)| *start + LONG <= end;
+        // The frame's area is shared.
+        let through_frame =
+            |inst: &Inst| inst.address.is_some_and(|address| matches!(address.base, Base::Frame));
+        if starts.len() < 2
+            || !starts.iter().zip(ends).all(long)
+            || insts[first..].iter().any(through_frame)
+        {
+            return;
+        }
+        let mut parts: Vec<VecDeque<Inst>> = Vec::new();
+        for start in starts.iter().rev() {
+            parts.insert(0, insts.drain(start..).collect());
+        }
+        let mut waiting: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+        for inst in parts.iter().flatten() {
+            inst.result.iter().chain(&inst.lost).for_each(|value| waiting[*value] = true);
+        }
+        while parts.iter().any(|part| !part.is_empty()) {
+            for part in &mut parts {
+                let ready = part.front().is_some_and(|inst| {
+                    let mut ready = true;
+                    inst.each_use(|value| ready &= !waiting[value]);
+                    ready
+                });
+                if let Some(inst) = part.pop_front_if(|_| ready) {
+                    inst.result.iter().chain(&inst.lost).for_each(|value| waiting[*value] = false);
+                    insts.push(inst);
+                }
+            }
+        }
+    }
+}
