@@ -205,9 +205,14 @@ const KERNELS: [&str; 12] = [
 fn instance(structure: usize, extents: [i64; 3], panel: i64) -> Kernel {
     let [a, b, c] = extents;
     let values = [("A", a), ("B", b), ("C", c), ("P", panel), ("Q", (b + panel - 1) / panel)];
+    with_values(KERNELS[structure], &values)
+}
+
+/// A kernel's text with numbers for its capital letters.
+fn with_values(kernel: &str, values: &[(&str, i64)]) -> Kernel {
     let mut text = String::new();
     let mut word = String::new();
-    for char in KERNELS[structure].chars().chain([' ']) {
+    for char in kernel.chars().chain([' ']) {
         if char.is_alphanumeric() || char == '_' {
             word.push(char);
             continue;
@@ -244,6 +249,58 @@ proptest! {
         agree(&naive, &scheduled).map_err(TestCaseError::fail)?;
         let remarks = scheduled.remarks.join("\n");
         prop_assert!(!remarks.contains("plain:"), "{remarks}\n{naive}");
+    }
+}
+
+/// Sums of many terms: of a product, and of windows. `R` rows, `C` columns in panels of `P`, of
+/// which there are `Q`, `D` terms a window.
+const DEEP: [&str; 2] = [
+    "kernel @deep(%a: read f32[R, D], %b: read f32[Q, D, P], %y: write f32[R, C]) {
+      %acc: scratch f32[R, C]
+      for i0 < R { for j0 < C { %acc[i0, j0] = 0.0 } }
+      for i < R { for j < C { for k < D { %acc[i, j] += %a[i, k] * %b[(j) div P, k, (j) mod P] } } }
+      for x < R { for z < C { %y[x, z] = max(%acc[x, z], 0.0) } }
+    }",
+    "kernel @windows(%a: read f32[5, W, D], %b: read f32[Q, 3, 3, D, P], %y: write f32[3, R, C]) {
+      %acc: scratch f32[3, R, C]
+      for h0 < 3 { for i0 < R { for j0 < C { %acc[h0, i0, j0] = 0.0 } } }
+      for h < 3 { for i < R { for j < C { for u < 3 { for v < 3 { for k < D {
+        %acc[h, i, j] += %a[h + u, i + v, k] * %b[(j) div P, u, v, k, (j) mod P]
+      } } } } } }
+      for g < 3 { for x < R { for z < C { %y[g, x, z] = %acc[g, x, z] + 1.0 } } }
+    }",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases() / 8, ..ProptestConfig::default() })]
+
+    /// Whatever the extents, sums of many terms keep the bits; a cache of 256 kB makes few many.
+    #[test]
+    fn sums_in_parts_keep_the_bits(
+        structure in 0..DEEP.len(),
+        rows in 1i64..50,
+        columns in 33i64..200,
+        terms in prop::sample::select(vec![200, 400, 512, 600]),
+        name in prop::sample::select(vec!["x86-64-v4", "x86-64-v3"]),
+    ) {
+        let panels = (columns + 31) / 32;
+        let values = [
+            ("R", rows), ("W", rows + 2), ("C", columns), ("P", 32), ("Q", panels),
+            ("D", if structure == 0 { terms } else { terms / 8 }),
+        ];
+        let naive = with_values(DEEP[structure], &values);
+        let row = Target::named(name).expect("a row of the table");
+        let target = Target { l2_bytes: 256 << 10, ..row };
+        let options = StrategyOptions::default();
+        let scheduled = strategies::schedule(&self::naive(naive.clone()), &target, &options);
+        let scheduled = scheduled.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        if let Err(errors) = loops::verify_scheduled(&scheduled.kernel) {
+            return Err(TestCaseError::fail(errors.to_string()));
+        }
+        agree(&naive, &scheduled).map_err(TestCaseError::fail)?;
+        let remarks = scheduled.remarks.join("\n");
+        let in_parts = remarks.contains("the sum in parts of");
+        prop_assert!(in_parts || rows < 42 || structure == 1 || terms < 400, "{remarks}\n{naive}");
     }
 }
 
