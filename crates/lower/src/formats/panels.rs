@@ -19,7 +19,13 @@ use super::contraction::Contraction;
 use super::pairs;
 
 /// A run-time operand that is contiguous already is packed if it is read at least so often.
-const REPAYING_READS: i64 = 32;
+const REPAYING_READS: i64 = 256;
+
+/// The same where its rows fall on the same cache sets, so that no part of it stays in a cache.
+const REPAYING_READS_OF_COLLIDING: i64 = 32;
+
+/// Bytes after which lines fall on the same set of a first-level cache.
+const SETS: i64 = 4096;
 
 /// Chooses the format of the operand that carries the vector axis.
 pub(super) fn apply(
@@ -71,10 +77,11 @@ fn carrier(
     let contiguous = is_last(contraction, builder, operand, vector)?;
     let runtime = !contraction.operands[operand].constant;
     let pairs = pairs::wanted(contraction, builder)?;
-    if runtime
-        && !pairs
-        && contiguous
-        && (one_panel || reads.is_some_and(|reads| reads < REPAYING_READS))
+    let repaying = match rows_collide(contraction, builder, operand)? {
+        true => REPAYING_READS_OF_COLLIDING,
+        false => REPAYING_READS,
+    };
+    if runtime && !pairs && contiguous && (one_panel || reads.is_some_and(|reads| reads < repaying))
     {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
@@ -84,6 +91,24 @@ fn carrier(
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));
     pack(contraction, builder, operand, vector, panel)
+}
+
+/// Whether what an operand holds for neighbouring terms of the sum falls on the same cache sets.
+fn rows_collide(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+) -> Built<bool> {
+    let value = contraction.operands[operand].value;
+    let (shape, bits) = (builder.shape(value)?, builder.dtype(value)?.bits());
+    let index = &contraction.space.operands[operand];
+    let parallel: Vec<Expr> = contraction.parallel().map(IterationSpace::axis).collect();
+    let is_summed =
+        |at: &usize| index[*at].as_constant().is_none() && !parallel.contains(&index[*at]);
+    let Some(last) = (0..index.len()).rev().find(is_summed) else { return Ok(false) };
+    let elements: Expr = shape[last + 1..].iter().product();
+    let bytes = elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8);
+    Ok(bytes > 0 && bytes % SETS == 0)
 }
 
 /// Whether each index of an operand is an axis of its own, or a constant.
