@@ -104,6 +104,10 @@ codes! {
         "The machine lacks instructions that the target needs. Choose a lower target.";
     NO_JIT_ON_THIS_PLATFORM = "TW0403", "no JIT on this platform",
         "Models cannot be run in process here. Use `compile --emit c` instead.";
+    NO_C_COMPILER = "TW0404", "no C compiler",
+        "Values of the target `c99` need the system's C compiler, `cc` or what the variable CC names.";
+    C_PROGRAM_FAILED = "TW0405", "C program failed",
+        "The C sources of a model do not compile, or the program made of them stops. It says why.";
 
     // TW05xx: faults while running.
     INDEX_OUT_OF_RANGE = "TW0501", "index out of range",
@@ -119,6 +123,8 @@ codes! {
     // TW06xx: checks.
     VERIFY_MISMATCH = "TW0601", "result differs from the reference",
         "A kernel's output differs from the evaluator's by more than the tolerance.";
+    NOTHING_COMPARED = "TW0602", "nothing compared",
+        "Two configurations have no element of an output in common, so nothing was checked.";
 
     // TW07xx: text forms.
     TEXT_SYNTAX = "TW0701", "malformed text",

@@ -34,6 +34,10 @@ pub(crate) struct ModelArguments {
     #[arg(long = "disable", value_name = "PASS")]
     disabled: Vec<String>,
 
+    /// Leaves out all optimisations: passes, formats, fusion, schedules
+    #[arg(long)]
+    without_optimisation: bool,
+
     /// Lets the compiler read the values of a weight, which is then left out of refit
     #[arg(long = "literal", value_name = "NAME")]
     literals: Vec<String>,
@@ -64,6 +68,10 @@ pub(crate) struct OtherArguments {
     /// An optimisation that it leaves out
     #[arg(long = "other-disable", value_name = "PASS")]
     other_disabled: Vec<String>,
+
+    /// It leaves out all optimisations
+    #[arg(long)]
+    other_without_optimisation: bool,
 }
 
 impl OtherArguments {
@@ -79,9 +87,15 @@ impl OtherArguments {
         if let Some(chosen) = self.other_precision {
             options.precision = chosen.into();
         }
-        options.disabled.extend(self.other_disabled.iter().cloned());
+        options.disabled.extend(disabled(&self.other_disabled, self.other_without_optimisation));
         options
     }
+}
+
+/// What is left out: these passes, or all.
+fn disabled(passes: &[String], all: bool) -> impl Iterator<Item = String> {
+    let all = if all { tilewright::optimisations() } else { Vec::new() };
+    passes.iter().cloned().chain(all.into_iter().map(str::to_owned))
 }
 
 fn target(name: &str) -> TargetChoice {
@@ -169,7 +183,7 @@ impl ModelArguments {
             threads: self.threads.map(usize::from),
             dims: self.dims.iter().cloned().collect(),
             precision: self.precision.into(),
-            disabled: self.disabled.iter().cloned().collect(),
+            disabled: disabled(&self.disabled, self.without_optimisation).collect(),
             literals: self.literals.iter().cloned().collect(),
             limits: self.limits.limits(),
             perf_map: self.perf_map,

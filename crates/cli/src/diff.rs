@@ -55,8 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         }
     };
     options.bind_shapes(&given);
-    let executable = tilewright::compile(model, &options)?;
-    let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
+    let ports = tilewright::inputs(model, &options)?;
+    let inputs = arguments.inputs.fill(given, &ports, true)?;
     // Hidden by indicatif itself where standard error is not a terminal.
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {

@@ -15,7 +15,13 @@ fn configurations_that_agree() {
     if runnable_targets().is_empty() {
         return;
     }
-    for other in [&["--other-threads", "2"][..], &["--other-disable", "cse"], &["--evaluator"]] {
+    let others = [
+        &["--other-threads", "2"][..],
+        &["--other-disable", "cse"],
+        &["--other-without-optimisation"],
+        &["--evaluator"],
+    ];
+    for other in others {
         let arguments = [&["diff", DIGITS, "--dim", "batch=2"][..], other].concat();
         assert_eq!(succeed(&arguments), "no output differs\n", "{other:?}");
     }
@@ -59,4 +65,42 @@ fn recorded_outputs_that_agree() {
     let output = tilewright(folder.path(), &arguments);
     assert_eq!(said(&output), "no output differs\n", "{output:?}");
     assert!(Path::new(DIGITS).is_file());
+}
+
+#[test]
+fn sources_in_c_are_a_configuration() {
+    if runnable_targets().is_empty() || !testkit::has_c_compiler() {
+        return;
+    }
+    let arguments = ["diff", DIGITS, "--dim", "batch=2", "--other-target", "c99"];
+    assert_eq!(succeed(&arguments), "no output differs\n");
+    let folder = Folder::new();
+    let arguments =
+        ["diff", DIGITS, "--dim", "batch=2", "--target", "c99", "--other-precision", "bf16"];
+    let output = tilewright(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(said(&output).contains("the node alone differs"), "{}", said(&output));
+}
+
+#[test]
+fn a_missing_c_compiler_is_said() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tilewright"))
+        .args(["diff", DIGITS, "--dim", "batch=2", "--target", "c99", "--evaluator"])
+        .env("CC", "no-such-compiler")
+        .output()
+        .expect("the binary starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("TW0404") && said.contains("no-such-compiler"), "{said}");
+}
+
+#[test]
+fn outputs_without_elements_are_no_comparison() {
+    if runnable_targets().is_empty() {
+        return;
+    }
+    let arguments = ["diff", DIGITS, "--dim", "batch=0", "--other-threads", "2"];
+    let output = tilewright(Path::new("."), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("TW0602"), "{output:?}");
 }

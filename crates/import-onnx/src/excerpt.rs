@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::Limits;
 use bytes::Bytes;
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 
 use crate::data_type::number_of;
 use crate::external::ExternalData;
@@ -51,9 +51,9 @@ fn captured(graph: &GraphProto) -> BTreeSet<&str> {
     names
 }
 
-/// The model of the nodes of these numbers, in order. Its inputs have the names, types and shapes
-/// of the tensors given; its outputs are the values of these names; constants are those that it
-/// reads, with external data, which lie in `folder`, brought in.
+/// The model of the nodes of these numbers, in order. Its inputs are those declared; its outputs are
+/// the values of these names; constants are those that it reads, with external data, which lie in
+/// `folder`, brought in.
 ///
 /// # Errors
 /// External data that cannot be read.
@@ -61,7 +61,7 @@ pub fn excerpt(
     model: &ModelProto,
     folder: Option<&Path>,
     nodes: &BTreeSet<usize>,
-    inputs: &[(String, Tensor)],
+    inputs: &[ValueInfoProto],
     outputs: &[String],
 ) -> base::Result<ModelProto> {
     let empty = GraphProto::default();
@@ -71,7 +71,7 @@ pub fn excerpt(
     let mut wanted: BTreeSet<&str> = node.iter().flat_map(reads).collect();
     wanted.extend(outputs.iter().map(String::as_str));
     let is_wanted =
-        |name: &str| wanted.contains(name) && !inputs.iter().any(|(input, _)| input == name);
+        |name: &str| wanted.contains(name) && !inputs.iter().any(|input| input.name == name);
     let mut initializer = Vec::new();
     for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
         initializer.push(within(tensor, folder)?);
@@ -84,7 +84,7 @@ pub fn excerpt(
         name: whole.name.clone(),
         initializer,
         sparse_initializer: sparse.cloned().collect(),
-        input: inputs.iter().map(|(name, tensor)| declaration(name, tensor)).collect(),
+        input: inputs.to_vec(),
         output: outputs
             .iter()
             .map(|name| ValueInfoProto { name: name.clone(), r#type: None })
@@ -105,11 +105,22 @@ fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorPro
     Ok(tensor_proto(&tensor.name, &read))
 }
 
-fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
-    let extent =
-        |&extent: &usize| Dimension { value: Some(dimension::Value::DimValue(extent as i64)) };
-    let shape = Some(TensorShapeProto { dim: tensor.shape().iter().map(extent).collect() });
-    let ty = type_proto::Tensor { elem_type: number_of(tensor.dtype()), shape };
+/// The declaration of an input of a tensor's type and shape.
+#[must_use]
+pub fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
+    let extents = tensor.shape().iter().map(|&extent| Some(extent as i64));
+    declared(name, tensor.dtype(), extents)
+}
+
+/// The declaration of an input; extents that are not known have no name either.
+pub(crate) fn declared(
+    name: &str,
+    dtype: DType,
+    extents: impl Iterator<Item = Option<i64>>,
+) -> ValueInfoProto {
+    let extent = |extent: Option<i64>| Dimension { value: extent.map(dimension::Value::DimValue) };
+    let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
+    let ty = type_proto::Tensor { elem_type: number_of(dtype), shape };
     let value = Some(type_proto::Value::Tensor(ty));
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
 }

@@ -11,7 +11,7 @@ use tensor::{DType, Kind};
 use crate::data_type::data_type;
 use crate::inputs::{Extent, declared, kind_of};
 use crate::operators::TABLE;
-use crate::proto::{GraphProto, TensorProto, ValueInfoProto};
+use crate::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use crate::{decode, place_in, read, survey};
 
 /// What a model file holds.
@@ -90,10 +90,15 @@ pub fn inspect(path: &Path, limits: &Limits) -> base::Result<ModelInfo> {
 /// # Errors
 /// As [`inspect`].
 pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
-    let model = decode(bytes, limits)?;
+    Ok(inspect_model(&decode(bytes, limits)?))
+}
+
+/// Tells what a decoded model holds.
+#[must_use]
+pub fn inspect_model(model: &ModelProto) -> ModelInfo {
     let empty = GraphProto::default();
     let graph = model.graph.as_ref().unwrap_or(&empty);
-    let functions = survey::functions(&model);
+    let functions = survey::functions(model);
     let opsets = survey::opsets(&model.opset_import);
     let (operators, unsupported) = survey::histogram(graph, &functions, &opsets);
     let is_default = |name: &str| graph.initializer.iter().any(|tensor| tensor.name == name);
@@ -115,7 +120,7 @@ pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
     let named = |(domain, version): (String, i64)| {
         (if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version)
     };
-    Ok(ModelInfo {
+    ModelInfo {
         name: graph.name.clone(),
         producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
         ir_version: model.ir_version,
@@ -127,7 +132,7 @@ pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
         parameter_bytes,
         operators,
         unsupported,
-    })
+    }
 }
 
 fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {

@@ -43,7 +43,9 @@ use module::Module;
 use prost::Message;
 use tensor::{Kind, Tensor};
 
-pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
+pub use info::{
+    ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
+};
 pub use options::{ImportOptions, Imported, Strings, Wanted};
 pub use survey::place;
 
@@ -67,13 +69,24 @@ pub fn import_or_ask(path: &Path, options: &ImportOptions) -> base::Result<Impor
     read(path).and_then(import).map_err(place_in(path))
 }
 
+/// As [`import_or_ask`], of a decoded model whose external data is in a folder.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_model_or_ask(
+    model: &proto::ModelProto,
+    folder: Option<&Path>,
+    options: &ImportOptions,
+) -> base::Result<Imported> {
+    model::import(model, external::ExternalData::new(folder), options)
+}
+
 /// As [`import_or_ask`], of the bytes of a file without external data.
 ///
 /// # Errors
 /// As [`import`].
 pub fn import_bytes_or_ask(bytes: Bytes, options: &ImportOptions) -> base::Result<Imported> {
-    let model = decode(bytes, &options.limits)?;
-    model::import(&model, external::ExternalData::new(None), options)
+    import_model_or_ask(&decode(bytes, &options.limits)?, None, options)
 }
 
 /// Imports a model from the bytes of a file. Without a folder there is no external data.
@@ -194,7 +207,11 @@ fn read(path: &Path) -> base::Result<Bytes> {
     Ok(bytes)
 }
 
-fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
+/// Decodes the bytes of a model file.
+///
+/// # Errors
+/// For bytes that are no model or exceed a limit.
+pub fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> {
     if bytes.len() as u64 > limits.file_bytes {
         return Err(exceeded("file-bytes", "the model is too large")
             .because(format!("{} bytes; at most {} are read", bytes.len(), limits.file_bytes))

@@ -63,7 +63,7 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let grouping = form(function);
+        let grouping = form(function, self.options.fusion);
         let users = body_users(function);
         let roots = BTreeMap::new();
         let constants = function.constant_values();

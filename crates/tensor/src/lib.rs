@@ -9,7 +9,8 @@
 //! - [`Value`], a tensor, a sequence or an optional value;
 //! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
 //! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant
-//!   comparison; [`StagedFiles`], files written whole or not at all.
+//!   comparison; [`StagedFiles`], files written whole or not at all;
+//!   [`TemporaryFolder`], for files that nobody is to find later.
 //!
 //! Bytes are little-endian everywhere; the host must be too. Sub-byte elements are packed from the
 //! low bits of each byte upwards, as in ONNX.
@@ -30,6 +31,7 @@ pub mod reduction;
 pub mod scalar;
 pub mod staged;
 pub mod storage;
+pub mod temporary;
 pub mod tensor;
 pub mod value;
 
@@ -42,5 +44,6 @@ pub use reduction::Reduction;
 pub use scalar::Scalar;
 pub use staged::StagedFiles;
 pub use storage::Element;
+pub use temporary::TemporaryFolder;
 pub use tensor::Tensor;
 pub use value::{Keys, Kind, Structure, Value};

@@ -11,41 +11,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use base::{Diagnostic, Result, codes};
-use import_onnx::excerpt::{excerpt, read_model, reads, tensor_proto};
+use base::{Diagnostic, Diagnostics, Result, codes};
+use import_onnx::excerpt::{declaration, excerpt, read_model, reads, tensor_proto};
 use import_onnx::proto::{GraphProto, ModelProto};
 use prost::Message;
-use tensor::{StagedFiles, Tensor, Value, compare};
+use tensor::{StagedFiles, Tensor, Value};
 
+use crate::executable::compile_source;
 use crate::reference::evaluate;
 use crate::source::Source;
-use crate::{Options, compile_bytes};
+use crate::{Options, Tolerance, c_program};
 
 /// What a configuration is compared with.
 #[derive(Clone, Debug)]
 pub enum Other {
-    /// The model compiled with other options.
+    /// The model compiled with other options; of a target of sources, by the system's compiler.
     Compiled(Box<Options>),
     /// The reference evaluator.
     Evaluator,
     /// Values by name: of outputs, and of any other values of the model.
     Recorded(BTreeMap<String, Tensor>),
-}
-
-/// How far values may be from each other.
-#[derive(Clone, Copy, Debug)]
-pub struct Tolerance {
-    /// Relative to the other's value.
-    pub relative: f64,
-    /// Relative to the largest of the other's values.
-    pub of_largest: f64,
-}
-
-impl Default for Tolerance {
-    fn default() -> Tolerance {
-        Tolerance { relative: 1e-5, of_largest: 1e-6 }
-    }
 }
 
 /// The first node whose value differs.
@@ -103,7 +90,9 @@ impl fmt::Display for Difference {
 /// none if no output differs. `progress` hears what is at hand.
 ///
 /// # Errors
-/// What is wrong with the model, its inputs or the options; faults while running.
+/// What is wrong with the model, its inputs or the options; faults while running; `TW0404` and
+/// `TW0405` where a target of sources cannot be run; `TW0602` if no element of an output is there
+/// to be compared.
 pub fn diff(
     model: &Path,
     options: &Options,
@@ -151,8 +140,9 @@ impl Finder<'_> {
         let outputs: Vec<String> =
             self.graph.output.iter().map(|output| output.name.clone()).collect();
         let all: BTreeSet<usize> = (0..count).collect();
-        if !self.differs(&self.pair(&all, &self.inputs, &outputs)?) {
-            return Ok(None);
+        let pair = self.pair(&all, &self.inputs, &outputs)?;
+        if !self.differs(&pair) {
+            return if compares_something(&pair) { Ok(None) } else { Err(nothing(&outputs)) };
         }
         // The number of nodes at which a frontier differs, and one at which none does.
         let (mut right, mut wrong) = (0, count);
@@ -246,7 +236,7 @@ impl Finder<'_> {
         if !earlier.is_empty() {
             let last = nodes.last().copied().unwrap_or(0);
             let before: BTreeSet<usize> = (0..last).collect();
-            let model = excerpt(&self.whole, self.folder, &before, &self.inputs, &earlier)?;
+            let model = self.excerpt(&before, &self.inputs, &earlier)?;
             given.extend(self.compiled(&model, self.options, &self.inputs, &earlier)?);
         }
         Ok(given)
@@ -281,10 +271,7 @@ impl Finder<'_> {
     fn first_difference(&self, pair: &Pair) -> Option<(String, String)> {
         pair.other.iter().find_map(|(name, expected)| {
             let (_, actual) = pair.first.iter().find(|(other, _)| other == name)?;
-            let largest = expected.to_f64_vec().into_iter().filter(|x| x.is_finite());
-            let largest = largest.fold(0.0_f64, |most, x| most.max(x.abs()));
-            let absolute = self.tolerance.of_largest * largest;
-            let comparison = compare(actual, expected, self.tolerance.relative, absolute);
+            let comparison = self.tolerance.compare(actual, expected);
             (!comparison.passed()).then(|| (name.clone(), comparison.to_string()))
         })
     }
@@ -296,15 +283,14 @@ impl Finder<'_> {
         inputs: &[(String, Tensor)],
         outputs: &[String],
     ) -> Result<Pair> {
-        let model = excerpt(&self.whole, self.folder, nodes, inputs, outputs)?;
+        let model = self.excerpt(nodes, inputs, outputs)?;
         let first = self.compiled(&model, self.options, inputs, outputs)?;
         let other = match self.other {
             Other::Compiled(options) => self.compiled(&model, options, inputs, outputs)?,
             Other::Evaluator => {
                 let values: Vec<Value> =
                     inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
-                let source = Source::Bytes(model.encode_to_vec().into());
-                let (_, values) = evaluate(&source, &self.own(self.options), &values)?;
+                let (_, values) = evaluate(&part(&model), &self.own(self.options), &values)?;
                 named(outputs, values)
             }
             Other::Recorded(values) => {
@@ -315,6 +301,16 @@ impl Finder<'_> {
         Ok(Pair { model, first, other })
     }
 
+    fn excerpt(
+        &self,
+        nodes: &BTreeSet<usize>,
+        inputs: &[(String, Tensor)],
+        outputs: &[String],
+    ) -> Result<ModelProto> {
+        let inputs: Vec<_> = inputs.iter().map(|(name, it)| declaration(name, it)).collect();
+        excerpt(&self.whole, self.folder, nodes, &inputs, outputs)
+    }
+
     fn compiled(
         &self,
         model: &ModelProto,
@@ -322,9 +318,15 @@ impl Finder<'_> {
         inputs: &[(String, Tensor)],
         outputs: &[String],
     ) -> Result<Vec<(String, Tensor)>> {
-        let executable = compile_bytes(model.encode_to_vec(), &self.own(options))?;
-        let inputs: Vec<Value> = inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
-        Ok(named(outputs, executable.run_values(&inputs)?))
+        let (source, options) = (part(model), self.own(options));
+        let values = if c_program::is_chosen(&options) {
+            let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
+            c_program::run(&source, &options, &tensors)?
+        } else {
+            let values = inputs.iter().map(|(_, tensor)| tensor.clone().into());
+            compile_source(source, &options)?.run_values(&values.collect::<Vec<Value>>())?
+        };
+        Ok(named(outputs, values))
     }
 
     /// The options of a part: its inputs' shapes are known, and some constants are not in it.
@@ -337,10 +339,32 @@ impl Finder<'_> {
     }
 }
 
+/// A part of a model, which has no external data.
+fn part(model: &ModelProto) -> Source {
+    Source::Model(Arc::new(model.clone()), None)
+}
+
+/// Whether both configurations have elements of one value.
+fn compares_something(pair: &Pair) -> bool {
+    let has_elements = |name: &String| {
+        pair.first.iter().any(|(other, tensor)| other == name && !tensor.is_empty())
+    };
+    pair.other.iter().any(|(name, _)| has_elements(name))
+}
+
+fn nothing(outputs: &[String]) -> Diagnostics {
+    let names: Vec<String> = outputs.iter().map(|name| format!("`{name}`")).collect();
+    Diagnostic::error(codes::NOTHING_COMPARED, "nothing was compared")
+        .at(format!("the outputs {}", names.join(", ")))
+        .because("none is a tensor that has elements in both configurations")
+        .remedy("give inputs that are not empty, and recorded values under the outputs' names")
+        .into()
+}
+
 /// The tensors among values, with their names.
 fn named(names: &[String], values: Vec<Value>) -> Vec<(String, Tensor)> {
     let tensor = |(name, value): (&String, Value)| match value {
-        Value::Tensor(tensor) if tensor.strings().is_none() => Some((name.clone(), tensor)),
+        Value::Tensor(tensor) => Some((name.clone(), tensor)),
         _ => None,
     };
     names.iter().zip(values).filter_map(tensor).collect()

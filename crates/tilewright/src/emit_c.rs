@@ -6,15 +6,18 @@ use std::path::Path;
 
 use backend::Target;
 use backend_c::{CSources, Interface, Part};
-use base::{Diagnostics, Result};
+use base::{Diagnostic, Diagnostics, Result, codes};
+use import_onnx::Strings;
 use lower::Role;
-use tensor::StagedFiles;
+use sym::SymbolId;
+use tensor::{DType, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::ports;
 use crate::options::TargetChoice;
-use crate::pipeline::front;
+use crate::pipeline::{Front, Given, front, front_told};
 use crate::source::Source;
-use crate::specialisation::{LoweredFunction, Request};
+use crate::specialisation::{self, LoweredFunction};
+use crate::variant::bound;
 use crate::{Options, Port, target};
 
 /// Compiles a model to `model.c`, `model.h`, `weights.bin` and `main.c` in a folder, which is made
@@ -26,44 +29,118 @@ use crate::{Options, Port, target};
 /// a file cannot be written.
 pub fn emit_c(model: impl AsRef<Path>, options: &Options, folder: impl AsRef<Path>) -> Result<()> {
     let (model, folder) = (model.as_ref(), folder.as_ref());
-    let sources = compile(model, options)?;
-    write_all(&sources, folder)
+    let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let source = Source::file(model);
+    let sources = compile(Request { source: &source, options, name: &name, inputs: None })?;
+    write_all(&sources.code, folder)
 }
 
-fn compile(model: &Path, options: &Options) -> Result<CSources> {
+/// What to compile to C.
+pub(crate) struct Request<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) options: &'a Options,
+    /// Of the model, from which those of functions are made.
+    pub(crate) name: &'a str,
+    /// What it is to be run with, if that is known: it may be told of the inputs then, free
+    /// dimensions are those of these tensors, and output `k` is called [`output_name`] `(k)`.
+    pub(crate) inputs: Option<&'a [Tensor]>,
+}
+
+/// A model as C, and how its outputs are made of the program's.
+pub(crate) struct Sources {
+    pub(crate) code: CSources,
+    /// Element types of the program's outputs.
+    pub(crate) dtypes: Vec<DType>,
+    pub(crate) outputs: Vec<Structure>,
+    pub(crate) strings: Strings,
+}
+
+/// The name of an output of a model whose inputs are known.
+pub(crate) fn output_name(number: usize) -> String {
+    format!("output{number}")
+}
+
+/// Compiles a model to C.
+///
+/// # Errors
+/// What is wrong with the model, its inputs or the options; `TW0205` for every free dimension.
+pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
+    let Request { source, options, name, inputs: given } = request;
     let target = row(&options.target)?;
-    let front = front(&Source::file(model), options, &target)?;
-    let (inputs, outputs) = (ports(&front.imported, true), ports(&front.imported, false));
-    let unbound: Diagnostics =
-        inputs.iter().filter_map(|port| port.random(0).err()).flatten().collect();
-    unbound.or_ok(())?;
-    let no_symbols = BTreeMap::new();
-    let request = |function, role| Request {
+    let (front, symbols) = match given {
+        None => (front(source, options, &target)?, BTreeMap::new()),
+        Some(tensors) => {
+            let values: Vec<Value> = tensors.iter().cloned().map(Value::from).collect();
+            let given = Given::new(source, options, &values)?;
+            let front = front_told(source, options, &target, &given)?;
+            let symbols = symbols_of(&front, tensors)?;
+            (front, symbols)
+        }
+    };
+    let inputs = ports(&front.imported, true);
+    refuse_strings(&inputs)?;
+    let shapes = match given {
+        Some(tensors) => tensors.iter().map(|tensor| tensor.shape().to_vec()).collect(),
+        None => fixed_shapes(&inputs)?,
+    };
+    let request = |function, role, symbols| specialisation::Request {
         module: &front.module,
         function: &front.module.functions[function],
-        symbols: &no_symbols,
+        symbols,
         role,
         target: &target,
         options,
     };
-    let setup = LoweredFunction::new(request(front.setup, Role::Setup))?;
+    let no_symbols = BTreeMap::new();
+    let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
-    let main =
-        LoweredFunction::new(request(front.main, Role::Main { inputs: inputs.len(), constants }))?;
-    let results = main.outputs.iter().map(|(_, shape)| shape.clone());
-    let interface = Interface {
-        name: model.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        inputs: inputs
-            .iter()
-            .map(|port| c_port(port, port.fixed_shape().unwrap_or_default()))
-            .collect(),
-        outputs: outputs.iter().zip(results).map(|(port, shape)| c_port(port, shape)).collect(),
+    let role = Role::Main { inputs: inputs.len(), constants };
+    let main = LoweredFunction::new(request(front.main, role, &symbols))?;
+    let results = main.outputs.iter().enumerate().zip(&front.imported.result_names);
+    let result = |((number, (dtype, shape)), name): ((usize, &(DType, Vec<usize>)), &String)| {
+        let name = if given.is_some() { output_name(number) } else { name.clone() };
+        backend_c::Port { name, dtype: *dtype, shape: shape.clone() }
     };
-    backend_c::emit(part(&setup), part(&main), &interface, backend_c::Options::default())
+    let input = |(port, shape): (&Port, Vec<usize>)| backend_c::Port {
+        name: port.name.clone(),
+        dtype: port.dtype,
+        shape,
+    };
+    let interface = Interface {
+        name: name.to_owned(),
+        inputs: inputs.iter().zip(shapes).map(input).collect(),
+        outputs: results.map(result).collect(),
+    };
+    let options = backend_c::Options::default();
+    let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
+    let dtypes = main.outputs.iter().map(|(dtype, _)| *dtype).collect();
+    Ok(Sources { code, dtypes, outputs: front.outputs, strings: front.strings })
+}
+
+/// The inputs' shapes, all known.
+fn fixed_shapes(inputs: &[Port]) -> Result<Vec<Vec<usize>>> {
+    let unbound: Diagnostics =
+        inputs.iter().filter_map(|port| port.random(0).err()).flatten().collect();
+    unbound.or_ok(inputs.iter().filter_map(Port::fixed_shape).collect())
+}
+
+fn refuse_strings(inputs: &[Port]) -> Result<()> {
+    let strings = inputs.iter().filter(|port| port.dtype == DType::String).map(|port| {
+        Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
+            .at(port.to_string())
+            .because("what is computed from strings is no C code")
+            .remedy("export the model without its work on strings, or `run` it")
+    });
+    strings.collect::<Diagnostics>().or_ok(())
+}
+
+fn symbols_of(front: &Front, inputs: &[Tensor]) -> Result<BTreeMap<SymbolId, i64>> {
+    let values = eval::graph::bind_symbols(&front.imported, inputs);
+    Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?))
 }
 
 /// The row that kernels are scheduled for: C code runs anywhere, so the machine has no say.
-fn row(choice: &TargetChoice) -> Result<Target> {
+pub(crate) fn row(choice: &TargetChoice) -> Result<Target> {
     match choice {
         TargetChoice::Native => target::resolve(&TargetChoice::Named("c99".to_owned())),
         TargetChoice::Named(_) => target::resolve(choice),
@@ -78,11 +155,11 @@ fn part(half: &LoweredFunction) -> Part<'_> {
     }
 }
 
-fn c_port(port: &Port, shape: Vec<usize>) -> backend_c::Port {
-    backend_c::Port { name: port.name.clone(), dtype: port.dtype, shape }
-}
-
-fn write_all(sources: &CSources, folder: &Path) -> Result<()> {
+/// Writes all files, or none.
+///
+/// # Errors
+/// `TW0301` if one cannot be written.
+pub(crate) fn write_all(sources: &CSources, folder: &Path) -> Result<()> {
     let mut files = StagedFiles::in_folder(folder)?;
     files.write(folder.join("model.c"), |file| file.write_all(sources.model_c.as_bytes()))?;
     files.write(folder.join("model.h"), |file| file.write_all(sources.model_h.as_bytes()))?;

@@ -9,10 +9,11 @@ use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use graph::{Function, Type};
-use import_onnx::{ValueInfo, Wanted};
+use import_onnx::{Imported, ValueInfo, Wanted};
 use module::Module;
 use tensor::{Kind, Structure, Tensor, Value};
 
+use crate::pipeline::Told;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Given, Made, Model, Variant, is_tellable, tensor_names};
@@ -61,6 +62,20 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
     compile_source(Source::file(model.as_ref()), options)
 }
 
+/// The inputs of a model under these options, without compiling it.
+///
+/// # Errors
+/// Those of the importer.
+pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
+    let source = Source::file(model.as_ref());
+    Ok(match source.import(&Told::default().import_options(options))? {
+        Imported::Module { module, .. } => {
+            module.functions.values().flat_map(|function| ports(function, true)).collect()
+        }
+        Imported::Asks { .. } => declared_ports(&source.inspect(&options.limits)?.inputs, options),
+    })
+}
+
 /// As [`compile`], of the bytes of a model file without external data.
 ///
 /// # Errors
@@ -77,7 +92,11 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
     compile_source(Source::Module(Arc::new(model)), options)
 }
 
-fn compile_source(source: Source, options: &Options) -> Result<Executable> {
+/// As [`compile`], of any source.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
     let threads = options.thread_count();

@@ -15,6 +15,7 @@
 //! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
+mod c_program;
 mod ceilings;
 pub mod conformance;
 mod difference;
@@ -32,24 +33,28 @@ mod reference;
 mod source;
 mod specialisation;
 mod target;
+mod tolerance;
 mod variant;
 mod verify;
 
 pub use base::limits::LimitRow;
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
+pub use c_program::run_module_as_c;
 pub use ceilings::Ceilings;
-pub use difference::{Difference, Other, Tolerance, diff, read_recorded};
+pub use difference::{Difference, Other, diff, read_recorded};
 pub use dump::{Stage, dump};
 pub use emit_c::emit_c;
-pub use executable::{Executable, Statistics, compile, compile_bytes, compile_module};
+pub use executable::{Executable, Statistics, compile, compile_bytes, compile_module, inputs};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use import_onnx::{ModelInfo, ValueInfo, inspect};
 pub use internal::catch_internal_errors;
 pub use measure::{Measurement, measure};
 pub use options::{Options, Precision, TargetChoice};
+pub use pipeline::optimisations;
 pub use port::{Port, PortExtent};
 pub use runtime::SmallObjects;
 pub use tensor::npy::read as read_npy;
 pub use tensor::random::random;
 pub use tensor::{DType, Kind, Structure, Tensor, Value};
+pub use tolerance::Tolerance;
 pub use verify::{KernelVerdict, VerifyReport, verify};

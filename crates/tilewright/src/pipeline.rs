@@ -13,7 +13,7 @@ use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
 use lower::formats::{FormatOptions, Winograd};
 use module::Module;
-use tensor::{DType, Structure, Tensor};
+use tensor::{DType, Structure, Tensor, Value};
 
 use crate::source::Source;
 use crate::{Options, Precision};
@@ -26,6 +26,19 @@ const INTEGERS: &str = "integers";
 
 /// The name of minimal filtering, a part of format choice, among those of passes.
 const WINOGRAD: &str = "winograd";
+
+/// The name of kernels of several nodes among those of passes.
+pub(crate) const FUSION: &str = "fusion";
+
+/// The name of schedules beyond what a back end needs among those of passes.
+pub(crate) const SCHEDULES: &str = "schedules";
+
+/// What may be left out of a compile, by name; single rules of graph passes may be, too.
+#[must_use]
+pub fn optimisations() -> Vec<&'static str> {
+    let own = [FORMATS, INTEGERS, WINOGRAD, FUSION, SCHEDULES];
+    graph_opt::passes().iter().map(|row| row.name).chain(own).collect()
+}
 
 /// A model after the graph passes.
 #[derive(Debug)]
@@ -59,6 +72,71 @@ pub(crate) struct Told {
     pub(crate) values: BTreeMap<String, Tensor>,
 }
 
+impl Told {
+    /// Adds what is asked, of what the model is run with; false where that has no more to tell.
+    pub(crate) fn answer(&mut self, asked: &BTreeMap<String, Wanted>, given: &Given) -> bool {
+        let mut is_new = false;
+        for (name, wanted) in asked {
+            if *wanted == Wanted::Structure {
+                let Some(structure) = given.structures.get(name) else { return false };
+                is_new |= self.structures.insert(name.clone(), structure.clone()).is_none();
+                continue;
+            }
+            let Some(tensor) = given.tensors.get(name) else { return false };
+            let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
+            is_new |= self.shapes.insert(name.clone(), shape).is_none();
+            if matches!(wanted, Wanted::Value | Wanted::Contents) {
+                is_new |= self.values.insert(name.clone(), tensor.clone()).is_none();
+            }
+        }
+        is_new
+    }
+
+    /// What the importer is told, by options and beyond them.
+    pub(crate) fn import_options(&self, options: &Options) -> ImportOptions {
+        let mut import = ImportOptions {
+            dims: options.dims.clone(),
+            input_shapes: options.input_shapes.clone(),
+            input_structures: self.structures.clone(),
+            input_values: self.values.clone(),
+            literals: options.literals.clone(),
+            limits: options.limits.clone(),
+        };
+        import.input_shapes.extend(self.shapes.clone());
+        import
+    }
+}
+
+/// What a model is run with, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// How inputs are made of tensors.
+    structures: BTreeMap<String, Structure>,
+    /// Those tensors.
+    tensors: BTreeMap<String, Tensor>,
+}
+
+impl Given {
+    /// One value an input of the model.
+    ///
+    /// # Errors
+    /// Those of the importer.
+    pub(crate) fn new(source: &Source, options: &Options, inputs: &[Value]) -> Result<Given> {
+        let mut given = Given::default();
+        if matches!(source, Source::Module(_)) {
+            // It asks nothing.
+            return Ok(given);
+        }
+        for (port, value) in source.inspect(&options.limits)?.inputs.iter().zip(inputs) {
+            let structure = value.structure();
+            let names = structure.names(&port.name);
+            given.tensors.extend(names.into_iter().zip(value.clone().into_tensors()));
+            given.structures.insert(port.name.clone(), structure);
+        }
+        Ok(given)
+    }
+}
+
 /// What became of the front half.
 pub(crate) enum Outcome {
     /// All of it.
@@ -79,6 +157,26 @@ pub(crate) fn front(source: &Source, options: &Options, target: &Target) -> Resu
     }
 }
 
+/// As [`front`], told all that is asked of inputs.
+///
+/// # Errors
+/// As [`front`].
+pub(crate) fn front_told(
+    source: &Source,
+    options: &Options,
+    target: &Target,
+    given: &Given,
+) -> Result<Front> {
+    let mut told = Told::default();
+    loop {
+        match front_or_ask(source, options, target, &told)? {
+            Outcome::Front(front) => return Ok(*front),
+            Outcome::Asks(asked, reason) if !told.answer(&asked, given) => return Err(reason),
+            Outcome::Asks(..) => {}
+        }
+    }
+}
+
 /// As [`front`], with more told of inputs; asks for what is missing.
 ///
 /// # Errors
@@ -89,17 +187,8 @@ pub(crate) fn front_or_ask(
     target: &Target,
     told: &Told,
 ) -> Result<Outcome> {
-    let mut import = ImportOptions {
-        dims: options.dims.clone(),
-        input_shapes: options.input_shapes.clone(),
-        input_structures: told.structures.clone(),
-        input_values: told.values.clone(),
-        literals: options.literals.clone(),
-        limits: options.limits.clone(),
-    };
-    import.input_shapes.extend(told.shapes.clone());
     check_disabled(options)?;
-    let (mut module, outputs, strings) = match source.import(&import)? {
+    let (mut module, outputs, strings) = match source.import(&told.import_options(options))? {
         Imported::Module { module, outputs, strings } => (module, outputs, strings),
         Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
     };
@@ -148,8 +237,7 @@ pub(crate) fn front_or_ask(
 
 /// Refuses names that no pass and no rule has.
 fn check_disabled(options: &Options) -> Result<()> {
-    let own = [FORMATS, INTEGERS, WINOGRAD];
-    let passes: Vec<&str> = graph_opt::passes().iter().map(|row| row.name).chain(own).collect();
+    let passes = optimisations();
     let known =
         |name: &str| passes.contains(&name) || graph_opt::laws().any(|(rule, _law)| rule == name);
     let unknown = options.disabled.iter().filter(|name| !known(name)).map(|name| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
+use import_onnx::proto::ModelProto;
 use import_onnx::{ImportOptions, Imported, ModelInfo, Strings};
 use module::Module;
 use tensor::Structure;
@@ -16,6 +17,8 @@ pub(crate) enum Source {
     File(PathBuf),
     /// The bytes of a file; it has no external data.
     Bytes(Bytes),
+    /// A decoded model, and the folder of its external data.
+    Model(Arc<ModelProto>, Option<PathBuf>),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
 }
@@ -34,6 +37,9 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::import_or_ask(path, options),
             Source::Bytes(bytes) => import_onnx::import_bytes_or_ask(bytes.clone(), options),
+            Source::Model(model, folder) => {
+                import_onnx::import_model_or_ask(model, folder.as_deref(), options)
+            }
             Source::Module(module) => {
                 let functions = module.functions.values();
                 let count = functions.map(|function| function.results().len()).sum();
@@ -46,6 +52,19 @@ impl Source {
         }
     }
 
+    /// The model, decoded, and the folder of its external data; none if it is no ONNX model.
+    pub(crate) fn model(&self, limits: &Limits) -> Option<(ModelProto, Option<PathBuf>)> {
+        match self {
+            Source::File(path) => {
+                let model = import_onnx::excerpt::read_model(path, limits).ok()?;
+                Some((model, path.parent().map(Path::to_owned)))
+            }
+            Source::Bytes(bytes) => Some((import_onnx::decode(bytes.clone(), limits).ok()?, None)),
+            Source::Model(model, folder) => Some((ModelProto::clone(model), folder.clone())),
+            Source::Module(_) => None,
+        }
+    }
+
     /// See [`import_onnx::inspect`].
     ///
     /// # Errors
@@ -54,6 +73,7 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::inspect(path, limits),
             Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
+            Source::Model(model, _) => Ok(import_onnx::inspect_model(model)),
             Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")
                 .because("it is a graph function already")
                 .remedy("look at the function itself")

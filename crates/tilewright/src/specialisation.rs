@@ -16,7 +16,7 @@ use runtime::State;
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
-use crate::pipeline::optimise;
+use crate::pipeline::{FUSION, SCHEDULES, optimise};
 use crate::variant::For;
 use crate::{Options, jit};
 
@@ -92,7 +92,8 @@ impl LoweredFunction {
         let function = module.functions.push(function);
         let lower_options = LowerOptions {
             role: request.role,
-            strategies: StrategyOptions::default(),
+            fusion: !options.disabled.contains(FUSION),
+            strategies: StrategyOptions { plain: options.disabled.contains(SCHEDULES) },
             threads: options.thread_count(),
         };
         let unbound = BTreeMap::new();

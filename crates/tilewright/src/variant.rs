@@ -425,7 +425,8 @@ pub(crate) fn is_tellable(elements: usize) -> bool {
     elements <= MOST_ELEMENTS
 }
 
-fn bound(symbols: &SymbolValues) -> BTreeMap<SymbolId, i64> {
+/// The values of those symbols that have one.
+pub(crate) fn bound(symbols: &SymbolValues) -> BTreeMap<SymbolId, i64> {
     symbols.iter().filter_map(|(symbol, value)| Some((symbol, (*value)?))).collect()
 }
 

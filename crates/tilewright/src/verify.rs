@@ -17,18 +17,13 @@ use lower::{KernelInfo, KernelSource, Role};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::Code;
 use sym::Expr;
-use tensor::minifloat::Format;
-use tensor::{DType, Tensor};
+use tensor::Tensor;
 
-use crate::Executable;
 use crate::pipeline::constant;
 use crate::specialisation::{Request, Specialisation};
 use crate::variant::StageRun;
+use crate::{Executable, Tolerance};
 
-/// Largest difference relative to the expected value.
-const RELATIVE: f64 = 1e-5;
-/// Largest difference relative to the largest expected value of the tensor.
-const OF_LARGEST: f64 = 1e-6;
 /// The byte that fills memory before a kernel writes it: of floats, not a number.
 const POISON: u8 = 0xFF;
 
@@ -285,25 +280,13 @@ fn difference(
     for ((memory, value), bytes) in written.zip(&outputs) {
         let expected = &values.of[value];
         let actual = memory.read(bytes, expected);
-        let largest = expected.to_f64_vec().iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-        let largest = if largest.is_finite() { largest } else { 0.0 };
-        let relative = RELATIVE.max(last_place(expected.dtype()));
-        let comparison = tensor::compare(&actual, expected, relative, OF_LARGEST * largest);
+        let comparison = Tolerance::default().compare(&actual, expected);
         if !comparison.passed() {
             let name = half.lowered.function.values[*value].name.as_deref().unwrap_or("a value");
             return Ok(Some(format!("{name}: {comparison}")));
         }
     }
     Ok(None)
-}
-
-/// A unit in the last place of a short float, relative to the value: sums that differ by nothing
-/// but rounding may round to neighbours. 0 for other types.
-fn last_place(dtype: DType) -> f64 {
-    match Format::of(dtype) {
-        Some(format) => 0.5_f64.powi(format.mantissa_bits as i32),
-        None => 0.0,
-    }
 }
 
 /// The memory of one argument, as its buffer lays it out.
@@ -448,7 +431,7 @@ fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
 mod tests {
     use loops::Value;
     use module::Module;
-    use tensor::ScalarFunction;
+    use tensor::{DType, ScalarFunction};
 
     use super::*;
     use crate::{Options, jit};

@@ -51,6 +51,7 @@ struct Demand {
 struct Chooser<'a> {
     function: &'a Function,
     users: &'a SecondaryMap<ValueId, Vec<User>>,
+    fusion: bool,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
     /// The nodes with nests of their own into which a value's readers are inlined; of several, two.
@@ -63,10 +64,11 @@ struct Chooser<'a> {
 pub(super) fn choose(
     function: &Function,
     users: &SecondaryMap<ValueId, Vec<User>>,
+    fusion: bool,
 ) -> SecondaryMap<ValueId, bool> {
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser { function, users, stored, demands, roots, written };
+    let mut chooser = Chooser { function, users, fusion, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -153,6 +155,7 @@ impl Chooser<'_> {
         match class_of_node(self.function, node) {
             Class::Index => demand.memory,
             Class::View => false,
+            _ if !self.fusion => true,
             class @ (Class::Elementwise | Class::Indexed) => {
                 let shared = self.users[value].len() > 1;
                 demand.memory

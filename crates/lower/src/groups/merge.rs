@@ -74,10 +74,11 @@ struct Members {
     not_fused: Vec<String>,
 }
 
-/// Forms the groups.
+/// Forms the groups; without `fusion`, one a node.
 pub(super) fn merge(
     function: &Function,
     users: &SecondaryMap<ValueId, Vec<User>>,
+    fusion: bool,
     grouping: &mut Grouping,
 ) {
     let mut merger = Merger {
@@ -94,23 +95,31 @@ pub(super) fn merge(
     for &node in &order {
         merger.add(node);
     }
-    for &node in &order {
-        if matches!(class_of_node(function, node), Class::Contraction | Class::Combination) {
-            merger.epilogue(node);
-        }
-    }
-    for &node in order.iter().rev() {
-        merger.row_group(node);
-    }
-    for &node in &order {
-        if class_of_node(function, node) == Class::Contraction {
-            merger.chain(node);
-        }
+    if fusion {
+        merger.share(&order);
     }
     merger.finish(&order);
 }
 
 impl Merger<'_> {
+    /// Puts nodes into the kernels of others.
+    fn share(&mut self, order: &[NodeId]) {
+        let function = self.function;
+        for &node in order {
+            if matches!(class_of_node(function, node), Class::Contraction | Class::Combination) {
+                self.epilogue(node);
+            }
+        }
+        for &node in order.iter().rev() {
+            self.row_group(node);
+        }
+        for &node in order {
+            if class_of_node(function, node) == Class::Contraction {
+                self.chain(node);
+            }
+        }
+    }
+
     /// Whether a kernel, or a step of the program, is needed for a node.
     fn has_nests(&self, node: NodeId) -> bool {
         let data = &self.function.nodes[node];

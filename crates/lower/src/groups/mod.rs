@@ -129,14 +129,15 @@ impl Grouping {
     }
 }
 
-/// Decides for a specialised and legalised function.
-pub fn form(function: &Function) -> Grouping {
+/// Decides for a specialised and legalised function. Without `fusion` each node that is computed
+/// has a kernel of its own and stores what it makes.
+pub fn form(function: &Function, fusion: bool) -> Grouping {
     let users = body_users(function);
-    let mut stored = homes::choose(function, &users);
+    let mut stored = homes::choose(function, &users, fusion);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping::default();
     views::place(function, &users, &stored, &mut grouping);
-    merge::merge(function, &users, &mut grouping);
+    merge::merge(function, &users, fusion, &mut grouping);
     grouping
 }
 
