@@ -14,6 +14,7 @@
 
 mod arithmetic;
 pub mod data_type;
+mod division;
 pub mod excerpt;
 mod external;
 mod fold;
@@ -43,6 +44,7 @@ use module::Module;
 use prost::Message;
 use tensor::{Kind, Tensor};
 
+pub use division::{Division, OutputFrom, divide};
 pub use info::{
     ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
 };

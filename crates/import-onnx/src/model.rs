@@ -31,7 +31,7 @@ use crate::tensors;
 use crate::value::{Coded, Value, Weight};
 
 /// Names and their values.
-type Scope = BTreeMap<String, Value>;
+pub(crate) type Scope = BTreeMap<String, Value>;
 
 /// The results of the function with their names.
 type NamedResults = Vec<(String, graph::ValueId)>;
@@ -62,36 +62,8 @@ pub(crate) fn import(
     external: ExternalData,
     options: &ImportOptions,
 ) -> base::Result<Imported> {
-    let opsets = survey::check_versions(model)?;
-    let Some(body) = &model.graph else {
-        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
-            .because("it holds no graph")
-            .remedy("check that it is the model itself, and copy it again")
-            .into());
-    };
     let functions = survey::functions(model);
-    survey::check_top(body, &functions, &opsets)?;
-    check_literals(body, options)?;
-    let graph = Graph {
-        builder: FunctionBuilder::new("main"),
-        constants: Arena::new(),
-        external,
-        limits: options.limits.clone(),
-        literals: options.literals.clone(),
-        random_nodes: 0,
-    };
-    let mut importer = Importer {
-        graph,
-        functions: &functions,
-        scopes: vec![Scope::new()],
-        opsets,
-        path: Vec::new(),
-        differentiated: Vec::new(),
-        depth: 0,
-        nodes: 0,
-        strings: Strings::default(),
-        asked: BTreeMap::new(),
-    };
+    let (body, mut importer) = Importer::new(model, &functions, external, options)?;
     let imported = importer.body(body, options);
     if let Err(found) = &imported {
         // Answers given before were not enough where nothing new is asked.
@@ -117,6 +89,21 @@ pub(crate) fn import(
     Ok(Imported::Module { module, outputs, strings: importer.strings })
 }
 
+/// What the names of a model's own graph stand for.
+///
+/// # Errors
+/// As [`import`], also where more must be known of inputs.
+pub(crate) fn values(
+    model: &ModelProto,
+    external: ExternalData,
+    options: &ImportOptions,
+) -> base::Result<Scope> {
+    let functions = survey::functions(model);
+    let (body, mut importer) = Importer::new(model, &functions, external, options)?;
+    importer.body(body, options)?;
+    Ok(importer.scopes.swap_remove(0))
+}
+
 /// Refuses names of literals that no constant of the model has.
 fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()> {
     let mut names = BTreeSet::new();
@@ -140,6 +127,47 @@ fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) 
         for inner in attribute.g.iter().chain(&attribute.graphs) {
             add_constant_names(inner, names);
         }
+    }
+}
+
+impl<'m> Importer<'m> {
+    /// Nothing imported yet; also the model's graph.
+    fn new(
+        model: &'m ModelProto,
+        functions: &'m BTreeMap<survey::FunctionName<'m>, &'m FunctionProto>,
+        external: ExternalData,
+        options: &ImportOptions,
+    ) -> base::Result<(&'m GraphProto, Importer<'m>)> {
+        let opsets = survey::check_versions(model)?;
+        let Some(body) = &model.graph else {
+            return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+                .because("it holds no graph")
+                .remedy("check that it is the model itself, and copy it again")
+                .into());
+        };
+        survey::check_top(body, functions, &opsets)?;
+        check_literals(body, options)?;
+        let graph = Graph {
+            builder: FunctionBuilder::new("main"),
+            constants: Arena::new(),
+            external,
+            limits: options.limits.clone(),
+            literals: options.literals.clone(),
+            random_nodes: 0,
+        };
+        let importer = Importer {
+            graph,
+            functions,
+            scopes: vec![Scope::new()],
+            opsets,
+            path: Vec::new(),
+            differentiated: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            strings: Strings::default(),
+            asked: BTreeMap::new(),
+        };
+        Ok((body, importer))
     }
 }
 

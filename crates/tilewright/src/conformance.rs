@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{Function, Op};
 use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
 
+use crate::executable::draws;
 use crate::reference::evaluate;
 use crate::source::Source;
 use crate::{Options, Precision, compile, inspect};
@@ -112,8 +112,8 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
     for set in sets(case, &info)? {
         let actual = match &executable {
             Some(executable) => {
-                let (actual, variant) = executable.run_and_show(&set.inputs)?;
-                is_random |= draws(&variant.front.imported);
+                let actual = executable.run_values(&set.inputs)?;
+                is_random |= executable.draws();
                 actual
             }
             None => {
@@ -182,12 +182,6 @@ fn as_given(recorded: Tensor, computed: &Tensor) -> Tensor {
         true => recorded.cast(computed.dtype()),
         false => recorded,
     }
-}
-
-/// Whether a function draws random numbers.
-fn draws(function: &Function) -> bool {
-    let nodes = function.nodes_in_order();
-    nodes.iter().any(|&node| matches!(function.nodes[node].op, Op::RandomBits { .. }))
 }
 
 /// How far elements may be from those recorded.

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
-use graph::{Function, Type};
+use graph::{Function, Op, Type};
 use import_onnx::{Imported, ValueInfo, Wanted};
 use module::Module;
 use tensor::{Kind, Structure, Tensor, Value};
 
+use crate::divided::{Divided, may_be_divided, tensors};
 use crate::pipeline::Told;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -38,6 +39,8 @@ pub struct Executable {
     /// Locked while a variant is made.
     asked: Mutex<BTreeMap<String, Wanted>>,
     variants: RwLock<Vec<Arc<Variant>>>,
+    /// Its parts, where strings or encoded images are read apart; set by the first run.
+    divided: OnceLock<Option<Divided>>,
 }
 
 /// Sizes and counts of an executable.
@@ -102,6 +105,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
     let threads = options.thread_count();
     let model = Model { source: &source, options, target: &target, threads };
     let mut asked = BTreeMap::new();
+    let divided = OnceLock::new();
     let (inputs, outputs, variants) =
         match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
             Made::Variant(variant) => {
@@ -117,6 +121,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
                     true => outputs,
                     false => declared_ports(&source.inspect(&options.limits)?.outputs, options),
                 };
+                _ = divided.set(None);
                 (inputs, outputs, vec![Arc::new(*variant)])
             }
             Made::Asks(wanted, reason) => {
@@ -127,6 +132,9 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
                     port.fixed_shape().map(|shape| shape.iter().product())
                 };
                 ask(&mut asked, wanted, &sizes, &reason)?;
+                if !may_be_divided(&info) {
+                    _ = divided.set(None);
+                }
                 (inputs, declared_ports(&info.outputs, options), Vec::new())
             }
         };
@@ -137,6 +145,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         outputs,
         asked: Mutex::new(asked),
         variants: RwLock::new(variants),
+        divided,
         target,
         source,
     })
@@ -189,7 +198,8 @@ impl Executable {
     /// Sizes and counts of what has been compiled so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let mut statistics = Statistics::default();
+        let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
+        let mut statistics = rest.map(Executable::statistics).unwrap_or_default();
         for variant in self.variants.read().unwrap_or_else(PoisonError::into_inner).iter() {
             statistics.constant_bytes += variant.constant_bytes();
             let kept = variant.kept();
@@ -215,6 +225,12 @@ impl Executable {
     /// model with inputs or outputs that are no tensors.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.check_inputs(inputs)?;
+        if self.may_be_divided() {
+            let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+            if let Some(divided) = self.divided(&values) {
+                return divided.run(&values).map(|values| tensors(values).unwrap_or_default());
+            }
+        }
         let given = Given { structures: &[], tensors: inputs };
         Ok(self.run_given(given)?.1)
     }
@@ -224,16 +240,11 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        Ok(self.run_and_show(inputs)?.0)
-    }
-
-    /// As [`Self::run_values`]; also gives the variant that ran.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub(crate) fn run_and_show(&self, inputs: &[Value]) -> Result<(Vec<Value>, Arc<Variant>)> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
+        if let Some(divided) = self.divided(inputs) {
+            return divided.run(inputs);
+        }
         let mut structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
         if structures.iter().all(|structure| *structure == Structure::Tensor) {
             structures.clear();
@@ -243,8 +254,28 @@ impl Executable {
         let (variant, results) = self.run_given(given)?;
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();
-        let outputs = outputs.filter_map(|output| Value::from_tensors(output, &mut results));
-        Ok((outputs.collect(), variant.clone()))
+        Ok(outputs.filter_map(|output| Value::from_tensors(output, &mut results)).collect())
+    }
+
+    /// Whether a part of the model may be run apart.
+    fn may_be_divided(&self) -> bool {
+        self.divided.get().is_none_or(Option::is_some)
+    }
+
+    /// The parts of the model, where it is run in parts: divided now, if it has not been tried.
+    fn divided(&self, inputs: &[Value]) -> Option<&Divided> {
+        if !self.may_be_divided() {
+            return None;
+        }
+        self.divided.get_or_init(|| Divided::new(&self.source, &self.options, inputs)).as_ref()
+    }
+
+    /// Whether the model as compiled so far draws random numbers.
+    pub(crate) fn draws(&self) -> bool {
+        let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
+        let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+        rest.is_some_and(Executable::draws)
+            || variants.iter().any(|variant| draws(&variant.front.imported))
     }
 
     /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
@@ -272,6 +303,11 @@ impl Executable {
     /// # Errors
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
+        if self.may_be_divided() && outputs.len() == self.outputs.len() {
+            let results = self.run(inputs)?;
+            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
+            return Ok(());
+        }
         let variant = self.variant(inputs)?;
         if !variant.front.strings.is_empty() && outputs.len() == self.outputs.len() {
             let (_, results) = self.run_given(Given { structures: &[], tensors: inputs })?;
@@ -295,6 +331,13 @@ impl Executable {
     /// # Errors
     /// Inputs that do not fit; diagnostics of the compile.
     pub fn prepare(&self, inputs: &[Tensor]) -> Result<()> {
+        if self.may_be_divided() {
+            self.check_inputs(inputs)?;
+            let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+            if let Some(divided) = self.divided(&values) {
+                return divided.prepare(&values);
+            }
+        }
         let variant = self.variant(inputs)?;
         if variant.is_one_stage() {
             variant.specialisation(self.model(), inputs)?;
@@ -452,6 +495,12 @@ impl Executable {
         }
         Ok(())
     }
+}
+
+/// Whether a function draws random numbers.
+pub(crate) fn draws(function: &Function) -> bool {
+    let nodes = function.nodes_in_order();
+    nodes.iter().any(|&node| matches!(function.nodes[node].op, Op::RandomBits { .. }))
 }
 
 impl fmt::Debug for Executable {

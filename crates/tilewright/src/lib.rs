@@ -19,6 +19,7 @@ mod c_program;
 mod ceilings;
 pub mod conformance;
 mod difference;
+mod divided;
 mod dump;
 mod emit_c;
 mod executable;

@@ -1,0 +1,129 @@
+//! A model whose strings and encoded images are read apart from the rest: what a run with new ones
+//! does anew is that alone, while the rest is compiled once for all of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Result;
+use import_onnx::proto::ModelProto;
+use import_onnx::{Division, Imported, ModelInfo, OutputFrom, divide};
+use tensor::{DType, Tensor, Value};
+
+use crate::Options;
+use crate::executable::{Executable, compile_source};
+use crate::pipeline::{Given, Told};
+use crate::reference::evaluate;
+use crate::source::Source;
+
+/// The parts of a model.
+pub(crate) struct Divided {
+    division: Division,
+    host: Source,
+    /// Those for the host part: nothing of it is compiled.
+    options: Options,
+    rest: Option<Box<Executable>>,
+}
+
+impl Divided {
+    /// Divides a model that is run with such inputs; none where that cannot be done, or where the
+    /// rest by itself is refused.
+    pub(crate) fn new(source: &Source, options: &Options, inputs: &[Value]) -> Option<Divided> {
+        let (model, folder) = source.model(&options.limits)?;
+        let folder = folder.as_deref();
+        let told = told(source, options, inputs)?;
+        let division = divide(&model, folder, &told.import_options(options))?;
+        let rest = match &division.rest {
+            None => None,
+            Some(rest) => Some(Box::new(compile_rest(rest, folder, options).ok()?)),
+        };
+        let host = Source::Model(Arc::new(division.host.clone()), None);
+        let options = Options { limits: options.limits.clone(), ..Options::default() };
+        Some(Divided { division, host, options, rest })
+    }
+
+    /// The rest, compiled; none where there is none.
+    pub(crate) fn rest(&self) -> Option<&Executable> {
+        self.rest.as_deref()
+    }
+
+    /// Compiles what the rest needs for such inputs, if it is new.
+    ///
+    /// # Errors
+    /// Those of either part.
+    pub(crate) fn prepare(&self, inputs: &[Value]) -> Result<()> {
+        let Some(rest) = &self.rest else { return Ok(()) };
+        let found = self.run_host(inputs)?;
+        match tensors(self.inputs_of_rest(inputs, &found)) {
+            Some(inputs) => rest.prepare(&inputs),
+            None => Ok(()),
+        }
+    }
+
+    fn run_host(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let own: Vec<Value> =
+            self.division.host_inputs.iter().map(|&number| inputs[number].clone()).collect();
+        evaluate(&self.host, &self.options, &own).map(|(_, found)| found)
+    }
+
+    fn inputs_of_rest(&self, inputs: &[Value], found: &[Value]) -> Vec<Value> {
+        let own = self.division.rest_inputs.iter().map(|&number| inputs[number].clone());
+        own.chain(found[..self.division.passed].iter().cloned()).collect()
+    }
+
+    /// Runs both parts; one value an input of the model.
+    ///
+    /// # Errors
+    /// Those of either.
+    pub(crate) fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        let found = self.run_host(inputs)?;
+        let rest = match &self.rest {
+            None => Vec::new(),
+            Some(rest) => rest.run_values(&self.inputs_of_rest(inputs, &found))?,
+        };
+        let output = |from: &OutputFrom| match *from {
+            OutputFrom::Host(number) => found[number].clone(),
+            OutputFrom::Rest(number) => rest[number].clone(),
+        };
+        Ok(self.division.outputs.iter().map(output).collect())
+    }
+}
+
+/// Whether a model may be worth dividing: it reads strings or encoded images.
+pub(crate) fn may_be_divided(info: &ModelInfo) -> bool {
+    info.operators.contains_key("ImageDecoder")
+        || info.inputs.iter().any(|port| port.dtype == Some(DType::String))
+}
+
+/// All that the whole model asks of its inputs.
+fn told(source: &Source, options: &Options, inputs: &[Value]) -> Option<Told> {
+    let given = Given::new(source, options, inputs).ok()?;
+    let mut told = Told::default();
+    loop {
+        match source.import(&told.import_options(options)).ok()? {
+            Imported::Module { .. } => return Some(told),
+            Imported::Asks { inputs, .. } if told.answer(&inputs, &given) => {}
+            import_onnx::Imported::Asks { .. } => return None,
+        }
+    }
+}
+
+fn compile_rest(rest: &ModelProto, folder: Option<&Path>, options: &Options) -> Result<Executable> {
+    let info = import_onnx::inspect_model(rest);
+    let mut options = options.clone();
+    // What is said of dimensions and inputs that the host part alone has.
+    options.dims.retain(|name, _| info.dimensions.contains(name));
+    options.input_shapes.retain(|name, _| info.inputs.iter().any(|port| port.name == *name));
+    let source = Source::Model(Arc::new(rest.clone()), folder.map(Path::to_owned));
+    compile_source(source, &options)
+}
+
+/// The tensors among values, all of which are some.
+pub(crate) fn tensors(values: Vec<Value>) -> Option<Vec<Tensor>> {
+    values
+        .into_iter()
+        .map(|value| match value {
+            Value::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! Models that read strings or encoded images run on new ones without a new compile.
+
+use base::text::Parser;
+use prost::Message;
+use testkit::onnx_text::parse_model;
+use tilewright::{DType, Executable, Options, Tensor};
+
+/// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
+fn executable(text: &str) -> Option<Executable> {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: this machine cannot run the JIT's code");
+        return None;
+    }
+    let model = parse_model(&mut Parser::new(text)).expect("the text is a model");
+    let options = Options { threads: Some(1), ..Options::default() };
+    Some(tilewright::compile_bytes(model.encode_to_vec(), &options).expect("it compiles"))
+}
+
+fn texts(texts: &[&str]) -> Tensor {
+    let texts = texts.iter().map(|&text| text.to_owned()).collect();
+    Tensor::from_strings(&[2], texts)
+}
+
+/// Runs with inputs of the same shapes: right each time, nothing compiled after the first.
+fn check(executable: &Executable, runs: &[(Vec<Tensor>, Vec<Tensor>)]) {
+    let mut first = None;
+    for (number, (inputs, expected)) in runs.iter().enumerate() {
+        let outputs = executable.run(inputs).expect("it runs");
+        for (output, expected) in outputs.iter().zip(expected) {
+            let comparison = tensor::compare(output, expected, 1e-6, 1e-6);
+            assert!(comparison.passed(), "run {number}: {comparison}");
+        }
+        let compiled = executable.statistics();
+        assert!(compiled.kernels > 0, "something is left to compile");
+        assert_eq!(*first.get_or_insert(compiled), compiled, "run {number} compiled again");
+    }
+}
+
+const CLASSIFIER: &str = r#"
+    opset 18
+    opset "ai.onnx.ml" 3
+    input words: string[n]
+    input x: f32[1, 3]
+    constant w: f32[3, 2] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
+    constant other: string[1] {"other"}
+    lower = StringNormalizer(words) {case_change_action = "LOWER"}
+    counts = TfIdfVectorizer(lower) {mode = "TF", min_gram_length = 1, max_gram_length = 2,
+      max_skip_count = 0, ngram_counts = [0, 3], ngram_indexes = [0, 1, 2, 3],
+      pool_strings = ["cat", "dog", "other", "cat", "dog"]}
+    isother = Equal(lower, other)
+    flags = Cast(isother) {to = 1}
+    total = ReduceSum(flags) {keepdims = 0}
+    scores = MatMul(x, w)
+    shifted = Add(scores, total)
+    output counts: f32[4]
+    output shifted: f32[1, 2]
+    output lower: string[n]
+"#;
+
+#[test]
+fn words_are_no_part_of_what_is_compiled() {
+    let Some(executable) = executable(CLASSIFIER) else { return };
+    let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 0.0, -1.0]);
+    let run = |words: [&str; 2], counts: [f32; 4], total: f32| {
+        let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+        let outputs = vec![
+            Tensor::from_slice(&[4], &counts),
+            Tensor::from_slice(&[1, 2], &[total - 4.0, total - 4.0]),
+            texts(&lower),
+        ];
+        (vec![texts(&words), x.clone()], outputs)
+    };
+    check(
+        &executable,
+        &[
+            run(["Cat", "dog"], [1.0, 1.0, 0.0, 1.0], 0.0),
+            run(["other", "OTHER"], [0.0, 0.0, 2.0, 0.0], 2.0),
+            run(["dog", "cat"], [1.0, 1.0, 0.0, 0.0], 0.0),
+            run(["bird", "Dog"], [0.0, 1.0, 0.0, 0.0], 0.0),
+        ],
+    );
+}
+
+#[test]
+fn outputs_may_be_of_strings_alone() {
+    let text = r#"
+        input words: string[n]
+        lower = StringNormalizer(words) {case_change_action = "LOWER"}
+        output lower: string[n]
+    "#;
+    let Some(executable) = executable(text) else { return };
+    for (given, expected) in [(["A", "b"], ["a", "b"]), (["C", "D"], ["c", "d"])] {
+        let outputs = executable.run(&[texts(&given)]).expect("it runs");
+        assert_eq!(outputs[0].strings(), texts(&expected).strings());
+    }
+}
+
+#[test]
+fn pixels_are_no_part_of_what_is_compiled() {
+    let text = r#"
+        opset 20
+        input data: u8[n]
+        pixels = ImageDecoder(data) {pixel_format = "Grayscale"}
+        x = Cast(pixels) {to = 1}
+        half = Mul(x, two)
+        constant two: f32[] {0.5}
+        output half: f32[h, w, 1]
+    "#;
+    let Some(executable) = executable(text) else { return };
+    let run = |pixel: u8| {
+        let bytes = [b"P5 1 2 255 ".as_slice(), &[pixel, 7]].concat();
+        let pixels = [f32::from(pixel) / 2.0, 3.5];
+        let data = Tensor::from_slice(&[bytes.len()], &bytes);
+        (vec![data], vec![Tensor::from_slice(&[2, 1, 1], &pixels)])
+    };
+    check(&executable, &[run(1), run(200), run(40)]);
+}
+
+#[test]
+fn what_cannot_be_divided_still_runs() {
+    // The strings meet an index that data give.
+    let text = r#"
+        input words: string[2]
+        input place: i64[1]
+        word = Gather(words, place)
+        constant cat: string[1] {"cat"}
+        same = Equal(word, cat)
+        output same: bool[1]
+    "#;
+    let Some(executable) = executable(text) else { return };
+    for (place, expected) in [(0_i64, true), (1, false)] {
+        let place = Tensor::from_slice(&[1], &[place]);
+        let outputs = executable.run(&[texts(&["cat", "dog"]), place]).expect("it runs");
+        assert_eq!(outputs[0].dtype(), DType::Bool);
+        assert_eq!(outputs[0].bytes(), [u8::from(expected)]);
+    }
+}
