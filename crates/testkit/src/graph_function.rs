@@ -24,6 +24,8 @@ pub struct GraphOptions {
     pub symbolic: bool,
     /// Whether there may be regions.
     pub control_flow: bool,
+    /// Whether elements may be of few bits: floats of 8 and 4, integers of 4 and 2.
+    pub few_bits: bool,
 }
 
 /// A function, and what it takes to run it.
@@ -65,6 +67,7 @@ pub fn random_graph(seed: u64, options: GraphOptions) -> GraphSample {
         values: Vec::new(),
         constants: Vec::new(),
         inputs: Vec::new(),
+        few_bits: options.few_bits,
     };
     growth.sources(options);
     let mut added = 0;
@@ -94,6 +97,7 @@ struct Growth {
     values: Vec<Known>,
     constants: Vec<Tensor>,
     inputs: Vec<Tensor>,
+    few_bits: bool,
 }
 
 /// A new value, and whether its bits are sure.
@@ -152,6 +156,10 @@ impl Growth {
 
     fn dtype(&mut self) -> DType {
         use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        use DType::{F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, I2, I4, U2, U4};
+        if self.few_bits && self.below(3) == 0 {
+            return self.pick(&[F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1, I4, I2, U4, U2]);
+        }
         self.pick(&[F32, F64, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, Bool])
     }
 

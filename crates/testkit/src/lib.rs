@@ -11,9 +11,11 @@ mod graph_function;
 mod kernel;
 pub mod mutation;
 pub mod onnx_text;
+mod reduce;
 
 pub use allocations::CountingAllocator;
 pub use c_program::{build_c_program, has_c_compiler, run_c_program};
 pub use folder::Folder;
 pub use graph_function::{GraphOptions, GraphSample, graph_samples, random_graph};
 pub use kernel::random_kernel;
+pub use reduce::reduce;

@@ -13,7 +13,8 @@ use tensor::random::Generator;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 use testkit::{GraphOptions, graph_samples};
 
-const OPTIONS: GraphOptions = GraphOptions { nodes: 16, symbolic: true, control_flow: true };
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 16, symbolic: true, control_flow: true, few_bits: false };
 
 /// How far inputs are moved.
 const STEP: f64 = 1.0 / 1024.0;

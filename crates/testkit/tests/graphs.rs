@@ -5,7 +5,8 @@ use eval::Precision;
 use proptest::prelude::*;
 use testkit::{GraphOptions, GraphSample, graph_samples};
 
-const OPTIONS: GraphOptions = GraphOptions { nodes: 24, symbolic: true, control_flow: true };
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false };
 
 fn evaluate(sample: &GraphSample, precision: Precision) -> Vec<tensor::Tensor> {
     let constant = |id: base::ConstantId| sample.constants[id.index()].clone();
