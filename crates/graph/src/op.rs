@@ -118,6 +118,7 @@ pub enum Op {
     /// The mirror of `Gather`: operands are data, updates (of the shape that the gather would
     /// produce), then the indices. Result: data, with each update combined into its place, in
     /// row-major order of the updates; without a reduction the later update replaces the earlier.
+    /// Floats of at most 8 bits are combined in f32.
     Scatter {
         /// As in `Gather`.
         axes: Vec<usize>,
@@ -158,7 +159,7 @@ pub enum Op {
         /// Of equal elements the last, or the first.
         last: bool,
     },
-    /// Running reduction along an axis.
+    /// Running reduction along an axis; floats of at most 8 bits are combined in f32.
     Cumulate {
         /// The axis.
         axis: usize,

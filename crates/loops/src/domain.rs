@@ -115,23 +115,51 @@ impl Ranges {
 
     /// Learns that an expression is not negative, and what follows for the symbols in it.
     fn learn(&mut self, fact: Expr) {
+        self.narrow(&fact);
+        self.facts.push(fact);
+    }
+
+    /// Narrows the ranges of the symbols in an expression that is not negative, also of those in a
+    /// dividend, which is a multiple of the divisor at least, or less than one at most.
+    fn narrow(&mut self, fact: &Expr) {
         for term in fact.terms() {
-            let Some(symbol) = term.as_symbol() else { continue };
-            let (coefficient, rest) = (term.coefficient(), fact.without(symbol));
+            let [atom] = term.factors() else { continue };
+            let coefficient = term.coefficient();
+            let rest = match atom {
+                Atom::Symbol(symbol) => fact.without(*symbol),
+                _ => fact.clone() - &Expr::from(term.clone()),
+            };
             let most = self.bounds(&rest).max;
             if most == i64::MAX || coefficient == i64::MIN {
                 continue;
             }
-            // coefficient * symbol >= -most
+            // coefficient * atom >= -most
             let range = if coefficient > 0 {
                 Range::at_least(-most.div_euclid(coefficient))
             } else {
                 Range::new(i64::MIN, most.div_euclid(-coefficient))
             };
-            let narrowed = self.of[symbol].intersect(range);
-            self.of.insert(symbol, narrowed);
+            match atom {
+                Atom::Symbol(symbol) => {
+                    let narrowed = self.of[*symbol].intersect(range);
+                    self.of.insert(*symbol, narrowed);
+                }
+                Atom::FloorDiv(dividend, divisor) => {
+                    let Some(n) = divisor.as_constant().filter(|n| *n > 0) else { continue };
+                    let bound =
+                        |quotient: i64, more: i64| quotient.checked_mul(n)?.checked_add(more);
+                    let least = bound(range.min, 0).filter(|_| range.min != i64::MIN);
+                    let most = bound(range.max, n - 1).filter(|_| range.max != i64::MAX);
+                    if let Some(least) = least {
+                        self.narrow(&(dividend.as_ref().clone() - least));
+                    }
+                    if let Some(most) = most {
+                        self.narrow(&(-dividend.as_ref() + most));
+                    }
+                }
+                _ => {}
+            }
         }
-        self.facts.push(fact);
     }
 
     /// Takes a value off the end of a symbol's range.
@@ -218,15 +246,22 @@ impl Ranges {
 }
 
 /// The goal less the multiple of a fact that takes away the first term they share; less the fact
-/// itself where they share none.
+/// itself where they share none. Where the fact has a multiple of the goal's term, that multiple of
+/// the goal, which is as much as the goal.
 fn cancel(goal: &Expr, fact: &Expr) -> Expr {
+    let is_modest = |multiple: &i64| (1..1 << 31).contains(multiple);
     let shared = fact.terms().iter().find_map(|term| {
         let same = |other: &&sym::Term| other.factors() == term.factors();
-        let other = goal.terms().iter().find(same)?;
-        let multiple = other.coefficient().checked_div(term.coefficient())?;
-        (multiple > 0 && multiple < 1 << 31).then_some(multiple)
+        let (own, other) = (term.coefficient(), goal.terms().iter().find(same)?.coefficient());
+        let of_fact = other.checked_div(own).filter(is_modest).map(|multiple| (1, multiple));
+        of_fact.or_else(|| {
+            let is_whole = own.checked_rem(other) == Some(0);
+            let of_goal = own.checked_div(other).filter(is_modest)?;
+            is_whole.then_some((of_goal, 1))
+        })
     });
-    goal.clone() - &(fact.clone() * shared.unwrap_or(1))
+    let (of_goal, of_fact) = shared.unwrap_or((1, 1));
+    goal.clone() * of_goal - &(fact.clone() * of_fact)
 }
 
 /// Expressions of which each is not negative only where the given one is not: for each term

@@ -251,6 +251,11 @@ impl Widen<'_> {
             Op::Reduce { accumulator, .. } => *accumulator = computed(*accumulator),
             _ => {}
         }
+        // A sum is converted like any number; a function of elements that overflows is beyond.
+        let overflow = match op {
+            Op::Map { .. } => float::Overflow::Special,
+            _ => float::Overflow::Saturate,
+        };
         let results = self.builder.add(op, &wide)?;
         let mut narrowed = Vec::new();
         for (&old, new) in node.results.iter().zip(results) {
@@ -258,7 +263,7 @@ impl Widen<'_> {
             narrowed.push(if !is_narrow(to) {
                 new
             } else if to.is_float() {
-                float::encode(&mut self.builder, new, to, float::Overflow::Special)?
+                float::encode(&mut self.builder, new, to, overflow)?
             } else {
                 self.cast(new, from, to)?
             });

@@ -1,10 +1,10 @@
 //! Elements of few bits, widened, compute what they did before: to the bit, by the evaluator.
 
 use base::Arena;
-use graph::{Function, FunctionBuilder, Op, TensorType, Type};
+use graph::{Function, FunctionBuilder, IterationSpace, Op, TensorType, Type};
 use proptest::prelude::*;
 use sym::Expr;
-use tensor::{DType, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 use tilewright_lower::widen;
 
 const NARROW: [DType; 10] = [
@@ -106,6 +106,39 @@ fn arithmetic_is_rounded() {
         let z = builder.map(ScalarFunction::Lt, &[x, y]).expect("a comparison");
         let function = builder.finish(vec![("y".to_owned(), y), ("z".to_owned(), z)]);
         check(&function, &[Tensor::from_scalars(dtype, &[codes.len()], &codes)]);
+    }
+}
+
+/// Sums of products, and of elements, that are beyond the largest value become it, as by a cast.
+#[test]
+fn sums_beyond_the_largest_value() {
+    let floats = NARROW.into_iter().filter(|dtype| dtype.is_float());
+    for dtype in floats {
+        let axis = IterationSpace::axis;
+        let extents = vec![Expr::from(40i64), Expr::from(2i64)];
+        let (x_at, y_at) = (vec![axis(0), axis(1)], vec![axis(1)]);
+        let operands = vec![x_at.clone(), y_at];
+        let products = IterationSpace { extents: extents.clone(), parallel: 1, operands };
+        let sums = IterationSpace { extents, parallel: 1, operands: vec![x_at] };
+        let codes: Vec<Scalar> = (0..80u64)
+            .map(|number| Scalar::from_bits(dtype, number * 37 % (1 << dtype.bits())))
+            .map(|scalar| if scalar.is_nan() { Scalar::one(dtype) } else { scalar })
+            .collect();
+        let largest = Scalar::from_f64(dtype, 1e9);
+        let mut builder = FunctionBuilder::new("f");
+        let ty = |shape: &[i64]| {
+            let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
+            Type::Tensor(TensorType { dtype, shape })
+        };
+        let (x, y) = (builder.parameter("x", ty(&[40, 2])), builder.parameter("y", ty(&[2])));
+        let product = builder.contract(products, x, y, DType::F32, dtype).expect("a product");
+        let sum = builder.reduce(sums, x, Reduction::Sum, DType::F32).expect("a sum");
+        let results = vec![("product".to_owned(), product), ("sum".to_owned(), sum)];
+        let inputs = [
+            Tensor::from_scalars(dtype, &[40, 2], &codes),
+            Tensor::from_scalars(dtype, &[2], &[largest, largest]),
+        ];
+        check(&builder.finish(results), &inputs);
     }
 }
 

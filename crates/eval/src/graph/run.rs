@@ -193,8 +193,10 @@ impl<'a> Run<'a> {
                 movement::gather(data, indices, axes, *batch, *position)?
             }
             Op::Scatter { axes, batch, position, reduction } => {
-                let (data, updates, indices) = (&operands[0], &operands[1], &operands[2..]);
-                movement::scatter(data, updates, indices, axes, *batch, *position, *reduction)?
+                let (data, updates) = (summed(&operands[0]), summed(&operands[1]));
+                let indices = &operands[2..];
+                movement::scatter(&data, &updates, indices, axes, *batch, *position, *reduction)?
+                    .cast(operands[0].dtype())
             }
             Op::Contract { space, accumulator, dtype } => {
                 let extents = self.shape(&space.extents)?;
@@ -211,7 +213,9 @@ impl<'a> Run<'a> {
                 axes::arg_reduce(&operands[0], *axis, *greatest, *last)?
             }
             Op::Cumulate { axis, reduction, exclusive, reverse } => {
-                axes::cumulate(&operands[0], *axis, *reduction, *exclusive, *reverse)
+                let operand = summed(&operands[0]);
+                axes::cumulate(&operand, *axis, *reduction, *exclusive, *reverse)
+                    .cast(operands[0].dtype())
             }
             Op::RandomBits { shape } => random_bits(&operands[0], &self.shape(shape)?),
             Op::Bind { .. }
@@ -343,4 +347,11 @@ fn random_bits(key: &Tensor, shape: &[usize]) -> Tensor {
         result.set_scalar(index, Scalar::u64(bits ^ (bits >> 31)));
     }
     result
+}
+
+/// What is combined step by step: floats of at most 8 bits in f32, so that only the result is
+/// rounded to them.
+fn summed(operand: &Tensor) -> Tensor {
+    let dtype = operand.dtype();
+    if dtype.is_float() && dtype.bits() <= 8 { operand.cast(DType::F32) } else { operand.clone() }
 }
