@@ -23,6 +23,7 @@ use crate::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
     attribute_type,
 };
+use crate::value::{List, Value};
 
 /// Where an output of a divided model comes from, with the number among the outputs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,10 +175,12 @@ impl<'a> Parts<'a> {
         (!parts.texts.is_empty()).then_some(parts)
     }
 
-    /// Whether a value is a tensor of strings.
+    /// Whether a value is a tensor of strings, or a map.
     fn is_text(&self, name: &str) -> bool {
-        let is_text =
-            |value: &crate::value::Value| value.list().is_none() && value.dtype() == DType::String;
+        let is_text = |value: &Value| match value.list() {
+            None => value.dtype() == DType::String,
+            Some(list) => matches!(list, List::Map(..)),
+        };
         self.values.get(name).is_some_and(is_text)
     }
 

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{DType, Kind, Structure, Tensor};
+use tensor::{DType, Keys, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
+use crate::excerpt;
 use crate::graph_writer::{Graph, Result};
 use crate::options::ImportOptions;
 use crate::proto::{TypeProto, ValueInfoProto, dimension, type_proto};
@@ -106,6 +107,7 @@ fn is_map(ty: &TypeProto) -> bool {
 fn kind(ty: &TypeProto) -> Option<Kind> {
     match ty.value.as_ref()? {
         type_proto::Value::Tensor(_) => Some(Kind::Tensor),
+        type_proto::Value::Map(_) => Some(Kind::Map),
         type_proto::Value::Sequence(inner) if is_map(inner.elem_type.as_ref()?) => Some(Kind::Maps),
         type_proto::Value::Sequence(inner) => {
             Some(Kind::Sequence(Box::new(kind(inner.elem_type.as_ref()?)?)))
@@ -132,12 +134,28 @@ pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec
             }
             Some(all)
         }
+        (Structure::Map(keys), type_proto::Value::Map(ty)) => Some(vec![of_map(value, keys, ty)?]),
         (Structure::Optional(None), type_proto::Value::Optional(_)) => Some(Vec::new()),
         (Structure::Optional(Some(element)), type_proto::Value::Optional(ty)) => {
             parts(&inner(value.name.clone(), ty.elem_type.as_ref()?), element)
         }
         _ => None,
     }
+}
+
+/// The declaration of the vector of a map's values; none if its keys are of another type.
+fn of_map(value: &ValueInfoProto, keys: &Keys, ty: &type_proto::Map) -> Option<ValueInfoProto> {
+    let given = match keys {
+        Keys::Strings(_) => DType::String,
+        Keys::Integers(_) => DType::I64,
+    };
+    let Some(type_proto::Value::Tensor(element)) = &ty.value_type.as_ref()?.value else {
+        return None;
+    };
+    let dtype = data_type(element.elem_type.into()).ok()?;
+    let is_declared = data_type(ty.key_type.into()).ok()? == given;
+    let extents = std::iter::once(Some(keys.len() as i64));
+    is_declared.then(|| excerpt::declared(&value.name, dtype, extents))
 }
 
 fn without_names(ty: &TypeProto) -> TypeProto {

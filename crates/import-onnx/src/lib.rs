@@ -149,7 +149,7 @@ pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, tensor::Va
             let name = proto.name.clone();
             Ok((name, optional(proto, inner)?))
         }
-        Kind::Maps => Err(unread_maps().into()),
+        Kind::Maps | Kind::Map => Err(unread_maps().into()),
     }
 }
 
@@ -157,8 +157,8 @@ pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, tensor::Va
 fn unread_maps() -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
         .at("a recorded value")
-        .because("the model declares a sequence of maps")
-        .remedy("record the scores in front of `ZipMap`")
+        .because("the model declares maps")
+        .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
 }
 
 fn sequence(proto: proto::SequenceProto, kind: &Kind) -> base::Result<tensor::Value> {
@@ -172,7 +172,7 @@ fn sequence(proto: proto::SequenceProto, kind: &Kind) -> base::Result<tensor::Va
             let values = proto.optional_values.into_iter();
             values.map(|value| optional(value, inner)).collect::<base::Result<_>>()?
         }
-        Kind::Maps => return Err(unread_maps().into()),
+        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
     };
     Ok(tensor::Value::Sequence(values))
 }
@@ -186,7 +186,7 @@ fn optional(proto: proto::OptionalProto, kind: &Kind) -> base::Result<tensor::Va
         Kind::Optional(inner) => {
             proto.optional_value.map(|value| optional(*value, inner)).transpose()?
         }
-        Kind::Maps => return Err(unread_maps().into()),
+        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
     };
     Ok(tensor::Value::Optional(value.map(Box::new)))
 }

@@ -336,7 +336,7 @@ pub mod type_proto {
         Sequence(Box<Element>),
         /// A dictionary.
         #[prost(message, tag = "5")]
-        Map(Unread),
+        Map(Box<Map>),
         /// Anything else.
         #[prost(message, tag = "7")]
         Opaque(Unread),
@@ -365,6 +365,17 @@ pub mod type_proto {
         /// The type.
         #[prost(message, optional, tag = "1")]
         pub elem_type: Option<TypeProto>,
+    }
+
+    /// The type of a map.
+    #[derive(Clone, PartialEq, Message)]
+    pub struct Map {
+        /// The type of its keys; see [`crate::data_type`].
+        #[prost(int32, tag = "1")]
+        pub key_type: i32,
+        /// The type of its values.
+        #[prost(message, optional, tag = "2")]
+        pub value_type: Option<TypeProto>,
     }
 
     /// A kind of type whose details the importer does not read.

@@ -92,6 +92,8 @@ pub(crate) enum List {
     Optional(Option<Value>),
     /// Maps from the same keys to numbers, a row of a matrix each.
     Maps(Keys, Value),
+    /// A map from keys to the elements of a vector.
+    Map(Keys, Value),
 }
 
 impl Value {
@@ -197,6 +199,7 @@ impl Value {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
             Some(List::Maps(keys, _)) => Structure::Maps(keys.clone()),
+            Some(List::Map(keys, _)) => Structure::Map(keys.clone()),
         }
     }
 
@@ -206,7 +209,7 @@ impl Value {
             None => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Value::tensors).collect(),
             Some(List::Optional(value)) => value.iter().flat_map(Value::tensors).collect(),
-            Some(List::Maps(_, rows)) => vec![rows.clone()],
+            Some(List::Maps(_, values) | List::Map(_, values)) => vec![values.clone()],
         }
     }
 
@@ -222,6 +225,7 @@ impl Value {
                 Value::of_list(List::Sequence(values.collect::<Option<Vec<Value>>>()?))
             }
             Structure::Maps(keys) => Value::of_list(List::Maps(keys.clone(), tensors.next()?)),
+            Structure::Map(keys) => Value::of_list(List::Map(keys.clone(), tensors.next()?)),
             Structure::Optional(None) => Value::of_list(List::Optional(None)),
             Structure::Optional(Some(inner)) => {
                 Value::of_list(List::Optional(Some(Value::from_tensors(inner, tensors)?)))

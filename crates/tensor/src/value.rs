@@ -1,8 +1,8 @@
-//! Values that are made of tensors: sequences and optional values of them, and lists of maps.
+//! Values that are made of tensors: sequences and optional values of them, maps and lists of maps.
 
 use crate::tensor::Tensor;
 
-/// A tensor, a list of values, a value that may be absent, or a list of maps.
+/// A tensor, a list of values, a value that may be absent, a map or a list of maps.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A tensor.
@@ -13,6 +13,8 @@ pub enum Value {
     Optional(Option<Box<Value>>),
     /// A list of maps from the same keys to numbers: row `i` of the matrix is map `i`.
     Maps(Keys, Tensor),
+    /// A map from keys to the elements of a vector of the same length.
+    Map(Keys, Tensor),
 }
 
 /// The keys of maps.
@@ -35,6 +37,8 @@ pub enum Kind {
     Optional(Box<Kind>),
     /// Lists of maps from labels to numbers.
     Maps,
+    /// Maps from labels to numbers.
+    Map,
 }
 
 /// How a value is made of tensors.
@@ -48,6 +52,8 @@ pub enum Structure {
     Optional(Option<Box<Structure>>),
     /// A matrix with a row a map.
     Maps(Keys),
+    /// A vector, an element a key.
+    Map(Keys),
 }
 
 impl Value {
@@ -62,13 +68,14 @@ impl Value {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
             Value::Maps(keys, _) => Structure::Maps(keys.clone()),
+            Value::Map(keys, _) => Structure::Map(keys.clone()),
         }
     }
 
     /// Its tensors, in order.
     pub fn into_tensors(self) -> Vec<Tensor> {
         match self {
-            Value::Tensor(tensor) | Value::Maps(_, tensor) => vec![tensor],
+            Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => vec![tensor],
             Value::Sequence(values) => values.into_iter().flat_map(Value::into_tensors).collect(),
             Value::Optional(value) => value.map(|value| value.into_tensors()).unwrap_or_default(),
         }
@@ -86,6 +93,7 @@ impl Value {
                 Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
             }
             Structure::Maps(keys) => Value::Maps(keys.clone(), tensors.next()?),
+            Structure::Map(keys) => Value::Map(keys.clone(), tensors.next()?),
             Structure::Optional(None) => Value::Optional(None),
             Structure::Optional(Some(inner)) => {
                 Value::Optional(Some(Box::new(Value::from_tensors(inner, tensors)?)))
@@ -97,8 +105,23 @@ impl Value {
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
-            Value::Sequence(_) | Value::Optional(_) | Value::Maps(..) => None,
+            Value::Sequence(_) | Value::Optional(_) | Value::Maps(..) | Value::Map(..) => None,
         }
+    }
+}
+
+impl Keys {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Keys::Integers(numbers) => numbers.len(),
+            Keys::Strings(texts) => texts.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -106,7 +129,7 @@ impl Structure {
     /// The names of the tensors of a value: `x`, or `x[0]`, `x[1]` and so on.
     pub fn names(&self, name: &str) -> Vec<String> {
         match self {
-            Structure::Tensor | Structure::Maps(_) => vec![name.to_owned()],
+            Structure::Tensor | Structure::Maps(_) | Structure::Map(_) => vec![name.to_owned()],
             Structure::Sequence(structures) => {
                 let inner = structures.iter().enumerate();
                 inner.flat_map(|(index, inner)| inner.names(&format!("{name}[{index}]"))).collect()

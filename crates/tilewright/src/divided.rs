@@ -1,4 +1,4 @@
-//! A model whose strings and encoded images are read apart from the rest: what a run with new ones
+//! A model whose strings, maps and encoded images are read apart from the rest: what a run with new ones
 //! does anew is that alone, while the rest is compiled once for all of them.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::Result;
 use import_onnx::proto::ModelProto;
 use import_onnx::{Division, Imported, ModelInfo, OutputFrom, divide};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, Kind, Tensor, Value};
 
 use crate::Options;
 use crate::executable::{Executable, compile_source};
@@ -88,10 +88,13 @@ impl Divided {
     }
 }
 
-/// Whether a model may be worth dividing: it reads strings or encoded images.
+/// Whether a model may be worth dividing: it reads strings, maps or encoded images.
 pub(crate) fn may_be_divided(info: &ModelInfo) -> bool {
     info.operators.contains_key("ImageDecoder")
-        || info.inputs.iter().any(|port| port.dtype == Some(DType::String))
+        || info
+            .inputs
+            .iter()
+            .any(|port| port.dtype == Some(DType::String) || port.kind == Some(Kind::Map))
 }
 
 /// All that the whole model asks of its inputs.

@@ -92,12 +92,16 @@ impl Port {
             (Kind::Sequence(_), Value::Sequence(_))
             | (Kind::Optional(_), Value::Optional(_))
             | (Kind::Maps, Value::Maps(..)) => Ok(()),
+            (Kind::Map, Value::Map(keys, values)) if values.shape() == [keys.len()] => Ok(()),
             _ => Err(Diagnostic::error(
                 codes::WRONG_DTYPE,
                 format!("input `{}` is of another kind", self.name),
             )
             .at(self.to_string())
-            .because("tensors, sequences and optional values do not stand for each other")
+            .because(
+                "tensors, sequences, optional values and maps do not stand for each other, and a map \
+                 has a vector of as many values as keys",
+            )
             .remedy("give a value of the kind that the model declares")
             .into()),
         }
@@ -154,6 +158,9 @@ impl fmt::Display for Port {
         }
         if self.kind == Kind::Maps {
             return f.write_str("sequence of maps");
+        }
+        if self.kind == Kind::Map {
+            return f.write_str("map");
         }
         write!(f, "{}[", self.dtype)?;
         for (axis, extent) in self.shape.iter().enumerate() {

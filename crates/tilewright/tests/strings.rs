@@ -1,7 +1,9 @@
-//! Models that read strings or encoded images run on new ones without a new compile.
+//! Models that read strings, maps or encoded images run on new ones without a new compile.
 
 use base::text::Parser;
+use import_onnx::proto::{ModelProto, TypeProto, type_proto};
 use prost::Message;
+use tensor::{Keys, Value};
 use testkit::onnx_text::parse_model;
 use tilewright::{DType, Executable, Options, Tensor};
 
@@ -11,9 +13,12 @@ fn executable(text: &str) -> Option<Executable> {
         eprintln!("skipped: this machine cannot run the JIT's code");
         return None;
     }
-    let model = parse_model(&mut Parser::new(text)).expect("the text is a model");
+    Some(compiled(&parse_model(&mut Parser::new(text)).expect("the text is a model")))
+}
+
+fn compiled(model: &ModelProto) -> Executable {
     let options = Options { threads: Some(1), ..Options::default() };
-    Some(tilewright::compile_bytes(model.encode_to_vec(), &options).expect("it compiles"))
+    tilewright::compile_bytes(model.encode_to_vec(), &options).expect("it compiles")
 }
 
 fn texts(texts: &[&str]) -> Tensor {
@@ -135,4 +140,79 @@ fn what_cannot_be_divided_still_runs() {
         assert_eq!(outputs[0].dtype(), DType::Bool);
         assert_eq!(outputs[0].bytes(), [u8::from(expected)]);
     }
+}
+
+/// A model with the input `x` declared as a map to floats.
+fn of_map(text: &str, key_type: i32) -> Option<Executable> {
+    executable("input x: f32[1] output x: f32[1]")?;
+    let mut model = parse_model(&mut Parser::new(text)).expect("the text is a model");
+    let ty = &mut model.graph.as_mut().expect("a graph").input[0].r#type;
+    let value_type = ty.take();
+    let map = type_proto::Map { key_type, value_type };
+    *ty = Some(TypeProto { value: Some(type_proto::Value::Map(Box::new(map))) });
+    Some(compiled(&model))
+}
+
+/// Runs with maps: right each time, nothing compiled after the first.
+fn check_maps(executable: &Executable, runs: &[(Keys, &[f32], &[f32])]) {
+    let mut first = None;
+    for (keys, values, expected) in runs {
+        let map = Value::Map(keys.clone(), Tensor::from_slice(&[values.len()], values));
+        let outputs = executable.run_values(&[map]).expect("it runs");
+        let output = outputs[0].as_tensor().expect("a tensor");
+        assert_eq!(output.shape(), [1, expected.len()]);
+        let expected: Vec<f64> = expected.iter().map(|&value| value.into()).collect();
+        assert_eq!(output.to_f64_vec(), expected, "{keys:?}");
+        let compiled = executable.statistics();
+        assert_eq!(*first.get_or_insert(compiled), compiled, "compiled again");
+    }
+}
+
+#[test]
+fn keys_of_maps_are_no_part_of_what_is_compiled() {
+    let text = r#"
+        opset 18
+        opset "ai.onnx.ml" 3
+        input x: f32
+        row = "ai.onnx.ml" DictVectorizer(x) {string_vocabulary = ["a", "b", "c"]}
+        twice = Add(row, row)
+        output twice: f32[1, 3]
+    "#;
+    let Some(executable) = of_map(text, 8) else { return };
+    let keys = |keys: &[&str]| Keys::Strings(keys.iter().map(|&key| key.to_owned()).collect());
+    check_maps(
+        &executable,
+        &[
+            (keys(&["b", "a"]), &[1.0, 2.0], &[4.0, 2.0, 0.0]),
+            (keys(&["c"]), &[3.0], &[0.0, 0.0, 6.0]),
+            (keys(&["d", "e", "f", "b"]), &[3.0, 4.0, 5.0, 6.0], &[0.0, 12.0, 0.0]),
+            (keys(&[]), &[], &[0.0, 0.0, 0.0]),
+        ],
+    );
+    let wrong = Value::Map(keys(&["a"]), Tensor::from_slice(&[2], &[1.0_f32, 2.0]));
+    let found = executable.run_values(&[wrong]).expect_err("two values of one key");
+    assert!(found.to_string().contains("TW0203"), "{found}");
+}
+
+#[test]
+fn maps_become_rows() {
+    let keys = |keys: &[i64]| Keys::Integers(keys.to_vec());
+    let text = |attributes: &str| {
+        format!(
+            r#"opset 18 opset "ai.onnx.ml" 3 input x: f32
+            row = "ai.onnx.ml" CastMap(x) {attributes}
+            twice = Add(row, row) output twice: f32[1, n]"#
+        )
+    };
+    let sparse = text(r#"{map_form = "SPARSE", max_map = 4}"#);
+    let Some(executable) = of_map(&sparse, 7) else { return };
+    check_maps(
+        &executable,
+        &[
+            (keys(&[3, 0]), &[1.0, 2.0], &[4.0, 0.0, 0.0, 2.0]),
+            (keys(&[1]), &[5.0], &[0.0, 10.0, 0.0, 0.0]),
+        ],
+    );
+    let Some(executable) = of_map(&text(r#"{map_form = "DENSE"}"#), 7) else { return };
+    check_maps(&executable, &[(keys(&[30, -1]), &[1.0, 2.0], &[4.0, 2.0])]);
 }

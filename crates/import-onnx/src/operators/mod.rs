@@ -16,6 +16,7 @@ mod learning;
 mod linear_algebra;
 mod linear_attention;
 mod losses;
+mod maps;
 mod matmul;
 mod movement;
 mod ngrams;

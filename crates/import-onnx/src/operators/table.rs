@@ -9,8 +9,8 @@ use tensor::{Reduction, ScalarFunction as F};
 use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
     fourier, gather_scatter, generator, images, labels, learning, linear_algebra, linear_attention,
-    losses, matmul, movement, normalization, pooling, quantization, random, recurrent, reductions,
-    resize, sampling, sequences, shape, strings, svm, training, trees, unique,
+    losses, maps, matmul, movement, normalization, pooling, quantization, random, recurrent,
+    reductions, resize, sampling, sequences, shape, strings, svm, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -426,6 +426,9 @@ pub(crate) const TABLE: &[Operator] = &[
        "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
         keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
        labels::encoder).of(ML),
+    list("DictVectorizer", &[1], (1, 1), "int64_vocabulary string_vocabulary",
+         maps::dict_vectorizer).of(ML),
+    list("CastMap", &[1], (1, 1), "cast_to map_form max_map", maps::cast_map).of(ML),
     list("ZipMap", &[1], (1, 1), "classlabels_int64s classlabels_strings",
          labels::zip_map).of(ML),
     op("LinearRegressor", &[1], (1, 1), 1,

@@ -1,0 +1,82 @@
+//! Operators on maps, whose keys are known while importing: an executable is told those of its
+//! inputs. Their values are vectors of the graph.
+
+use tensor::{DType, Keys, Tensor};
+
+use super::Lowered;
+use super::gather_scatter::gather_axis;
+use super::generator::constant_value;
+use crate::graph_writer::{Graph, Result, type_error};
+use crate::node::{Node, attribute_error};
+use crate::value::{List, Value};
+use sym::Expr;
+
+fn map<'a>(node: &'a Node<'_>) -> Result<(&'a Keys, &'a Value)> {
+    match node.input(0)?.list() {
+        Some(List::Map(keys, values)) => Ok((keys, values)),
+        _ => Err(type_error("it takes a map")),
+    }
+}
+
+/// A row of values, each from its place among those of a map; 0 where there is none.
+fn row(graph: &mut Graph, values: &Value, places: &[Option<usize>]) -> Result<Value> {
+    let count = values.shape()[0].clone();
+    let behind = graph.number(values.dtype(), 0.0);
+    let padded = graph.pad(values, &behind, &[Expr::ZERO], &[Expr::ONE], &[0])?;
+    let missing = count.as_constant().unwrap_or(0);
+    let places: Vec<i64> =
+        places.iter().map(|place| place.map_or(missing, |place| place as i64)).collect();
+    let places = constant_value("", Tensor::from_slice(&[1, places.len()], &places), true);
+    gather_axis(graph, &padded, 0, &places)
+}
+
+/// `DictVectorizer`: the value of each key of a vocabulary.
+pub(super) fn dict_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (keys, values) = map(node)?;
+    let places: Vec<Option<usize>> = match keys {
+        Keys::Strings(texts) => {
+            let words = node.strings("string_vocabulary")?.filter(|words| !words.is_empty());
+            let words = words.ok_or_else(|| attribute_error("string_vocabulary", MISSING))?;
+            words.iter().map(|word| texts.iter().position(|text| text == word)).collect()
+        }
+        Keys::Integers(numbers) => {
+            let words = node.ints("int64_vocabulary")?.filter(|words| !words.is_empty());
+            let words = words.ok_or_else(|| attribute_error("int64_vocabulary", MISSING))?;
+            words.iter().map(|word| numbers.iter().position(|number| number == word)).collect()
+        }
+    };
+    Ok(vec![row(graph, values, &places)?])
+}
+
+const MISSING: &str = "it is missing, and the keys are of its type";
+
+/// `CastMap`: the values in the order of their keys, or at their keys' places in a row.
+pub(super) fn cast_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (keys, values) = map(node)?;
+    let Keys::Integers(keys) = keys else {
+        return Err(type_error("it takes a map from integers"));
+    };
+    let to = match node.word("cast_to", &["TO_FLOAT", "TO_STRING", "TO_INT64"])? {
+        "TO_FLOAT" => DType::F32,
+        "TO_INT64" => DType::I64,
+        _ => return Err(type_error("values that become strings are not supported")),
+    };
+    let places: Vec<Option<usize>> = match node.word("map_form", &["DENSE", "SPARSE"])? {
+        "DENSE" => {
+            let mut order: Vec<usize> = (0..keys.len()).collect();
+            order.sort_by_key(|&place| keys[place]);
+            order.into_iter().map(Some).collect()
+        }
+        _ => {
+            let count = node.int("max_map", 1)?;
+            let is_inside = |key: &i64| (0..count).contains(key);
+            if count < 1 || !keys.iter().all(is_inside) {
+                return Err(attribute_error("max_map", "a key of the map is beyond it"));
+            }
+            graph.check_size(&[Expr::from(count)])?;
+            (0..count).map(|key| keys.iter().position(|other| *other == key)).collect()
+        }
+    };
+    let found = row(graph, values, &places)?;
+    Ok(vec![graph.cast(&found, to)?])
+}
