@@ -195,6 +195,7 @@ impl Emitter<'_> {
             bytes,
             naive: nothing,
             trace: Arc::default(),
+            stored: None,
         });
         Ok(())
     }
@@ -205,11 +206,12 @@ impl Emitter<'_> {
         let made = library.schedule(self.module, self.target, self.options)?;
         let mut grains = BTreeMap::new();
         for info in &mut self.kernels {
-            let (kernel, made) = (&self.module.kernels[info.kernel], &made[&info.kernel]);
+            let (kernel, (made, stored)) = (&self.module.kernels[info.kernel], &made[&info.kernel]);
             info.extent = parallel_extent(kernel);
             info.scratch_bytes = scratch_layout(kernel).bytes.as_constant().unwrap_or(0);
             info.scheduled = made.remarks.clone();
             (info.naive, info.trace) = (made.naive.clone(), made.trace.clone());
+            info.stored = stored.clone();
             let cost = (info.flops as f64 / self.target.flops_per_ns)
                 .max(info.bytes as f64 / self.target.bytes_per_ns);
             let grain = (info.extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64;

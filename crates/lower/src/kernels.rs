@@ -15,6 +15,7 @@ use rustc_hash::FxHasher;
 
 use crate::LowerOptions;
 use crate::naive::Naive;
+use crate::store::StoredKernel;
 use crate::strategies;
 
 /// Naive kernels, each once.
@@ -37,6 +38,14 @@ pub(crate) struct Made {
     pub(crate) trace: Arc<str>,
     /// What the strategies said.
     pub(crate) remarks: Arc<[String]>,
+}
+
+/// A kernel in the scheduled form, with how it was made.
+struct Finished {
+    id: KernelId,
+    kernel: Kernel,
+    made: Made,
+    stored: Option<Arc<StoredKernel>>,
 }
 
 impl Library {
@@ -70,25 +79,40 @@ impl Library {
         Ok(kernel)
     }
 
-    /// Schedules all kernels and puts them in the module.
+    /// Schedules all kernels, but for those that the options' store has, and puts them in the
+    /// module. Also gives what they share with other lowerings.
     pub(crate) fn schedule(
         self,
         module: &mut Module,
         target: &Target,
         options: &LowerOptions,
-    ) -> base::Result<BTreeMap<KernelId, Made>> {
-        let schedule = |(id, naive): (KernelId, Naive)| {
-            let scheduled = strategies::schedule(&naive, target, &options.strategies);
-            (id, naive.kernel, scheduled)
-        };
-        let mut made = BTreeMap::new();
-        for (id, naive, scheduled) in base::parallel::map(options.threads, self.naive, schedule) {
-            let scheduled = scheduled?;
-            module.kernels[id] = scheduled.kernel;
+    ) -> base::Result<BTreeMap<KernelId, (Made, Option<Arc<StoredKernel>>)>> {
+        let finish = |(id, naive): (KernelId, Naive)| -> base::Result<Finished> {
+            if let Some(stored) = options.store.as_ref().and_then(|it| it.find(&naive.kernel)) {
+                let mut kernel = stored.scheduled.clone();
+                (kernel.name, kernel.origin) = (naive.kernel.name, naive.kernel.origin);
+                return Ok(Finished {
+                    id,
+                    kernel,
+                    made: stored.made.clone(),
+                    stored: Some(stored),
+                });
+            }
+            let scheduled = strategies::schedule(&naive, target, &options.strategies)?;
             let (trace, remarks) = (scheduled.trace.into(), scheduled.remarks.into());
-            made.insert(id, Made { naive: Arc::new(naive), trace, remarks });
+            let made = Made { naive: Arc::new(naive.kernel), trace, remarks };
+            let kernel = scheduled.kernel;
+            let stored =
+                options.store.as_ref().map(|store| store.add(made.clone(), kernel.clone()));
+            Ok(Finished { id, kernel, made, stored })
+        };
+        let mut all = BTreeMap::new();
+        for finished in base::parallel::map(options.threads, self.naive, finish) {
+            let Finished { id, kernel, made, stored } = finished?;
+            module.kernels[id] = kernel;
+            all.insert(id, (made, stored));
         }
-        Ok(made)
+        Ok(all)
     }
 
     /// A name that no kernel has yet.
@@ -105,11 +129,11 @@ impl Library {
 }
 
 /// All of a kernel but its name and origin.
-fn content(kernel: &Kernel) -> impl PartialEq + std::hash::Hash + '_ {
+pub(crate) fn content(kernel: &Kernel) -> impl PartialEq + std::hash::Hash + '_ {
     (&kernel.symbols, &kernel.buffers, &kernel.parameters, &kernel.body)
 }
 
-fn digest(kernel: &Kernel) -> u64 {
+pub(crate) fn digest(kernel: &Kernel) -> u64 {
     let mut hasher = FxHasher::default();
     content(kernel).hash(&mut hasher);
     hasher.finish()

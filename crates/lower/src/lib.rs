@@ -31,6 +31,7 @@ mod plan;
 pub mod precision;
 mod remark;
 mod specialise;
+mod store;
 pub mod strategies;
 mod touched;
 
@@ -51,6 +52,7 @@ pub use integers::integers;
 pub use narrow::widen;
 pub use remark::Remark;
 pub use specialise::specialise;
+pub use store::{KernelStore, StoredKernel};
 use strategies::StrategyOptions;
 
 /// How to lower.
@@ -62,6 +64,9 @@ pub struct LowerOptions {
     pub fusion: bool,
     /// What is asked of strategies.
     pub strategies: StrategyOptions,
+    /// Where kernels are looked for before they are scheduled, and kept for other lowerings with
+    /// the same options and for the same target.
+    pub store: Option<Arc<KernelStore>>,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,
 }
@@ -133,6 +138,8 @@ pub struct KernelInfo {
     pub naive: Arc<Kernel>,
     /// The steps that scheduled it.
     pub trace: Arc<str>,
+    /// What it shares with other lowerings, where there is a store of kernels.
+    pub stored: Option<Arc<StoredKernel>>,
 }
 
 /// What a kernel is in the function that was lowered.

@@ -41,6 +41,7 @@ fn lower_as(module: &mut Module, role: Role) -> base::Result<Lowered> {
     let options = LowerOptions {
         role,
         fusion: true,
+        store: None,
         strategies: StrategyOptions { plain: true },
         threads: 1,
     };
@@ -84,8 +85,13 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let symbols = common::symbols(&sample.function, &sample.inputs);
     let target = Target::named("x86-64-v4").expect("a target");
-    let options =
-        LowerOptions { role, fusion: true, strategies: StrategyOptions { plain }, threads: 2 };
+    let options = LowerOptions {
+        role,
+        fusion: true,
+        store: None,
+        strategies: StrategyOptions { plain },
+        threads: 2,
+    };
     let function = base::FunctionId::new(0);
     let lowered = lower::lower(&mut module, function, &symbols, &target, &options)
         .map_err(|error| error.to_string())?;

@@ -42,7 +42,7 @@ impl Ceilings {
         let lanes = u64::from(target.vector_bytes / 4);
         let module = module::parse(&source(lanes), &Default::default())?;
         let Some(program) = module.program("ceilings") else { unreachable!("it stands there") };
-        let linked = jit::compile(&module, program, target, options)?;
+        let linked = jit::compile(&module, program, &[], target, options)?;
         let executable = Arc::new(linked.executable);
         let mut state = State::new(executable.clone(), threads)?;
         let begin = Instant::now();

@@ -90,6 +90,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
         role,
         target: &target,
         options,
+        store: None,
     };
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;

@@ -10,6 +10,7 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use graph::{Function, Op, Type};
 use import_onnx::{Imported, ValueInfo, Wanted};
+use lower::KernelStore;
 use module::Module;
 use tensor::{Kind, Structure, Tensor, Value};
 
@@ -41,6 +42,8 @@ pub struct Executable {
     variants: RwLock<Vec<Arc<Variant>>>,
     /// Its parts, where strings or encoded images are read apart; set by the first run.
     divided: OnceLock<Option<Divided>>,
+    /// Kernels that specialisations share.
+    store: Arc<KernelStore>,
 }
 
 /// Sizes and counts of an executable.
@@ -103,7 +106,8 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
     let threads = options.thread_count();
-    let model = Model { source: &source, options, target: &target, threads };
+    let store = Arc::default();
+    let model = Model { source: &source, options, target: &target, threads, store: &store };
     let mut asked = BTreeMap::new();
     let divided = OnceLock::new();
     let (inputs, outputs, variants) =
@@ -146,6 +150,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         asked: Mutex::new(asked),
         variants: RwLock::new(variants),
         divided,
+        store,
         target,
         source,
     })
@@ -348,7 +353,7 @@ impl Executable {
     /// What the variants of the model have in common.
     pub(crate) fn model(&self) -> Model<'_> {
         let (source, options, target) = (&self.source, &self.options, &self.target);
-        Model { source, options, target, threads: self.threads }
+        Model { source, options, target, threads: self.threads, store: &self.store }
     }
 
     /// The variant for these inputs, which are checked; made now where there is none.

@@ -1,11 +1,13 @@
 //! Kernels of a program to machine code in this process.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::{KernelCompiler, MachineCode, Target};
 use backend_x64::X64;
 use base::{Diagnostic, KernelId, ProgramId, Result, codes};
 use loops::Kernel;
+use lower::{KernelInfo, StoredKernel};
 use module::Module;
 
 use crate::Options;
@@ -18,18 +20,30 @@ pub(crate) struct Linked {
     pub(crate) code_bytes: usize,
 }
 
-/// Compiles the kernels that a program runs and loads them.
+/// Compiles the kernels that a program runs and loads them. The code of a kernel that lowerings
+/// share is made once.
 ///
 /// # Errors
 /// Diagnostics of the back end; of the system, if it gives no executable memory.
 pub(crate) fn compile(
     module: &Module,
     program: ProgramId,
+    infos: &[KernelInfo],
     target: &Target,
     options: &Options,
 ) -> Result<Linked> {
     let program = &module.programs[program];
-    let compile = |id: KernelId| Ok((id, X64.compile(&module.kernels[id], target)?));
+    let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
+    let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
+    let compile = |id: KernelId| {
+        let compiled = || X64.compile(&module.kernels[id], target);
+        let Some(stored) = shared.get(&id) else { return Ok((id, compiled()?)) };
+        if let Some(code) = stored.code.get() {
+            return Ok((id, code.clone()));
+        }
+        let code = compiled()?;
+        Ok((id, stored.code.get_or_init(|| code).clone()))
+    };
     let kernels = base::parallel::map(options.thread_count(), kernels_of(&program.steps), compile)
         .into_iter()
         .collect::<Result<Vec<(KernelId, MachineCode)>>>()?;

@@ -9,7 +9,7 @@ use base::limits::exceeded;
 use base::{Diagnostic, FunctionId, KernelId, Limits, ProgramId, Result};
 use graph::Function;
 use lower::strategies::StrategyOptions;
-use lower::{LowerOptions, Lowered, Role};
+use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
 use program::Step;
 use runtime::State;
@@ -55,6 +55,8 @@ pub(crate) struct Request<'a> {
     pub(crate) role: Role,
     pub(crate) target: &'a Target,
     pub(crate) options: &'a Options,
+    /// Kernels of the same model, where it is specialised more than once.
+    pub(crate) store: Option<&'a Arc<KernelStore>>,
 }
 
 /// A function for one binding of its symbols, before it becomes code.
@@ -94,6 +96,7 @@ impl LoweredFunction {
             role: request.role,
             fusion: !options.disabled.contains(FUSION),
             strategies: StrategyOptions { plain: options.disabled.contains(SCHEDULES) },
+            store: request.store.cloned(),
             threads: options.thread_count(),
         };
         let unbound = BTreeMap::new();
@@ -115,7 +118,7 @@ impl Specialisation {
         let (target, options) = (request.target, request.options);
         let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
-        let linked = jit::compile(&module, program, target, options)?;
+        let linked = jit::compile(&module, program, &lowered.kernels, target, options)?;
         Ok(Specialisation {
             program,
             executable: Arc::new(linked.executable),

@@ -13,11 +13,12 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use eval::graph::SymbolValues;
 use graph_opt::Origin;
 use import_onnx::Wanted;
-use lower::Role;
+use lower::{KernelStore, Role};
 use runtime::{Block, State};
 use sym::SymbolId;
 use tensor::{Structure, Tensor};
 
+use crate::executable::ports;
 use crate::pipeline::{Front, Outcome, Told, front_or_ask};
 use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
@@ -36,6 +37,8 @@ pub(crate) struct Model<'a> {
     pub(crate) options: &'a Options,
     pub(crate) target: &'a Target,
     pub(crate) threads: usize,
+    /// Kernels of all its variants.
+    pub(crate) store: &'a Arc<KernelStore>,
 }
 
 /// A model, compiled as far as free extents let it.
@@ -129,6 +132,7 @@ impl Variant {
             role: Role::Setup,
             target: model.target,
             options: model.options,
+            store: (!key.is_empty()).then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
         setup.with_state(model.threads, |state| {
@@ -178,6 +182,15 @@ impl Variant {
     /// Whether all of the model runs at once, without sizes that are computed on the way.
     pub(crate) fn is_one_stage(&self) -> bool {
         self.front.stages.len() == 1
+    }
+
+    /// Whether there may be other specialisations of the model: of other shapes or stages, or for
+    /// other values.
+    fn is_one_of_many(&self) -> bool {
+        let parameters = ports(&self.front.imported, true);
+        !self.key.is_empty()
+            || !self.is_one_stage()
+            || parameters.iter().any(|port| port.fixed_shape().is_none())
     }
 
     /// Specialisations made so far.
@@ -371,6 +384,7 @@ impl Variant {
             role,
             target: model.target,
             options: model.options,
+            store: self.is_one_of_many().then_some(model.store),
         })?;
         specialisation.made_for = made_for;
         specialisation.last_use = self.asked.fetch_add(1, Ordering::Relaxed).into();

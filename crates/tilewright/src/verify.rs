@@ -228,6 +228,7 @@ impl Verifier<'_> {
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
             target: self.executable.target(),
             options: &self.executable.options,
+            store: None,
         })?;
         let mut operands = half.lowered.function.nodes[node].operands.clone();
         operands.sort();
@@ -449,7 +450,8 @@ mod tests {
         let code = |half: &Specialisation| {
             let mut module = half.module.clone();
             spoil(&mut module, half, spoiled);
-            let linked = jit::compile(&module, half.program, executable.target(), &options)?;
+            let target = executable.target();
+            let linked = jit::compile(&module, half.program, &[], target, &options)?;
             Ok(linked.executable.code().clone())
         };
         let verifier = Verifier { executable: &executable, code: &code };

@@ -1,0 +1,57 @@
+//! Kernels that several lowerings have in common.
+//!
+//! A model with free extents, stages or variants is lowered once for each that it meets; kernels
+//! that do not depend on what is new need not be scheduled and compiled again. A store finds them
+//! by what they compute. It holds on to nothing: a kernel is in it for as long as one of the
+//! lowerings that use it is kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use backend::MachineCode;
+use loops::Kernel;
+
+use crate::kernels::{Made, content, digest};
+
+/// After so many digests those of kernels that are gone are taken out.
+const MANY: usize = 1024;
+
+/// Kernels by what they compute, for one target and one choice of options.
+#[derive(Debug, Default)]
+pub struct KernelStore {
+    by_digest: Mutex<BTreeMap<u64, Vec<Weak<StoredKernel>>>>,
+}
+
+/// A kernel that lowerings share.
+#[derive(Debug)]
+pub struct StoredKernel {
+    pub(crate) made: Made,
+    /// Scheduled. Its name and origin are those of the lowering that made it.
+    pub(crate) scheduled: Kernel,
+    /// What a back end made of it, once one has.
+    pub code: OnceLock<MachineCode>,
+}
+
+impl KernelStore {
+    /// The kernel that computes what this naive one does.
+    pub(crate) fn find(&self, naive: &Kernel) -> Option<Arc<StoredKernel>> {
+        let by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alike = by_digest.get(&digest(naive))?.iter().filter_map(Weak::upgrade);
+        alike.find(|stored| content(&stored.made.naive) == content(naive))
+    }
+
+    /// Adds a kernel that was just made; of equal ones made at once both are in.
+    pub(crate) fn add(&self, made: Made, scheduled: Kernel) -> Arc<StoredKernel> {
+        let key = digest(&made.naive);
+        let stored = Arc::new(StoredKernel { made, scheduled, code: OnceLock::new() });
+        let mut by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_digest.len() >= MANY && !by_digest.contains_key(&key) {
+            by_digest.retain(|_, alike| {
+                alike.retain(|stored| stored.strong_count() > 0);
+                !alike.is_empty()
+            });
+        }
+        by_digest.entry(key).or_default().push(Arc::downgrade(&stored));
+        stored
+    }
+}
