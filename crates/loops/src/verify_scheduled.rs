@@ -112,7 +112,7 @@ fn is_affine(kernel: &Kernel, expr: &Expr, domain: &Domain<'_>) -> bool {
 }
 
 /// The index of a register: constants and variables of `Unroll` loops, and along the last axis a
-/// `Vector` variable.
+/// `Vector` variable. Its first lane is an element, even if a guard leaves that lane out.
 fn register(
     kernel: &Kernel,
     reference: &Reference<'_>,
@@ -126,7 +126,9 @@ fn register(
             let fits = match around.map(|inner| inner.kind) {
                 Some(LoopKind::Unroll) => true,
                 Some(LoopKind::Vector) => {
-                    axis + 1 == rank && expr.linear_coefficient(symbol) == Some(1)
+                    axis + 1 == rank
+                        && expr.linear_coefficient(symbol) == Some(1)
+                        && domain.ranges.bounds(&expr.without(symbol)).min >= 0
                 }
                 Some(LoopKind::Serial | LoopKind::Parallel) | None => false,
             };
