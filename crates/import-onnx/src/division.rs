@@ -82,8 +82,11 @@ pub fn divide(
         let name = output.name.as_str();
         let is_text = inputs.iter().any(|input| input.name == name) && parts.is_text(name);
         if is_text || made_by_host.contains(name) {
-            outputs.push(OutputFrom::Host(host_outputs.len()));
-            host_outputs.push(name.to_owned());
+            let known = host_outputs.iter().position(|other| other == name);
+            outputs.push(OutputFrom::Host(known.unwrap_or_else(|| {
+                host_outputs.push(name.to_owned());
+                host_outputs.len() - 1
+            })));
         } else {
             outputs.push(OutputFrom::Rest(rest_outputs.len()));
             rest_outputs.push(output.clone());

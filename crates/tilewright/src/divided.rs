@@ -46,23 +46,18 @@ impl Divided {
         self.rest.as_deref()
     }
 
-    /// Compiles what the rest needs for such inputs, if it is new.
-    ///
-    /// # Errors
-    /// Those of either part.
-    pub(crate) fn prepare(&self, inputs: &[Value]) -> Result<()> {
-        let Some(rest) = &self.rest else { return Ok(()) };
+    /// Compiles what the rest needs for such inputs, if it is new; none where the host part refuses
+    /// them, as the whole model does, which names the node as the file has it.
+    pub(crate) fn prepare(&self, inputs: &[Value]) -> Option<Result<()>> {
         let found = self.run_host(inputs)?;
-        match tensors(self.inputs_of_rest(inputs, &found)) {
-            Some(inputs) => rest.prepare(&inputs),
-            None => Ok(()),
-        }
+        let Some(rest) = &self.rest else { return Some(Ok(())) };
+        tensors(self.inputs_of_rest(inputs, &found)).map(|inputs| rest.prepare(&inputs))
     }
 
-    fn run_host(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    fn run_host(&self, inputs: &[Value]) -> Option<Vec<Value>> {
         let own: Vec<Value> =
             self.division.host_inputs.iter().map(|&number| inputs[number].clone()).collect();
-        evaluate(&self.host, &self.options, &own).map(|(_, found)| found)
+        evaluate(&self.host, &self.options, &own).ok().map(|(_, found)| found)
     }
 
     fn inputs_of_rest(&self, inputs: &[Value], found: &[Value]) -> Vec<Value> {
@@ -70,21 +65,21 @@ impl Divided {
         own.chain(found[..self.division.passed].iter().cloned()).collect()
     }
 
-    /// Runs both parts; one value an input of the model.
-    ///
-    /// # Errors
-    /// Those of either.
-    pub(crate) fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    /// Runs both parts, with one value an input of the model; none as [`Self::prepare`].
+    pub(crate) fn run(&self, inputs: &[Value]) -> Option<Result<Vec<Value>>> {
         let found = self.run_host(inputs)?;
         let rest = match &self.rest {
             None => Vec::new(),
-            Some(rest) => rest.run_values(&self.inputs_of_rest(inputs, &found))?,
+            Some(rest) => match rest.run_values(&self.inputs_of_rest(inputs, &found)) {
+                Ok(rest) => rest,
+                Err(refusal) => return Some(Err(refusal)),
+            },
         };
         let output = |from: &OutputFrom| match *from {
             OutputFrom::Host(number) => found[number].clone(),
             OutputFrom::Rest(number) => rest[number].clone(),
         };
-        Ok(self.division.outputs.iter().map(output).collect())
+        Some(Ok(self.division.outputs.iter().map(output).collect()))
     }
 }
 

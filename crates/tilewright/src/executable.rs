@@ -232,8 +232,8 @@ impl Executable {
         self.check_inputs(inputs)?;
         if self.may_be_divided() {
             let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-            if let Some(divided) = self.divided(&values) {
-                return divided.run(&values).map(|values| tensors(values).unwrap_or_default());
+            if let Some(results) = self.divided(&values).and_then(|parts| parts.run(&values)) {
+                return results.map(|values| tensors(values).unwrap_or_default());
             }
         }
         let given = Given { structures: &[], tensors: inputs };
@@ -247,8 +247,8 @@ impl Executable {
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
-        if let Some(divided) = self.divided(inputs) {
-            return divided.run(inputs);
+        if let Some(results) = self.divided(inputs).and_then(|parts| parts.run(inputs)) {
+            return results;
         }
         let mut structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
         if structures.iter().all(|structure| *structure == Structure::Tensor) {
@@ -339,8 +339,8 @@ impl Executable {
         if self.may_be_divided() {
             self.check_inputs(inputs)?;
             let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-            if let Some(divided) = self.divided(&values) {
-                return divided.prepare(&values);
+            if let Some(done) = self.divided(&values).and_then(|parts| parts.prepare(&values)) {
+                return done;
             }
         }
         let variant = self.variant(inputs)?;

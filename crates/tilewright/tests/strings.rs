@@ -111,13 +111,15 @@ fn pixels_are_no_part_of_what_is_compiled() {
         half = Mul(x, two)
         constant two: f32[] {0.5}
         output half: f32[h, w, 1]
+        output pixels: u8[h, w, 1]
     "#;
     let Some(executable) = executable(text) else { return };
     let run = |pixel: u8| {
         let bytes = [b"P5 1 2 255 ".as_slice(), &[pixel, 7]].concat();
         let pixels = [f32::from(pixel) / 2.0, 3.5];
         let data = Tensor::from_slice(&[bytes.len()], &bytes);
-        (vec![data], vec![Tensor::from_slice(&[2, 1, 1], &pixels)])
+        let half = Tensor::from_slice(&[2, 1, 1], &pixels);
+        (vec![data], vec![half, Tensor::from_slice(&[2, 1, 1], &[pixel, 7])])
     };
     check(&executable, &[run(1), run(200), run(40)]);
 }
