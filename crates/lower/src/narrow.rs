@@ -15,7 +15,7 @@ use base::{Arena, ConstantId};
 use graph::{Function, FunctionBuilder, NodeId, Op, RegionId, TensorType, Type, ValueId};
 use module::Constant;
 use sym::Expr;
-use tensor::{DType, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 mod float;
 
@@ -265,10 +265,28 @@ impl Widen<'_> {
             } else if to.is_float() {
                 float::encode(&mut self.builder, new, to, overflow)?
             } else {
+                let new = self.within(new, &node.op, to)?;
                 self.cast(new, from, to)?
             });
         }
         Ok(narrowed)
+    }
+
+    /// What nothing is reduced to: the least or greatest integer of the type, not of its carrier.
+    fn within(&mut self, value: ValueId, op: &Op, dtype: DType) -> Built {
+        let (Op::Reduce { reduction, .. } | Op::Cumulate { reduction, .. }) = op else {
+            return Ok(value);
+        };
+        let function = match reduction {
+            Reduction::Max => ScalarFunction::Max,
+            Reduction::Min => ScalarFunction::Min,
+            _ => return Ok(value),
+        };
+        let identity = reduction.identity(dtype).as_i64();
+        let carrier = self.builder.dtype(value)?;
+        let identity = Tensor::scalar(Scalar::from_i64(carrier, identity));
+        let identity = self.builder.literal(identity);
+        self.builder.map_broadcast(function, &[value, identity])
     }
 
     // --- conversions ---

@@ -109,6 +109,25 @@ fn arithmetic_is_rounded() {
     }
 }
 
+/// Nothing reduces to the least or greatest element of the type.
+#[test]
+fn extremes_of_nothing() {
+    for dtype in NARROW {
+        let shape = vec![Expr::from(3i64), Expr::from(0i64)];
+        let mut builder = FunctionBuilder::new("f");
+        let x = builder.parameter("x", Type::Tensor(TensorType { dtype, shape: shape.clone() }));
+        let mut results = Vec::new();
+        for (name, reduction) in [("most", Reduction::Max), ("least", Reduction::Min)] {
+            let operands = vec![vec![IterationSpace::axis(0), IterationSpace::axis(1)]];
+            let space = IterationSpace { extents: shape.clone(), parallel: 1, operands };
+            let accumulator = graph::accumulator_of(dtype);
+            let extreme = builder.reduce(space, x, reduction, accumulator).expect("an extreme");
+            results.push((name.to_owned(), extreme));
+        }
+        check(&builder.finish(results), &[Tensor::zeros(dtype, &[3, 0])]);
+    }
+}
+
 /// Sums of products, and of elements, that are beyond the largest value become it, as by a cast.
 #[test]
 fn sums_beyond_the_largest_value() {
