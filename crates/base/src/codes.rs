@@ -105,7 +105,7 @@ codes! {
     NO_JIT_ON_THIS_PLATFORM = "TW0403", "no JIT on this platform",
         "Models cannot be run in process here. Use `compile --emit c` instead.";
     NO_C_COMPILER = "TW0404", "no C compiler",
-        "Values of the target `c99` need the system's C compiler, `cc` or what the variable CC names.";
+        "Values of the target `c99` need a C compiler, `cc` or what the variable CC names.";
     C_PROGRAM_FAILED = "TW0405", "C program failed",
         "The C sources of a model do not compile, or the program made of them stops. It says why.";
 

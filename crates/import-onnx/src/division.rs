@@ -153,7 +153,7 @@ impl<'a> Parts<'a> {
             let is_image = node.op_type == "ImageDecoder"
                 && read.iter().all(|name| inputs.iter().any(|input| input.name == *name));
             let touches = |name: &&str| host.contains(name) && parts.is_text(name);
-            let is_host = is_image || read.iter().any(|name| touches(&name));
+            let is_host = is_image || read.iter().any(touches);
             if is_host {
                 let has_graphs =
                     node.attribute.iter().any(|it| it.g.is_some() || !it.graphs.is_empty());

@@ -51,9 +51,9 @@ fn captured(graph: &GraphProto) -> BTreeSet<&str> {
     names
 }
 
-/// The model of the nodes of these numbers, in order. Its inputs are those declared; its outputs are
-/// the values of these names; constants are those that it reads, with external data, which lie in
-/// `folder`, brought in.
+/// The model of the nodes of these numbers, in order. Its inputs are those declared; its outputs
+/// are the values of these names; constants are those that it reads, with external data, which lie
+/// in `folder`, brought in.
 ///
 /// # Errors
 /// External data that cannot be read.

@@ -40,6 +40,9 @@ pub(crate) struct Made {
     pub(crate) remarks: Arc<[String]>,
 }
 
+/// How each kernel was made, and what it shares with other lowerings.
+pub(crate) type Schedules = BTreeMap<KernelId, (Made, Option<Arc<StoredKernel>>)>;
+
 /// A kernel in the scheduled form, with how it was made.
 struct Finished {
     id: KernelId,
@@ -86,7 +89,7 @@ impl Library {
         module: &mut Module,
         target: &Target,
         options: &LowerOptions,
-    ) -> base::Result<BTreeMap<KernelId, (Made, Option<Arc<StoredKernel>>)>> {
+    ) -> base::Result<Schedules> {
         let finish = |(id, naive): (KernelId, Naive)| -> base::Result<Finished> {
             if let Some(stored) = options.store.as_ref().and_then(|it| it.find(&naive.kernel)) {
                 let mut kernel = stored.scheduled.clone();

@@ -60,7 +60,8 @@ use strategies::StrategyOptions;
 pub struct LowerOptions {
     /// What the function is.
     pub role: Role,
-    /// Whether nodes may share a kernel; else each has one of its own, for tests and to find faults.
+    /// Whether nodes may share a kernel; else each has one of its own: for tests, and to find
+    /// faults.
     pub fusion: bool,
     /// What is asked of strategies.
     pub strategies: StrategyOptions,

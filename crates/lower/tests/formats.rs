@@ -203,6 +203,9 @@ fn quantised(windows: bool, [rows, depth, columns, zero]: [i64; 4]) -> Function 
     graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false };
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
@@ -253,7 +256,7 @@ proptest! {
 
     #[test]
     fn random_functions_keep_their_bits(
-        sample in graph_samples(GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false })
+        sample in graph_samples(OPTIONS)
     ) {
         keeps_the_bits(&sample.function, &sample.constants, &sample.inputs);
     }

@@ -159,6 +159,9 @@ fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
     Ok("holds".to_owned())
 }
 
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false };
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(),
@@ -169,7 +172,7 @@ proptest! {
     /// Random functions compute what the evaluator says, with a plan that its checker accepts.
     #[test]
     fn random_functions(
-        sample in graph_samples(GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false })
+        sample in graph_samples(OPTIONS)
     ) {
         for plain in [true, false] {
             match check(&sample, plain) {

@@ -114,6 +114,9 @@ fn lowered(sample: &GraphSample) -> Option<Module> {
     Some(module)
 }
 
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 12, symbolic: false, control_flow: false, few_bits: false };
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 150,
@@ -124,7 +127,7 @@ proptest! {
     /// Whatever is fused, however it is scheduled.
     #[test]
     fn kernels_of_random_functions(
-        sample in graph_samples(GraphOptions { nodes: 12, symbolic: false, control_flow: false, few_bits: false })
+        sample in graph_samples(OPTIONS)
     ) {
         for kernel in lowered(&sample).iter().flat_map(|module| module.kernels.values()) {
             check(kernel);

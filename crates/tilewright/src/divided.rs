@@ -1,5 +1,5 @@
-//! A model whose strings, maps and encoded images are read apart from the rest: what a run with new ones
-//! does anew is that alone, while the rest is compiled once for all of them.
+//! A model whose strings, maps and encoded images are read apart from the rest: what a run with
+//! new ones does anew is that alone, while the rest is compiled once for all of them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -99,8 +99,8 @@ impl Port {
             )
             .at(self.to_string())
             .because(
-                "tensors, sequences, optional values and maps do not stand for each other, and a map \
-                 has a vector of as many values as keys",
+                "tensors, sequences, optional values and maps do not stand for each other, and a \
+                 map has a vector of as many values as keys",
             )
             .remedy("give a value of the kind that the model declares")
             .into()),
