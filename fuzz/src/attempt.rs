@@ -1,11 +1,18 @@
-//! One execution: whatever the bytes are, no panic, and no diagnostic that blames the compiler.
+//! One execution: whatever the bytes are, no panic, no diagnostic that blames the compiler, and no
+//! result but the evaluator's.
 
 use std::collections::BTreeMap;
 
 use prost::Message;
 use tilewright::{
-    DType, Diagnostics, Kind, Limits, Options, Port, PortExtent, TargetChoice, Tensor, Value,
+    DType, Diagnostics, EvaluationPrecision, Executable, Kind, Limits, Options, Port, PortExtent,
+    TargetChoice, Tensor, Value,
 };
+
+/// How far an element may be from the evaluator's, relative to the largest of the tensor; besides,
+/// as far as a few times what the evaluator's own rounding changes.
+const TOLERANCE: f64 = 1e-3;
+const ROUNDINGS: f64 = 16.0;
 
 /// The limits of an execution: small, so that many fit into a second, and so that all of them are
 /// met.
@@ -64,10 +71,79 @@ pub fn compile_and_run(bytes: &[u8]) {
     for extent in [2, 1] {
         let inputs: Option<Vec<Value>> = inputs(executable.inputs(), extent);
         let Some(inputs) = inputs else { return };
-        if let Err(found) = executable.run_values(&inputs) {
-            judge(&found);
+        match executable.run_values(&inputs) {
+            Ok(actual) => compare(bytes, &options, &executable, &inputs, &actual),
+            Err(found) => judge(&found),
         }
     }
+}
+
+/// The limits of what the evaluator computes, which is slow.
+fn limits_of_evaluation() -> Limits {
+    Limits { nodes: 200, elements: 1 << 12, ..limits() }
+}
+
+/// Compares results with the evaluator's, where it gives any within its limits.
+fn compare(
+    bytes: &[u8],
+    options: &Options,
+    executable: &Executable,
+    inputs: &[Value],
+    actual: &[Value],
+) {
+    let mut options = Options { limits: limits_of_evaluation(), ..options.clone() };
+    let named = executable.inputs().iter().zip(inputs);
+    let tensors = named.filter_map(|(port, value)| {
+        value.as_tensor().map(|tensor| (port.name.clone(), tensor.clone()))
+    });
+    options.bind_shapes(&tensors.collect());
+    let evaluate = |precision| {
+        tilewright::evaluate_bytes(bytes.to_vec(), &options, inputs, precision)
+            .map(|values| values.into_iter().flat_map(Value::into_tensors).collect::<Vec<_>>())
+    };
+    let Ok(expected) = evaluate(EvaluationPrecision::Declared) else { return };
+    let actual: Vec<Tensor> = actual.iter().cloned().flat_map(Value::into_tensors).collect();
+    assert_eq!(actual.len(), expected.len(), "as many results as the evaluator gives");
+    let is_equal = |(actual, expected)| tilewright::compare(actual, expected, 0.0, 0.0).passed();
+    if actual.iter().zip(&expected).all(is_equal) {
+        return;
+    }
+    let Ok(exact) = evaluate(EvaluationPrecision::F64) else { return };
+    for (number, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+        let Some(exact) = exact.get(number) else { return };
+        if let Some(difference) = difference(actual, expected, exact) {
+            panic!("result {number} is not the evaluator's: {difference}");
+        }
+    }
+}
+
+/// What tells a result from the evaluator's in its own types, if it cannot be rounding; `exact` is
+/// the evaluator's in f64.
+fn difference(actual: &Tensor, expected: &Tensor, exact: &Tensor) -> Option<String> {
+    let comparison = tilewright::compare(actual, expected, 0.0, 0.0);
+    if comparison.passed() || comparison.type_error.is_some() {
+        return comparison.type_error;
+    }
+    // Where rounding decides about shapes, integers or strings, nothing is said.
+    let is_float = expected.dtype().is_float();
+    let same_shape = exact.shape() == expected.shape();
+    if !same_shape || !is_float && !tilewright::compare(exact, expected, 0.0, 0.0).passed() {
+        return None;
+    }
+    if !is_float {
+        return Some(comparison.to_string());
+    }
+    let largest = expected.to_f64_vec().into_iter().filter(|x| x.is_finite());
+    let largest = largest.fold(0.0_f64, |most, x| most.max(x.abs()));
+    (0..expected.len()).find_map(|index| {
+        let (a, b, c) = (actual.get_f64(index), expected.get_f64(index), exact.get_f64(index));
+        let rounding = (b - c).abs();
+        let is_near = a == b
+            || a.is_nan() && b.is_nan()
+            || !rounding.is_finite()
+            || (a - b).abs() <= TOLERANCE * largest + ROUNDINGS * rounding;
+        (!is_near).then(|| format!("{comparison}; element {index} is {a} instead of {b} ({c})"))
+    })
 }
 
 fn has_loop(model: &import_onnx::proto::ModelProto) -> bool {

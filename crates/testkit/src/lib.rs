@@ -13,7 +13,7 @@ pub mod mutation;
 pub mod onnx_text;
 mod reduce;
 
-pub use allocations::CountingAllocator;
+pub use allocations::{BoundedAllocator, CountingAllocator};
 pub use c_program::{build_c_program, has_c_compiler, run_c_program};
 pub use folder::Folder;
 pub use graph_function::{GraphOptions, GraphSample, graph_samples, random_graph};

@@ -1,8 +1,11 @@
 //! Random changes to an ONNX model that leave it a well-formed message: other attributes, shapes,
-//! element types, edges, operators, constants, nodes more and less. What comes out is sometimes a
-//! valid model and mostly almost one, which is what finds the assumptions that nobody wrote down.
+//! element types, edges, operators, constants, nodes more and less, another model behind it. What
+//! comes out is sometimes a valid model and mostly almost one, which is what finds the assumptions
+//! that nobody wrote down.
 //!
 //! Everything is determined by the seed.
+
+use std::collections::BTreeSet;
 
 use import_onnx::proto::{
     AttributeProto, Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto,
@@ -61,6 +64,84 @@ pub fn mutate(model: &mut ModelProto, operators: &[&str], seed: u64) {
     let mut mutator = Mutator { random: Generator::new(seed), operators };
     for _ in 0..1 + mutator.below(4) {
         mutator.change(model);
+    }
+}
+
+/// Makes inputs of the constants that have more than so many elements: a model of little else than
+/// structure is left.
+pub fn weights_to_inputs(model: &mut ModelProto, elements: i64) {
+    let Some(graph) = &mut model.graph else { return };
+    let is_weight = |constant: &TensorProto| {
+        let count = constant.dims.iter().try_fold(1_i64, |count, &dim| count.checked_mul(dim));
+        count.is_none_or(|count| count > elements)
+    };
+    let (weights, rest) = std::mem::take(&mut graph.initializer).into_iter().partition(is_weight);
+    graph.initializer = rest;
+    // Models of old list their constants among the inputs anyway.
+    let listed: BTreeSet<String> = graph.input.iter().map(|input| input.name.clone()).collect();
+    let weights: Vec<TensorProto> = weights;
+    let inputs = weights.into_iter().map(input_for);
+    graph.input.extend(inputs.filter(|input| !listed.contains(&input.name)));
+}
+
+/// An input of the name and type of a constant.
+fn input_for(constant: TensorProto) -> ValueInfoProto {
+    let extent = |&extent: &i64| Dimension { value: Some(dimension::Value::DimValue(extent)) };
+    let shape = Some(TensorShapeProto { dim: constant.dims.iter().map(extent).collect() });
+    let value = type_proto::Tensor { elem_type: constant.data_type, shape };
+    let r#type = Some(TypeProto { value: Some(type_proto::Value::Tensor(value)) });
+    ValueInfoProto { name: constant.name, r#type }
+}
+
+/// Appends the graph of another model, whose values get names of their own. Some of its inputs are
+/// values of the first model instead, where it can be of the same type.
+pub fn splice(model: &mut ModelProto, other: &ModelProto, seed: u64) {
+    let mut mutator = Mutator { random: Generator::new(seed), operators: &[] };
+    let (Some(graph), Some(mut other_graph)) = (&mut model.graph, other.graph.clone()) else {
+        return;
+    };
+    rename(&mut other_graph, &format!("_{}", mutator.below(1 << 20)));
+    mutator.connect(graph, &mut other_graph);
+    graph.input.append(&mut other_graph.input);
+    graph.initializer.append(&mut other_graph.initializer);
+    graph.node.append(&mut other_graph.node);
+    graph.output.append(&mut other_graph.output);
+    model.functions.extend(other.functions.iter().cloned());
+    for set in &other.opset_import {
+        if model.opset_import.iter().all(|own| own.domain != set.domain) {
+            model.opset_import.push(set.clone());
+        }
+    }
+}
+
+/// Puts a suffix on the names of all values of a graph and of those inside it.
+fn rename(graph: &mut GraphProto, suffix: &str) {
+    let named = graph.input.iter_mut().chain(&mut graph.output).chain(&mut graph.value_info);
+    let constants = graph.initializer.iter_mut().map(|tensor| &mut tensor.name);
+    let nodes = &mut graph.node;
+    let names = named.map(|value| &mut value.name).chain(constants);
+    let operands = nodes.iter_mut().flat_map(|node| node.input.iter_mut().chain(&mut node.output));
+    for name in names.chain(operands).filter(|name| !name.is_empty()) {
+        name.push_str(suffix);
+    }
+    for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
+        for inner in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+            rename(inner, suffix);
+        }
+    }
+}
+
+/// Lets nodes, and the graphs inside them, read another value.
+fn replace_reads(nodes: &mut [NodeProto], before: &str, after: &str) {
+    for node in nodes {
+        for name in node.input.iter_mut().filter(|name| *name == before) {
+            after.clone_into(name);
+        }
+        for attribute in &mut node.attribute {
+            for inner in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+                replace_reads(&mut inner.node, before, after);
+            }
+        }
     }
 }
 
@@ -349,18 +430,36 @@ impl Mutator<'_> {
         }
     }
 
-    /// A constant becomes an input, or the other way round.
+    /// A constant becomes an input.
     fn constant_input(&mut self, graph: &mut GraphProto) {
         if graph.initializer.is_empty() {
             return;
         }
         let at = self.below(graph.initializer.len());
-        let tensor = graph.initializer.remove(at);
-        let extent = |&extent: &i64| Dimension { value: Some(dimension::Value::DimValue(extent)) };
-        let shape = Some(TensorShapeProto { dim: tensor.dims.iter().map(extent).collect() });
-        let value = type_proto::Tensor { elem_type: tensor.data_type, shape };
-        let r#type = Some(TypeProto { value: Some(type_proto::Value::Tensor(value)) });
-        graph.input.push(ValueInfoProto { name: tensor.name, r#type });
+        let constant = graph.initializer.remove(at);
+        graph.input.push(input_for(constant));
+    }
+
+    /// Lets a graph read values of another one that comes first instead of some inputs of its own.
+    fn connect(&mut self, first: &GraphProto, second: &mut GraphProto) {
+        let all = Mutator::names(first);
+        let declared: Vec<&ValueInfoProto> = first.output.iter().chain(&first.input).collect();
+        for input in std::mem::take(&mut second.input) {
+            let alike: Vec<&String> = declared
+                .iter()
+                .filter(|value| value.r#type == input.r#type)
+                .map(|value| &value.name)
+                .collect();
+            let source = match self.below(8) {
+                0 => self.pick(&all).cloned(),
+                1..=5 => self.pick(&alike).copied().cloned(),
+                _ => None,
+            };
+            match source {
+                Some(source) => replace_reads(&mut second.node, &input.name, &source),
+                None => second.input.push(input),
+            }
+        }
     }
 
     fn new_output(&mut self, graph: &mut GraphProto) {

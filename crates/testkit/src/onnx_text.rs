@@ -13,6 +13,9 @@
 //!
 //! `_` is a name left out. `@name` is an attribute of the caller of a function.
 
+use std::io;
+use std::path::Path;
+
 use base::text::{Parser, TextError, Token};
 use import_onnx::data_type::number_of;
 use import_onnx::proto::{
@@ -21,6 +24,26 @@ use import_onnx::proto::{
     dimension, type_proto,
 };
 use tensor::{DType, Tensor};
+
+/// The models in a folder of text tests, whose cases stand apart by lines `// ====` and begin with
+/// a model, which ends with the line `// ----`. What does not parse as one is left out.
+///
+/// # Errors
+/// A folder or a file that cannot be read.
+pub fn models_in(folder: &Path) -> io::Result<Vec<ModelProto>> {
+    let entries: io::Result<Vec<_>> = std::fs::read_dir(folder)?.collect();
+    let mut paths: Vec<_> = entries?.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    let mut models = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path)?;
+        for case in text.split("// ====\n") {
+            let model = case.split("// ----\n").next().unwrap_or_default();
+            models.extend(parse_model(&mut Parser::new(model)));
+        }
+    }
+    Ok(models)
+}
 
 type Parsed<T> = Result<T, TextError>;
 

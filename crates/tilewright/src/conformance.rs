@@ -117,7 +117,9 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
                 actual
             }
             None => {
-                let (function, actual) = evaluate(&Source::file(&path), options, &set.inputs)?;
+                let declared = eval::Precision::Declared;
+                let (function, actual) =
+                    evaluate(&Source::file(&path), options, &set.inputs, declared)?;
                 is_random |= draws(&function);
                 actual
             }

@@ -290,7 +290,9 @@ impl Finder<'_> {
             Other::Evaluator => {
                 let values: Vec<Value> =
                     inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
-                let (_, values) = evaluate(&part(&model), &self.own(self.options), &values)?;
+                let declared = eval::Precision::Declared;
+                let options = self.own(self.options);
+                let (_, values) = evaluate(&part(&model), &options, &values, declared)?;
                 named(outputs, values)
             }
             Other::Recorded(values) => {

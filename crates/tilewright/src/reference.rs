@@ -1,6 +1,8 @@
 //! A model through the reference evaluator: slow, and the definition of what is right.
 
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
+use bytes::Bytes;
+use eval::Precision;
 use graph::Function;
 use import_onnx::Imported;
 use tensor::{Tensor, Value};
@@ -8,6 +10,20 @@ use tensor::{Tensor, Value};
 use crate::Options;
 use crate::pipeline::{Given, Told, constant};
 use crate::source::Source;
+
+/// What the reference evaluator makes of a model, given as the bytes of a file without external
+/// data. `precision` is that of all floats; in f64, outputs of float type are of type f64.
+///
+/// # Errors
+/// What is wrong with the model or its inputs; faults of the evaluation.
+pub fn evaluate_bytes(
+    model: impl Into<Bytes>,
+    options: &Options,
+    inputs: &[Value],
+    precision: Precision,
+) -> Result<Vec<Value>> {
+    Ok(evaluate(&Source::Bytes(model.into()), options, inputs, precision)?.1)
+}
 
 /// Imports a model, told all that it asks of its inputs, and evaluates it. Returns the function as
 /// imported and its results.
@@ -18,6 +34,7 @@ pub(crate) fn evaluate(
     model: &Source,
     options: &Options,
     inputs: &[Value],
+    precision: Precision,
 ) -> Result<(Function, Vec<Value>)> {
     let given = Given::new(model, options, inputs)?;
     let mut told = Told::default();
@@ -36,9 +53,8 @@ pub(crate) fn evaluate(
     graph::verify(function)?;
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
     let weights = |id: ConstantId| constant(&module, id);
-    let mut results =
-        eval::graph::evaluate(function, &weights, &tensors, eval::Precision::Declared)
-            .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
+    let mut results = eval::graph::evaluate(function, &weights, &tensors, precision)
+        .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
     strings.put_into(&mut results);
     let mut results = results.into_iter();
     let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();

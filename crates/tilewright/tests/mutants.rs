@@ -8,11 +8,10 @@ mod attempt;
 
 use std::path::Path;
 
-use base::text::Parser;
 use import_onnx::proto::ModelProto;
 use prost::Message;
 use testkit::mutation::mutate;
-use testkit::onnx_text::parse_model;
+use testkit::onnx_text::models_in;
 
 /// Mutants of each model.
 const MUTANTS: u64 = 3;
@@ -22,7 +21,8 @@ const LARGEST: usize = 1 << 16;
 
 /// The models of the importer's text tests and those that the environment names.
 fn models() -> Vec<ModelProto> {
-    let mut models = texts();
+    let texts = concat!(env!("CARGO_MANIFEST_DIR"), "/../import-onnx/tests/texts");
+    let mut models = models_in(Path::new(texts)).expect("the importer's tests");
     if let Some(folder) = std::env::var_os("TILEWRIGHT_MODELS") {
         collect(Path::new(&folder), &mut models);
     }
@@ -43,24 +43,6 @@ fn collect(folder: &Path, models: &mut Vec<ModelProto>) {
             );
         }
     }
-}
-
-fn texts() -> Vec<ModelProto> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../import-onnx/tests/texts");
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .expect("the importer's tests")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    paths.sort();
-    let mut models = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(path).expect("a text");
-        for case in text.split("// ====\n") {
-            let model = case.split("// ----\n").next().unwrap_or_default();
-            models.extend(parse_model(&mut Parser::new(model)));
-        }
-    }
-    models
 }
 
 #[test]
