@@ -469,3 +469,57 @@ impl Mutator<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::text::Parser;
+    use import_onnx::ImportOptions;
+    use prost::Message;
+
+    use super::*;
+    use crate::onnx_text::parse_model;
+
+    fn model(text: &str) -> ModelProto {
+        parse_model(&mut Parser::new(text)).expect("a model")
+    }
+
+    fn import(model: &ModelProto) -> base::Result<module::Module> {
+        let bytes = model.encode_to_vec().into();
+        import_onnx::import_bytes(bytes, None, &ImportOptions::default())
+    }
+
+    #[test]
+    fn a_model_behind_another_has_names_of_its_own() {
+        let first = model("input x: f32[2] y = Relu(x) output y: f32[2]");
+        let second = model(
+            "input x: f32[2] constant c: bool[] {true} z = Exp(x)
+             y = If(c) {then_branch = {a = Neg(z) output a: f32[2]},
+                        else_branch = {b = Neg(x) output b: f32[2]}}
+             output y: f32[2]",
+        );
+        let mut inputs = BTreeSet::new();
+        for seed in 0..20 {
+            let mut both = first.clone();
+            splice(&mut both, &second, seed);
+            let graph = both.graph.as_ref().expect("a graph");
+            assert_eq!((graph.node.len(), graph.output.len()), (3, 2));
+            inputs.insert(graph.input.len());
+            import(&both).unwrap_or_else(|found| panic!("seed {seed}: {found}"));
+        }
+        // The second reads a value of the first, or an input of its own.
+        assert_eq!(inputs, BTreeSet::from([1, 2]));
+    }
+
+    #[test]
+    fn weights_become_inputs_and_small_constants_stay() {
+        let mut both = model(
+            "input x: f32[3] constant w: f32[3] {1.0, 2.0, 3.0} constant b: f32[1] {1.0}
+             y = Add(x, w) z = Add(y, b) output z: f32[3]",
+        );
+        weights_to_inputs(&mut both, 2);
+        let graph = both.graph.as_ref().expect("a graph");
+        let inputs: Vec<&str> = graph.input.iter().map(|input| input.name.as_str()).collect();
+        assert_eq!((inputs, graph.initializer.len()), (vec!["x", "w"], 1));
+        import(&both).expect("a valid model");
+    }
+}
