@@ -82,7 +82,7 @@ impl FunctionBuilder {
         }
     }
 
-    /// A fact that the caller of the function must honour.
+    /// A fact that the caller of the function must honour, and data where it names a bound symbol.
     pub fn assume(&mut self, assumption: Assumption) {
         if !self.function.assumptions.contains(&assumption) {
             self.function.assumptions.push(assumption);

@@ -33,7 +33,7 @@ pub struct Function {
     pub parameter_names: Vec<String>,
     /// What the caller calls each result of the body.
     pub result_names: Vec<String>,
-    /// Checked at entry.
+    /// Each is checked as soon as its symbols have values: at entry, or where they are bound.
     pub assumptions: Vec<Assumption>,
     /// Places in the user's model.
     pub locations: Locations,

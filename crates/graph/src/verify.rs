@@ -7,6 +7,7 @@
 //! - Result types are those that `infer` gives.
 //! - Symbols have one definition: an axis of a parameter's type, or a `Bind`, which comes before
 //!   every use. Names of symbols, parameters and results are distinct.
+//! - Assumptions name symbols that have a definition, wherever it is.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use base::text::Printer;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
 use sym::{Expr, SymbolId};
 
-use crate::function::{Definition, Function, NodeId, RegionId, Type, ValueId};
+use crate::function::{Assumption, Definition, Function, NodeId, RegionId, Type, ValueId};
 use crate::infer::infer_with_regions;
 use crate::op::Op;
 use crate::text::{Notes, type_text};
@@ -37,6 +38,7 @@ pub fn verify(function: &Function) -> base::Result<()> {
     verifier.names();
     verifier.parameters();
     verifier.region(function.body);
+    verifier.assumptions();
     verifier.finish()
 }
 
@@ -115,9 +117,13 @@ impl Verifier<'_> {
         for &value in function.parameters() {
             problems.extend(self.unknown_symbols(function.ty(value).exprs()));
         }
-        for assumption in &function.assumptions {
-            problems.extend(self.unknown_symbols(assumption.exprs()));
-        }
+        self.general.extend(problems);
+    }
+
+    /// The symbols in assumptions: those of parameters, and those that the body binds.
+    fn assumptions(&mut self) {
+        let exprs = self.function.assumptions.iter().flat_map(Assumption::exprs);
+        let problems = self.unknown_symbols(exprs.collect());
         self.general.extend(problems);
     }
 
