@@ -57,7 +57,9 @@ impl Divided {
     fn run_host(&self, inputs: &[Value]) -> Option<Vec<Value>> {
         let own: Vec<Value> =
             self.division.host_inputs.iter().map(|&number| inputs[number].clone()).collect();
-        evaluate(&self.host, &self.options, &own).ok().map(|(_, found)| found)
+        evaluate(&self.host, &self.options, &own, eval::Precision::Declared)
+            .ok()
+            .map(|(_, found)| found)
     }
 
     fn inputs_of_rest(&self, inputs: &[Value], found: &[Value]) -> Vec<Value> {
