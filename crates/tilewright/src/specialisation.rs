@@ -156,6 +156,19 @@ impl Specialisation {
         outcome
     }
 
+    /// Runs a piece of work with memory of its own, which is given back afterwards: for what will
+    /// not be run again.
+    ///
+    /// # Errors
+    /// As [`Self::with_state`].
+    pub(crate) fn once<T>(
+        &self,
+        threads: usize,
+        work: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        work(&mut State::new(self.executable.clone(), threads)?)
+    }
+
     /// What is said of a kernel, said of the nodes of the model that it computes.
     pub(crate) fn blame(&self, fault: Diagnostic) -> Diagnostic {
         let is_meant = |info: &&lower::KernelInfo| {

@@ -135,7 +135,7 @@ impl Variant {
             store: (!key.is_empty()).then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
-        setup.with_state(model.threads, |state| {
+        setup.once(model.threads, |state| {
             let mut call = state.call();
             for &id in setup.executable.weights() {
                 call.weight(id, setup.weight(id).bytes())?;
