@@ -21,6 +21,7 @@ mod pairs;
 mod plan;
 mod registers;
 mod statement;
+mod strided;
 mod tidy;
 mod transpose;
 mod value;

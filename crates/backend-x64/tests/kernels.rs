@@ -207,6 +207,32 @@ fn guards() {
 }
 
 #[test]
+fn every_second_element_of_every_length() {
+    for dtype in ["f32", "i32", "u32", "f64", "bf16"] {
+        for extent in [1, 2, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {
+            let whole = 2 * extent - 1;
+            check(&format!(
+                "kernel @second(%x: read {dtype}[{whole}], %y: write {dtype}[{extent}]) {{
+                   for i < {extent} vector {{ %y[i] = %x[2*i] }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @phases(%x: read {dtype}[3, {extent}, 2], %y: write {dtype}[3, 2, {extent}]) {{
+                   for c < 3 {{
+                     for p < 2 unroll {{ for i < {extent} vector {{ %y[c, p, i] = %x[c, i, p] }} }}
+                   }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @guarded(%x: read {dtype}[{whole}], %y: update {dtype}[{extent}]) {{
+                   for i < {extent} vector {{ if i < 11 {{ %y[i] = %x[2*i] }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
+#[test]
 fn gathers_and_scatters() {
     for dtype in ["f32", "f64", "i64", "i8", "u16", "bf16", "f16", "bool"] {
         check(&format!(

@@ -103,6 +103,8 @@ const ARITHMETIC: &[(Op, Lane, Code, Code)] = &[
     (Op::UnpackHigh, F32, VEX_Vunpckhps_xmm_xmm_xmmm128, EVEX_Vunpckhps_xmm_k1z_xmm_xmmm128b32),
     (Op::UnpackHigh, F64, VEX_Vunpckhpd_xmm_xmm_xmmm128, EVEX_Vunpckhpd_xmm_k1z_xmm_xmmm128b64),
     (Op::ShuffleBytes, I32, VEX_Vpshufb_xmm_xmm_xmmm128, EVEX_Vpshufb_xmm_k1z_xmm_xmmm128),
+    (Op::PermuteTwo, F32, INVALID, EVEX_Vpermt2ps_xmm_k1z_xmm_xmmm128b32),
+    (Op::PermuteTwo, I32, INVALID, EVEX_Vpermt2d_xmm_k1z_xmm_xmmm128b32),
     (Op::Broadcast, F32, VEX_Vbroadcastss_xmm_xmm, EVEX_Vbroadcastss_xmm_k1z_xmmm32),
     (Op::Broadcast, F64, VEX_Vpbroadcastq_xmm_xmmm64, EVEX_Vpbroadcastq_xmm_k1z_xmmm64),
     (Op::Broadcast, I32, VEX_Vpbroadcastd_xmm_xmmm32, EVEX_Vpbroadcastd_xmm_k1z_xmmm32),

@@ -1,9 +1,10 @@
 //! Loads and stores.
 //!
-//! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, a gather with
-//! constant distances between lanes, or done lane by lane by way of the frame. Accesses are limited
-//! to the lanes that the tail and the guards in force leave on: by masks; where there is one
-//! address for all lanes, by reading from the frame instead when no lane is on.
+//! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, of every second
+//! element (`strided`), a gather with constant distances between lanes, or done lane by lane by way
+//! of the frame. Accesses are limited to the lanes that the tail and the guards in force leave on:
+//! by masks; where there is one address for all lanes, by reading from the frame instead when no
+//! lane is on.
 //!
 //! Loaded values are remembered, a few of them, until their buffer is written or a loop begins.
 
@@ -70,6 +71,9 @@ impl Selector<'_> {
         if let Some(column) = self.load_transposed(buffer, index, &linear, mask, lanes) {
             return Ok(column);
         }
+        if let Some(values) = self.load_every_second(buffer, &linear, mask, lanes) {
+            return Ok(values);
+        }
         if let Some(step) = step {
             let offsets: Vec<i64> = (0..lanes as i64).map(|lane| lane * step).collect();
             let address = self.address(buffer, &linear);
@@ -128,7 +132,7 @@ impl Selector<'_> {
     }
 
     /// The address if `condition` is nonzero, else one in the frame.
-    fn address_if(&mut self, condition: ValueId, address: ValueId) -> Address {
+    pub(super) fn address_if(&mut self, condition: ValueId, address: ValueId) -> Address {
         let nowhere = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::frame(NOWHERE));
         let nowhere = self.builder.emit(nowhere, Type::Int);
         let chosen = self.builder.int(Op::IntSelect, &[address, nowhere, condition]);

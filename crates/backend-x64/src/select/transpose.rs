@@ -25,8 +25,9 @@ use sym::{Expr, SymbolId};
 
 use super::Selector;
 use super::index::{Binding, Factors, Linear};
+use super::memory::LaneBit;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Inst, Lane, Op, ValueId};
+use crate::vcode::{Inst, Lane, Op, Type, ValueId};
 
 /// Fewest columns for which a block is worth transposing.
 const LEAST_COLUMNS: i64 = 4;
@@ -45,7 +46,8 @@ pub(super) struct WrittenOut {
 pub(super) struct Waiting {
     buffer: BufferId,
     start: Linear,
-    rows: u32,
+    /// Lanes that are on: rows of the block.
+    rows: Mask,
     lanes: usize,
     lane: Lane,
     columns: Vec<ValueId>,
@@ -168,7 +170,7 @@ impl Selector<'_> {
         value: Evaluated,
         mask: Mask,
     ) -> bool {
-        let (Evaluated::Vector(vector), Mask::Constant(rows)) = (value, mask) else { return false };
+        let Evaluated::Vector(vector) = value else { return false };
         let Vector { lane, lanes, .. } = vector;
         let full = lane.bytes() * lanes == register_type(lane, lanes).vector_bytes();
         let Some((written, turn)) = self.neighbours(buffer, index) else { return false };
@@ -188,7 +190,7 @@ impl Selector<'_> {
         }
         let start = Linear { constant: linear.constant - (turn - first) * bytes, ..linear.clone() };
         let known = self.waiting.iter().position(|block| {
-            (block.buffer, block.rows, block.lane, block.lanes) == (buffer, rows, lane, lanes)
+            (block.buffer, block.rows, block.lane, block.lanes) == (buffer, mask, lane, lanes)
                 && block.start == start
                 && block.columns.len() as i64 == turn - first
         });
@@ -197,6 +199,7 @@ impl Selector<'_> {
             Some(at) => at,
             None if turn == first => {
                 let columns = Vec::with_capacity(lanes);
+                let rows = mask;
                 self.waiting.push(Waiting { buffer, start, rows, lanes, lane, columns });
                 self.waiting.len() - 1
             }
@@ -219,12 +222,23 @@ impl Selector<'_> {
             let zero = self.builder.emit(zero, register_type(lane, lanes));
             columns.resize(lanes, zero);
         }
+        let bits = self.lane_bits(rows, lanes);
         for (row, value) in self.transposed(columns, lane.bytes()).into_iter().enumerate() {
-            if rows & (1 << row) == 0 {
-                continue;
-            }
             let constant = start.constant + row as i64 * start.lane_step;
-            let address = self.address(buffer, &Linear { constant, ..start.clone() });
+            let place = |selector: &mut Self| {
+                selector.address(buffer, &Linear { constant, ..start.clone() })
+            };
+            let address = match bits.of(row) {
+                LaneBit::Off => continue,
+                LaneBit::On => place(self),
+                LaneBit::Dynamic(bits) => {
+                    let address = place(self);
+                    let address = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
+                    let address = self.builder.emit(address, Type::Int);
+                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << row);
+                    self.address_if(bit, address)
+                }
+            };
             let value = Vector { item: Item::Register(value), lane, lanes };
             self.store_contiguous(buffer, address, Evaluated::Vector(value), on, lanes);
         }

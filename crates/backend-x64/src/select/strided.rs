@@ -1,0 +1,93 @@
+//! Loads of every second element: two contiguous loads and a permutation of both instead of a
+//! gather, which takes as long as a load for each lane.
+//!
+//! ```text
+//! for j < 16 vector { .. = in[2 * j] }
+//! ```
+//!
+//! loads `in[0..16]` and `in[15..31]`, so nothing is touched beyond the last element that is asked
+//! for. What lies between the elements belongs to the buffer; another thread may be writing it,
+//! which is no matter, because it is dropped.
+
+use loops::BufferId;
+
+use super::Selector;
+use super::index::Linear;
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use crate::vcode::{Inst, Lane, Op, Type, ValueId};
+
+impl Selector<'_> {
+    /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, the
+    /// first of which are on and known to be.
+    pub(super) fn load_every_second(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        mask: Mask,
+        lanes: usize,
+    ) -> Option<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| dtype.bits() == 32) else {
+            return None;
+        };
+        let Mask::Constant(on) = mask else { return None };
+        let ty = register_type(lane, lanes);
+        let active = on.trailing_ones() as usize;
+        let prefix = on & all_lanes(lanes) == all_lanes(active);
+        if linear.irregular || linear.lane_step != 8 || ty.vector_bytes() != 4 * lanes {
+            return None;
+        }
+        if !prefix || active == 0 || lanes < 8 || !(self.builder.has_masks() || active == lanes) {
+            return None;
+        }
+        let span = 2 * active - 1;
+        let low = self.part(buffer, linear, 0, span.min(lanes), lanes)?;
+        let high = match span > lanes {
+            true => self.part(buffer, linear, lanes - 1, span - (lanes - 1), lanes)?,
+            false => low,
+        };
+        let value = match self.builder.has_masks() {
+            true => {
+                let place = |at: usize| if at < lanes { at } else { at + 1 };
+                let places: Vec<u64> = (0..lanes).map(|at| place(2 * at) as u64).collect();
+                let order = self.lane_constants(&places, Lane::I32);
+                let order = self.register(order);
+                self.builder.emit(Inst::new(Op::PermuteTwo, lane, &[low, order, high]), ty)
+            }
+            false => self.every_second_of_halves(low, high, ty),
+        };
+        Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+    }
+
+    /// So many elements from the one at `skipped` on, the rest zero.
+    fn part(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        skipped: usize,
+        count: usize,
+        lanes: usize,
+    ) -> Option<ValueId> {
+        let constant = linear.constant + 4 * skipped as i64;
+        let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
+        let mask = Mask::Constant(all_lanes(count));
+        match self.load_contiguous(buffer, address, mask, lanes) {
+            Evaluated::Vector(vector) => Some(self.register(vector)),
+            Evaluated::Mask(..) => None,
+        }
+    }
+
+    /// Elements 0, 2, 4, 6 of one register and 1, 3, 5, 7 of the other, of eight lanes each, by
+    /// instructions that stay within 128 bits and one that does not (AVX2).
+    fn every_second_of_halves(&mut self, low: ValueId, high: ValueId, ty: Type) -> ValueId {
+        let mut sorted = |value: ValueId, order: i64| {
+            let inst = Inst::new(Op::Shuffle, Lane::I32, &[value]).imm(order);
+            self.builder.emit(inst, ty)
+        };
+        let (low, high) = (sorted(low, 0b11_01_10_00), sorted(high, 0b10_00_11_01));
+        let both = self.builder.emit(Inst::new(Op::UnpackLow, Lane::F64, &[low, high]), ty);
+        let order = self.lane_constants(&[0, 1, 4, 5, 2, 3, 6, 7], Lane::I32);
+        let order = self.register(order);
+        self.builder.emit(Inst::new(Op::Permute, Lane::I32, &[order, both]), ty)
+    }
+}
