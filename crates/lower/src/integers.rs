@@ -16,7 +16,7 @@ use graph::{Built, Function, IterationSpace, Op, Rewriter, ValueId, rebuild};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
-use crate::formats::{self, FormatOptions, Winograd};
+use crate::formats::{self, FormatOptions, PriceOfGrowth, Winograd};
 use crate::precision::{make_even, unsuited};
 use crate::remark::Remark;
 
@@ -51,6 +51,7 @@ pub fn integers(
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
+    let price = PriceOfGrowth::find(function, target);
     let result = rebuild(function, |rewriter, id| {
         let node = &rewriter.source.nodes[id];
         let Op::Contract { space, accumulator: DType::F32, dtype: DType::F32 } = &node.op else {
@@ -67,7 +68,8 @@ pub fn integers(
         }
         if options.winograd == Winograd::WherePredicted {
             let own = operands.map(|own| (rewriter.get(own), constants.contains(&own)));
-            let beaten = formats::filtering_beats_short(space, own, &rewriter.builder, target)?;
+            let builder = &rewriter.builder;
+            let beaten = formats::filtering_beats_short(space, own, builder, target, price)?;
             if beaten.is_some() {
                 return Ok(None);
             }

@@ -16,7 +16,7 @@ use graph::{Built, Function, IterationSpace, NodeId, Op, Rewriter, ValueId, rebu
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-use crate::formats::{self, FormatOptions, Winograd};
+use crate::formats::{self, FormatOptions, PriceOfGrowth, Winograd};
 use crate::remark::Remark;
 
 /// Fewest terms of a sum for which rounding its operands pays.
@@ -39,6 +39,7 @@ pub fn shorten(
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
+    let price = PriceOfGrowth::find(function, target);
     let result = rebuild(function, |rewriter, id| {
         let node = &rewriter.source.nodes[id];
         let Op::Contract { space, accumulator: DType::F32, dtype: result } = &node.op else {
@@ -62,6 +63,7 @@ pub fn shorten(
                 [operands[0], operands[1]],
                 &rewriter.builder,
                 target,
+                price,
             )?;
             if let Some(message) = beaten {
                 remarks.push(Remark { location, message: format!("stays in f32: {message}") });

@@ -46,11 +46,14 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         .map_err(|error| error.to_string())?;
     graph::verify(&chosen).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
-    Ok(format!("{remarks}{chosen}"))
+    Ok(match arguments.contains(&"remarks") {
+        true => remarks,
+        false => format!("{remarks}{chosen}"),
+    })
 }
 
 /// Functions with extents `A`, `B`, `C`.
-const FUNCTIONS: [&str; 5] = [
+const FUNCTIONS: [&str; 8] = [
     "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
       %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
         %x[a0, a1, r0], %w[r0, a2] accumulate f32
@@ -76,6 +79,22 @@ const FUNCTIONS: [&str; 5] = [
         %q[a1, a0, r0], %k[a2, a0, r0] accumulate f32
       %y: f32[B, A, C] = contract [a0: B, a1: A, a2: C | r0: D]
         %s[a1, a0, r0], %v[r0, a1, a2] accumulate f32
+      return %y as \"y\" }",
+    "function @in_steps { parameter %x: f32[A, C, B, 2*D] as \"x\" %w: f32[C, 2, 3] = weight @c0
+      %f: f32[] = literal {0.5}
+      %p: f32[A, C, B + 1, 2*D + 2] = pad low [0, 0, 0, 1] high [0, 0, 1, 1] interior [0, 0, 0, 0]
+        %x, %f
+      %y: f32[A, C, B, D] = contract [a0: A, a1: C, a2: B, a3: D | r0: 2, r1: 3]
+        %p[a0, a1, a2 + r0, 2*a3 + r1], %w[a1, r0, r1] accumulate f32
+      return %y as \"y\" }",
+    "function @points { parameter %x: f32[A, C, B, D] as \"x\" %w: f32[D, C] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C]
+        %x[a0, r0, a2, a3], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @first { parameter %x: f32[A, C, B + 2, D + 2] as \"x\"
+      %w: f32[D, C, 3, 3] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C, r1: 3, r2: 3]
+        %x[a0, r0, a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
       return %y as \"y\" }",
 ];
 

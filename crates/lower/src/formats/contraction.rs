@@ -17,6 +17,7 @@ pub(super) struct Operand {
 }
 
 /// A contraction under change.
+#[derive(Clone)]
 pub(super) struct Contraction {
     pub(super) space: IterationSpace,
     pub(super) operands: [Operand; 2],
@@ -27,6 +28,7 @@ pub(super) struct Contraction {
 }
 
 /// A movement behind the contraction.
+#[derive(Clone)]
 enum Restore {
     Transpose(Vec<usize>),
     Reshape(Vec<Expr>),

@@ -14,6 +14,7 @@
 
 mod channels_last;
 mod contraction;
+mod depthwise;
 mod merge;
 mod pairs;
 mod panels;
@@ -29,7 +30,9 @@ use graph::{
 use tensor::DType;
 
 use crate::remark::Remark;
+use channels_last::Ends;
 use contraction::Contraction;
+pub(crate) use winograd::PriceOfGrowth;
 
 /// What may be asked of format choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,10 +66,11 @@ pub fn choose(
 ) -> base::Result<Function> {
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
-    let apart = channels_last::contractions_apart(&function, &constants);
+    let ends = Ends::of(&function, &constants);
+    let price = PriceOfGrowth::find(&function, target);
     let result = rebuild(&function, |rewriter, node| {
-        let (constants, apart) = (&constants, &apart);
-        let chooser = Chooser { target, options, constants, windows, apart, remarks };
+        let (constants, ends) = (&constants, &ends);
+        let chooser = Chooser { target, options, constants, windows, ends, price, remarks };
         chooser.node(rewriter, node)
     });
     result.map_err(|reason| {
@@ -77,14 +81,17 @@ pub fn choose(
 
 /// Whether a contraction of f32 should be faster by minimal filtering than directly on operands of
 /// half the size, of which a machine multiplies twice as many: both predictions, for a reader.
+/// `price` is that of the whole function. It does not rise when contractions are taken away, so what
+/// pays here pays when formats are chosen.
 pub(crate) fn filtering_beats_short(
     space: &IterationSpace,
     operands: [(ValueId, bool); 2],
     builder: &FunctionBuilder,
     target: &Target,
+    price: PriceOfGrowth,
 ) -> Built<Option<String>> {
     let contraction = Contraction::new(space, operands, DType::F32, DType::F32);
-    winograd::beats_short(&contraction, builder, target)
+    winograd::beats_short(&contraction, builder, target, price)
 }
 
 /// What the choice for one node reads and reports to.
@@ -94,8 +101,9 @@ struct Chooser<'a> {
     constants: &'a BTreeSet<ValueId>,
     /// Whether a contraction of the function reads windows, so that channels last pays.
     windows: bool,
-    /// Contractions between which and the function's parameters and results there is no other.
-    apart: &'a BTreeSet<NodeId>,
+    ends: &'a Ends,
+    /// Of the bytes that filters grow by.
+    price: PriceOfGrowth,
     remarks: &'a mut Vec<Remark>,
 }
 
@@ -115,15 +123,35 @@ impl Chooser<'_> {
         let mut contraction = Contraction::new(space, operands, *accumulator, *dtype);
         let builder = &mut rewriter.builder;
         let mut messages = Vec::new();
-        if self.windows && self.apart.contains(&id) && channels_last::is_depthwise(&contraction) {
-            messages.push("channels stay: nothing around it would have them last".to_owned());
-        } else if self.windows {
-            channels_last::apply(&mut contraction, builder, &mut messages)?;
+        let apart = self.ends.is_apart(id);
+        let stays = apart && depthwise::stays(&contraction, builder, self.target, &mut messages)?;
+        let short = pairs::wanted(&contraction, builder)?;
+        // What was said of its order, and what it is if minimal filtering does not make it another.
+        let (mut placed, mut directly) = (None, None);
+        if !stays && (self.windows || apart && !short) {
+            let before = contraction.clone();
+            let result = channels_last::put_result(&mut contraction);
+            let lying = contraction.clone();
+            let data = channels_last::put_data(&mut contraction, builder)?;
+            placed = (result || data).then_some("channels last");
+            let singly = !short && channels_last::meets_data_singly(&contraction);
+            if result && apart && !short && !channels_last::pays_alone(&before, self.target) {
+                directly = Some((before, "channels stay: vectors run along the data"));
+            } else if data && self.ends.is_first(id) && singly {
+                directly = Some((lying, "channels last in the result; the data stay as they lie"));
+            }
         }
+        let said = messages.len();
         let filtered = match self.options.winograd {
             Winograd::Never => None,
             _ => winograd::apply(&contraction, builder, &self, &mut messages)?,
         };
+        if let (None, Some((other, reason))) = (filtered, directly) {
+            (contraction, placed) = (other, Some(reason));
+        }
+        if let Some(placed) = placed {
+            messages.insert(said, placed.to_owned());
+        }
         let value = match filtered {
             Some(value) => contraction.restored(builder, value)?,
             None => {

@@ -17,6 +17,7 @@ use tensor::DType;
 
 use super::contraction::Contraction;
 use super::pairs;
+use crate::strategies::cost::{Area, best_tile, div_ceil};
 
 /// A run-time operand that is contiguous already is packed if it is read at least so often.
 const REPAYING_READS: i64 = 256;
@@ -25,7 +26,10 @@ const REPAYING_READS: i64 = 256;
 const REPAYING_READS_OF_COLLIDING: i64 = 32;
 
 /// Bytes after which lines fall on the same set of a first-level cache.
-const SETS: i64 = 4096;
+pub(super) const SETS: i64 = 4096;
+
+/// Cycles to pack a vector.
+const CYCLES_TO_PACK: f64 = 4.0;
 
 /// Chooses the format of the operand that carries the vector axis.
 pub(super) fn apply(
@@ -77,12 +81,8 @@ fn carrier(
     let contiguous = is_last(contraction, builder, operand, vector)?;
     let runtime = !contraction.operands[operand].constant;
     let pairs = pairs::wanted(contraction, builder)?;
-    let repaying = match rows_collide(contraction, builder, operand)? {
-        true => REPAYING_READS_OF_COLLIDING,
-        false => REPAYING_READS,
-    };
-    if runtime && !pairs && contiguous && (one_panel || reads.is_some_and(|reads| reads < repaying))
-    {
+    let colliding = rows_collide(contraction, builder, operand)?;
+    if runtime && !pairs && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
     }
@@ -211,6 +211,67 @@ fn pack(
     Ok(())
 }
 
+/// So many products `[rows, depth] x [depth, columns]`, of elements of so many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Products {
+    pub(super) rows: i64,
+    pub(super) columns: i64,
+    pub(super) depth: i64,
+    pub(super) count: i64,
+    pub(super) bytes: u32,
+}
+
+impl Products {
+    fn lanes(&self, target: &Target) -> i64 {
+        i64::from((target.vector_bytes / self.bytes).max(1))
+    }
+
+    fn panel(&self, target: &Target) -> i64 {
+        panel_width(target, self.bytes, Some(self.columns), Some(self.rows))
+    }
+
+    /// Cycles with the columns in panels.
+    pub(super) fn cycles(&self, target: &Target) -> f64 {
+        self.cycles_by(target, Some(self.panel(target) / self.lanes(target)))
+    }
+
+    /// Cycles with the columns as they lie.
+    pub(super) fn cycles_unpacked(&self, target: &Target) -> f64 {
+        self.cycles_by(target, None)
+    }
+
+    fn cycles_by(&self, target: &Target, vectors: Option<i64>) -> f64 {
+        let Products { rows, columns, depth, count: shared, .. } = *self;
+        let (elementwise, scattered_rows, lanes) = (false, false, self.lanes(target));
+        let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
+        best_tile(target, &area, vectors).cycles(target, &area) * shared as f64
+    }
+
+    /// Cycles to pack columns that are computed at run time, where they are packed.
+    pub(super) fn cycles_to_pack(&self, target: &Target) -> f64 {
+        let colliding = self.columns * i64::from(self.bytes) % SETS == 0;
+        match repays(Some(self.rows), self.columns <= self.panel(target), colliding) {
+            true => self.vectors_of_columns(target) * self.depth as f64 * CYCLES_TO_PACK,
+            false => 0.0,
+        }
+    }
+
+    /// Vectors that hold all columns of a row, of all products.
+    pub(super) fn vectors_of_columns(&self, target: &Target) -> f64 {
+        (div_ceil(self.columns, self.lanes(target)) * self.count) as f64
+    }
+}
+
+/// Whether what is computed at run time and is contiguous along the vector axis is packed
+/// nevertheless: it is read often enough, and takes more than a panel.
+fn repays(reads: Option<i64>, one_panel: bool, colliding: bool) -> bool {
+    let repaying = match colliding {
+        true => REPAYING_READS_OF_COLLIDING,
+        false => REPAYING_READS,
+    };
+    !one_panel && reads.is_none_or(|reads| reads >= repaying)
+}
+
 /// Elements of a panel: a number of vectors that a register tile covers, chosen so that the last
 /// panel wastes little. `reads` is the number of rows that meet each panel.
 pub(super) fn panel_width(
@@ -222,7 +283,7 @@ pub(super) fn panel_width(
     let lanes = i64::from((target.vector_bytes / bytes).max(1));
     // In order of preference: how well the widest tile of so many vectors hides loads and latency.
     let mut widths: Vec<i64> = match target.vector_registers {
-        32.. => vec![2, 3, 4, 1],
+        32.. => vec![2, 3, 4, 5, 1],
         _ => vec![2, 1, 3],
     };
     if reads.is_some_and(|reads| reads <= 4) {

@@ -14,9 +14,11 @@
 //! contraction, one axis at a time; those with a literal are written out where they are lowered
 //! (`combination`), and `U` folds into `setup`. Any number of window axes will do.
 //!
-//! Whether it pays, and with how many outputs along each axis, is what `cost` predicts. It changes
+//! Whether it pays, and with how many outputs along each axis, is what `cost` predicts, given the
+//! price of the bytes that filters grow by, which `budget` finds for the whole function. It changes
 //! the bits of the result, so it is chosen by structure and target row alone.
 
+mod budget;
 mod cook_toom;
 mod cost;
 mod rational;
@@ -29,8 +31,9 @@ use tensor::{DType, Scalar, Tensor};
 
 use super::contraction::Contraction;
 use super::{Chooser, Winograd, merge, panels};
+pub(crate) use budget::PriceOfGrowth;
 use cook_toom::{Matrix, Transforms};
-use cost::Direct;
+use cost::{Direct, Forms};
 
 /// An axis along which the data is read through a window.
 #[derive(Clone, Debug)]
@@ -58,7 +61,7 @@ pub(super) fn apply(
     chooser: &Chooser<'_>,
     messages: &mut Vec<String>,
 ) -> Built<Option<ValueId>> {
-    let problem = match Problem::find(contraction, builder)? {
+    let problem = match Problem::find(contraction, types(contraction, builder)?) {
         Ok(problem) => problem,
         Err(None) => return Ok(None),
         Err(Some(reason)) => {
@@ -66,7 +69,8 @@ pub(super) fn apply(
             return Ok(None);
         }
     };
-    let choice = cost::choose(contraction, &problem, Direct::Long, chooser.target);
+    let forms = Forms::of(contraction, &problem, chooser.target);
+    let choice = forms.choose(Direct::Long, chooser.price);
     messages.push(choice.message.clone());
     if !choice.pays && chooser.options.winograd != Winograd::Always {
         return Ok(None);
@@ -90,34 +94,39 @@ pub(super) fn beats_short(
     contraction: &Contraction,
     builder: &FunctionBuilder,
     target: &Target,
+    price: PriceOfGrowth,
 ) -> Built<Option<String>> {
-    let Ok(problem) = Problem::find(contraction, builder)? else { return Ok(None) };
-    let choice = cost::choose(contraction, &problem, Direct::Short, target);
+    let Ok(problem) = Problem::find(contraction, types(contraction, builder)?) else {
+        return Ok(None);
+    };
+    let choice = Forms::of(contraction, &problem, target).choose(Direct::Short, price);
     Ok(choice.pays.then_some(choice.message))
+}
+
+/// The element types of both operands.
+fn types(contraction: &Contraction, builder: &FunctionBuilder) -> Built<[DType; 2]> {
+    let [lhs, rhs] = contraction.operands.map(|operand| builder.dtype(operand.value));
+    Ok([lhs?, rhs?])
 }
 
 impl Problem {
     /// The form, or why it is another; without a reason where there is no window of stride 1.
-    fn find(
-        contraction: &Contraction,
-        builder: &FunctionBuilder,
-    ) -> Built<Result<Problem, Option<String>>> {
+    fn find(contraction: &Contraction, types: [DType; 2]) -> Result<Problem, Option<String>> {
         let space = &contraction.space;
         let windows = [0, 1].map(|operand| windows(space, &space.operands[operand]));
         let (data, found) = match windows {
             [Some(found), Some(other)] if other.is_empty() && !found.is_empty() => (0, found),
             [Some(other), Some(found)] if other.is_empty() && !found.is_empty() => (1, found),
-            _ => return Ok(Err(None)),
+            _ => return Err(None),
         };
-        let refuse = |reason: &str| Ok(Err(Some(reason.to_owned())));
+        let refuse = |reason: &str| Err(Some(reason.to_owned()));
         let filter = &contraction.operands[1 - data];
         if !filter.constant {
             return refuse("the filter is no constant");
         }
         let all_f32 = contraction.dtype == DType::F32
             && contraction.accumulator == DType::F32
-            && builder.dtype(contraction.operands[0].value)? == DType::F32
-            && builder.dtype(contraction.operands[1].value)? == DType::F32;
+            && types == [DType::F32; 2];
         if !all_f32 {
             return refuse("it is not of f32 throughout");
         }
@@ -150,14 +159,14 @@ impl Problem {
             }
         }
         if problem.windows.is_empty() {
-            return Ok(Err(None));
+            return Err(None);
         }
         let is_tap = |axis| problem.windows.iter().any(|window| window.tap == axis);
         let summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
         if !summed.clone().any(|axis| !space.extents[axis].is_one()) {
             return refuse("nothing but the window is summed");
         }
-        Ok(Ok(problem))
+        Ok(problem)
     }
 }
 

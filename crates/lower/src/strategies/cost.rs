@@ -48,7 +48,7 @@ pub(crate) struct Area {
     pub(crate) depth: i64,
     /// How many tiles there are along axes other than the rows, for workers to share.
     pub(crate) shared: i64,
-    /// Whether both operands move along the vector axis, so that every accumulator has a load.
+    /// Whether an operand moves along rows and vectors, so that every accumulator has a load.
     pub(crate) elementwise: bool,
     /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
     pub(crate) scattered_rows: bool,

@@ -312,13 +312,17 @@ fn candidate(
         .filter(|(at, _)| *at != vector && Some(*at) != row)
         .map(|(_, axis)| axis.last.extent)
         .product();
-    let elementwise = along.len() > 1 && along.iter().all(|motion| motion.is_unit());
     let vectors = panel.map(|panel| div_ceil(panel, lanes));
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
     let depth = problem.depth();
     let scattered_rows = scattered_rows(problem, kernel, target, along);
-    let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
     let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
+    // An operand that moves with rows and vectors is loaded for each accumulator.
+    let moves = |access: &Access| row_update.is_some_and(|row| access.motion(row) != Motion::Still);
+    let mut both = problem.update.loads().zip(along);
+    let both = both.any(|(access, motion)| *motion != Motion::Still && moves(access));
+    let elementwise = along.len() > 1 && (both || along.iter().all(|motion| motion.is_unit()));
+    let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, update, along),
         None => Vec::new(),

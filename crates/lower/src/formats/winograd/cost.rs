@@ -9,10 +9,11 @@ use backend::Target;
 use sym::Expr;
 
 use super::super::contraction::Contraction;
-use super::super::panels;
+use super::super::panels::Products;
 use super::Problem;
+use super::budget::PriceOfGrowth;
 use super::cook_toom::{self, MOST_PRODUCTS, Matrix, Transforms};
-use crate::strategies::cost::{Area, best_tile, div_ceil};
+use crate::strategies::cost::div_ceil;
 
 /// What an extent counts as that is known only while running.
 const UNKNOWN: i64 = 64;
@@ -23,10 +24,6 @@ const PAYS: f64 = 0.9;
 /// The share of the time that products of bf16 take: half, if panels and rows came as fast as they
 /// are multiplied.
 const SHORT: f64 = 0.6;
-
-/// Nanoseconds that a byte which the filter grows by has to save in every run: `setup` has to make
-/// it, and it stays in memory.
-const PRICE_OF_A_BYTE: f64 = 0.1;
 
 /// What was chosen.
 pub(super) struct Choice {
@@ -61,38 +58,84 @@ pub(super) enum Direct {
     Short,
 }
 
-/// The cheapest outputs a tile, and whether they pay.
-pub(super) fn choose(
-    contraction: &Contraction,
-    problem: &Problem,
-    against: Direct,
-    target: &Target,
-) -> Choice {
-    let sizes = Sizes::of(contraction, problem);
-    let target = &target.deciding();
-    let direct = direct(&sizes, target) * if against == Direct::Short { SHORT } else { 1.0 };
-    let mut best: Option<(f64, f64, f64, Vec<i64>)> = None;
-    for outputs in candidates(&sizes) {
-        let (cost, bytes) = filtered(&sizes, &outputs, target);
-        let priced = cost + (bytes - sizes.filter_bytes()).max(0.0) * PRICE_OF_A_BYTE;
-        if best.as_ref().is_none_or(|(least, ..)| priced < *least) {
-            best = Some((priced, cost, bytes, outputs));
+/// The forms that a contraction may take.
+pub(super) struct Forms {
+    /// Nanoseconds of the direct sum.
+    direct: f64,
+    /// Bytes of the filter as it is.
+    filter_bytes: f64,
+    filtered: Vec<Form>,
+    windows: usize,
+}
+
+/// A number of outputs along each window, and what it costs.
+struct Form {
+    outputs: Vec<i64>,
+    nanoseconds: f64,
+    /// Bytes of the transformed filter.
+    bytes: f64,
+}
+
+impl Forms {
+    /// All of them, with their costs by the row that decides for a target.
+    pub(super) fn of(contraction: &Contraction, problem: &Problem, target: &Target) -> Forms {
+        let sizes = Sizes::of(contraction, problem);
+        let target = &target.deciding();
+        let form = |outputs: Vec<i64>| {
+            let (nanoseconds, bytes) = filtered(&sizes, &outputs, target);
+            Form { outputs, nanoseconds, bytes }
+        };
+        Forms {
+            direct: direct(&sizes, target),
+            filter_bytes: sizes.filter_bytes(),
+            filtered: candidates(&sizes).into_iter().map(form).collect(),
+            windows: sizes.taps.len(),
         }
     }
-    let none = (f64::INFINITY, f64::INFINITY, 0.0, vec![1; sizes.taps.len()]);
-    let (priced, cost, bytes, outputs) = best.unwrap_or(none);
-    let pays = priced <= direct * PAYS;
-    let names: Vec<String> = outputs.iter().map(i64::to_string).collect();
-    let message = format!(
-        "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; directly {:.1} us",
-        if pays { "" } else { "no " },
-        names.join("x"),
-        cost / 1e3,
-        bytes / 1e6,
-        sizes.filter_bytes() / 1e6,
-        direct / 1e3,
-    );
-    Choice { outputs, pays, message }
+
+    /// Bytes that the filter grows by in a form.
+    fn growth(&self, form: &Form) -> f64 {
+        (form.bytes - self.filter_bytes).max(0.0)
+    }
+
+    /// The cheapest form by minimal filtering with its bytes paid for, and whether it pays.
+    fn cheapest(&self, against: Direct, price: PriceOfGrowth) -> Option<(&Form, bool)> {
+        let priced = |form: &Form| form.nanoseconds + price.of(self.growth(form));
+        let by_price = |one: &&Form, two: &&Form| priced(one).total_cmp(&priced(two));
+        let best = self.filtered.iter().min_by(by_price)?;
+        Some((best, priced(best) <= self.directly(against) * PAYS))
+    }
+
+    /// Nanoseconds of what minimal filtering is compared with.
+    fn directly(&self, against: Direct) -> f64 {
+        self.direct * if against == Direct::Short { SHORT } else { 1.0 }
+    }
+
+    /// Bytes that the filter grows by at a price.
+    pub(super) fn growth_at(&self, price: PriceOfGrowth) -> f64 {
+        match self.cheapest(Direct::Long, price) {
+            Some((form, true)) => self.growth(form),
+            _ => 0.0,
+        }
+    }
+
+    /// The cheapest outputs a tile, and whether they pay.
+    pub(super) fn choose(&self, against: Direct, price: PriceOfGrowth) -> Choice {
+        let none = Form { outputs: vec![1; self.windows], nanoseconds: f64::INFINITY, bytes: 0.0 };
+        let (form, pays) = self.cheapest(against, price).unwrap_or((&none, false));
+        let names: Vec<String> = form.outputs.iter().map(i64::to_string).collect();
+        let message = format!(
+            "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; \
+             directly {:.1} us",
+            if pays { "" } else { "no " },
+            names.join("x"),
+            form.nanoseconds / 1e3,
+            form.bytes / 1e6,
+            self.filter_bytes / 1e6,
+            self.directly(against) / 1e3,
+        );
+        Choice { outputs: form.outputs.clone(), pays, message }
+    }
 }
 
 impl Sizes {
@@ -151,27 +194,12 @@ fn cycle(target: &Target) -> f64 {
     2.0 * lanes * f64::from(target.fma_per_cycle) / target.flops_per_ns
 }
 
-/// Cycles of products `[rows, depth] x [depth, columns]`, so many of them.
-fn product(rows: i64, columns: i64, depth: i64, count: i64, target: &Target) -> f64 {
-    let lanes = i64::from(target.vector_bytes / 4);
-    let width = panels::panel_width(target, 4, Some(columns), Some(rows));
-    let area = Area {
-        rows,
-        columns,
-        lanes,
-        depth,
-        shared: count,
-        elementwise: false,
-        scattered_rows: false,
-    };
-    best_tile(target, &area, Some(width / lanes)).cycles(target, &area) * count as f64
-}
-
 fn direct(sizes: &Sizes, target: &Target) -> f64 {
     let taps: i64 = sizes.taps.iter().product();
     let (last, others) = sizes.spatial.split_last().expect("there is a window");
     let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
-    let cycles = product(*last, sizes.columns, sizes.depth * taps, count, target);
+    let (rows, columns, depth) = (*last, sizes.columns, sizes.depth * taps);
+    let cycles = Products { rows, columns, depth, count, bytes: 4 }.cycles(target);
     (cycles * cycle(target)).max(sizes.filter_bytes() / target.bytes_per_ns)
 }
 
@@ -182,7 +210,9 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let points: Vec<i64> = outputs.iter().zip(&sizes.taps).map(|(m, r)| m + r - 1).collect();
     let entries = points.iter().product::<i64>() * sizes.shared;
     let constants = (entries * sizes.depth * sizes.columns * 4) as f64;
-    let arithmetic = product(rows, sizes.columns, sizes.depth, entries, target) * cycle(target);
+    let (columns, depth) = (sizes.columns, sizes.depth);
+    let products = Products { rows, columns, depth, count: entries, bytes: 4 };
+    let arithmetic = products.cycles(target) * cycle(target);
     let product = arithmetic.max(constants / target.bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
