@@ -217,7 +217,8 @@ fn every_second_element_of_every_length() {
                  }}"
             ));
             check(&format!(
-                "kernel @phases(%x: read {dtype}[3, {extent}, 2], %y: write {dtype}[3, 2, {extent}]) {{
+                "kernel @phases(%x: read {dtype}[3, {extent}, 2],
+                   %y: write {dtype}[3, 2, {extent}]) {{
                    for c < 3 {{
                      for p < 2 unroll {{ for i < {extent} vector {{ %y[c, p, i] = %x[c, i, p] }} }}
                    }}

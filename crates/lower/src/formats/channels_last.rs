@@ -6,9 +6,9 @@
 //!
 //! A product of a weight and run-time data without a window (a 1x1 convolution) follows where its
 //! function has windows elsewhere, so that all of a network agrees on one order, or where it stands
-//! alone. Data that no contraction makes lie as the function's parameters do; where vectors run along
-//! the filter's axis each of their elements is met by itself, and they stay so. A depthwise sum that
-//! stands alone may keep its order (`depthwise`).
+//! alone and that pays. Data that no contraction makes lie as the function's parameters do; where
+//! vectors run along the filter's axis each of their elements is met by itself, and they stay so. A
+//! depthwise sum that stands alone may keep its order (`depthwise`).
 
 use std::collections::BTreeSet;
 
@@ -117,8 +117,8 @@ pub(super) fn put_result(contraction: &mut Contraction) -> bool {
 }
 
 /// Whether a sum that stands alone and whose result has the channels in front should be faster with
-/// them last. Vectors of channels are stored transposed; those along the data fill their panels less
-/// well, and want the data packed where there are no windows.
+/// them last. Vectors of channels are stored transposed; those along the data fill their panels
+/// less well, and want the data packed where there are no windows.
 pub(super) fn pays_alone(contraction: &Contraction, target: &Target) -> bool {
     const UNKNOWN: i64 = 64;
     let Some(data) = data_operand(contraction) else { return false };
@@ -134,7 +134,7 @@ pub(super) fn pays_alone(contraction: &Contraction, target: &Target) -> bool {
         own.filter(|axis| alone(data, axis))
     };
     let windowed = is_windowed(space, &space.operands[data]);
-    let Some(innermost) = of_filter().next().and_then(|first| of_data(first).last()) else {
+    let Some(innermost) = of_filter().next().and_then(|first| of_data(first).next_back()) else {
         return windowed;
     };
     let last = space.operands[data].last();

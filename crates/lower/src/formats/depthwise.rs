@@ -1,9 +1,10 @@
-//! Depthwise sums that stand alone between parameters and results: nothing but windows is summed, and
-//! each meets one filter.
+//! Depthwise sums that stand alone between parameters and results: nothing but windows is summed,
+//! and each meets one filter.
 //!
 //! In channels-last order they would need a transposed copy on both sides; as they lie, vectors run
-//! along the innermost axis of the image, if the windows move by ones. Which is cheaper follows from
-//! how well an image's row fills vectors, and from the taps that each transposed element is used for.
+//! along the innermost axis of the image, if the windows move by ones. Which is cheaper follows
+//! from how well an image's row fills vectors, and from the taps that each transposed element is
+//! used for.
 
 use backend::Target;
 use base::Id;
@@ -67,8 +68,8 @@ impl Depthwise {
         is_one.then_some(Depthwise { data, innermost })
     }
 
-    /// Cycles with vectors along the image, and of channels; the copies that both make are left out.
-    /// Extents that are not known count as long.
+    /// Cycles with vectors along the image, and of channels; the copies that both make are left
+    /// out. Extents that are not known count as long.
     fn costs(
         &self,
         contraction: &Contraction,

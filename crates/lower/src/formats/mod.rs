@@ -81,8 +81,8 @@ pub fn choose(
 
 /// Whether a contraction of f32 should be faster by minimal filtering than directly on operands of
 /// half the size, of which a machine multiplies twice as many: both predictions, for a reader.
-/// `price` is that of the whole function. It does not rise when contractions are taken away, so what
-/// pays here pays when formats are chosen.
+/// `price` is that of the whole function. It does not rise when contractions are taken away, so
+/// what pays here pays when formats are chosen.
 pub(crate) fn filtering_beats_short(
     space: &IterationSpace,
     operands: [(ValueId, bool); 2],
