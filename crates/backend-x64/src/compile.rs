@@ -1,6 +1,7 @@
 //! The stages in order, and what drivers call.
 
 use backend::{Isa, KernelCompiler, MachineCode, Target};
+use base::timing::Phases;
 use base::{Diagnostic, Diagnostics, codes};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use loops::Kernel;
@@ -11,11 +12,13 @@ use crate::{allocate, emit, select, vcode};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct X64;
 
-/// What to give back besides the code.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is wanted besides the code.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The kernel between selection and register allocation, as text.
     pub want_vcode_text: bool,
+    /// Where the stages report how long they took.
+    pub phases: Phases,
 }
 
 impl KernelCompiler for X64 {
@@ -37,11 +40,11 @@ pub fn compile_with(
         let message = format!("`{}` is no x86-64 target", target.name);
         return Err(Diagnostic::error(codes::UNKNOWN_TARGET, message).into());
     }
-    let selected = select::select(kernel, target.isa)?;
+    let selected = options.phases.time("selection", || select::select(kernel, target.isa))?;
     if cfg!(debug_assertions) {
         vcode::verify(&selected.function).map_err(|error| internal(&selected.function, &error))?;
     }
-    let mut code = compile_vcode(&selected.function, target.isa)?;
+    let mut code = allocate_and_emit(&selected.function, target.isa, &options.phases)?;
     code.scratch_bytes = selected.scratch_bytes;
     code.vcode = options.want_vcode_text.then(|| vcode::print(&selected.function));
     Ok(code)
@@ -52,10 +55,20 @@ pub fn compile_with(
 /// # Errors
 /// A diagnostic if the function is not well formed.
 pub fn compile_vcode(function: &vcode::Function, isa: Isa) -> base::Result<MachineCode> {
-    let allocation =
-        allocate::allocate(function, isa).map_err(|error| internal(function, &error))?;
-    let emitted =
-        emit::emit(function, &allocation, isa).map_err(|error| internal(function, &error))?;
+    allocate_and_emit(function, isa, &Phases::default())
+}
+
+fn allocate_and_emit(
+    function: &vcode::Function,
+    isa: Isa,
+    phases: &Phases,
+) -> base::Result<MachineCode> {
+    let allocation = phases
+        .time("registers", || allocate::allocate(function, isa))
+        .map_err(|error| internal(function, &error))?;
+    let emitted = phases
+        .time("encoding", || emit::emit(function, &allocation, isa))
+        .map_err(|error| internal(function, &error))?;
     Ok(MachineCode {
         bytes: emitted.bytes,
         code_bytes: emitted.code_bytes,

@@ -10,7 +10,7 @@ fn compile(text: &str, words: &[&str]) -> Result<(Target, backend::MachineCode),
     let kernel = loops::parse(text).map_err(|errors| errors.to_string())?;
     let name = words.first().ok_or("which target?")?;
     let target = Target::named(name).ok_or("an unknown target")?;
-    let options = Options { want_vcode_text: true };
+    let options = Options { want_vcode_text: true, ..Default::default() };
     let code = compile_with(&kernel, &target, options).map_err(|errors| errors.to_string())?;
     Ok((target, code))
 }

@@ -55,11 +55,12 @@ impl PassContext {
     }
 }
 
-/// What the driver does around each pass: time, print, verify. Both methods default to nothing.
+/// What the driver does around each pass: time, print, verify. Both methods default to nothing more.
 pub trait PassHooks<Ir> {
-    /// Called before a pass runs.
-    fn before(&mut self, name: &'static str, ir: &Ir) {
-        let _ = (name, ir);
+    /// Runs a pass, once.
+    fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _ = name;
+        pass()
     }
 
     /// Called after a pass has run; an error stops the pipeline.
@@ -84,8 +85,7 @@ pub fn run_passes<Ir>(
         if context.is_disabled(row.name) {
             continue;
         }
-        hooks.before(row.name, ir);
-        (row.run)(ir, context)?;
+        hooks.around(row.name, &mut || (row.run)(ir, context))?;
         hooks.after(row.name, ir)?;
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! Accumulated times by name.
 //!
-//! Only the driver reads a clock; this table takes durations. Rows stand in the order first added.
+//! Only the driver reads a clock: the table takes durations, and what times itself as a phase of a
+//! compile is handed the driver's clock with [`Phases`]. Rows stand in the order first added.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Named durations, each summed over all its occurrences.
@@ -65,9 +67,69 @@ impl fmt::Display for Timings {
     }
 }
 
+/// Where the phases of a compile report how long they took; by default nowhere. Clones report to
+/// the same table, from any thread: phases that run on several threads at once count for each.
+///
+/// Phases do not lie within each other, so that their times add up.
+#[derive(Clone, Debug, Default)]
+pub struct Phases(Option<Arc<Recorder>>);
+
+#[derive(Debug)]
+struct Recorder {
+    clock: fn() -> Duration,
+    timings: Mutex<Timings>,
+}
+
+impl Phases {
+    /// An empty table, to be filled by this clock: the time since a moment that stays the same.
+    #[must_use]
+    pub fn recorded(clock: fn() -> Duration) -> Phases {
+        Phases(Some(Arc::new(Recorder { clock, timings: Mutex::default() })))
+    }
+
+    /// Does a piece of work, which is one occurrence of the phase `name`.
+    pub fn time<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let Some(recorder) = &self.0 else { return work() };
+        let start = (recorder.clock)();
+        let result = work();
+        let duration = (recorder.clock)().saturating_sub(start);
+        let mut timings = recorder.timings.lock().unwrap_or_else(PoisonError::into_inner);
+        timings.add(name, duration);
+        result
+    }
+
+    /// What has been reported so far.
+    #[must_use]
+    pub fn timings(&self) -> Timings {
+        match &self.0 {
+            Some(recorder) => {
+                recorder.timings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+            None => Timings::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phases_report_to_one_table() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NOW: AtomicU64 = AtomicU64::new(0);
+        let clock = || Duration::from_secs(NOW.load(Ordering::Relaxed));
+        let phases = Phases::recorded(clock);
+        let spend = |seconds: u64| NOW.fetch_add(seconds, Ordering::Relaxed);
+        phases.time("read", || spend(2));
+        phases.clone().time("write", || spend(3));
+        phases.time("read", || spend(1));
+        let timings = phases.timings();
+        let totals = timings.rows().iter().map(|row| (&row.name[..], row.total.as_secs()));
+        assert_eq!(totals.collect::<Vec<_>>(), [("read", 3), ("write", 3)]);
+        Phases::default().time("read", || spend(1));
+        assert_eq!(phases.timings(), timings);
+    }
 
     #[test]
     fn sums_by_name() {

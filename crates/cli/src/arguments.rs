@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use clap::Args;
 use tensor::Tensor;
-use tilewright::{Limits, Options, Port, Precision, TargetChoice};
+use tilewright::{Limits, Options, Phases, Port, Precision, TargetChoice};
 
 /// What to compile, and how.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +48,28 @@ pub(crate) struct ModelArguments {
 
     #[command(flatten)]
     limits: LimitArguments,
+}
+
+/// Whether to say where the time of a compile went.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TimingArguments {
+    /// Prints to standard error where the compile's time went, added up over all threads
+    #[arg(long)]
+    timings: bool,
+}
+
+impl TimingArguments {
+    /// Where the phases of the compile are to report.
+    pub(crate) fn phases(&self) -> Phases {
+        if self.timings { tilewright::phases() } else { Phases::default() }
+    }
+
+    /// Prints what they have reported.
+    pub(crate) fn print(&self, phases: &Phases) {
+        if self.timings {
+            eprint!("{}", phases.timings());
+        }
+    }
 }
 
 /// In what another configuration differs.

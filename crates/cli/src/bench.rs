@@ -5,13 +5,15 @@ use serde_json::json;
 use tilewright::Measurement;
 
 use crate::Outcome;
-use crate::arguments::{InputArguments, ModelArguments};
+use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
 
 /// Arguments of `tilewright bench`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    timings: TimingArguments,
     #[command(flatten)]
     inputs: InputArguments,
     /// How long to measure
@@ -33,6 +35,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let given = arguments.inputs.read()?;
     let mut options = arguments.model.options();
+    options.phases = arguments.timings.phases();
     options.bind_shapes(&given);
     let measured =
         tilewright::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
@@ -43,6 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     } else {
         print!("{}", as_text(&measured));
     }
+    arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
 }
 

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::Outcome;
-use crate::arguments::ModelArguments;
+use crate::arguments::{ModelArguments, TimingArguments};
 
 /// Arguments of `tilewright compile`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    timings: TimingArguments,
     /// The folder to write to
     #[arg(short, long = "output", value_name = "DIR")]
     output: PathBuf,
@@ -29,9 +31,11 @@ enum Form {
 
 /// Compiles and writes the files, all of them or none.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let options = arguments.model.options();
+    let mut options = arguments.model.options();
+    options.phases = arguments.timings.phases();
     match arguments.emit {
         Form::C => tilewright::emit_c(&arguments.model.model, &options, &arguments.output)?,
     }
+    arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
 }

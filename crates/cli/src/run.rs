@@ -6,7 +6,7 @@ use clap::Args;
 use tilewright::Value;
 
 use crate::Outcome;
-use crate::arguments::{InputArguments, ModelArguments};
+use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
 use crate::outputs;
 
 /// Arguments of `tilewright run`.
@@ -14,6 +14,8 @@ use crate::outputs;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    timings: TimingArguments,
     #[command(flatten)]
     inputs: InputArguments,
     /// Writes each output to `<name>.npy` in this folder instead of printing it
@@ -24,7 +26,8 @@ pub(crate) struct Arguments {
 /// Compiles, runs once, prints or writes the outputs.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let given = arguments.inputs.read()?;
-    let options = arguments.model.options();
+    let mut options = arguments.model.options();
+    options.phases = arguments.timings.phases();
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), false)?;
     let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
@@ -44,5 +47,6 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             }
         }
     }
+    arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
 }

@@ -101,7 +101,9 @@ impl Library {
                     stored: Some(stored),
                 });
             }
-            let scheduled = strategies::schedule(&naive, target, &options.strategies)?;
+            let scheduled = options
+                .phases
+                .time("schedules", || strategies::schedule(&naive, target, &options.strategies))?;
             let (trace, remarks) = (scheduled.trace.into(), scheduled.remarks.into());
             let made = Made { naive: Arc::new(naive.kernel), trace, remarks };
             let kernel = scheduled.kernel;

@@ -39,6 +39,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
+use base::timing::Phases;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
 use graph::{Function, NodeId, ValueId};
 use loops::Kernel;
@@ -70,6 +71,8 @@ pub struct LowerOptions {
     pub store: Option<Arc<KernelStore>>,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,
+    /// Where it reports how long its phases took.
+    pub phases: Phases,
 }
 
 /// What a function is to the executable.
@@ -187,8 +190,11 @@ pub fn lower(
     target: &Target,
     options: &LowerOptions,
 ) -> base::Result<Lowered> {
-    let specialised = specialise(&module.functions[function], symbols)?;
-    let specialised = groups::legalise(&specialised).map_err(specialise::internal)?;
+    let phases = &options.phases;
+    let specialised = phases.time("specialise", || {
+        let specialised = specialise(&module.functions[function], symbols)?;
+        groups::legalise(&specialised).map_err(specialise::internal)
+    })?;
     refuse_unsupported(&specialised)?;
     let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {
         values.iter().zip(names).map(|(&value, name)| port(&specialised, value, name)).collect()
@@ -221,9 +227,11 @@ pub fn lower(
     };
     let parameters = parameter_slots(&mut emitter, &all_inputs);
     let results = result_slots(&mut emitter, &outputs, &constants);
-    emitter.program.steps = emitter.function(&specialised, &parameters, &results)?;
+    emitter.program.steps = phases
+        .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
-    let figures = plan::plan(&mut emitter.program, &emitter.module.kernels);
+    let figures =
+        phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
         check_plan(&program, &module.kernels)?;

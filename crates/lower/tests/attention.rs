@@ -144,6 +144,7 @@ fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) ->
         store: None,
         strategies: StrategyOptions { plain },
         threads: 1,
+        phases: Default::default(),
     };
     let id: base::FunctionId = base::Id::new(0);
     let lowered = lower::lower(&mut module, id, &BTreeMap::new(), &target, &options)

@@ -44,6 +44,7 @@ fn lower_as(module: &mut Module, role: Role) -> base::Result<Lowered> {
         store: None,
         strategies: StrategyOptions { plain: true },
         threads: 1,
+        phases: Default::default(),
     };
     let symbols = BTreeMap::new();
     lower::lower(module, function, &symbols, &target, &options)
@@ -91,6 +92,7 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
         store: None,
         strategies: StrategyOptions { plain },
         threads: 2,
+        phases: Default::default(),
     };
     let function = base::FunctionId::new(0);
     let lowered = lower::lower(&mut module, function, &symbols, &target, &options)

@@ -92,6 +92,7 @@ fn lowered(function: &Function, weight: &Tensor, inputs: &[Tensor], plain: bool)
         store: None,
         strategies: StrategyOptions { plain },
         threads: 1,
+        phases: Default::default(),
     };
     let target = Target::named("x86-64-v4").expect("a target");
     let (id, symbols) = (FunctionId::new(0), common::symbols(function, inputs));

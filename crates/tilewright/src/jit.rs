@@ -35,8 +35,12 @@ pub(crate) fn compile(
     let program = &module.programs[program];
     let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
     let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
+    let phases = &options.phases;
     let compile = |id: KernelId| {
-        let compiled = || X64.compile(&module.kernels[id], target);
+        let compiled = || {
+            let options = backend_x64::Options { phases: phases.clone(), ..Default::default() };
+            backend_x64::compile_with(&module.kernels[id], target, options)
+        };
         let Some(stored) = shared.get(&id) else { return Ok((id, compiled()?)) };
         if let Some(code) = stored.code.get() {
             return Ok((id, code.clone()));
@@ -47,7 +51,8 @@ pub(crate) fn compile(
     let kernels = base::parallel::map(options.thread_count(), kernels_of(&program.steps), compile)
         .into_iter()
         .collect::<Result<Vec<(KernelId, MachineCode)>>>()?;
-    let code = Arc::new(backend_x64::load(&module.kernels, &kernels)?);
+    let code = phases.time("load", || backend_x64::load(&module.kernels, &kernels))?;
+    let code = Arc::new(code);
     if options.perf_map {
         append_perf_map(&code.perf_map())?;
     }
@@ -61,7 +66,7 @@ pub(crate) fn compile(
 /// # Errors
 /// Diagnostics of the back end.
 pub(crate) fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
-    let options = backend_x64::Options { want_vcode_text: true };
+    let options = backend_x64::Options { want_vcode_text: true, ..Default::default() };
     let code = backend_x64::compile_with(kernel, target, options)?;
     Ok(code.vcode.unwrap_or_default())
 }

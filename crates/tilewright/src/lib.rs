@@ -39,6 +39,7 @@ mod variant;
 mod verify;
 
 pub use base::limits::LimitRow;
+pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
 pub use c_program::run_module_as_c;
 pub use ceilings::Ceilings;
@@ -50,7 +51,7 @@ pub use executable::{Executable, Statistics, compile, compile_bytes, compile_mod
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use import_onnx::{ModelInfo, ValueInfo, inspect};
 pub use internal::catch_internal_errors;
-pub use measure::{Measurement, measure};
+pub use measure::{Measurement, measure, phases};
 pub use options::{Options, Precision, TargetChoice};
 pub use pipeline::optimisations;
 pub use port::{Port, PortExtent};

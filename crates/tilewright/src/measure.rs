@@ -1,9 +1,11 @@
 //! Compile time, latency and memory of a model.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use base::Result;
+use base::timing::Phases;
 use tensor::Tensor;
 
 use crate::executable::Statistics;
@@ -83,6 +85,14 @@ pub fn measure(
         statistics: executable.statistics(),
         peak_rss_bytes: peak_rss_bytes(),
     })
+}
+
+/// A table for `Options::phases` that takes the time of this process's monotonic clock.
+#[must_use]
+pub fn phases() -> Phases {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now);
+    Phases::recorded(|| START.get().map_or(Duration::ZERO, Instant::elapsed))
 }
 
 /// Reads the file once, so that compile time does not measure the disk.

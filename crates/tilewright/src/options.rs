@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Limits;
+use base::timing::Phases;
 use tensor::Tensor;
 
 /// How to compile a model.
@@ -28,6 +29,8 @@ pub struct Options {
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
     pub verify_passes: bool,
+    /// Where the phases of the compile report how long they took; see [`crate::phases`].
+    pub phases: Phases,
 }
 
 /// What to compile for.

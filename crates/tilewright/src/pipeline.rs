@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use backend::Target;
+use base::timing::Phases;
 use base::{
     ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Result, codes,
     run_passes,
@@ -188,7 +189,8 @@ pub(crate) fn front_or_ask(
     told: &Told,
 ) -> Result<Outcome> {
     check_disabled(options)?;
-    let (mut module, outputs, strings) = match source.import(&told.import_options(options))? {
+    let import = || source.import(&told.import_options(options));
+    let (mut module, outputs, strings) = match options.phases.time("import", import)? {
         Imported::Module { module, outputs, strings } => (module, outputs, strings),
         Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
     };
@@ -198,6 +200,7 @@ pub(crate) fn front_or_ask(
     let mut function = imported.clone();
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
+    let phases = &options.phases;
     let formats = !options.disabled.contains(FORMATS);
     let winograd = match options.disabled.contains(WINOGRAD) || !formats {
         true => Winograd::Never,
@@ -205,21 +208,30 @@ pub(crate) fn front_or_ask(
     };
     let chosen = FormatOptions { winograd };
     if formats && !options.disabled.contains(INTEGERS) {
-        function = lower::integers(&function, target, &chosen, &mut remarks)?;
+        function = phases.time(INTEGERS, || {
+            lower::integers(&function, target, &chosen, &mut remarks)
+        })?;
     }
     match options.precision {
         Precision::F32 => {}
         Precision::Bf16 => {
             let (dtype, remarks) = (DType::BF16, &mut remarks);
-            function = lower::precision::shorten(&function, dtype, target, &chosen, remarks)?;
+            function = phases.time("precision", || {
+                lower::precision::shorten(&function, dtype, target, &chosen, remarks)
+            })?;
         }
     }
     if formats {
-        function = lower::formats::choose(function, target, &chosen, &mut remarks)?;
+        function = phases.time(FORMATS, || {
+            lower::formats::choose(function, target, &chosen, &mut remarks)
+        })?;
         optimise(&mut function, options)?;
     }
-    let cut = graph_opt::cut(&function)?;
-    let stages = graph_opt::stages(&cut.main, imported.parameters().len());
+    let (cut, stages) = phases.time("cut", || {
+        let cut = graph_opt::cut(&function)?;
+        let stages = graph_opt::stages(&cut.main, imported.parameters().len());
+        Ok::<_, Diagnostics>((cut, stages))
+    })?;
     module.functions = base::Arena::default();
     let setup = module.functions.push(cut.setup);
     let main = module.functions.push(cut.main);
@@ -258,16 +270,22 @@ pub(crate) fn optimise(function: &mut Function, options: &Options) -> Result<()>
         disabled: options.disabled.iter().cloned().collect(),
         ..PassContext::default()
     };
-    let mut hooks = Hooks { verify: options.verify_passes || cfg!(debug_assertions) };
+    let verify = options.verify_passes || cfg!(debug_assertions);
+    let mut hooks = Hooks { verify, phases: &options.phases };
     run_passes(graph_opt::passes(), function, &mut context, &mut hooks)
 }
 
 /// What the driver does around each graph pass.
-struct Hooks {
+struct Hooks<'a> {
     verify: bool,
+    phases: &'a Phases,
 }
 
-impl PassHooks<Function> for Hooks {
+impl PassHooks<Function> for Hooks<'_> {
+    fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.phases.time(name, pass)
+    }
+
     fn after(&mut self, _name: &'static str, function: &Function) -> Result<()> {
         if self.verify { graph::verify(function) } else { Ok(()) }
     }

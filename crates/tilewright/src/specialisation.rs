@@ -79,12 +79,15 @@ impl LoweredFunction {
     /// Diagnostics of `lower`.
     pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
         let Request { options, target, .. } = request;
-        let function = lower::specialise(request.function, request.symbols)?;
+        let phases = &options.phases;
+        let function =
+            phases.time("specialise", || lower::specialise(request.function, request.symbols))?;
         check_elements(&function, &options.limits)?;
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
-        let widened = lower::widen(&function, &mut module.constants)?;
+        let widened =
+            phases.time("specialise", || lower::widen(&function, &mut module.constants))?;
         // What nothing was bound in is as the passes left it.
         let as_before = request.symbols.is_empty() && widened == function;
         let mut function = widened;
@@ -98,6 +101,7 @@ impl LoweredFunction {
             strategies: StrategyOptions { plain: options.disabled.contains(SCHEDULES) },
             store: request.store.cloned(),
             threads: options.thread_count(),
+            phases: options.phases.clone(),
         };
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;

@@ -135,7 +135,7 @@ impl Variant {
             store: (!key.is_empty()).then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
-        setup.once(model.threads, |state| {
+        let run_setup = |state: &mut State| {
             let mut call = state.call();
             for &id in setup.executable.weights() {
                 call.weight(id, setup.weight(id).bytes())?;
@@ -143,7 +143,9 @@ impl Variant {
             call.constants_to_fill(constants.bytes_mut())?;
             // What has been packed is not read again: the file need not stay in memory beside it.
             call.run_releasing(&mut |id| tensor::mapped::release(setup.weight(id).bytes()))
-        })?;
+        };
+        let phases = &model.options.phases;
+        phases.time("run of setup", || setup.once(model.threads, run_setup))?;
         Ok(Made::Variant(Box::new(Variant {
             front,
             structures: given.structures.to_vec(),
