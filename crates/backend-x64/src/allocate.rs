@@ -1,11 +1,16 @@
 //! Register allocation: vcode as `regalloc2` sees it.
 //!
+//! `scan` gives registers in one walk where they suffice for all values at once; where they do not,
+//! `regalloc2` decides what waits in the frame. Both give the same kind of answer.
+//!
 //! Integer, vector and mask registers are its classes `Int`, `Float` and `Vector`. The operands of
 //! an instruction are listed in one order, which emission follows when it reads the allocations:
 //! arguments, mask, base, index, then result and lost value.
 //!
 //! Relies on vcode's invariant that critical edges are split. In tests and debug builds every
 //! result passes `regalloc2`'s independent checker.
+
+mod scan;
 
 use backend::Isa;
 use base::Id;
@@ -278,8 +283,10 @@ pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, Stri
     let checked = cfg!(debug_assertions);
     let options =
         RegallocOptions { verbose_log: false, validate_ssa: checked, algorithm: Algorithm::Ion };
-    let output =
-        regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?;
+    let output = match scan::scan(&flat, &environment) {
+        Some(output) => output,
+        None => regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?,
+    };
     if checked {
         let mut checker = Checker::new(&flat, &environment);
         checker.prepare(&output);

@@ -1,11 +1,11 @@
 //! x86-64: scheduled kernels to machine code.
 //!
-//! `loops` → [`vcode`] (selection) → registers (`regalloc2`) → bytes (`iced-x86`). The code is
-//! position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a nonzero
-//! result is the code of a `program::Fault`.
+//! `loops` → [`vcode`] (selection) → registers (a scan, or `regalloc2`) → bytes (`iced-x86`). The
+//! code is position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a
+//! nonzero result is the code of a `program::Fault`.
 //!
 //! - `select`: selection; read `select.rs` first;
-//! - `allocate`: what the register allocator is told;
+//! - `allocate`: registers, and what `regalloc2` is told where they do not suffice;
 //! - `emit`: encoding; `emit/table.rs` is the instruction set as a table.
 //!
 //! Invariants: compiling executes nothing and needs no particular CPU; the same kernel and target
