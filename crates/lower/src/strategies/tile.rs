@@ -52,7 +52,7 @@ const SCATTERED: f64 = 4.0;
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// and each costs a microsecond when it is compiled.
-const UNROLLED: i64 = 128;
+const UNROLLED: i64 = 32;
 
 /// A kernel of three nests, with what is known of its axes.
 pub(super) struct Problem {
