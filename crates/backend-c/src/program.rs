@@ -5,7 +5,7 @@ use base::text::Printer;
 use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId};
 use loops::{Access, Kernel, Scope};
 use module::Module;
-use program::{Address, Place, Program, Run, Step};
+use program::{Address, Move, MoveAxis, Place, Program, Run, Step};
 use sym::{Expr, Range, SymbolId};
 
 use crate::code::{Code, Strength};
@@ -149,6 +149,7 @@ impl<'a> ProgramWriter<'a> {
                 let call = Code::call(&self.helpers.copy(), &[to, from, bytes]);
                 printer.line(format_args!("{};", call.text));
             }
+            Step::Move(moved) => self.moved(moved, printer)?,
             Step::Branch { condition, then, otherwise } => {
                 let test = self.boolean(condition)?;
                 printer.line(format_args!("if ({test}) {{"));
@@ -178,6 +179,34 @@ impl<'a> ProgramWriter<'a> {
             Step::Host { name, .. } => {
                 return Err(self.broken(format!("a call of `{name}` was not refused")));
             }
+        }
+        Ok(())
+    }
+
+    /// Loops around a copy of one element.
+    fn moved(&mut self, moved: &Move, printer: &mut Printer) -> base::Result<()> {
+        for (number, MoveAxis { extent, .. }) in moved.axes.iter().enumerate() {
+            let test = format!("int64_t m{number} = 0; m{number} < {extent}; ++m{number}");
+            printer.line(format_args!("for ({test}) {{"));
+            printer.indent();
+        }
+        let mut place = |start: &Address, ty: &str, stride: fn(&MoveAxis) -> u32| {
+            let Pointer { code, is_void } = self.address(start)?;
+            let start = if is_void { Code::cast(ty, &code) } else { code };
+            let step = |axis| u64::from(stride(axis)) * u64::from(moved.element);
+            let steps = moved.axes.iter().enumerate().filter(|(_, axis)| stride(axis) > 0);
+            let terms = steps.map(|(number, axis)| format!(" + {} * m{number}", step(axis)));
+            let text = start.at(Strength::Sum) + &terms.collect::<String>();
+            Ok::<Code, Diagnostics>(Code::new(text, Strength::Sum))
+        };
+        let to = place(&moved.destination, "unsigned char *", |axis| axis.to)?;
+        let from = place(&moved.source, "const unsigned char *", |axis| axis.from)?;
+        let bytes = Code::primary(moved.element.to_string());
+        let call = Code::call(&self.helpers.copy(), &[to, from, bytes]);
+        printer.line(format_args!("{};", call.text));
+        for _ in &moved.axes {
+            printer.dedent();
+            printer.line("}");
         }
         Ok(())
     }

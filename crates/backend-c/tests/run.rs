@@ -38,7 +38,7 @@ program @setup() arena 64 {
   %t: 24 at arena 0
   %packed: 24 at constants 64
   run k0(read 24 at %w, write 24 at %t) extent 1
-  copy 24 from %t to %packed
+  move 4 from %t to %packed over (2 by 1 to 1, 3 by 2 to 2)
 }
 
 program @main(n in 0..=2, i in 0..) arena 64 {
@@ -55,7 +55,7 @@ program @main(n in 0..=2, i in 0..) arena 64 {
   run k2(read 8 at %n, update 16 at %out) extent 1
   bind n = %n
   repeat i < n { copy 4 from %x[4*i] to %out }
-  copy 12 from %x to %same
+  move 4 from %x to %same over (3 by 1 to 1)
 }
 ";
 

@@ -87,7 +87,7 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
     };
     let stages =
         vec![Stage { buffer: String::new(), kind: StageKind::Pointwise, nests: Vec::new() }];
-    let naive = Naive { kernel: naive, stages, arguments: Vec::new() };
+    let naive = Naive { kernel: naive, stages, arguments: Vec::new(), once: false };
     let start = Instant::now();
     let scheduled = strategies::schedule(&naive, target, &strategies::StrategyOptions::default())
         .map_err(|error| error.to_string())?;

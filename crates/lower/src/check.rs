@@ -68,6 +68,13 @@ impl Replay<'_> {
             Step::Copy { source, destination, bytes } => {
                 self.touch(vec![(source, bytes, true, false), (destination, bytes, false, true)]);
             }
+            Step::Move(moved) => {
+                let (read, written) = (moved.source_bytes(), moved.destination_bytes());
+                self.touch(vec![
+                    (&moved.source, &read, true, false),
+                    (&moved.destination, &written, false, true),
+                ]);
+            }
             Step::Branch { condition, then, otherwise } => {
                 self.touch(vec![(condition, &Expr::ONE, true, false)]);
                 let before = self.owners.clone();

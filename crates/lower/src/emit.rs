@@ -12,17 +12,18 @@ use base::{ConstantId, Id, Locations, SecondaryMap};
 use graph::{Function, NodeId, Op, User, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
-use program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step};
+use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
 use crate::definitions::{Class, class, class_of};
 use crate::groups::{Group, Grouping, View, body_users, form};
 use crate::kernels::Library;
+use crate::movement::Movement;
 use crate::naive::element::splat;
 use crate::naive::index::shape_of;
 use crate::naive::{self, Naive};
-use crate::{KernelInfo, KernelSource, LowerOptions, Remark};
+use crate::{KernelInfo, KernelSource, LowerOptions, Remark, Role};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
 const GRAIN_NS: f64 = 4000.0;
@@ -147,11 +148,35 @@ impl Emitter<'_> {
         if data.results.iter().all(nothing) {
             return Ok(());
         }
-        let naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        let mut naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        naive.once = self.depth == 0 && self.options.role == Role::Setup;
         if naive.kernel.body.is_empty() {
             return Ok(());
         }
+        if let Some(movement) = naive.once.then(|| Movement::of(&naive.kernel)).flatten() {
+            steps.push(self.movement(frame, &naive.arguments, &movement));
+            return Ok(());
+        }
         self.kernel(frame, group, naive, steps)
+    }
+
+    fn movement(
+        &mut self,
+        frame: &mut Frame<'_>,
+        arguments: &[ValueId],
+        movement: &Movement,
+    ) -> Step {
+        let mut address = |number: usize, offset: i64| {
+            let mut address = self.address(frame, arguments[number]);
+            address.offset += offset;
+            address
+        };
+        Step::Move(Move {
+            source: address(movement.source, movement.source_offset),
+            destination: address(movement.destination, movement.destination_offset),
+            element: movement.element,
+            axes: movement.axes.clone(),
+        })
     }
 
     fn kernel(

@@ -25,6 +25,7 @@ pub mod groups;
 mod integers;
 mod kernels;
 mod lifetime;
+mod movement;
 pub mod naive;
 mod narrow;
 mod plan;
@@ -230,8 +231,7 @@ pub fn lower(
     emitter.program.steps = phases
         .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
-    let figures =
-        phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
+    let figures = phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
         check_plan(&program, &module.kernels)?;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use program::{Address, Program, SlotId, Step};
+use program::{Address, Move, Program, SlotId, Step};
 
 /// An interval of step numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,8 @@ impl Walk {
             Step::Run(run) => run.arguments.iter().for_each(|a| self.touch(&a.address)),
             Step::Barrier => {}
             Step::Bind { source, .. } => self.touch(source),
-            Step::Copy { source, destination, .. } => {
+            Step::Copy { source, destination, .. }
+            | Step::Move(Move { source, destination, .. }) => {
                 self.touch(source);
                 self.touch(destination);
             }

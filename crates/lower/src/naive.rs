@@ -34,6 +34,8 @@ pub struct Naive {
     pub stages: Vec<Stage>,
     /// The graph value behind each parameter of the kernel.
     pub arguments: Vec<ValueId>,
+    /// Whether it is run once, so that what it takes to compile counts as much as its speed.
+    pub once: bool,
 }
 
 /// The nests that define one buffer.

@@ -338,7 +338,9 @@ fn add_barriers(program: &Program, steps: &mut Vec<Step>) {
     let mut since = Since::default();
     for mut step in std::mem::take(steps) {
         let own = match &mut step {
-            Step::Run(_) | Step::Copy { .. } | Step::Host { .. } => accesses(program, &step),
+            Step::Run(_) | Step::Copy { .. } | Step::Move(_) | Step::Host { .. } => {
+                accesses(program, &step)
+            }
             _ => Vec::new(),
         };
         let apart = matches!(
@@ -431,6 +433,10 @@ fn accesses(program: &Program, step: &Step) -> Vec<Access> {
         Step::Copy { source, destination, bytes } => {
             vec![access(source, bytes, false), access(destination, bytes, true)]
         }
+        Step::Move(moved) => vec![
+            access(&moved.source, &moved.source_bytes(), false),
+            access(&moved.destination, &moved.destination_bytes(), true),
+        ],
         Step::Host { arguments, .. } => arguments
             .iter()
             .map(|address| access(address, &program.slots[address.slot].bytes, true))

@@ -52,7 +52,7 @@ fn naive(kernel: Kernel) -> Naive {
         false => StageKind::Pointwise,
     };
     let stages = vec![Stage { buffer: String::new(), kind, nests: Vec::new() }];
-    Naive { kernel, stages, arguments: Vec::new() }
+    Naive { kernel, stages, arguments: Vec::new(), once: false }
 }
 
 fn agree(naive: &Kernel, scheduled: &Scheduled) -> Result<(), String> {

@@ -9,7 +9,9 @@ use base::text::{Parser, TextError, Token};
 use base::{Arena, ConstantId, Id, KernelId};
 use sym::{Expr, SymbolId, parse_expr, parse_range};
 
-use crate::program::{Address, Argument, Place, Program, Run, Slot, SlotId, Step, Symbol};
+use crate::program::{
+    Address, Argument, Move, MoveAxis, Place, Program, Run, Slot, SlotId, Step, Symbol,
+};
 
 type Parsed<T> = Result<T, TextError>;
 
@@ -190,6 +192,9 @@ impl Reader<'_, '_> {
             self.parser.expect_keyword("to")?;
             return Ok(Step::Copy { source, destination: self.address()?, bytes });
         }
+        if self.parser.keyword("move") {
+            return self.moved().map(Step::Move);
+        }
         if self.parser.keyword("if") {
             let condition = self.address()?;
             let then = self.block()?;
@@ -246,6 +251,32 @@ impl Reader<'_, '_> {
         let grain = if self.parser.keyword("grain") { self.expr()? } else { Expr::ONE };
         let scratch_bytes = if self.parser.keyword("scratch") { self.expr()? } else { Expr::ZERO };
         Ok(Run { kernel, arguments, extent, scratch_bytes, grain })
+    }
+
+    fn moved(&mut self) -> Parsed<Move> {
+        let element = self.positive()?;
+        self.parser.expect_keyword("from")?;
+        let source = self.address()?;
+        self.parser.expect_keyword("to")?;
+        let destination = self.address()?;
+        self.parser.expect_keyword("over")?;
+        Ok(Move { source, destination, element, axes: self.comma_list(Self::move_axis)? })
+    }
+
+    fn move_axis(&mut self) -> Parsed<MoveAxis> {
+        let extent = self.positive()?;
+        self.parser.expect_keyword("by")?;
+        let from = self.number()?;
+        self.parser.expect_keyword("to")?;
+        Ok(MoveAxis { extent, from, to: self.number()? })
+    }
+
+    fn positive(&mut self) -> Parsed<u32> {
+        let position = self.parser.position();
+        match self.number()? {
+            0 => Err(self.parser.error_at(position, "expected a number above 0")),
+            number => Ok(number),
+        }
     }
 
     fn argument(&mut self) -> Parsed<Argument> {

@@ -12,6 +12,7 @@
 //!   barrier
 //!   bind n = %t[8]
 //!   copy 40 from %t to %y[40*i]
+//!   move 4 from %x to %t over (64 by 9 to 1, 9 by 1 to 64)
 //!   if %go { ... } else { ... }
 //!   while { ... } holds %go { ... }
 //!   repeat i < 12 { ... }
@@ -19,7 +20,8 @@
 //! }
 //! ```
 //!
-//! Sizes and offsets are in bytes. An address is a slot and, in brackets, an offset other than 0. A
+//! Sizes and offsets are in bytes. A `move` is of elements of so many bytes; along each axis it has an
+//! extent and the elements that one step takes in the source and in the destination. An address is a slot and, in brackets, an offset other than 0. A
 //! `grain` of 1 and a `scratch` of 0 are not printed. An argument is `read`, `write`, `update`
 //! (both) or `unused`. Symbols that are no identifiers print as strings.
 //!
@@ -31,7 +33,7 @@ use std::fmt::{self, Display};
 use base::text::{Printer, Quoted, is_identifier};
 use sym::{Expr, SymbolId};
 
-use crate::program::{Address, Argument, Place, Program, Run, SlotId, Step};
+use crate::program::{Address, Argument, MoveAxis, Place, Program, Run, SlotId, Step};
 
 /// The text's lines are broken where they would grow longer than this.
 const WIDTH: usize = 100;
@@ -199,6 +201,13 @@ impl Listing<'_> {
             Step::Copy { source, destination, bytes } => {
                 let (from, to) = (self.address(source), self.address(destination));
                 self.printer.line(format!("copy {} from {from} to {to}", self.expr(bytes)));
+            }
+            Step::Move(moved) => {
+                let (from, to) = (self.address(&moved.source), self.address(&moved.destination));
+                let axis =
+                    |axis: &MoveAxis| format!("{} by {} to {}", axis.extent, axis.from, axis.to);
+                let axes: Vec<String> = moved.axes.iter().map(axis).collect();
+                self.call(&format!("move {} from {from} to {to} over ", moved.element), &axes, "");
             }
             Step::Host { name, arguments } => {
                 let arguments: Vec<String> = arguments.iter().map(|a| self.address(a)).collect();

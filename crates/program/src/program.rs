@@ -82,6 +82,8 @@ pub enum Step {
         /// How many.
         bytes: Expr,
     },
+    /// Copies elements, each from a place and to a place of its own.
+    Move(Move),
     /// Runs one of two step lists by the byte (a bool) at an address.
     Branch {
         /// Where the bool is.
@@ -153,4 +155,48 @@ pub struct Address {
     pub slot: SlotId,
     /// Bytes from its start.
     pub offset: Expr,
+}
+
+/// A copy of elements whose places move steadily along some axes: a transpose, a slice. It costs
+/// nothing to compile, as a kernel would, and takes longer to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    /// Of the first element.
+    pub source: Address,
+    /// Where the first element goes; what is written is disjoint from what is read.
+    pub destination: Address,
+    /// Bytes of an element.
+    pub element: u32,
+    /// Outermost first.
+    pub axes: Vec<MoveAxis>,
+}
+
+/// One axis of a [`Move`]. No stride is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveAxis {
+    /// Elements along it, at least one.
+    pub extent: u32,
+    /// Elements from one to the next in the source.
+    pub from: u32,
+    /// Elements from one to the next in the destination.
+    pub to: u32,
+}
+
+impl Move {
+    /// Bytes from the first element that is read to behind the last.
+    pub fn source_bytes(&self) -> Expr {
+        self.span(|axis| axis.from)
+    }
+
+    /// Bytes from the first element that is written to behind the last.
+    pub fn destination_bytes(&self) -> Expr {
+        self.span(|axis| axis.to)
+    }
+
+    fn span(&self, stride: fn(&MoveAxis) -> u32) -> Expr {
+        let of =
+            |axis: &MoveAxis| i64::from(axis.extent - 1).saturating_mul(i64::from(stride(axis)));
+        let last = self.axes.iter().fold(0_i64, |last, axis| last.saturating_add(of(axis)));
+        last.saturating_add(1).saturating_mul(i64::from(self.element)).into()
+    }
 }

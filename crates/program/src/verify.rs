@@ -236,7 +236,14 @@ impl Verifier<'_> {
                     self.known[*symbol] = true;
                 }
             }
-            Step::Copy { source, destination, bytes } => self.copy(source, destination, bytes),
+            Step::Copy { source, destination, bytes } => {
+                self.expr("the number of bytes", bytes, 0);
+                self.copy((source, bytes), (destination, bytes));
+            }
+            Step::Move(moved) => self.copy(
+                (&moved.source, &moved.source_bytes()),
+                (&moved.destination, &moved.destination_bytes()),
+            ),
             Step::Branch { condition, then, otherwise } => {
                 self.condition(condition);
                 self.block(then);
@@ -295,10 +302,10 @@ impl Verifier<'_> {
         self.read("the condition", span.as_ref());
     }
 
-    fn copy(&mut self, source: &Address, destination: &Address, bytes: &Expr) {
-        self.expr("the number of bytes", bytes, 0);
-        let from = self.span("the source", source, bytes);
-        let to = self.span("the destination", destination, bytes);
+    /// Addresses with the bytes behind them.
+    fn copy(&mut self, source: (&Address, &Expr), destination: (&Address, &Expr)) {
+        let from = self.span("the source", source.0, source.1);
+        let to = self.span("the destination", destination.0, destination.1);
         self.read("the source", from.as_ref());
         if let (Some(from), Some(to)) = (&from, &to) {
             let ranges = |symbol| self.range(symbol);

@@ -31,6 +31,7 @@ pub fn walk_mut(steps: &mut [Step], visit: &mut dyn FnMut(&mut Step)) {
             | Step::Barrier
             | Step::Bind { .. }
             | Step::Copy { .. }
+            | Step::Move(_)
             | Step::Host { .. } => {}
         }
     }
@@ -47,6 +48,7 @@ impl Step {
             | Step::Barrier
             | Step::Bind { .. }
             | Step::Copy { .. }
+            | Step::Move(_)
             | Step::Host { .. } => (&[], &[]),
         };
         [first, second].into_iter()

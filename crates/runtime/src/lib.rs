@@ -21,6 +21,7 @@ mod code;
 pub mod cpu;
 mod executable;
 mod memory;
+mod movement;
 pub mod pool;
 mod profile;
 mod resolve;

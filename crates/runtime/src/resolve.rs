@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_OPERATOR, WRONG_SHAPE};
 use base::{Arena, ConstantId, Diagnostic, Id, KernelId};
-use program::{Address, Place, Program, Run, SlotId, Step, print_expression};
+use program::{Address, MoveAxis, Place, Program, Run, SlotId, Step, print_expression};
 use sym::{Expr, Range, SymbolId};
 
 use crate::abi::KernelFn;
@@ -52,6 +52,12 @@ pub(crate) enum Instruction {
         source: Pointer,
         destination: Pointer,
         bytes: Amount,
+    },
+    Move {
+        source: Pointer,
+        destination: Pointer,
+        element: usize,
+        axes: Vec<MoveAxis>,
     },
     Bind {
         symbol: SymbolId,
@@ -361,6 +367,12 @@ impl Resolver<'_> {
                 let destination = self.written(destination, bytes)?;
                 let bytes = self.amount(bytes);
                 self.emit(number, Instruction::Copy { source, destination, bytes });
+            }
+            Step::Move(moved) => {
+                let source = self.pointer(&moved.source, &moved.source_bytes())?;
+                let destination = self.written(&moved.destination, &moved.destination_bytes())?;
+                let (element, axes) = (moved.element as usize, moved.axes.clone());
+                self.emit(number, Instruction::Move { source, destination, element, axes });
             }
             Step::Branch { condition, then, otherwise } => {
                 let leave = self.jump_unless(number, condition)?;

@@ -11,6 +11,7 @@ use sym::SymbolId;
 
 use crate::abi::{Context, fault_diagnostic};
 use crate::executable::{Executable, HostArguments};
+use crate::movement::move_elements;
 use crate::pool::{self, Session};
 use crate::profile::Profile;
 use crate::resolve::{Amount, Computed, Instruction, Owner, Pointer, RunStep, offset_inside};
@@ -125,6 +126,12 @@ impl Machine<'_> {
                 // SAFETY: both ranges have been checked to lie in their slots. `copy` allows that
                 // slots overlap.
                 unsafe { std::ptr::copy(from, to, bytes) };
+            }
+            Instruction::Move { source, destination, element, axes } => {
+                let (from, to) = (self.pointer(source)?, self.pointer(destination)?);
+                // SAFETY: all from the first element to behind the last has been checked to lie in
+                // the slots, which are apart.
+                unsafe { move_elements(from, to, *element, axes) };
             }
             Instruction::Bind { symbol, source, range } => {
                 let source = self.pointer(source)?;

@@ -28,7 +28,7 @@ pub(crate) struct Writer<'a> {
     parameters: Vec<Parameter>,
     /// Values that live inside the kernel, with their buffers (without the axes of extent 1).
     pub(crate) internals: BTreeMap<ValueId, BufferId>,
-    ranges: BTreeMap<SymbolId, Range>,
+    ranges: SecondaryMap<SymbolId, Range>,
     /// The `Let`s of the nest at hand, and what they hold.
     lets: Vec<Stmt>,
     pub(crate) known: Vec<(ValueId, Vec<Expr>, Value)>,
@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
             stages: Vec::new(),
             parameters: Vec::new(),
             internals: BTreeMap::new(),
-            ranges: BTreeMap::new(),
+            ranges: SecondaryMap::with_default(Range::ALL),
             lets: Vec::new(),
             known: Vec::new(),
             names: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
     /// The finished kernel.
     pub(crate) fn finish(self) -> Naive {
         let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
-        Naive { kernel: self.kernel, stages: self.stages, arguments }
+        Naive { kernel: self.kernel, stages: self.stages, arguments, once: false }
     }
 
     // --- loops ---
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
 
     /// The values that a symbol can have.
     pub(crate) fn range(&self, symbol: SymbolId) -> Range {
-        self.ranges.get(&symbol).copied().unwrap_or(Range::ALL)
+        self.ranges[symbol]
     }
 
     /// The expression in its simplest form.
@@ -271,8 +271,11 @@ impl<'a> Writer<'a> {
         if outer.stride != inner.stride * inner.extent {
             return None;
         }
-        let whole = self.simplify(&(outer.index.clone() * inner.extent + &inner.index));
         let before = quotients(&outer.index) + quotients(&inner.index);
+        if before == 0 {
+            return None;
+        }
+        let whole = self.simplify(&(outer.index.clone() * inner.extent + &inner.index));
         (quotients(&whole) < before).then(|| Axis {
             extent: outer.extent * inner.extent,
             stride: inner.stride,

@@ -16,6 +16,7 @@ use sym::{Expr, Range, SymbolId};
 use super::Refused;
 use super::hand::Hand;
 use super::structure::{LoopInfo, Motion, Nest};
+use crate::movement::WORTH_CODE;
 use crate::naive::Naive;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -52,7 +53,7 @@ pub(super) fn apply(
         return several(&mut hand, &nests, joined, target);
     }
     fuse_neighbours(&mut hand)?;
-    one(&mut hand, target)
+    one(&mut hand, naive.once, target)
 }
 
 /// Several nests under `joined` common loops.
@@ -169,7 +170,7 @@ fn is_flat(
 }
 
 /// One nest: a vector loop innermost, the others shared.
-fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
+fn one(hand: &mut Hand<'_>, once: bool, target: &Target) -> Result<String, Refused> {
     let nest = only_nest(hand)?;
     let names: Vec<String> = nest.loops.iter().map(|found| found.name.clone()).collect();
     let Some(vector) = vector_loop(&nest) else {
@@ -177,7 +178,7 @@ fn one(hand: &mut Hand<'_>, target: &Target) -> Result<String, Refused> {
         return Ok("no loop is contiguous in the result".into());
     };
     if let Some(other) = transposed(&nest, vector) {
-        return transpose(hand, &nest, vector, other);
+        return transpose(hand, &nest, vector, other, once);
     }
     let mut outer = names;
     let name = outer.remove(vector);
@@ -263,6 +264,7 @@ fn transpose(
     nest: &Nest,
     vector: usize,
     other: usize,
+    once: bool,
 ) -> Result<String, Refused> {
     let name = |at: usize| nest.loops[at].name.clone();
     let (vector_outer, vector_inner) = hand.split_whole(&name(vector), TILE)?;
@@ -273,7 +275,9 @@ fn transpose(
     hand.reorder(&[outer.clone(), inner].concat())?;
     hand.vectorise(&vector_inner)?;
     // Written out, what a tile loads is seen at once and can be transposed in registers.
-    if nest.accesses.len() < MANY_ACCESSES {
+    let elements: i64 = nest.loops.iter().map(|found| found.extent).product();
+    let repaid = !once || elements >= WORTH_CODE;
+    if nest.accesses.len() < MANY_ACCESSES && repaid {
         hand.unroll(&other_inner)?;
     }
     hand.share(&outer, SHARED)?;
