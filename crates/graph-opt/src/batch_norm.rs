@@ -21,7 +21,7 @@ use crate::{groups, ill_typed, permutation, rules};
 
 /// Folds constant factors and terms into contractions.
 pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
-    if !function.nodes.values().any(|node| matches!(node.op, Op::Contract { .. })) {
+    if !may_fold(function) {
         return Ok(());
     }
     let rules = rules::enabled(context);
@@ -48,6 +48,33 @@ pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<
     });
     *function = folded.map_err(|reason| ill_typed("batch_norm", reason))?;
     Ok(())
+}
+
+/// Whether a contraction has a factor or two terms behind it, constant or not: many functions have
+/// none such, and need not be made anew.
+fn may_fold(function: &Function) -> bool {
+    let first = |value: ValueId| {
+        let (node, _) = function.producer(value)?;
+        function.nodes[node].operands.first().copied()
+    };
+    let is_sum =
+        |value: ValueId| matches!(function.op(value), Some(Op::Map { function: Add | Sub, .. }));
+    let is_contraction = |value: ValueId| {
+        let inner = match function.op(value) {
+            Some(Op::Reshape { .. }) => first(value),
+            _ => Some(value),
+        };
+        matches!(inner.and_then(|inner| function.op(inner)), Some(Op::Contract { .. }))
+    };
+    let behind =
+        |value: ValueId| first(value).filter(|_| is_sum(value)).is_some_and(is_contraction);
+    function.nodes.values().any(|node| match (&node.op, node.operands.first()) {
+        (Op::Map { function: Mul | Div, .. }, Some(&value)) => {
+            is_contraction(value) || behind(value)
+        }
+        (Op::Map { function: Add | Sub, .. }, Some(&value)) => behind(value),
+        _ => false,
+    })
 }
 
 struct Folding<'a, 'm, 's> {

@@ -76,7 +76,11 @@ fn block_operations(kernel: &Kernel, block: &[Stmt], ranges: &Ranges) -> Expr {
 }
 
 fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
-    let of_value = |value| value_operations(kernel, value);
+    let of_value = |value| {
+        let mut count = Expr::ZERO;
+        add_value_operations(kernel, value, &mut count);
+        count
+    };
     match stmt {
         Stmt::For(inner) => {
             // An extent in terms of variables outside counts as its largest value.
@@ -100,23 +104,29 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
     }
 }
 
-fn value_operations(kernel: &Kernel, value: &Value) -> Expr {
-    let own = match value {
+fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
+    match value {
         Value::Apply { function, .. } => match function {
-            ScalarFunction::FusedMultiplyAdd => Expr::constant(2),
-            ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => Expr::ZERO,
-            _ => Expr::ONE,
+            ScalarFunction::FusedMultiplyAdd => *count += 2,
+            ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => {}
+            _ => *count += 1,
         },
         Value::Guard { value, otherwise, .. } => {
-            return value_operations(kernel, value).max(&value_operations(kernel, otherwise));
+            let (mut one, mut other) = (Expr::ZERO, Expr::ZERO);
+            add_value_operations(kernel, value, &mut one);
+            add_value_operations(kernel, otherwise, &mut other);
+            *count += &one.max(&other);
+            return;
         }
-        Value::Fold { buffer, .. } => match kernel.buffers[*buffer].shape.last() {
-            Some(extent) => extent.clone() - 1,
-            None => Expr::ZERO,
-        },
-        Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => Expr::ZERO,
-    };
-    value.operands().map(|operand| value_operations(kernel, operand)).sum::<Expr>() + &own
+        Value::Fold { buffer, .. } => {
+            if let Some(extent) = kernel.buffers[*buffer].shape.last() {
+                *count += extent;
+                *count -= 1;
+            }
+        }
+        Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => {}
+    }
+    value.operands().for_each(|operand| add_value_operations(kernel, operand, count));
 }
 
 /// For each parameter, the bytes that running the kernel touches at most: the size of the smallest

@@ -169,10 +169,11 @@ impl Directions {
 pub(crate) struct Tester<'a> {
     kernel: &'a Kernel,
     space: Space<'a>,
+    /// The accesses of buffers that the block writes: those of others are in nobody's way.
     pub(crate) accesses: Vec<Access<'a>>,
     forms: Vec<Vec<Linear>>,
-    /// The forms with shifted tails ignored, for pairs of stores.
-    unshifted: Vec<Vec<Linear>>,
+    /// The forms with shifted tails ignored, for pairs of stores; where there are any.
+    unshifted: Option<Vec<Vec<Linear>>>,
     /// Symbols bound within the block; all others have one value throughout.
     bound: BTreeSet<SymbolId>,
 }
@@ -206,22 +207,23 @@ impl<'a> Tester<'a> {
     fn of(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        accesses: Vec<Access<'a>>,
+        mut accesses: Vec<Access<'a>>,
         bound: BTreeSet<SymbolId>,
         shifted: &[Expr],
     ) -> Tester<'a> {
+        let writes = accesses.iter().filter(|access| access.effect.writes());
+        let written: BTreeSet<BufferId> = writes.map(|access| access.buffer).collect();
+        accesses.retain(|access| written.contains(&access.buffer));
         let mut space = Space::new(ranges, accesses.iter().flat_map(|access| access.index));
         let form = |space: &mut Space, access: &Access| {
             access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
         };
         let forms: Vec<_> = accesses.iter().map(|access| form(&mut space, access)).collect();
-        let unshifted = match shifted {
-            [] => forms.clone(),
-            _ => accesses
-                .iter()
-                .map(|a| a.index.iter().map(|e| space.linear(&unshift(e, shifted))).collect())
-                .collect(),
+        let mut unshifted = |access: &Access| -> Vec<Linear> {
+            access.index.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
         };
+        let unshifted =
+            (!shifted.is_empty()).then(|| accesses.iter().map(&mut unshifted).collect());
         Tester { kernel, space, accesses, forms, unshifted, bound }
     }
 
@@ -262,7 +264,7 @@ impl<'a> Tester<'a> {
         let stores = self.accesses[first].effect == Effect::Store
             && self.accesses[second].effect == Effect::Store;
         // Two stores are apart, or compute the same where shifted tails make them meet.
-        let forms = [Some(&self.forms), stores.then_some(&self.unshifted)];
+        let forms = [Some(&self.forms), self.unshifted.as_ref().filter(|_| stores)];
         let feasible = |unknown: &Unknown, direction: &Direction| {
             *direction == Direction::Equal
                 || *direction == Direction::Any

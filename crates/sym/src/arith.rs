@@ -31,7 +31,7 @@ impl Expr {
     pub fn add_scaled(&mut self, other: &Expr, scale: i64) {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(scale));
         if self.terms.is_empty() && scale != 0 {
-            self.terms.clone_from(&other.terms);
+            self.terms = other.clone().terms;
             for term in &mut self.terms {
                 term.coefficient = term.coefficient.saturating_mul(scale);
             }

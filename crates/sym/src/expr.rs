@@ -19,10 +19,28 @@ base::define_id!(
 );
 
 /// A symbolic integer: a constant plus a sum of terms, in canonical form.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Expr {
     pub(crate) constant: i64,
     pub(crate) terms: Terms,
+}
+
+/// Written by hand: a compile copies expressions more often than it does anything else, and the
+/// general way to copy a list takes several times as long for the few terms that there are.
+impl Clone for Expr {
+    fn clone(&self) -> Expr {
+        let terms = match &self.terms[..] {
+            [] => Terms::new_const(),
+            [term] => {
+                let mut terms = Terms::new_const();
+                terms.push(term.clone());
+                terms
+            }
+            [first, second] => Terms::from_buf([first.clone(), second.clone()]),
+            terms => terms.to_vec().into(),
+        };
+        Expr { constant: self.constant, terms }
+    }
 }
 
 /// Terms, two of them without an allocation.

@@ -22,6 +22,13 @@ type Ranges<'a> = &'a dyn Fn(SymbolId) -> Range;
 impl Expr {
     /// An expression of the same value for all values of the symbols within their ranges.
     pub fn simplify(&self, ranges: &dyn Fn(SymbolId) -> Range) -> Expr {
+        let stays = |term: &Term| match &term.factors {
+            Factors::One(Atom::Symbol(symbol)) => ranges(*symbol).as_constant().is_none(),
+            _ => false,
+        };
+        if self.terms.iter().all(stays) {
+            return self.clone();
+        }
         let mut result = Expr::constant(self.constant);
         let mut has_mod = false;
         for term in &self.terms {

@@ -58,6 +58,12 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
     let outermost = sites.iter().min_by_key(|site| site.block.len()).expect("at least one loop");
     let band = take_apart(kernel, loop_at(kernel, outermost), order)?;
     let headers = permuted(kernel, &band, order);
+    let variables = |headers: &[Header]| -> Vec<SymbolId> {
+        headers.iter().map(|header| header.variable).collect()
+    };
+    if band.conditions.is_empty() && variables(&headers) == variables(&band.headers) {
+        return Ok(());
+    }
     check_extents(kernel, &band, &headers)?;
     check_kinds(kernel, &headers, &band.body)?;
     check_order(state, &band, &headers)?;
