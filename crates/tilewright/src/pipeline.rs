@@ -208,9 +208,8 @@ pub(crate) fn front_or_ask(
     };
     let chosen = FormatOptions { winograd };
     if formats && !options.disabled.contains(INTEGERS) {
-        function = phases.time(INTEGERS, || {
-            lower::integers(&function, target, &chosen, &mut remarks)
-        })?;
+        function =
+            phases.time(INTEGERS, || lower::integers(&function, target, &chosen, &mut remarks))?;
     }
     match options.precision {
         Precision::F32 => {}
@@ -222,9 +221,8 @@ pub(crate) fn front_or_ask(
         }
     }
     if formats {
-        function = phases.time(FORMATS, || {
-            lower::formats::choose(function, target, &chosen, &mut remarks)
-        })?;
+        function = phases
+            .time(FORMATS, || lower::formats::choose(function, target, &chosen, &mut remarks))?;
         optimise(&mut function, options)?;
     }
     let (cut, stages) = phases.time("cut", || {
