@@ -1,7 +1,7 @@
 //! Text tests: `// run: vcode TARGET` and `// run: asm TARGET` compile the kernel below and print
 //! it between selection and allocation, or its machine code. What prints of vcode must also parse,
 //! print the same and compile to the same bytes. `// run: parse` prints vcode as it was read, once
-//! verified.
+//! verified; `// run: registers TARGET` its machine code.
 
 use backend::Target;
 use tilewright_backend_x64::{Options, compile_vcode, compile_with, disassemble, vcode};
@@ -36,10 +36,23 @@ fn run_parse(text: &str, _: &[&str]) -> Result<String, String> {
     Ok(vcode::print(&parsed))
 }
 
+fn run_registers(text: &str, words: &[&str]) -> Result<String, String> {
+    let parsed = vcode::parse(text).map_err(|error| error.to_string())?;
+    vcode::verify(&parsed)?;
+    let target = words.first().and_then(|name| Target::named(name)).ok_or("an unknown target")?;
+    let code = compile_vcode(&parsed, target.isa).map_err(|errors| errors.to_string())?;
+    Ok(disassemble(&code))
+}
+
 #[test]
 fn text_tests() {
     filetest::run(
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/text"),
-        &[("vcode", run_vcode), ("asm", run_asm), ("parse", run_parse)],
+        &[
+            ("vcode", run_vcode),
+            ("asm", run_asm),
+            ("parse", run_parse),
+            ("registers", run_registers),
+        ],
     );
 }

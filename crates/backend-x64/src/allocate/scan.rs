@@ -121,6 +121,29 @@ fn operands_of<'a>(flat: &'a Flat<'_>, block: usize) -> impl Iterator<Item = &'a
     flat.operands[flat.operand_starts[insts.start]..flat.operand_starts[insts.end]].iter()
 }
 
+/// An instruction's operands.
+struct Site<'a> {
+    operands: &'a [Operand],
+    /// See [`Liveness::dies`].
+    dies: &'a [bool],
+    /// The number of the first operand among all.
+    first: usize,
+    before: ProgPoint,
+    after: ProgPoint,
+}
+
+impl<'a> Site<'a> {
+    /// The operands that are read, or those that are defined, with their positions.
+    fn of_kind(&self, kind: OperandKind) -> impl Iterator<Item = (usize, &'a Operand)> + use<'a> {
+        self.operands.iter().enumerate().filter(move |(_, operand)| operand.kind() == kind)
+    }
+
+    /// Whether the instruction is the last to read a value.
+    fn is_last_use(&self, value: VReg) -> bool {
+        self.of_kind(OperandKind::Use).any(|(at, it)| it.vreg() == value && self.dies[at])
+    }
+}
+
 struct Walk<'a> {
     flat: &'a Flat<'a>,
     liveness: &'a Liveness,
@@ -212,9 +235,9 @@ impl<'a> Walk<'a> {
             let free = self.free[param.class() as usize];
             let is_free = |hint: &u8| *hint != NONE && free & 1 << hint != 0;
             let hint = arguments.clone().map(|value| self.register[value]).find(is_free);
-            let register = self.choose(*param, hint)?;
+            self.choose(*param, hint)?;
             for argument in arguments {
-                self.wanted[argument] = register;
+                self.wanted[argument] = self.register[param.vreg()];
             }
         }
         for param in &flat.params[block] {
@@ -226,75 +249,20 @@ impl<'a> Walk<'a> {
     }
 
     fn instruction(&mut self, inst: usize) -> Option<()> {
-        let flat = self.flat;
-        let range = flat.operand_starts[inst]..flat.operand_starts[inst + 1];
-        let operands = &flat.operands[range.clone()];
-        let dies = &self.liveness.dies[range.clone()];
-        let first = range.start;
-        let before = ProgPoint::before(Inst::new(inst));
-        for (at, operand) in operands.iter().enumerate() {
-            if operand.kind() == OperandKind::Use {
-                let held = self.place(operand.vreg())?;
-                let place = match operand.constraint() {
-                    OperandConstraint::FixedReg(register) => Allocation::reg(register),
-                    _ => held,
-                };
-                self.edit(before, held, place);
-                self.places[first + at] = place;
-            }
-        }
-        // A result that overwrites an operand takes its register, or one that is free beside all
-        // operands for a copy of it.
-        let mut kept: Sets = [0; 3];
-        for (at, operand) in operands.iter().enumerate() {
-            let OperandConstraint::Reuse(other) = operand.constraint() else { continue };
-            let overwritten = operands[other].vreg();
-            let same = |it: &usize| {
-                operands[*it].kind() == OperandKind::Use && operands[*it].vreg() == overwritten
-            };
-            let held = self.place(overwritten)?;
-            let is_taken = kept[operand.class() as usize] & self.bit(overwritten) != 0;
-            let place = match (0..operands.len()).filter(same).any(|it| dies[it]) && !is_taken {
-                true => {
-                    let register = self.register[overwritten.vreg()];
-                    self.register[operand.vreg().vreg()] = register;
-                    kept[operand.class() as usize] |= 1 << register;
-                    held
-                }
-                false => {
-                    let hint = self.hint(operand.vreg());
-                    self.choose(operand.vreg(), hint)?;
-                    self.place(operand.vreg())?
-                }
-            };
-            self.edit(before, held, place);
-            (self.places[first + other], self.places[first + at]) = (place, place);
-        }
-        self.end_uses(operands, dies, OperandPos::Early, &kept);
-        let after = ProgPoint::after(Inst::new(inst));
-        for (at, operand) in operands.iter().enumerate() {
-            if operand.kind() != OperandKind::Def {
-                continue;
-            }
-            match operand.constraint() {
-                OperandConstraint::Reuse(_) => {}
-                OperandConstraint::FixedReg(register) => {
-                    // No other value is in it: it is the entry's, or none to choose from.
-                    let hint = register.hw_enc() as u8;
-                    self.choose(operand.vreg(), Some(hint))?;
-                    let place = Allocation::reg(register);
-                    self.places[first + at] = place;
-                    self.edit(after, place, self.place(operand.vreg())?);
-                }
-                _ => {
-                    let hint = self.hint(operand.vreg());
-                    self.choose(operand.vreg(), hint)?;
-                    self.places[first + at] = self.place(operand.vreg())?;
-                }
-            }
-        }
-        self.end_uses(operands, dies, OperandPos::Late, &kept);
-        for (operand, dies) in operands.iter().zip(dies) {
+        let operands = self.flat.operand_starts[inst]..self.flat.operand_starts[inst + 1];
+        let site = Site {
+            operands: &self.flat.operands[operands.clone()],
+            dies: &self.liveness.dies[operands.clone()],
+            first: operands.start,
+            before: ProgPoint::before(Inst::new(inst)),
+            after: ProgPoint::after(Inst::new(inst)),
+        };
+        self.read(&site)?;
+        let kept = self.overwrite(&site)?;
+        self.end_uses(&site, OperandPos::Early, &kept);
+        self.define(&site)?;
+        self.end_uses(&site, OperandPos::Late, &kept);
+        for (operand, dies) in site.operands.iter().zip(site.dies) {
             if operand.kind() == OperandKind::Def && *dies {
                 self.release(operand.vreg());
             }
@@ -302,11 +270,65 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
+    fn read(&mut self, site: &Site<'_>) -> Option<()> {
+        for (at, operand) in site.of_kind(OperandKind::Use) {
+            let held = self.place(operand.vreg())?;
+            let place = match operand.constraint() {
+                OperandConstraint::FixedReg(register) => Allocation::reg(register),
+                _ => held,
+            };
+            self.edit(site.before, held, place);
+            self.places[site.first + at] = place;
+        }
+        Some(())
+    }
+
+    /// A result that overwrites an operand takes its register, or one that is free beside all
+    /// operands for a copy of it. Returns the registers taken.
+    fn overwrite(&mut self, site: &Site<'_>) -> Option<Sets> {
+        let mut kept: Sets = [0; 3];
+        for (at, operand) in site.of_kind(OperandKind::Def) {
+            let OperandConstraint::Reuse(other) = operand.constraint() else { continue };
+            let overwritten = site.operands[other].vreg();
+            let held = self.place(overwritten)?;
+            let class = operand.class() as usize;
+            let is_taken = kept[class] & self.bit(overwritten) != 0;
+            let place = match site.is_last_use(overwritten) && !is_taken {
+                true => {
+                    self.register[operand.vreg().vreg()] = self.register[overwritten.vreg()];
+                    kept[class] |= self.bit(overwritten);
+                    held
+                }
+                false => self.choose(operand.vreg(), self.hint(operand.vreg()))?,
+            };
+            self.edit(site.before, held, place);
+            (self.places[site.first + other], self.places[site.first + at]) = (place, place);
+        }
+        Some(kept)
+    }
+
+    fn define(&mut self, site: &Site<'_>) -> Option<()> {
+        for (at, operand) in site.of_kind(OperandKind::Def) {
+            self.places[site.first + at] = match operand.constraint() {
+                OperandConstraint::Reuse(_) => continue,
+                OperandConstraint::FixedReg(register) => {
+                    // No other value is in it: it is the entry's, or none to choose from.
+                    let place = Allocation::reg(register);
+                    let kept = self.choose(operand.vreg(), Some(register.hw_enc() as u8))?;
+                    self.edit(site.after, place, kept);
+                    place
+                }
+                _ => self.choose(operand.vreg(), self.hint(operand.vreg()))?,
+            };
+        }
+        Some(())
+    }
+
     /// Frees what operands held for the last time, but for registers that results have taken.
-    fn end_uses(&mut self, operands: &[Operand], dies: &[bool], pos: OperandPos, kept: &Sets) {
-        for (operand, dies) in operands.iter().zip(dies) {
+    fn end_uses(&mut self, site: &Site<'_>, pos: OperandPos, kept: &Sets) {
+        for (at, operand) in site.of_kind(OperandKind::Use).filter(|(_, it)| it.pos() == pos) {
             let is_kept = kept[operand.class() as usize] & self.bit(operand.vreg()) != 0;
-            if operand.kind() == OperandKind::Use && *dies && operand.pos() == pos && !is_kept {
+            if site.dies[at] && !is_kept {
                 self.release(operand.vreg());
             }
         }
@@ -374,17 +396,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Gives a value the hinted register if it is free, else the first that is.
-    fn choose(&mut self, value: VReg, hint: Option<u8>) -> Option<u8> {
+    fn choose(&mut self, value: VReg, hint: Option<u8>) -> Option<Allocation> {
         let class = value.class() as usize;
         let free = self.free[class];
-        let register = hint.filter(|hint| free & 1 << hint != 0).or_else(|| {
-            let sets = [free & self.preferred[class], free];
-            let set = sets.into_iter().find(|set| *set != 0)?;
-            Some(set.trailing_zeros() as u8)
-        })?;
+        let first_of = |set: u64| (set != 0).then(|| set.trailing_zeros() as u8);
+        let register = hint
+            .filter(|hint| free & 1 << hint != 0)
+            .or_else(|| first_of(free & self.preferred[class]))
+            .or_else(|| first_of(free))?;
         self.register[value.vreg()] = register;
         self.free[class] &= !(1 << register);
-        Some(register)
+        Some(place(register, value.class()))
     }
 
     /// Marks the register of a live value; none if it has not been defined yet.
