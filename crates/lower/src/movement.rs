@@ -55,7 +55,7 @@ impl Movement {
         let (mut source_offset, mut destination_offset) = (read, written);
         let mut axes = Vec::new();
         for (variable, extent) in loops {
-            let mut stride = |place: &mut Expr| {
+            let stride = |place: &mut Expr| {
                 let stride = place.linear_coefficient(variable)?;
                 *place = place.without(variable);
                 u32::try_from(stride).ok()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base::Id;
 use loops::{Access, Scope};
 use module::Module;
-use program::{Address, Place, Program, Run, Step};
+use program::{Address, Move, Place, Program, Run, Step};
 use sym::SymbolId;
 use tensor::Tensor;
 use tilewright_lower::{self as lower, Lowered};
@@ -69,6 +69,7 @@ impl Machine<'_> {
                 let data = self.read(source, self.value(bytes));
                 self.write(destination, &data);
             }
+            Step::Move(moved) => self.moved(moved),
             Step::Branch { condition, then, otherwise } => {
                 let taken = if self.read(condition, 1)[0] != 0 { then } else { otherwise };
                 self.block(taken)?;
@@ -89,6 +90,26 @@ impl Machine<'_> {
             Step::Host { name, .. } => return Err(format!("host function {name}")),
         }
         Ok(())
+    }
+
+    fn moved(&mut self, moved: &Move) {
+        let element = moved.element as usize;
+        let count = moved.axes.iter().map(|axis| u64::from(axis.extent)).product();
+        for number in 0..count {
+            let (mut rest, mut from, mut to) = (number, 0, 0);
+            for axis in moved.axes.iter().rev() {
+                let at = (rest % u64::from(axis.extent)) as i64;
+                rest /= u64::from(axis.extent);
+                from += at * i64::from(axis.from);
+                to += at * i64::from(axis.to);
+            }
+            let place = |address: &Address, elements: i64| {
+                let offset = address.offset.clone() + elements * element as i64;
+                Address { slot: address.slot, offset }
+            };
+            let data = self.read(&place(&moved.source, from), element);
+            self.write(&place(&moved.destination, to), &data);
+        }
     }
 
     fn kernel(&mut self, run: &Run) -> Result<(), String> {
