@@ -55,7 +55,7 @@ impl PassContext {
     }
 }
 
-/// What the driver does around each pass: time, print, verify. Both methods default to nothing more.
+/// What the driver does around each pass: time, print, verify. By default it does nothing more.
 pub trait PassHooks<Ir> {
     /// Runs a pass, once.
     fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {

@@ -20,10 +20,11 @@
 //! }
 //! ```
 //!
-//! Sizes and offsets are in bytes. A `move` is of elements of so many bytes; along each axis it has an
-//! extent and the elements that one step takes in the source and in the destination. An address is a slot and, in brackets, an offset other than 0. A
-//! `grain` of 1 and a `scratch` of 0 are not printed. An argument is `read`, `write`, `update`
-//! (both) or `unused`. Symbols that are no identifiers print as strings.
+//! Sizes and offsets are in bytes. A `move` is of elements of so many bytes; along each axis it has
+//! an extent and the elements that one step takes in the source and in the destination. An address
+//! is a slot and, in brackets, an offset other than 0. A `grain` of 1 and a `scratch` of 0 are not
+//! printed. An argument is `read`, `write`, `update` (both) or `unused`. Symbols that are no
+//! identifiers print as strings.
 //!
 //! Printing never fails: what a broken program names but does not have prints as its bare id.
 

@@ -1,6 +1,6 @@
 //! Registers in one walk, for functions in which they suffice.
 //!
-//! Values in SSA form that live at the same time are live together at the definition of one of them.
+//! Values in SSA form that live at the same time live together at the definition of one of them.
 //! So a walk over the definitions in which dominators come first may give each value any register
 //! that is free where it is defined, and needs no more of them than values live at once (Hack,
 //! Grund, Goos, "Register Allocation for Programs in SSA Form", 2006). A value keeps its register
