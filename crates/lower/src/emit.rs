@@ -153,30 +153,37 @@ impl Emitter<'_> {
         if naive.kernel.body.is_empty() {
             return Ok(());
         }
-        if let Some(movement) = naive.once.then(|| Movement::of(&naive.kernel)).flatten() {
-            steps.push(self.movement(frame, &naive.arguments, &movement));
+        if let Some(movement) = naive.once.then(|| Movement::of(&naive.kernel)).flatten()
+            && let Some(step) = self.movement(frame, &naive.arguments, &movement)
+        {
+            steps.push(step);
             return Ok(());
         }
         self.kernel(frame, group, naive, steps)
     }
 
+    /// A movement as a step; none within one slot, where what is read and what is written may lie
+    /// among each other.
     fn movement(
         &mut self,
         frame: &mut Frame<'_>,
         arguments: &[ValueId],
         movement: &Movement,
-    ) -> Step {
+    ) -> Option<Step> {
         let mut address = |number: usize, offset: i64| {
             let mut address = self.address(frame, arguments[number]);
             address.offset += offset;
             address
         };
-        Step::Move(Move {
-            source: address(movement.source, movement.source_offset),
-            destination: address(movement.destination, movement.destination_offset),
-            element: movement.element,
-            axes: movement.axes.clone(),
-        })
+        let source = address(movement.source, movement.source_offset);
+        let destination = address(movement.destination, movement.destination_offset);
+        let (element, axes) = (movement.element, movement.axes.clone());
+        (source.slot != destination.slot).then_some(Step::Move(Move {
+            source,
+            destination,
+            element,
+            axes,
+        }))
     }
 
     fn kernel(
