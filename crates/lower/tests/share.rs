@@ -106,7 +106,14 @@ fn lowered(sample: &GraphSample) -> Option<Module> {
     let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let strategies = StrategyOptions::default();
-    let options = LowerOptions { role, fusion: true, store: None, strategies, threads: 1, phases: Default::default() };
+    let options = LowerOptions {
+        role,
+        fusion: true,
+        store: None,
+        strategies,
+        threads: 1,
+        phases: Default::default(),
+    };
     let target = Target::named("x86-64-v4").expect("a target");
     let function = base::Id::new(0);
     lower::lower(&mut module, function, &std::collections::BTreeMap::new(), &target, &options)

@@ -26,7 +26,8 @@ fn lowered(count: usize, store: Option<Arc<KernelStore>>) -> (Module, Lowered) {
     module.functions.push(function);
     let role = Role::Main { inputs: 2, constants: Vec::new() };
     let strategies = StrategyOptions::default();
-    let options = LowerOptions { role, fusion: true, store, strategies, threads: 1 };
+    let phases = Default::default();
+    let options = LowerOptions { role, fusion: true, store, strategies, threads: 1, phases };
     let target = Target::named("x86-64-v4").expect("a target");
     let lowered =
         lower::lower(&mut module, FunctionId::new(0), &BTreeMap::new(), &target, &options);
