@@ -53,6 +53,9 @@ pub(super) fn gather_axis(
     axis: usize,
     index: &Value,
 ) -> Result<Value> {
+    if axis >= data.rank() {
+        return Err(shape_error(format!("axis {axis} of a tensor of rank {}", data.rank())));
+    }
     let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
     let shape = [before, index.shape(), behind].concat();
     let known: Option<Vec<Expr>> =
