@@ -110,6 +110,13 @@ pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lower
     if x.rank() != 3 || node.input(1)?.rank() != 3 || node.input(2)?.rank() != 3 {
         return Err(shape_error("inputs and weights must have three axes"));
     }
+    // Bias, lengths, both states, peepholes.
+    for (number, rank) in [(3, 2), (4, 1), (5, 3), (6, 3), (7, 2)] {
+        if let Some(given) = node.optional(number).filter(|given| given.rank() != rank) {
+            let found = given.rank();
+            return Err(shape_error(format!("input {number} has rank {found}, not {rank}")));
+        }
+    }
     if batch_first {
         x = graph.transpose(&x, &[1, 0, 2])?;
     }
