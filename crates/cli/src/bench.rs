@@ -6,6 +6,7 @@ use tilewright::Measurement;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
+use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright bench`.
 #[derive(Args)]
@@ -42,9 +43,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             arguments.inputs.fill(given.clone(), ports, true)
         })?;
     if arguments.json {
-        println!("{}", as_json(&measured));
+        say_line!("{}", as_json(&measured));
     } else {
-        print!("{}", as_text(&measured));
+        say!("{}", as_text(&measured));
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)

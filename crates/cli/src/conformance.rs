@@ -22,6 +22,7 @@ use tilewright::{Limits, Options, TargetChoice};
 
 use crate::Outcome;
 use crate::arguments::{PrecisionArgument, dimension};
+use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright conformance`.
 #[derive(Args)]
@@ -89,9 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let rows = run_all(arguments, &cases)?;
     let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
     if arguments.json {
-        println!("{}", as_json(&rows));
+        say_line!("{}", as_json(&rows));
     } else {
-        print!("{}", as_text(&rows, &cases));
+        say!("{}", as_text(&rows, &cases));
     }
     Ok(if count("failed") > 0 { Outcome::CheckFailed } else { Outcome::Good })
 }
@@ -117,7 +118,7 @@ fn work(arguments: &Arguments) {
             Verdict::Failed(reason) => ("failed", reason),
             Verdict::Refused(reason) => ("refused", reason),
         };
-        println!("{}", json!([status, reason]));
+        say_line!("{}", json!([status, reason]));
     }
 }
 

@@ -9,6 +9,7 @@ use tilewright::{Other, Tolerance};
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, OtherArguments};
+use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright diff`.
 #[derive(Args)]
@@ -69,13 +70,13 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     })?;
     bar.finish_and_clear();
     let Some(found) = found else {
-        println!("no output differs");
+        say_line!("no output differs");
         return Ok(Outcome::Good);
     };
-    print!("{found}");
+    say!("{found}");
     if let Some(folder) = &arguments.output_dir {
         found.write(folder)?;
-        println!("written to {}", folder.display());
+        say_line!("written to {}", folder.display());
     }
     Ok(Outcome::CheckFailed)
 }

@@ -5,6 +5,7 @@ use tilewright::Stage;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
+use crate::standard_output::say;
 
 /// Arguments of `tilewright dump`.
 #[derive(Args)]
@@ -55,6 +56,6 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         StageArgument::Asm => Stage::Asm,
     };
     let kernel = arguments.kernel.as_deref();
-    print!("{}", tilewright::dump(&arguments.model.model, &options, stage, kernel)?);
+    say!("{}", tilewright::dump(&arguments.model.model, &options, stage, kernel)?);
     Ok(Outcome::Good)
 }

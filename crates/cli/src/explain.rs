@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
+use crate::standard_output::say;
 
 /// Arguments of `tilewright explain`.
 #[derive(Args)]
@@ -21,6 +22,6 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
-    print!("{}", tilewright::explain(&executable, &inputs)?);
+    say!("{}", tilewright::explain(&executable, &inputs)?);
     Ok(Outcome::Good)
 }

@@ -4,6 +4,7 @@ use base::{Diagnostic, codes};
 use clap::Args;
 
 use crate::Outcome;
+use crate::standard_output::say_line;
 
 /// Arguments of `tilewright explain-error`.
 #[derive(Args)]
@@ -16,7 +17,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let Some(code) = &arguments.code else {
         for row in codes::CODES {
-            println!("{}  {}", row.code, row.title);
+            say_line!("{}  {}", row.code, row.title);
         }
         return Ok(Outcome::Good);
     };
@@ -27,9 +28,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             .remedy("run `tilewright explain-error`, which lists all codes")
             .into());
     };
-    println!("{}: {}\n\n{}", row.code, row.title, row.explanation);
+    say_line!("{}: {}\n\n{}", row.code, row.title, row.explanation);
     if row.code.starts_with("TW09") {
-        println!("\nThis is an error of the compiler itself, not of your model (exit status 4).");
+        say_line!("\nThis is an error of the compiler itself, not of your model (exit status 4).");
     }
     Ok(Outcome::Good)
 }

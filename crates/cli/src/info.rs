@@ -9,6 +9,7 @@ use tilewright::{ModelInfo, ValueInfo};
 
 use crate::Outcome;
 use crate::arguments::LimitArguments;
+use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright info`.
 #[derive(Args)]
@@ -26,9 +27,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let info = tilewright::inspect(&arguments.model, &arguments.limits.limits())?;
     if arguments.json {
-        println!("{}", as_json(&info));
+        say_line!("{}", as_json(&info));
     } else {
-        print!("{}", as_text(&info));
+        say!("{}", as_text(&info));
     }
     Ok(Outcome::Good)
 }

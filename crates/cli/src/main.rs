@@ -14,6 +14,7 @@ mod explain_error;
 mod info;
 mod outputs;
 mod run;
+mod standard_output;
 mod verify;
 
 use std::process::ExitCode;

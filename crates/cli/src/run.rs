@@ -8,6 +8,7 @@ use tilewright::Value;
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
 use crate::outputs;
+use crate::standard_output::say_line;
 
 /// Arguments of `tilewright run`.
 #[derive(Args)]
@@ -34,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (mut names, mut tensors) = (Vec::new(), Vec::new());
     for (port, value) in executable.outputs().iter().zip(executable.run_values(&inputs)?) {
         if let (Value::Maps(keys, _), None) = (&value, &arguments.output_dir) {
-            println!("{}: maps from {}", port.name, outputs::keys(keys));
+            say_line!("{}: maps from {}", port.name, outputs::keys(keys));
         }
         names.extend(value.structure().names(&port.name));
         tensors.extend(value.into_tensors());
@@ -43,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         Some(folder) => outputs::write(folder, &names, &tensors)?,
         None => {
             for (name, tensor) in names.iter().zip(&tensors) {
-                println!("{}", outputs::summary(name, tensor));
+                say_line!("{}", outputs::summary(name, tensor));
             }
         }
     }

@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
+use crate::standard_output::say;
 
 /// Arguments of `tilewright verify`.
 #[derive(Args)]
@@ -33,6 +34,6 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         bar.set_message(name.to_string());
     })?;
     bar.finish_and_clear();
-    print!("{report}");
+    say!("{report}");
     Ok(if report.passed() { Outcome::Good } else { Outcome::CheckFailed })
 }

@@ -51,8 +51,7 @@ const SAME_PAGE: i64 = 2048;
 const SCATTERED: f64 = 4.0;
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
-/// fewer leave tiles of 22 accumulators without two terms a turn, and each costs a microsecond when it
-/// is compiled.
+/// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
 const UNROLLED: i64 = 64;
 
 /// A kernel of three nests, with what is known of its axes.

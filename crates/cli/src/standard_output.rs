@@ -1,0 +1,32 @@
+//! Standard output, whose reader may have gone.
+
+use std::io::{ErrorKind, Write};
+use std::process::exit;
+
+/// Writes to standard output. Where nobody reads it any more, as behind `| head`, the command ends
+/// there and is good; where it cannot be written for another reason, it ends with status 1.
+pub(crate) fn write(text: std::fmt::Arguments<'_>) {
+    let mut output = std::io::stdout().lock();
+    match output.write_fmt(text).and_then(|()| output.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
+        Err(error) => {
+            eprintln!("error: standard output cannot be written: {error}");
+            exit(1);
+        }
+    }
+}
+
+/// `print!`, by way of [`write`].
+macro_rules! say {
+    ($($text:tt)*) => { $crate::standard_output::write(format_args!($($text)*)) };
+}
+
+/// `println!`, by way of [`write`].
+macro_rules! say_line {
+    ($text:literal $($rest:tt)*) => {
+        $crate::standard_output::write(format_args!(concat!($text, "\n") $($rest)*))
+    };
+}
+
+pub(crate) use {say, say_line};
