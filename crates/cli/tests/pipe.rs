@@ -10,7 +10,7 @@ use support::DIGITS;
 #[test]
 fn a_reader_that_goes_ends_the_command_quietly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tilewright"))
-        .args(["dump", DIGITS, "--stage", "asm"])
+        .args(["dump", DIGITS, "--stage", "asm", "--dim", "batch=1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
