@@ -3,6 +3,8 @@
 use std::io::{ErrorKind, Write};
 use std::process::exit;
 
+use base::{Diagnostic, codes};
+
 /// Writes to standard output. Where nobody reads it any more, as behind `| head`, the command ends
 /// there and is good; where it cannot be written for another reason, it ends with status 1.
 pub(crate) fn write(text: std::fmt::Arguments<'_>) {
@@ -11,7 +13,11 @@ pub(crate) fn write(text: std::fmt::Arguments<'_>) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
         Err(error) => {
-            eprintln!("error: standard output cannot be written: {error}");
+            let diagnostic = Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the output")
+                .at("standard output")
+                .because(error.to_string())
+                .remedy("free space, or send it elsewhere");
+            eprintln!("{diagnostic}");
             exit(1);
         }
     }

@@ -1,4 +1,4 @@
-//! A reader of standard output that goes away.
+//! Standard output whose reader goes away, or that is full.
 
 mod support;
 
@@ -21,4 +21,20 @@ fn a_reader_that_goes_ends_the_command_quietly() {
     errors.read_to_string(&mut said).expect("text");
     let status = child.wait().expect("it ends");
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_said() {
+    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
+        eprintln!("skipped: there is no /dev/full");
+        return;
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_tilewright"))
+        .args(["info", DIGITS])
+        .stdout(full)
+        .output()
+        .expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("[TW0301]") && said.contains("standard output"), "{said}");
 }

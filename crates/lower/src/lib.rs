@@ -76,6 +76,21 @@ pub struct LowerOptions {
     pub phases: Phases,
 }
 
+impl LowerOptions {
+    /// All optimisations, on one thread, sharing nothing with other lowerings.
+    #[must_use]
+    pub fn new(role: Role) -> LowerOptions {
+        LowerOptions {
+            role,
+            fusion: true,
+            store: None,
+            strategies: StrategyOptions::default(),
+            threads: 1,
+            phases: Phases::default(),
+        }
+    }
+}
+
 /// What a function is to the executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -138,14 +138,7 @@ fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) ->
     let mut module = Module::default();
     module.functions.push(chosen);
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
-    let options = LowerOptions {
-        role,
-        fusion: true,
-        store: None,
-        strategies: StrategyOptions { plain },
-        threads: 1,
-        phases: Default::default(),
-    };
+    let options = LowerOptions { strategies: StrategyOptions { plain }, ..LowerOptions::new(role) };
     let id: base::FunctionId = base::Id::new(0);
     let lowered = lower::lower(&mut module, id, &BTreeMap::new(), &target, &options)
         .unwrap_or_else(|error| panic!("{error}\n{function}"));

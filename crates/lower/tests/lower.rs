@@ -38,14 +38,8 @@ struct Case {
 fn lower_as(module: &mut Module, role: Role) -> base::Result<Lowered> {
     let function = base::FunctionId::new(0);
     let target = Target::named("x86-64-v4").expect("a target");
-    let options = LowerOptions {
-        role,
-        fusion: true,
-        store: None,
-        strategies: StrategyOptions { plain: true },
-        threads: 1,
-        phases: Default::default(),
-    };
+    let options =
+        LowerOptions { strategies: StrategyOptions { plain: true }, ..LowerOptions::new(role) };
     let symbols = BTreeMap::new();
     lower::lower(module, function, &symbols, &target, &options)
 }
@@ -87,12 +81,9 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
     let symbols = common::symbols(&sample.function, &sample.inputs);
     let target = Target::named("x86-64-v4").expect("a target");
     let options = LowerOptions {
-        role,
-        fusion: true,
-        store: None,
         strategies: StrategyOptions { plain },
         threads: 2,
-        phases: Default::default(),
+        ..LowerOptions::new(role)
     };
     let function = base::FunctionId::new(0);
     let lowered = lower::lower(&mut module, function, &symbols, &target, &options)

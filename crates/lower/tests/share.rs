@@ -6,7 +6,6 @@
 use backend::Target;
 use loops::visit::{walk_expressions_mut, walk_values_mut};
 use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt, Value, may_share};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
 use module::Module;
 use proptest::prelude::*;
@@ -105,15 +104,7 @@ fn check(kernel: &Kernel) -> usize {
 fn lowered(sample: &GraphSample) -> Option<Module> {
     let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
-    let strategies = StrategyOptions::default();
-    let options = LowerOptions {
-        role,
-        fusion: true,
-        store: None,
-        strategies,
-        threads: 1,
-        phases: Default::default(),
-    };
+    let options = LowerOptions::new(role);
     let target = Target::named("x86-64-v4").expect("a target");
     let function = base::Id::new(0);
     lower::lower(&mut module, function, &std::collections::BTreeMap::new(), &target, &options)

@@ -26,8 +26,7 @@ fn lowered(count: usize, store: Option<Arc<KernelStore>>) -> (Module, Lowered) {
     module.functions.push(function);
     let role = Role::Main { inputs: 2, constants: Vec::new() };
     let strategies = StrategyOptions::default();
-    let phases = Default::default();
-    let options = LowerOptions { role, fusion: true, store, strategies, threads: 1, phases };
+    let options = LowerOptions { store, strategies, ..LowerOptions::new(role) };
     let target = Target::named("x86-64-v4").expect("a target");
     let lowered =
         lower::lower(&mut module, FunctionId::new(0), &BTreeMap::new(), &target, &options);

@@ -86,14 +86,7 @@ fn lowered(function: &Function, weight: &Tensor, inputs: &[Tensor], plain: bool)
     module.functions.push(function.clone());
     module.constants.push(Constant { name: "w".to_owned(), tensor: weight.clone() });
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
-    let options = LowerOptions {
-        role,
-        fusion: true,
-        store: None,
-        strategies: StrategyOptions { plain },
-        threads: 1,
-        phases: Default::default(),
-    };
+    let options = LowerOptions { strategies: StrategyOptions { plain }, ..LowerOptions::new(role) };
     let target = Target::named("x86-64-v4").expect("a target");
     let (id, symbols) = (FunctionId::new(0), common::symbols(function, inputs));
     let lowered = lower::lower(&mut module, id, &symbols, &target, &options)

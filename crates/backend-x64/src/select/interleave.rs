@@ -14,7 +14,7 @@ use base::SecondaryMap;
 use loops::Stmt;
 
 use super::build::Builder;
-use crate::vcode::{Base, Inst, ValueId};
+use crate::vcode::{Base, BlockId, Inst, ValueId};
 
 /// Instructions of a vector from which on its chain is worth it.
 const LONG: usize = 12;
@@ -30,15 +30,20 @@ pub(super) fn is_one_store(body: &[Stmt]) -> bool {
 }
 
 impl Builder {
-    /// How many instructions the current block has.
-    pub(super) fn position(&self) -> usize {
-        self.function.blocks[self.current()].insts.len()
+    /// Where the next instruction goes.
+    pub(super) fn position(&self) -> (BlockId, usize) {
+        let block = self.current();
+        (block, self.function.blocks[block].insts.len())
     }
 
-    /// Puts the instructions of the current block that begin at these positions, the last part
-    /// reaching to the end, side by side.
-    pub(super) fn interleave(&mut self, starts: &[usize]) {
+    /// Puts the instructions that begin at these positions, the last part reaching to the end of
+    /// the current block, side by side; not where a branch lies in between.
+    pub(super) fn interleave(&mut self, positions: &[(BlockId, usize)]) {
         let block = self.current();
+        if positions.iter().any(|(own, _)| *own != block) {
+            return;
+        }
+        let starts: Vec<usize> = positions.iter().map(|(_, start)| *start).collect();
         let insts = &mut self.function.blocks[block].insts;
         let Some(&first) = starts.first() else { return };
         let ends = starts.iter().skip(1).copied().chain([insts.len()]);

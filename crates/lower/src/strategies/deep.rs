@@ -120,7 +120,8 @@ fn cut(
     let strides = row_strides(hand, problem, row);
     let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min().unwrap_or(i64::MAX);
     // Two parts of panels in an eighth of the cache each, and half of it for the rows.
-    let bytes = panel / (choice.width * depth) * other;
+    let element = panels.iter().map(|panels| panels.element).max().unwrap_or(1);
+    let bytes = element * other;
     let block = |terms: i64| {
         let most = (cache / 2 / (bytes * terms)).min(kept / other).max(rows);
         let least = div_ceil(extent, most);

@@ -10,7 +10,7 @@ use schedule::Step;
 
 use super::Refused;
 use super::hand::Hand;
-use super::structure::{LoopInfo, Motion};
+use super::structure::{Access, LoopInfo, Motion};
 use super::tile::Problem;
 
 /// A packed operand of a sum.
@@ -19,6 +19,8 @@ pub(super) struct Panels {
     buffer: String,
     /// Bytes from one panel to the next.
     pub(super) bytes: i64,
+    /// Bytes of an element.
+    pub(super) element: i64,
 }
 
 impl Panels {
@@ -31,11 +33,12 @@ impl Panels {
         let packed = problem.update.loads().filter(|access| {
             matches!(access.motion(by), Motion::Steady { block: Some(block), .. } if block == width)
         });
-        let of = |access: &super::structure::Access| {
+        let of = |access: &Access| {
             let buffer = &hand.kernel().buffers[access.buffer];
-            let bytes = access.distance(by, width)? * i64::from(buffer.dtype.bits()) / 8;
+            let element = i64::from(buffer.dtype.bits()).max(8) / 8;
+            let bytes = access.distance(by, width)? * element;
             let is_read = buffer.scope == Scope::Parameter(Use::Read);
-            is_read.then(|| Panels { buffer: buffer.name.clone(), bytes })
+            is_read.then(|| Panels { buffer: buffer.name.clone(), bytes, element })
         };
         packed.filter_map(of).collect()
     }
