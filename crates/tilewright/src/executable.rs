@@ -232,8 +232,9 @@ impl Executable {
         self.check_inputs(inputs)?;
         if self.may_be_divided() {
             let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-            if let Some(results) = self.divided(&values).and_then(|parts| parts.run(&values)) {
-                return results.map(|values| tensors(values).unwrap_or_default());
+            let results = self.divided(&values).and_then(|parts| parts.run(&values)).transpose()?;
+            if let Some(results) = results.and_then(tensors) {
+                return Ok(results);
             }
         }
         let given = Given { structures: &[], tensors: inputs };
