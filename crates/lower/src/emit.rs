@@ -19,7 +19,7 @@ use tensor::{DType, Tensor};
 use crate::definitions::{Class, class, class_of};
 use crate::groups::{Group, Grouping, View, body_users, form};
 use crate::kernels::Library;
-use crate::movement::Movement;
+use crate::movement::{Movement, Source};
 use crate::naive::element::splat;
 use crate::naive::index::shape_of;
 use crate::naive::{self, Naive};
@@ -64,7 +64,7 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let grouping = form(function, self.options.fusion);
+        let grouping = form(function, self.options.fusion, self.runs_once());
         let users = body_users(function);
         let roots = BTreeMap::new();
         let constants = function.constant_values();
@@ -149,41 +149,56 @@ impl Emitter<'_> {
             return Ok(());
         }
         let mut naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
-        naive.once = self.depth == 0 && self.options.role == Role::Setup;
+        naive.once = self.runs_once();
         if naive.kernel.body.is_empty() {
             return Ok(());
         }
         if let Some(movement) = naive.once.then(|| Movement::of(&naive.kernel)).flatten()
-            && let Some(step) = self.movement(frame, &naive.arguments, &movement)
+            && let Some(moves) = self.movement(frame, &naive.arguments, &movement)
         {
-            steps.push(step);
+            steps.extend(moves);
             return Ok(());
         }
         self.kernel(frame, group, naive, steps)
     }
 
-    /// A movement as a step; none within one slot, where what is read and what is written may lie
+    /// Whether what is being emitted runs once in the life of an executable.
+    fn runs_once(&self) -> bool {
+        self.depth == 0 && self.options.role == Role::Setup
+    }
+
+    /// A movement as steps; none within one slot, where what is read and what is written may lie
     /// among each other.
     fn movement(
         &mut self,
         frame: &mut Frame<'_>,
         arguments: &[ValueId],
         movement: &Movement,
-    ) -> Option<Step> {
-        let mut address = |number: usize, offset: i64| {
-            let mut address = self.address(frame, arguments[number]);
-            address.offset += offset;
-            address
-        };
-        let source = address(movement.source, movement.source_offset);
-        let destination = address(movement.destination, movement.destination_offset);
-        let (element, axes) = (movement.element, movement.axes.clone());
-        (source.slot != destination.slot).then_some(Step::Move(Move {
-            source,
-            destination,
-            element,
-            axes,
-        }))
+    ) -> Option<Vec<Step>> {
+        let whole = self.address(frame, arguments[movement.destination]);
+        let mut steps = Vec::new();
+        for part in &movement.parts {
+            let source = match &part.source {
+                Source::Parameter(number, offset) => {
+                    let mut source = self.address(frame, arguments[*number]);
+                    source.offset += *offset;
+                    source
+                }
+                Source::Element(scalar) => {
+                    let constant = self.literal(&Tensor::scalar(*scalar));
+                    let slot = self.weight_slot(constant, i64::from(movement.element));
+                    Address { slot, offset: Expr::ZERO }
+                }
+            };
+            let mut destination = whole.clone();
+            destination.offset += part.destination_offset;
+            if source.slot == destination.slot {
+                return None;
+            }
+            let (element, axes) = (movement.element, part.axes.clone());
+            steps.push(Step::Move(Move { source, destination, element, axes }));
+        }
+        Some(steps)
     }
 
     fn kernel(

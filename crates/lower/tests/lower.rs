@@ -20,6 +20,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("groups", groups),
     ("kernels", kernels),
     ("program", program),
+    ("setup", setup),
     ("refuse", refuse),
     ("check-plan", check_plan),
 ];
@@ -131,6 +132,29 @@ fn program(text: &str, _: &[&str]) -> Result<String, String> {
     let Lowered { program, arena_bytes, largest_live_set, .. } = case.lowered;
     let text = case.module.programs[program].to_string();
     Ok(format!("{text}// arena {arena_bytes}, largest live set {largest_live_set}\n"))
+}
+
+/// `setup`: the program of a function that fills the block of constants.
+fn setup(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    graph::verify(&function).map_err(|error| error.to_string())?;
+    let sample = GraphSample { inputs: Vec::new(), constants: weights(&function), function };
+    let mut module = sample.module();
+    let lowered = lower_as(&mut module, Role::Setup).map_err(|error| error.to_string())?;
+    let mut block = Vec::new();
+    common::run(&module, &lowered, &[], &mut block)?;
+    let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
+    let precision = eval::Precision::Declared;
+    let expected = eval::graph::evaluate(&sample.function, &constants, &[], precision);
+    for (expected, offset) in
+        expected.map_err(|fault| fault.to_string())?.iter().zip(&lowered.constants.offsets)
+    {
+        let expected = expected.bytes();
+        if block[*offset as usize..][..expected.len()] != *expected {
+            return Err(format!("the constant at {offset} differs"));
+        }
+    }
+    Ok(module.programs[lowered.program].to_string())
 }
 
 /// `refuse`: the diagnostics of what cannot be lowered.

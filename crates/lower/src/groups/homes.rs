@@ -52,6 +52,8 @@ struct Chooser<'a> {
     function: &'a Function,
     users: &'a SecondaryMap<ValueId, Vec<User>>,
     fusion: bool,
+    /// Whether the function runs once: then its kernels are not worth good code.
+    once: bool,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
     /// The nodes with nests of their own into which a value's readers are inlined; of several, two.
@@ -65,10 +67,11 @@ pub(super) fn choose(
     function: &Function,
     users: &SecondaryMap<ValueId, Vec<User>>,
     fusion: bool,
+    once: bool,
 ) -> SecondaryMap<ValueId, bool> {
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser { function, users, fusion, stored, demands, roots, written };
+    let mut chooser = Chooser { function, users, fusion, once, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -165,13 +168,16 @@ impl Chooser<'_> {
                     || several_roots && !self.may_repeat(value, CHEAP_TO_REPEAT)
             }
             Class::Guarded => {
-                let only_map = match self.users[value][..] {
-                    [User::Operand(reader, _)] => {
-                        class_of_node(self.function, reader) == Class::Elementwise
-                    }
+                let fits = match self.users[value][..] {
+                    [User::Operand(reader, _)] => match class_of_node(self.function, reader) {
+                        Class::Elementwise => true,
+                        // A copy under conditions is slower than two copies, but one thing to do.
+                        Class::Movement | Class::View => self.once,
+                        _ => false,
+                    },
                     _ => false,
                 };
-                demand.memory || demand.windowed || demand.guarded || !only_map
+                demand.memory || demand.windowed || demand.guarded || !fits
             }
             Class::Movement => demand.memory || self.contraction_prefers_copy(value),
             Class::Combination => self.is_stored_combination(node, value),

@@ -130,10 +130,11 @@ impl Grouping {
 }
 
 /// Decides for a specialised and legalised function. Without `fusion` each node that is computed
-/// has a kernel of its own and stores what it makes.
-pub fn form(function: &Function, fusion: bool) -> Grouping {
+/// has a kernel of its own and stores what it makes. What runs only `once` moves elements one by
+/// one where that saves a copy.
+pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
     let users = body_users(function);
-    let mut stored = homes::choose(function, &users, fusion);
+    let mut stored = homes::choose(function, &users, fusion, once);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping::default();
     views::place(function, &users, &stored, &mut grouping);
