@@ -11,7 +11,7 @@
 //! the usual error of the contraction.
 
 use base::{Id, PassContext, Result, SecondaryMap};
-use graph::{Built, Function, Op, ValueId, rebuild};
+use graph::{Built, Function, Node, Op, ValueId, rebuild};
 use sym::Expr;
 use tensor::ScalarFunction::{Add, Div, Mul, Neg, Sub};
 use tensor::{DType, ScalarFunction};
@@ -50,30 +50,44 @@ pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<
     Ok(())
 }
 
-/// Whether a contraction has a factor or two terms behind it, constant or not: many functions have
-/// none such, and need not be made anew.
+/// Whether a contraction has a constant factor or two constant terms behind it that alone read it:
+/// many functions have none such, and need not be made anew.
 fn may_fold(function: &Function) -> bool {
-    let first = |value: ValueId| {
+    let operand = |value: ValueId, number: usize| {
         let (node, _) = function.producer(value)?;
-        function.nodes[node].operands.first().copied()
+        function.nodes[node].operands.get(number).copied()
     };
-    let is_sum =
-        |value: ValueId| matches!(function.op(value), Some(Op::Map { function: Add | Sub, .. }));
     let is_contraction = |value: ValueId| {
         let inner = match function.op(value) {
-            Some(Op::Reshape { .. }) => first(value),
+            Some(Op::Reshape { .. }) => operand(value, 0),
             _ => Some(value),
         };
         matches!(inner.and_then(|inner| function.op(inner)), Some(Op::Contract { .. }))
     };
-    let behind =
-        |value: ValueId| first(value).filter(|_| is_sum(value)).is_some_and(is_contraction);
-    function.nodes.values().any(|node| match (&node.op, node.operands.first()) {
-        (Op::Map { function: Mul | Div, .. }, Some(&value)) => {
-            is_contraction(value) || behind(value)
+    let is_sum = |op: &Op| matches!(op, Op::Map { function: Add | Sub, .. });
+    let behind = |value: ValueId| {
+        let sum = function.op(value).is_some_and(is_sum);
+        sum && operand(value, 0).is_some_and(is_contraction)
+    };
+    // Products and sums behind contractions: what they read of these, and the other operand.
+    let decisive = |node: &Node| match (&node.op, &node.operands[..]) {
+        (Op::Map { function: Mul | Div, .. }, &[value, constant])
+            if is_contraction(value) || behind(value) =>
+        {
+            Some((value, constant))
         }
-        (Op::Map { function: Add | Sub, .. }, Some(&value)) => behind(value),
-        _ => false,
+        (op, &[value, constant]) if is_sum(op) && behind(value) => Some((value, constant)),
+        _ => None,
+    };
+    let mut decisive = function.nodes.values().filter_map(decisive).peekable();
+    if decisive.peek().is_none() {
+        return false;
+    }
+    let (constants, readers) = (function.constant_values(), function.users());
+    decisive.any(|(value, constant)| {
+        let repeated = matches!(function.op(constant), Some(Op::Broadcast { .. }));
+        let source = operand(constant, 0).filter(|_| repeated).unwrap_or(constant);
+        readers[value].len() == 1 && constants.contains(&source)
     })
 }
 

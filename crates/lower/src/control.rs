@@ -149,7 +149,7 @@ impl Emitter<'_> {
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(&extracted.function).map_err(internal)?;
+        let function = legalise(extracted.function).map_err(internal)?;
         self.depth += 1;
         let steps = self.function(&function, &all, results);
         self.depth -= 1;

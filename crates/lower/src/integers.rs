@@ -12,7 +12,7 @@
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, codes};
-use graph::{Built, Function, IterationSpace, Op, Rewriter, ValueId, rebuild};
+use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
@@ -45,14 +45,21 @@ struct Scale {
 /// # Errors
 /// An internal error if a rewritten node is ill-typed.
 pub fn integers(
-    function: &Function,
+    function: Function,
     target: &Target,
     options: &FormatOptions,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
+    let stands_for_integers = |node: &Node| {
+        let quantised = |&operand: &ValueId| quantised(&function, operand).is_some();
+        matches!(node.op, Op::Contract { .. }) && node.operands.iter().all(quantised)
+    };
+    if !function.nodes.values().any(stands_for_integers) {
+        return Ok(function);
+    }
     let constants = function.constant_values();
-    let price = PriceOfGrowth::find(function, target);
-    let result = rebuild(function, |rewriter, id| {
+    let price = PriceOfGrowth::find(&function, target);
+    let result = rebuild(&function, |rewriter, id| {
         let node = &rewriter.source.nodes[id];
         let Op::Contract { space, accumulator: DType::F32, dtype: DType::F32 } = &node.op else {
             return Ok(None);

@@ -51,7 +51,7 @@ use tensor::DType;
 
 pub use check::check_plan;
 pub use integers::integers;
-pub use narrow::widen;
+pub use narrow::{has_narrow_elements, widen};
 pub use remark::Remark;
 pub use specialise::specialise;
 pub use store::{KernelStore, StoredKernel};
@@ -209,7 +209,7 @@ pub fn lower(
     let phases = &options.phases;
     let specialised = phases.time("specialise", || {
         let specialised = specialise(&module.functions[function], symbols)?;
-        groups::legalise(&specialised).map_err(specialise::internal)
+        groups::legalise(specialised).map_err(specialise::internal)
     })?;
     refuse_unsupported(&specialised)?;
     let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {

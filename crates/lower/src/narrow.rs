@@ -80,6 +80,12 @@ fn stored_constant(tensor: &Tensor) -> Tensor {
     if dtype.bits() < 8 { bytes } else { bytes.reshape(tensor.shape()) }
 }
 
+/// Whether a function has elements that [`widen`] replaces.
+pub fn has_narrow_elements(function: &Function) -> bool {
+    let narrow = |value: &graph::ValueData| value.ty.as_tensor().map(|ty| is_narrow(ty.dtype));
+    function.values.values().any(|value| narrow(value) == Some(true))
+}
+
 /// Replaces narrow elements in a function of constant extents, and in the constants that it reads.
 ///
 /// # Errors
@@ -88,12 +94,6 @@ pub fn widen(
     function: &Function,
     constants: &mut Arena<ConstantId, Constant>,
 ) -> base::Result<Function> {
-    let narrow = |(_, value): (_, &graph::ValueData)| {
-        value.ty.as_tensor().is_some_and(|ty| is_narrow(ty.dtype))
-    };
-    if !function.values.iter().any(narrow) {
-        return Ok(function.clone());
-    }
     for (_, constant) in constants.iter_mut() {
         constant.tensor = stored_constant(&constant.tensor);
     }

@@ -33,7 +33,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     };
     let options = FormatOptions { winograd };
     let function = match arguments.contains(&"integers") {
-        true => integers(&function, &target, &options, &mut remarks)
+        true => integers(function, &target, &options, &mut remarks)
             .map_err(|error| error.to_string())?,
         false => function,
     };
@@ -262,7 +262,7 @@ proptest! {
         let inputs = [tensors(function.ty(function.parameters()[0]), 4).expect("a tensor")];
         let options = FormatOptions { winograd: Winograd::Never };
         let native = Target::table().remove(0);
-        let whole = integers(&function, &native, &options, &mut Vec::new()).expect("well typed");
+        let whole = integers(function.clone(), &native, &options, &mut Vec::new()).expect("well typed");
         prop_assert!(whole.to_string().contains("accumulate i32"), "{whole}");
         let pairs = results(&function, &weights, &inputs).into_iter()
             .zip(results(&whole, &weights, &inputs));

@@ -209,7 +209,7 @@ pub(crate) fn front_or_ask(
     let chosen = FormatOptions { winograd };
     if formats && !options.disabled.contains(INTEGERS) {
         function =
-            phases.time(INTEGERS, || lower::integers(&function, target, &chosen, &mut remarks))?;
+            phases.time(INTEGERS, || lower::integers(function, target, &chosen, &mut remarks))?;
     }
     match options.precision {
         Precision::F32 => {}

@@ -80,18 +80,19 @@ impl LoweredFunction {
     pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
         let Request { options, target, .. } = request;
         let phases = &options.phases;
-        let function =
+        let mut function =
             phases.time("specialise", || lower::specialise(request.function, request.symbols))?;
         check_elements(&function, &options.limits)?;
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
-        let widened =
-            phases.time("specialise", || lower::widen(&function, &mut module.constants))?;
+        let is_narrow = lower::has_narrow_elements(&function);
+        if is_narrow {
+            let widen = || lower::widen(&function, &mut module.constants);
+            function = phases.time("specialise", widen)?;
+        }
         // What nothing was bound in is as the passes left it.
-        let as_before = request.symbols.is_empty() && widened == function;
-        let mut function = widened;
-        if !as_before {
+        if is_narrow || !request.symbols.is_empty() {
             optimise(&mut function, options)?;
         }
         let function = module.functions.push(function);

@@ -71,11 +71,10 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// The elements that are transposed at run time.
+    /// The elements that are transposed at run time before any frame is chosen: readers take every
+    /// value as it is.
     pub(super) fn total(&self) -> u128 {
-        let nodes = self.function.nodes.ids().collect();
-        let values = self.function.values.ids().collect();
-        self.cost(&nodes, &values)
+        self.function.nodes.ids().map(|id| self.node_cost(id)).sum()
     }
 
     /// Whether any value is kept in a frame of its own.
@@ -277,24 +276,26 @@ impl<'a> Frames<'a> {
     // --- cost ---
 
     /// The nodes that define or read a component's values, and all values that they read.
-    fn surroundings(&self, number: usize) -> (BTreeSet<NodeId>, BTreeSet<ValueId>) {
-        let mut nodes = BTreeSet::new();
-        let mut values = BTreeSet::new();
+    fn surroundings(&self, number: usize) -> (Vec<NodeId>, Vec<ValueId>) {
+        let mut nodes = Vec::new();
+        let mut values = Vec::new();
         for &value in &self.components[number] {
-            values.insert(value);
+            values.push(value);
             nodes.extend(self.function.producer(value).map(|(id, _)| id));
             nodes.extend(self.users[value].iter().filter_map(|user| match user {
                 User::Operand(id, _) => Some(*id),
                 User::Result(..) => None,
             }));
         }
+        distinct(&mut nodes);
         for &id in &nodes {
             values.extend(&self.function.nodes[id].operands);
         }
+        distinct(&mut values);
         (nodes, values)
     }
 
-    fn cost(&self, nodes: &BTreeSet<NodeId>, values: &BTreeSet<ValueId>) -> u128 {
+    fn cost(&self, nodes: &[NodeId], values: &[ValueId]) -> u128 {
         let nodes: u128 = nodes.iter().map(|&id| self.node_cost(id)).sum();
         nodes + values.iter().map(|&value| self.value_cost(value)).sum::<u128>()
     }
@@ -323,6 +324,17 @@ impl<'a> Frames<'a> {
 
     /// What transposing a value for its users costs.
     fn value_cost(&self, value: ValueId) -> u128 {
+        let framed = |user: &User| match *user {
+            User::Operand(id, _) => {
+                let first = self.function.nodes[id].results.first();
+                first.is_some_and(|&result| self.frames[result].is_some())
+            }
+            User::Result(..) => false,
+        };
+        // As it is, and read as it is.
+        if self.frames[value].is_none() && !self.users[value].iter().any(framed) {
+            return 0;
+        }
         let elements = self.elements(value);
         if elements == 0 || self.rank(value) < 2 {
             return 0;
@@ -378,11 +390,12 @@ impl<'a> Frames<'a> {
             }
             (Op::Contract { space, .. }, operands) => {
                 let harmed = |&(number, x): &(usize, &ValueId)| {
-                    let (frame, index) = (self.of(*x), &space.operands[number]);
-                    let undone = permutation::inverse(&frame);
-                    let shape = permutation::apply(&frame, self.shape(*x));
-                    let moved = permutation::apply(&frame, index);
-                    !frame.is_sorted() && harms_format(space, index, &moved, &undone, &shape)
+                    let Some(frame) = &self.frames[*x] else { return false };
+                    let index = &space.operands[number];
+                    let undone = permutation::inverse(frame);
+                    let shape = permutation::apply(frame, self.shape(*x));
+                    let moved = permutation::apply(frame, index);
+                    harms_format(space, index, &moved, &undone, &shape)
                 };
                 let operands = operands.iter().enumerate().filter(harmed);
                 operands.map(|(_, &x)| self.elements(x)).sum()
@@ -390,4 +403,10 @@ impl<'a> Frames<'a> {
             _ => 0,
         }
     }
+}
+
+/// Leaves one of each.
+fn distinct<T: Ord>(list: &mut Vec<T>) {
+    list.sort_unstable();
+    list.dedup();
 }

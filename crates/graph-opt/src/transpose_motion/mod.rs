@@ -29,6 +29,9 @@ pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<
     loop {
         let mut frames = Frames::new(function);
         let before = frames.total();
+        if before == 0 {
+            return Ok(());
+        }
         frames.choose();
         if frames.is_empty() {
             return Ok(());

@@ -26,12 +26,20 @@ use crate::naive::index::{dense_strides, shape_of};
 const READS_PER_COPY: i64 = 8;
 
 /// Inserts the copies.
-pub(crate) fn legalise(function: &Function) -> Result<Function, String> {
-    let beginnings = beginnings(function);
-    if beginnings.is_empty() {
-        return with_copies(function);
+pub(crate) fn legalise(function: Function) -> Result<Function, String> {
+    let may_need_copies = |node: &Node| match &node.op {
+        Op::Concat { .. } => true,
+        Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
+        _ => false,
+    };
+    if !function.nodes.values().any(may_need_copies) {
+        return Ok(function);
     }
-    let nested = rebuild(function, |rewriter, node| {
+    let beginnings = beginnings(&function);
+    if beginnings.is_empty() {
+        return with_copies(&function);
+    }
+    let nested = rebuild(&function, |rewriter, node| {
         let Some(&(earlier, count)) = beginnings.get(&node) else { return Ok(None) };
         let mut operands = rewriter.operands(node);
         operands.splice(..count, [rewriter.get(earlier)]);
@@ -102,9 +110,9 @@ fn transposed_operand(rewriter: &mut Rewriter<'_>, node: NodeId) -> Built<Option
     let source = rewriter.source;
     let data = &source.nodes[node];
     let Op::Contract { space, accumulator, dtype } = &data.op else { return Ok(None) };
-    let wanted = strided_operand(source, space, &data.operands)
-        .or_else(|| parted_operand(source, space, &data.operands));
-    let Some((operand, axis)) = wanted else { return Ok(None) };
+    let Some((operand, axis)) = operand_to_copy(source, space, &data.operands) else {
+        return Ok(None);
+    };
     let last = |order: &mut Vec<usize>| {
         let moved = order.remove(axis);
         order.push(moved);
@@ -135,6 +143,15 @@ fn transposed(rewriter: &mut Rewriter<'_>, value: ValueId, order: &[usize]) -> B
     };
     let interior: Vec<i64> = order.iter().map(|&from| interior[from]).collect();
     rewriter.builder.pad(inner, fill, &moved(low), &moved(high), &interior)
+}
+
+/// The operand of a contraction that has to be transposed, and which of its axes goes last.
+fn operand_to_copy(
+    function: &Function,
+    space: &IterationSpace,
+    operands: &[ValueId],
+) -> Option<(usize, usize)> {
+    strided_operand(function, space, operands).or_else(|| parted_operand(function, space, operands))
 }
 
 /// The operand whose copy would make a contraction contiguous along the innermost axis of its
