@@ -92,14 +92,14 @@ def pair_of_inputs(model, inputs):
     raise Failed(f"reference outputs of two inputs differ by only {difference:.2%}")
 
 
-def run(model, values, names, target, threads, given):
+def run(model, values, names, target, threads, given, more=()):
     """{output name: array} of one process of ours."""
     import numpy as np
 
     with tempfile.TemporaryDirectory() as text:
         folder = pathlib.Path(text)
         command = [given.tilewright.resolve(), "run", model, "--target", target]
-        command += ["--threads", threads, "--output-dir", folder / "out"]
+        command += ["--threads", threads, "--output-dir", folder / "out", *more]
         for index, (name, value) in enumerate(values.items()):
             np.save(folder / f"input{index}.npy", value)
             command += ["--input", f"{name}={folder / f'input{index}.npy'}"]

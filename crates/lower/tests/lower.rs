@@ -12,6 +12,7 @@ use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
 use module::Module;
 use proptest::prelude::*;
+use sym::SymbolId;
 use tensor::{DType, Reduction, ScalarFunction, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
 use tilewright_lower as lower;
@@ -36,13 +37,16 @@ struct Case {
     lowered: Lowered,
 }
 
-fn lower_as(module: &mut Module, role: Role) -> base::Result<Lowered> {
+fn lower_as(
+    module: &mut Module,
+    role: Role,
+    symbols: &BTreeMap<SymbolId, i64>,
+) -> base::Result<Lowered> {
     let function = base::FunctionId::new(0);
     let target = Target::named("x86-64-v4").expect("a target");
     let options =
         LowerOptions { strategies: StrategyOptions { plain: true }, ..LowerOptions::new(role) };
-    let symbols = BTreeMap::new();
-    lower::lower(module, function, &symbols, &target, &options)
+    lower::lower(module, function, symbols, &target, &options)
 }
 
 fn case(text: &str) -> Result<Case, String> {
@@ -140,7 +144,8 @@ fn setup(text: &str, _: &[&str]) -> Result<String, String> {
     graph::verify(&function).map_err(|error| error.to_string())?;
     let sample = GraphSample { inputs: Vec::new(), constants: weights(&function), function };
     let mut module = sample.module();
-    let lowered = lower_as(&mut module, Role::Setup).map_err(|error| error.to_string())?;
+    let lowered =
+        lower_as(&mut module, Role::Setup, &BTreeMap::new()).map_err(|error| error.to_string())?;
     let mut block = Vec::new();
     common::run(&module, &lowered, &[], &mut block)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
@@ -157,13 +162,18 @@ fn setup(text: &str, _: &[&str]) -> Result<String, String> {
     Ok(module.programs[lowered.program].to_string())
 }
 
-/// `refuse`: the diagnostics of what cannot be lowered.
-fn refuse(text: &str, _: &[&str]) -> Result<String, String> {
+/// `refuse NAME=N...`: the diagnostics of what cannot be lowered for these values of symbols.
+fn refuse(text: &str, arguments: &[&str]) -> Result<String, String> {
     let function = graph::parse(text).map_err(|error| error.to_string())?;
+    let mut symbols = BTreeMap::new();
+    for (name, value) in arguments.iter().filter_map(|argument| argument.split_once('=')) {
+        let symbol = function.symbol(name).ok_or_else(|| format!("no symbol `{name}`"))?;
+        symbols.insert(symbol, value.parse().map_err(|_| format!("no number: {value}"))?);
+    }
     let mut module = Module::default();
     let inputs = function.parameters().len();
     module.functions.push(function);
-    match lower_as(&mut module, Role::Main { inputs, constants: Vec::new() }) {
+    match lower_as(&mut module, Role::Main { inputs, constants: Vec::new() }, &symbols) {
         Ok(_) => Err("lowered".to_owned()),
         Err(error) => Ok(error.to_string()),
     }
