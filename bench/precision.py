@@ -170,11 +170,14 @@ def operators():
         def _run(self, x, auto_pad=None, ceil_mode=0, count_include_pad=0, dilations=None,
                  kernel_shape=None, pads=None, strides=None):
             only(auto_pad)
-            of = lambda a: windows(a, kernel_shape, strides, pads, dilations, 0.0, ceil_mode)
-            there = of(np.ones_like(x)).sum(axis=(4, 5))
-            if count_include_pad:
-                raise Failed("AveragePool that counts its padding: not in this reference")
-            return (of(x).sum(axis=(4, 5)) / there,)
+            if count_include_pad and ceil_mode:
+                raise Failed("AveragePool with windows beyond its padding: not in this reference")
+
+            def sums(array, fill):
+                view = windows(array, kernel_shape, strides, pads, dilations, fill, ceil_mode)
+                return view.sum(axis=(4, 5))
+
+            return (sums(x, 0.0) / sums(np.ones_like(x), float(count_include_pad or 0)),)
 
     class GatherElements(OpRun):
         def _run(self, data, indices, axis=0):

@@ -17,12 +17,12 @@ pub(crate) const LARGEST: usize = 64;
 
 /// The value of a node, if it has one result that folds.
 pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) -> Option<Tensor> {
-    if !is_foldable(op) {
-        return None;
-    }
     let function = builder.function();
     let literal = |&value: &ValueId| function.literal(value).filter(|value| is_small(value));
     let literals: Vec<&Tensor> = operands.iter().map(literal).collect::<Option<_>>()?;
+    if !is_foldable(op) {
+        return None;
+    }
     let types: Vec<&Type> = operands.iter().map(|&value| function.ty(value)).collect();
     let results = graph::infer(op, &types).ok()?;
     let [Type::Tensor(result)] = &results[..] else { return None };
@@ -43,8 +43,9 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
 
 /// Whether the value of a node follows from its operands' alone, and it has some.
 fn is_foldable(op: &Op) -> bool {
-    let constant = op.exprs().iter().all(|expr| expr.as_constant().is_some());
-    op.is_pure() && op.operand_count() != Some(0) && constant
+    op.is_pure()
+        && op.operand_count() != Some(0)
+        && op.exprs().iter().all(|expr| expr.as_constant().is_some())
 }
 
 fn is_small(literal: &Tensor) -> bool {

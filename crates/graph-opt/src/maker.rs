@@ -122,6 +122,15 @@ impl Maker<'_, '_> {
         Some(found)
     }
 
+    /// As [`Self::definition`], of a primitive that is wanted: most of what rules look at is not.
+    pub(crate) fn definition_by(
+        &mut self,
+        value: ValueId,
+        is_wanted: impl FnOnce(&Op) -> bool,
+    ) -> Option<(Op, Vec<ValueId>)> {
+        self.function().op(value).is_some_and(is_wanted).then(|| self.definition(value))?
+    }
+
     /// How much has been looked at, for [`Self::forget`].
     pub(crate) fn mark(&self) -> usize {
         self.seen.len()
@@ -158,9 +167,9 @@ impl Maker<'_, '_> {
         for number in self.session.known..nodes.len() {
             let node = &nodes[NodeId::new(number)];
             let constant = &mut self.session.constant;
-            let pure = node.op.is_pure()
-                && node.op.exprs().iter().all(|expr| expr.as_constant().is_some())
-                && node.operands.iter().all(|&operand| constant[operand]);
+            let pure = node.operands.iter().all(|&operand| constant[operand])
+                && node.op.is_pure()
+                && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
             for &result in &node.results {
                 constant[result] = pure;
             }

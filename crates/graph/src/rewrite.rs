@@ -272,9 +272,10 @@ impl Function {
         let mut constants = BTreeSet::new();
         for &id in &self.regions[self.body].nodes {
             let node = &self.nodes[id];
-            let pure = node.op.is_pure()
+            let pure = node.operands.iter().all(|operand| constants.contains(operand))
+                && node.op.is_pure()
                 && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
-            if pure && node.operands.iter().all(|operand| constants.contains(operand)) {
+            if pure {
                 constants.extend(&node.results);
             }
         }

@@ -54,7 +54,9 @@ fn constants_right(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> 
 fn associativity(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let (outer, dtype) = function_of(op)?;
     let &[value, d] = operands else { return Err(No::Match) };
-    let Some((Op::Map { function, .. }, inner)) = maker.definition(value) else {
+    let Some((Op::Map { function, .. }, inner)) =
+        maker.definition_by(value, |op| matches!(op, Op::Map { .. }))
+    else {
         return Err(No::Match);
     };
     if function != outer || maker.splat(inner[1]).is_none() || maker.splat(d).is_none() {

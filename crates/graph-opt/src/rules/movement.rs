@@ -78,7 +78,9 @@ pub(super) fn corresponding(first: &[Expr], second: &[Expr]) -> Option<Vec<(usiz
 
 fn transpose_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Transpose { permutation: outer } = op else { return Err(No::Match) };
-    let Some((Op::Transpose { permutation: inner }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Transpose { permutation: inner }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Transpose { .. }))
+    else {
         return Err(No::Match);
     };
     Ok(maker.transpose(x[0], &permutation::compose(&inner, outer))?)
@@ -93,7 +95,9 @@ fn transpose_of_units(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) 
 
 fn transpose_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Transpose { permutation } = op else { return Err(No::Match) };
-    let Some((Op::Broadcast { shape, axes }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Broadcast { shape, axes }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Broadcast { .. }))
+    else {
         return Err(No::Match);
     };
     let position = permutation::inverse(permutation);
@@ -106,7 +110,9 @@ fn transpose_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
 
 fn transpose_of_iota(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Transpose { permutation } = op else { return Err(No::Match) };
-    let Some((Op::Iota { mut result, axis }, _)) = maker.definition(operands[0]) else {
+    let Some((Op::Iota { mut result, axis }, _)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Iota { .. }))
+    else {
         return Err(No::Match);
     };
     result.shape = permutation::apply(permutation, &result.shape);
@@ -116,7 +122,9 @@ fn transpose_of_iota(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
 
 fn reshape_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Reshape { shape } = op else { return Err(No::Match) };
-    let Some((Op::Reshape { .. }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Reshape { .. }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Reshape { .. }))
+    else {
         return Err(No::Match);
     };
     Ok(maker.reshape(x[0], shape)?)
@@ -124,7 +132,9 @@ fn reshape_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fi
 
 fn reshape_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Reshape { shape } = op else { return Err(No::Match) };
-    let Some((Op::Broadcast { shape: old, axes }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Broadcast { shape: old, axes }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Broadcast { .. }))
+    else {
         return Err(No::Match);
     };
     if axes.is_empty() {
@@ -139,7 +149,9 @@ fn reshape_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]
 
 fn broadcast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Broadcast { shape, axes: outer } = op else { return Err(No::Match) };
-    let Some((Op::Broadcast { axes: inner, .. }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Broadcast { axes: inner, .. }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Broadcast { .. }))
+    else {
         return Err(No::Match);
     };
     Ok(maker.broadcast(x[0], shape, &permutation::compose(outer, &inner))?)
@@ -165,7 +177,8 @@ fn broadcast_to_units(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) 
 
 fn slice_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Slice { starts, steps, shape } = op else { return Err(No::Match) };
-    let Some((Op::Slice { starts: first, steps: strides, .. }, x)) = maker.definition(operands[0])
+    let Some((Op::Slice { starts: first, steps: strides, .. }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Slice { .. }))
     else {
         return Err(No::Match);
     };
@@ -177,7 +190,9 @@ fn slice_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fire
 
 fn slice_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Slice { starts, steps, shape } = op else { return Err(No::Match) };
-    let Some((Op::Broadcast { axes, .. }, x)) = maker.definition(operands[0]) else {
+    let Some((Op::Broadcast { axes, .. }, x)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Broadcast { .. }))
+    else {
         return Err(No::Match);
     };
     let small = maker.shape(x[0])?;
@@ -189,7 +204,9 @@ fn slice_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) 
 
 fn slice_of_concat(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Slice { starts, steps, shape } = op else { return Err(No::Match) };
-    let Some((Op::Concat { axis }, parts)) = maker.definition(operands[0]) else {
+    let Some((Op::Concat { axis }, parts)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Concat { .. }))
+    else {
         return Err(No::Match);
     };
     let symbolic = No::Because("extents depend on symbols");

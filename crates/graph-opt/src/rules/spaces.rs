@@ -55,6 +55,9 @@ pub(crate) fn with_space(op: &Op, space: IterationSpace) -> Op {
 fn unit_axes(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let old = space_of(op)?;
     let is_unit = |axis: usize| old.extents[axis].is_one();
+    if !(0..old.extents.len()).any(is_unit) {
+        return Err(No::Match);
+    }
     // The new number of each axis that stays.
     let kept: Vec<usize> =
         (0..old.extents.len()).filter(|&axis| axis < old.parallel || !is_unit(axis)).collect();
@@ -85,11 +88,12 @@ fn read_through(
     operands: &[ValueId],
     read: impl Fn(&mut Maker<'_, '_>, usize) -> Result<(ValueId, Vec<Expr>), No>,
 ) -> Fired {
-    let mut space = space_of(op)?.clone();
+    let space = space_of(op)?;
     let mut why = No::Match;
     for number in 0..operands.len() {
         match read(maker, number) {
             Ok((value, index)) => {
+                let mut space = space.clone();
                 space.operands[number] = index;
                 let mut operands = operands.to_vec();
                 operands[number] = value;
@@ -106,7 +110,9 @@ fn read_through(
 fn read_through_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let space = space_of(op)?;
     read_through(maker, op, operands, |maker, number| {
-        let Some((Op::Broadcast { axes, .. }, x)) = maker.definition(operands[number]) else {
+        let Some((Op::Broadcast { axes, .. }, x)) =
+            maker.definition_by(operands[number], |op| matches!(op, Op::Broadcast { .. }))
+        else {
             return Err(No::Match);
         };
         let all_equal = maker.splat(operands[number]).is_some();
@@ -123,7 +129,9 @@ fn read_through_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
 fn read_through_reshape(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let space = space_of(op)?;
     read_through(maker, op, operands, |maker, number| {
-        let Some((Op::Reshape { shape }, x)) = maker.definition(operands[number]) else {
+        let Some((Op::Reshape { shape }, x)) =
+            maker.definition_by(operands[number], |op| matches!(op, Op::Reshape { .. }))
+        else {
             return Err(No::Match);
         };
         let old = maker.shape(x[0])?;
@@ -141,7 +149,9 @@ fn read_through_reshape(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]
 fn read_through_transpose(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let space = space_of(op)?;
     read_through(maker, op, operands, |maker, number| {
-        let Some((Op::Transpose { permutation }, x)) = maker.definition(operands[number]) else {
+        let Some((Op::Transpose { permutation }, x)) =
+            maker.definition_by(operands[number], |op| matches!(op, Op::Transpose { .. }))
+        else {
             return Err(No::Match);
         };
         require(!maker.is_constant(x[0]), "constants are stored as they are read")?;
