@@ -255,6 +255,56 @@ impl<I: Id, T: fmt::Debug> fmt::Debug for SecondaryMap<I, T> {
     }
 }
 
+/// A dense set of ids: a bit for each up to the largest one in it.
+#[derive(Clone)]
+pub struct IdSet<I> {
+    words: Vec<u64>,
+    ids: PhantomData<I>,
+}
+
+impl<I: Id> IdSet<I> {
+    /// The empty set.
+    pub const fn new() -> Self {
+        IdSet { words: Vec::new(), ids: PhantomData }
+    }
+
+    /// Whether an id is in the set.
+    pub fn contains(&self, id: I) -> bool {
+        let word = self.words.get(id.index() / 64).copied().unwrap_or(0);
+        word >> (id.index() % 64) & 1 == 1
+    }
+
+    /// Adds an id; whether it is new.
+    pub fn insert(&mut self, id: I) -> bool {
+        let is_new = !self.contains(id);
+        let word = id.index() / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (id.index() % 64);
+        is_new
+    }
+}
+
+impl<I: Id> Default for IdSet<I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a, I: Id + 'a> Extend<&'a I> for IdSet<I> {
+    fn extend<T: IntoIterator<Item = &'a I>>(&mut self, ids: T) {
+        ids.into_iter().for_each(|&id| _ = self.insert(id));
+    }
+}
+
+impl<I: Id + fmt::Debug> fmt::Debug for IdSet<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = (0..self.words.len() * 64).map(I::new).filter(|&id| self.contains(id));
+        f.debug_set().entries(ids).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,6 +323,21 @@ mod tests {
         for bad in ["t", "12", "t-1", "t+1", "u12", "t99999999999"] {
             assert_eq!(ThingId::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn sets_hold_what_was_inserted() {
+        let mut set = IdSet::<ThingId>::new();
+        assert!(!set.contains(ThingId::new(500)));
+        for index in [3, 64, 63, 500] {
+            assert!(set.insert(ThingId::new(index)));
+            assert!(!set.insert(ThingId::new(index)));
+        }
+        let inside: Vec<usize> =
+            (0..1000).filter(|&index| set.contains(ThingId::new(index))).collect();
+        assert_eq!(inside, [3, 63, 64, 500]);
+        set.extend(&[ThingId::new(7)]);
+        assert_eq!(format!("{set:?}"), "{t3, t7, t63, t64, t500}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub mod text;
 pub mod timing;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Result, Severity};
-pub use id::{Arena, Id, SecondaryMap};
+pub use id::{Arena, Id, IdSet, SecondaryMap};
 pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};

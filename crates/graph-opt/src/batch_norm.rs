@@ -87,7 +87,7 @@ fn may_fold(function: &Function) -> bool {
     decisive.any(|(value, constant)| {
         let repeated = matches!(function.op(constant), Some(Op::Broadcast { .. }));
         let source = operand(constant, 0).filter(|_| repeated).unwrap_or(constant);
-        readers[value].len() == 1 && constants.contains(&source)
+        readers[value].len() == 1 && constants.contains(source)
     })
 }
 

@@ -7,14 +7,11 @@
 //! region or one around it; what is left stands for the places of both, constants apart. Literals
 //! are equal if their bits are. `Bind`, host functions and nodes with regions stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use base::{LocationId, PassContext, Result, SecondaryMap};
-use graph::{Function, NodeId, Op, RegionId, ValueId};
-
-/// What equal nodes share: a number of the primitive, and the operands.
-type Key = (u64, Vec<ValueId>);
+use base::{IdSet, LocationId, PassContext, Result, SecondaryMap};
+use graph::{Function, Node, NodeId, Op, RegionId, ValueId};
 
 /// Makes equal nodes one.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
@@ -24,7 +21,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
         function,
         constants,
         merged: SecondaryMap::new(),
-        known: BTreeMap::new(),
+        known: HashMap::new(),
         opened: Vec::new(),
         places: BTreeMap::new(),
     };
@@ -37,13 +34,13 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
 struct Merger<'a> {
     function: &'a mut Function,
     /// What depends on constants alone: shared by many, and computed for all at once.
-    constants: BTreeSet<ValueId>,
+    constants: IdSet<ValueId>,
     /// What replaces a value.
     merged: SecondaryMap<ValueId, Option<ValueId>>,
-    /// The nodes seen in the regions that are open.
-    known: BTreeMap<Key, Vec<NodeId>>,
+    /// The nodes seen in the regions that are open, by fingerprint.
+    known: HashMap<u64, Vec<NodeId>>,
     /// The keys of `known` in the order added, to leave a region.
-    opened: Vec<Key>,
+    opened: Vec<u64>,
     /// The places of the nodes that a node has taken in.
     places: BTreeMap<NodeId, Vec<LocationId>>,
 }
@@ -80,15 +77,18 @@ impl Merger<'_> {
         if matches!(node.op, Op::Bind { .. } | Op::Host { .. }) || !node.regions.is_empty() {
             return;
         }
-        let key = (fingerprint(&node.op), node.operands.clone());
-        let bucket = self.known.entry(key.clone()).or_default();
-        let equal = bucket.iter().find(|&&other| self.function.nodes[other].op == node.op);
+        let key = fingerprint(node);
+        let bucket = self.known.entry(key).or_default();
+        let equal = bucket.iter().find(|&&other| {
+            let other = &self.function.nodes[other];
+            other.operands == node.operands && other.op == node.op
+        });
         let Some(&kept) = equal else {
             bucket.push(id);
             self.opened.push(key);
             return;
         };
-        if !node.results.iter().any(|result| self.constants.contains(result)) {
+        if !node.results.iter().any(|&result| self.constants.contains(result)) {
             self.places.entry(kept).or_default().push(node.location);
         }
         let (olds, news) = (node.results.clone(), self.function.nodes[kept].results.clone());
@@ -110,10 +110,11 @@ impl Merger<'_> {
     }
 }
 
-/// A number that equal primitives share, and different ones rarely.
-fn fingerprint(op: &Op) -> u64 {
+/// A number that nodes share whose primitives and operands are equal, and others rarely.
+fn fingerprint(node: &Node) -> u64 {
+    let op = &node.op;
     let mut hasher = DefaultHasher::new();
-    op.name().hash(&mut hasher);
+    (op.name(), &node.operands).hash(&mut hasher);
     op.exprs().hash(&mut hasher);
     match op {
         Op::Literal(tensor) => {

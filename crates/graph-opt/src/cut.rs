@@ -7,9 +7,7 @@
 //! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
 //! `Weight` there. Run after dead nodes are gone and equal nodes are one.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use base::{Arena, Diagnostic, Result, codes};
+use base::{Arena, Diagnostic, IdSet, Result, SecondaryMap, codes};
 use graph::{Definition, Function, NodeId, Op, ValueId, rebuild};
 
 /// The two halves of a function.
@@ -25,30 +23,29 @@ pub struct Cut {
 ///
 /// # Errors
 /// An internal error if a half is ill-typed.
-pub fn cut(function: &Function) -> Result<Cut> {
-    let crossing = crossing_values(function);
-    let setup = setup_of(function, &crossing);
-    let main = main_of(function, &crossing).map_err(|reason| {
+pub fn cut(function: Function) -> Result<Cut> {
+    let crossing = crossing_values(&function);
+    let main = main_of(&function, &crossing).map_err(|reason| {
         Diagnostic::error(codes::INTERNAL_ERROR, format!("the cut is ill-typed: {reason}"))
     })?;
-    Ok(Cut { setup, main })
+    Ok(Cut { setup: setup_of(function, &crossing), main })
 }
 
 /// The constant values that `main` reads, in order of definition; all results of their nodes.
 fn crossing_values(function: &Function) -> Vec<ValueId> {
     let constants = function.constant_values();
-    let mut crossing: BTreeSet<NodeId> = BTreeSet::new();
+    let mut crossing: IdSet<NodeId> = IdSet::new();
     let mut work: Vec<ValueId> = function.results().to_vec();
     for id in function.nodes_in_order() {
         let node = &function.nodes[id];
-        if node.results.iter().any(|result| !constants.contains(result)) {
+        if node.results.iter().any(|&result| !constants.contains(result)) {
             work.extend(&node.operands);
             work.extend(node.regions.iter().flat_map(|&region| &function.regions[region].results));
         }
     }
-    let mut seen = BTreeSet::new();
+    let mut seen = IdSet::new();
     while let Some(value) = work.pop() {
-        if !constants.contains(&value) || !seen.insert(value) {
+        if !constants.contains(value) || !seen.insert(value) {
             continue;
         }
         let Definition::Result(id, _) = function.values[value].definition else { continue };
@@ -58,7 +55,7 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
             crossing.insert(id);
         }
     }
-    let order = function.nodes_in_order().into_iter().filter(|id| crossing.contains(id));
+    let order = function.nodes_in_order().into_iter().filter(|&id| crossing.contains(id));
     order.flat_map(|id| function.nodes[id].results.clone()).collect()
 }
 
@@ -74,8 +71,8 @@ fn is_recomputed(op: &Op) -> bool {
     )
 }
 
-fn setup_of(function: &Function, crossing: &[ValueId]) -> Function {
-    let mut setup = function.clone();
+fn setup_of(function: Function, crossing: &[ValueId]) -> Function {
+    let mut setup = function;
     setup.name = "setup".to_owned();
     setup.symbols = Arena::new();
     setup.assumptions = Vec::new();
@@ -89,18 +86,22 @@ fn setup_of(function: &Function, crossing: &[ValueId]) -> Function {
 }
 
 fn main_of(function: &Function, crossing: &[ValueId]) -> std::result::Result<Function, String> {
-    let numbers: BTreeMap<ValueId, usize> =
-        crossing.iter().enumerate().map(|(number, &value)| (value, number)).collect();
+    let mut numbers: SecondaryMap<ValueId, Option<usize>> = SecondaryMap::new();
+    for (number, &value) in crossing.iter().enumerate() {
+        numbers[value] = Some(number);
+    }
     let mut main = rebuild(function, |rewriter, id| {
         let results = &rewriter.source.nodes[id].results;
-        if !results.first().is_some_and(|result| numbers.contains_key(result)) {
+        let number = |&value: &ValueId| numbers[value];
+        // All results of a node cross, or none.
+        let Some(numbers) = results.iter().map(number).collect::<Option<Vec<usize>>>() else {
             return Ok(None);
-        }
-        let types =
-            results.iter().map(|&value| (numbers[&value], rewriter.source.ty(value).clone()));
-        let types: Vec<_> = types.collect();
-        let parameter = |(number, ty)| rewriter.builder.parameter(constant_name(number), ty);
-        Ok(Some(types.into_iter().map(parameter).collect()))
+        };
+        let crossing = numbers.into_iter().zip(results).map(|(number, &value)| {
+            rewriter.builder.parameter(constant_name(number), rewriter.source.ty(value).clone())
+        });
+        let parameters: Vec<ValueId> = crossing.collect();
+        Ok((!parameters.is_empty()).then_some(parameters))
     })?;
     main.name = "main".to_owned();
     Ok(main)

@@ -39,11 +39,17 @@ pub enum Origin {
 /// caller's, the others constants, which come last among the parameters of each stage.
 #[must_use]
 pub fn stages(function: &Function, inputs: usize) -> Vec<Stage> {
+    let whole = |function: Function| {
+        let parameters = (0..function.parameters().len()).map(Origin::Parameter).collect();
+        vec![Stage { function, parameters, binds: Vec::new() }]
+    };
+    if !function.nodes.values().any(|node| matches!(node.op, Op::Bind { .. })) {
+        return whole(function.clone());
+    }
     let function = &without_bound_values(function);
     let levels = Levels::of(function);
     if levels.count == 1 {
-        let parameters = (0..function.parameters().len()).map(Origin::Parameter).collect();
-        return vec![Stage { function: function.clone(), parameters, binds: Vec::new() }];
+        return whole(function.clone());
     }
     // From the last stage back: what each needs, earlier ones must keep.
     let mut kept: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); levels.count];

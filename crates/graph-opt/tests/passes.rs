@@ -46,7 +46,7 @@ fn a_long_chain() -> Result<(), String> {
     optimise(&mut function);
     let constants = function.constant_values();
     let runtime = |node: &graph::Node| {
-        matches!(node.op, Op::Transpose { .. }) && !constants.contains(&node.results[0])
+        matches!(node.op, Op::Transpose { .. }) && !constants.contains(node.results[0])
     };
     assert_eq!(function.nodes.values().filter(|node| runtime(node)).count(), 0);
     Ok(())

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, Id, Locations, SecondaryMap};
+use base::{Arena, Id, IdSet, Locations, SecondaryMap};
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
@@ -268,11 +268,11 @@ impl Function {
 
     /// The values that depend on constants alone and whose types name no symbol: what can be
     /// computed before inputs are known.
-    pub fn constant_values(&self) -> BTreeSet<ValueId> {
-        let mut constants = BTreeSet::new();
+    pub fn constant_values(&self) -> IdSet<ValueId> {
+        let mut constants = IdSet::new();
         for &id in &self.regions[self.body].nodes {
             let node = &self.nodes[id];
-            let pure = node.operands.iter().all(|operand| constants.contains(operand))
+            let pure = node.operands.iter().all(|&operand| constants.contains(operand))
                 && node.op.is_pure()
                 && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
             if pure {

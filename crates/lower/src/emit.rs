@@ -4,11 +4,11 @@
 //! their own, but for parameters and results, which the caller of the frame places; `plan` then
 //! gives the slots of the arena their offsets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, Locations, SecondaryMap};
+use base::{ConstantId, Id, IdSet, Locations, SecondaryMap};
 use graph::{Function, NodeId, Op, User, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
@@ -51,7 +51,7 @@ pub(crate) struct Frame<'a> {
     grouping: &'a Grouping,
     users: &'a SecondaryMap<ValueId, Vec<User>>,
     /// What depends on constants alone.
-    constants: BTreeSet<ValueId>,
+    constants: IdSet<ValueId>,
     /// Where the memory of each root value begins.
     roots: BTreeMap<ValueId, Address>,
 }
@@ -432,7 +432,7 @@ fn group_nodes(frame: &Frame<'_>, group: &Group) -> Vec<NodeId> {
     nodes.sort_unstable();
     // What depends on constants alone is shared by all who need the same constant.
     let computes = |&node: &NodeId| {
-        frame.function.nodes[node].results.iter().any(|result| !frame.constants.contains(result))
+        frame.function.nodes[node].results.iter().any(|result| !frame.constants.contains(*result))
     };
     match nodes.iter().copied().filter(computes).collect::<Vec<_>>() {
         computing if !computing.is_empty() => computing,

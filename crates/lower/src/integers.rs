@@ -74,7 +74,7 @@ pub fn integers(
             return Ok(None);
         }
         if options.winograd == Winograd::WherePredicted {
-            let own = operands.map(|own| (rewriter.get(own), constants.contains(&own)));
+            let own = operands.map(|own| (rewriter.get(own), constants.contains(own)));
             let builder = &rewriter.builder;
             let beaten = formats::filtering_beats_short(space, own, builder, target, price)?;
             if beaten.is_some() {

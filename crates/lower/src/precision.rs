@@ -56,7 +56,7 @@ pub fn shorten(
         }
         if options.winograd == Winograd::WherePredicted {
             let operands =
-                node.operands.iter().map(|own| (rewriter.get(*own), constants.contains(own)));
+                node.operands.iter().map(|own| (rewriter.get(*own), constants.contains(*own)));
             let operands: Vec<(ValueId, bool)> = operands.collect();
             let beaten = formats::filtering_beats_short(
                 space,

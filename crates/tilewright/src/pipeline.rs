@@ -226,7 +226,7 @@ pub(crate) fn front_or_ask(
         optimise(&mut function, options)?;
     }
     let (cut, stages) = phases.time("cut", || {
-        let cut = graph_opt::cut(&function)?;
+        let cut = graph_opt::cut(function)?;
         let stages = graph_opt::stages(&cut.main, imported.parameters().len());
         Ok::<_, Diagnostics>((cut, stages))
     })?;

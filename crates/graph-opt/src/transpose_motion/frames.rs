@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::SecondaryMap;
+use base::{IdSet, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, User, ValueId, element_count};
 use sym::Expr;
 
@@ -27,7 +27,7 @@ pub(super) struct Frames<'a> {
     function: &'a Function,
     users: SecondaryMap<ValueId, Vec<User>>,
     /// Values whose transposes fold into `setup`.
-    constants: BTreeSet<ValueId>,
+    constants: IdSet<ValueId>,
     /// Nodes of the body; what stands in a region inside is left alone.
     in_body: SecondaryMap<NodeId, bool>,
     /// The component of each value that can be kept in another frame.
@@ -109,7 +109,7 @@ impl<'a> Frames<'a> {
             let node = &function.nodes[id];
             let movable = transfer::is_movable(&node.op) || matches!(node.op, Op::Transpose { .. });
             let has_frames = |result: &&ValueId| {
-                movable && self.rank(**result) > 1 && !self.constants.contains(result)
+                movable && self.rank(**result) > 1 && !self.constants.contains(**result)
             };
             let Some(&result) = node.results.first().filter(has_frames) else { continue };
             let number = self.components.len() as u32;
@@ -302,7 +302,7 @@ impl<'a> Frames<'a> {
 
     /// The number of elements of a value; nothing for constants.
     fn elements(&self, value: ValueId) -> u128 {
-        if self.constants.contains(&value) {
+        if self.constants.contains(value) {
             return 0;
         }
         let usual = |symbol| {

@@ -10,10 +10,8 @@
 //! vectors run along the filter's axis each of their elements is met by itself, and they stay so. A
 //! depthwise sum that stands alone may keep its order (`depthwise`).
 
-use std::collections::BTreeSet;
-
 use backend::Target;
-use base::Id;
+use base::{Id, IdSet};
 use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueId};
 use sym::{Expr, SymbolId};
 
@@ -52,33 +50,33 @@ fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
 pub(super) struct Ends {
     /// Those whose operands come from no other contraction: what they read lies as the function's
     /// parameters do.
-    first: BTreeSet<NodeId>,
+    first: IdSet<NodeId>,
     /// Those whose results lead to no other.
-    last: BTreeSet<NodeId>,
+    last: IdSet<NodeId>,
 }
 
 impl Ends {
-    pub(super) fn of(function: &Function, constants: &BTreeSet<ValueId>) -> Ends {
+    pub(super) fn of(function: &Function, constants: &IdSet<ValueId>) -> Ends {
         let nodes = function.nodes_in_order();
         let sums = |id: NodeId| matches!(function.nodes[id].op, Op::Contract { .. });
-        let mut made: BTreeSet<ValueId> = BTreeSet::new();
-        let mut first: BTreeSet<NodeId> = BTreeSet::new();
+        let mut made: IdSet<ValueId> = IdSet::new();
+        let mut first: IdSet<NodeId> = IdSet::new();
         for &id in &nodes {
             let node = &function.nodes[id];
-            let behind = node.operands.iter().any(|value| made.contains(value));
+            let behind = node.operands.iter().any(|&value| made.contains(value));
             if sums(id) && !behind {
                 first.insert(id);
             }
-            let constant = node.results.iter().all(|value| constants.contains(value));
+            let constant = node.results.iter().all(|&value| constants.contains(value));
             if !constant && (behind || sums(id)) {
                 made.extend(&node.results);
             }
         }
-        let mut used: BTreeSet<ValueId> = BTreeSet::new();
-        let mut last: BTreeSet<NodeId> = BTreeSet::new();
+        let mut used: IdSet<ValueId> = IdSet::new();
+        let mut last: IdSet<NodeId> = IdSet::new();
         for &id in nodes.iter().rev() {
             let node = &function.nodes[id];
-            let before = node.results.iter().any(|value| used.contains(value));
+            let before = node.results.iter().any(|&value| used.contains(value));
             if sums(id) && !before {
                 last.insert(id);
             }
@@ -91,13 +89,13 @@ impl Ends {
 
     /// Whether no contraction comes before this one.
     pub(super) fn is_first(&self, id: NodeId) -> bool {
-        self.first.contains(&id)
+        self.first.contains(id)
     }
 
     /// Whether there is no other before or behind it: it would need transposes of its own on both
     /// sides.
     pub(super) fn is_apart(&self, id: NodeId) -> bool {
-        self.first.contains(&id) && self.last.contains(&id)
+        self.first.contains(id) && self.last.contains(id)
     }
 }
 

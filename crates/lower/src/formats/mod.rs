@@ -20,10 +20,8 @@ mod pairs;
 mod panels;
 mod winograd;
 
-use std::collections::BTreeSet;
-
 use backend::Target;
-use base::{Diagnostic, Diagnostics, codes};
+use base::{Diagnostic, Diagnostics, IdSet, codes};
 use graph::{
     Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild,
 };
@@ -98,7 +96,7 @@ pub(crate) fn filtering_beats_short(
 struct Chooser<'a> {
     target: &'a Target,
     options: &'a FormatOptions,
-    constants: &'a BTreeSet<ValueId>,
+    constants: &'a IdSet<ValueId>,
     /// Whether a contraction of the function reads windows, so that channels last pays.
     windows: bool,
     ends: &'a Ends,
@@ -117,7 +115,7 @@ impl Chooser<'_> {
         }
         let operand = |number: usize| {
             let old = node.operands[number];
-            (rewriter.get(old), self.constants.contains(&old))
+            (rewriter.get(old), self.constants.contains(old))
         };
         let operands = [operand(0), operand(1)];
         let mut contraction = Contraction::new(space, operands, *accumulator, *dtype);

@@ -76,7 +76,7 @@ fn forms(function: &Function, target: &Target) -> Vec<Forms> {
         let Op::Contract { space, accumulator, dtype: result } = &node.op else { continue };
         let operands = [node.operands[0], node.operands[1]];
         let [Some(lhs), Some(rhs)] = operands.map(dtype) else { continue };
-        let operands = operands.map(|value| (value, constants.contains(&value)));
+        let operands = operands.map(|value| (value, constants.contains(value)));
         let contraction = Contraction::new(space, operands, *accumulator, *result);
         if let Ok(problem) = Problem::find(&contraction, [lhs, rhs]) {
             found.push(Forms::of(&contraction, &problem, target));
