@@ -159,6 +159,22 @@ fn explain_shows_the_kernels_before_a_size_that_is_computed() {
 }
 
 #[test]
+fn explain_shows_what_counts_for_a_loop_beside_its_kernels() {
+    let text = "input x: f32[3, 1, 4]\ninput w: f32[1, 5, 4]\ninput r: f32[1, 5, 5]\n\
+                y = RNN(x, w, r) {hidden_size = 5}\noutput y: f32\n";
+    let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
+    let folder = Folder::new();
+    std::fs::write(folder.file("rnn.onnx"), model.encode_to_vec()).expect("written");
+    let text = succeed(&["explain", &folder.file("rnn.onnx"), "--threads", "1"]);
+    let row = |name: &str| {
+        let at = text.lines().position(|line| line.contains(name));
+        at.unwrap_or_else(|| panic!("no row of {name}: {text}"))
+    };
+    // The count is written first, then read by the kernel of the turn.
+    assert!(row("  count_") < row("main_r1_contract"), "{text}");
+}
+
+#[test]
 fn info_knows_the_dimensions_by_name() {
     let printed = succeed(&["info", DIGITS, "--json"]);
     let object: serde_json::Value = serde_json::from_str(&printed).expect("JSON");

@@ -1,10 +1,11 @@
 //! Where the time goes: a row a kernel run.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Instant;
 
 use backend::Target;
-use base::Result;
+use base::{KernelId, Result};
 use lower::KernelInfo;
 use tensor::Tensor;
 
@@ -129,12 +130,20 @@ impl Explanation {
             })?;
         }
         self.total_us += total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3;
-        let mut infos = specialisation.lowered.kernels.iter();
+        // The runs of each kernel in order. A kernel that only counts for a loop has none.
+        let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
+        for info in &specialisation.lowered.kernels {
+            infos.entry(info.kernel).or_default().push_back(info);
+        }
         for row in profile.rows() {
             let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
-            self.rows.push(match row.kernel.and_then(|_| infos.next()) {
-                Some(info) => self.row(executable.target(), info, time_us),
-                None => ExplanationRow::of_step(time_us),
+            let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
+            self.rows.push(match (info, row.kernel) {
+                (Some(info), _) => self.row(executable.target(), info, time_us),
+                (None, Some(id)) => {
+                    ExplanationRow::of_step(&specialisation.module.kernels[id].name, time_us)
+                }
+                (None, None) => ExplanationRow::of_step("copy", time_us),
             });
         }
         Ok(())
@@ -160,9 +169,10 @@ impl Explanation {
 }
 
 impl ExplanationRow {
-    fn of_step(time_us: f64) -> ExplanationRow {
+    /// Of a step that computes no node of the model.
+    fn of_step(name: &str, time_us: f64) -> ExplanationRow {
         ExplanationRow {
-            kernel: "copy".to_owned(),
+            kernel: name.to_owned(),
             nodes: Vec::new(),
             fused: Vec::new(),
             not_fused: Vec::new(),
