@@ -16,6 +16,9 @@ use crate::abi::KernelFn;
 use crate::code::Code;
 use crate::executable::HostFunction;
 
+/// Bytes that are too many to stay in the first-level cache until the next turn of a loop.
+const MANY_BYTES: i64 = 1 << 17;
+
 /// A number that is known, or follows from symbols that steps set.
 #[derive(Clone, Debug)]
 pub(crate) enum Amount {
@@ -42,6 +45,9 @@ pub(crate) struct RunStep {
     pub(crate) extent: Amount,
     pub(crate) grain: Amount,
     pub(crate) computed: Vec<Computed>,
+    /// In odd turns of this symbol's loop the last iteration is run first: what the turn before has
+    /// read last is then read first, while caches have it.
+    pub(crate) turning: Option<SymbolId>,
 }
 
 /// What to do next. Targets are positions in the list of instructions.
@@ -191,7 +197,8 @@ pub(crate) fn resolve(
         is_parallel: false,
     };
     let last_reads = BTreeMap::new();
-    let mut resolver = Resolver { program, code, hosts, known, plan, last_reads, steps: 0 };
+    let loops = Vec::new();
+    let mut resolver = Resolver { program, code, hosts, known, plan, last_reads, steps: 0, loops };
     resolver.slots()?;
     resolver.block(&program.steps)?;
     let Resolver { mut plan, last_reads, .. } = resolver;
@@ -234,6 +241,8 @@ struct Resolver<'a> {
     last_reads: BTreeMap<ConstantId, usize>,
     /// Steps looked at so far.
     steps: usize,
+    /// The symbols of the loops around the step at hand, innermost last.
+    loops: Vec<SymbolId>,
 }
 
 impl Resolver<'_> {
@@ -400,7 +409,9 @@ impl Resolver<'_> {
                 let count = self.amount(count);
                 let begin = Instruction::Begin { symbol, limit, count, end: 0 };
                 let begin = self.emit(number, begin);
+                self.loops.push(symbol);
                 self.block(body)?;
+                self.loops.pop();
                 self.emit(number, Instruction::Next { symbol, limit, body: begin + 1 });
                 self.aim(begin);
             }
@@ -448,10 +459,27 @@ impl Resolver<'_> {
             (Amount::Known(extent), Amount::Known(grain)) => *extent / 2 >= *grain,
             _ => true,
         };
+        let turning = self.turning(run);
         let kernel = run.kernel;
-        let run = RunStep { kernel, entry_point, first, extent, grain, computed };
+        let run = RunStep { kernel, entry_point, first, extent, grain, computed, turning };
         self.emit(number, Instruction::Run(run));
         Ok(())
+    }
+
+    /// The loop in whose turns a run reads the same weights or constants again, if they are many.
+    fn turning(&self, run: &Run) -> Option<SymbolId> {
+        let &symbol = self.loops.last()?;
+        let mut same = 0;
+        for argument in run.arguments.iter().filter(|argument| !argument.writes) {
+            let place = &self.program.slots[argument.address.slot].place;
+            let lasting = matches!(place, Place::Constants(_) | Place::Weight(_));
+            if lasting && !argument.address.offset.contains(symbol) {
+                if let Amount::Known(bytes) = self.amount(&argument.bytes) {
+                    same += bytes;
+                }
+            }
+        }
+        (same >= MANY_BYTES).then_some(symbol)
     }
 
     fn host(&mut self, number: usize, name: &str, arguments: &[Address]) -> base::Result<()> {

@@ -203,7 +203,15 @@ impl Machine<'_> {
                 let context = arguments.context(0);
                 // SAFETY: by the contract of `Executable::new` the kernel touches only its
                 // arguments, which have been checked to lie in live slots, and its scratch memory.
-                unsafe { entry(&context, from, to) }
+                let part = |from, to| unsafe { entry(&context, from, to) };
+                match self.turns_back(run) {
+                    // The last fault in this order is the one of the first part that has one.
+                    true => (from..to).rev().fold(0, |fault, at| match part(at, at + 1) {
+                        0 => fault,
+                        found => found,
+                    }),
+                    false => part(from, to),
+                }
             }
             Some(session) => {
                 let grain = match &run.grain {
@@ -234,6 +242,12 @@ impl Machine<'_> {
         }
         let name = self.executable.code.name(run.kernel).unwrap_or("");
         Err(fault_diagnostic(name, code).into())
+    }
+
+    /// Whether a run begins with its last iteration.
+    fn turns_back(&self, run: &RunStep) -> bool {
+        let turn = run.turning.map_or(0, |symbol| self.state.symbols[symbol.index()]);
+        turn % 2 == 1
     }
 
     fn value(&self, symbol: SymbolId) -> Option<i64> {

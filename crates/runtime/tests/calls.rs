@@ -32,6 +32,30 @@ fn load() -> Arc<Executable> {
     executable(&program, &BTreeMap::new()).expect("it loads")
 }
 
+#[test]
+fn what_reads_many_constants_again_turns_back() {
+    let run = |bytes: usize, turns: i64| {
+        let text = format!(
+            "program @main(i in 0..) arena 0 {{
+  %c: {bytes} at constants 0
+  %y: 8 at output 0
+  repeat i < {turns} {{ run k5(read {bytes} at %c, write 8 at %y) extent 10 }}
+}}"
+        );
+        let program = program::parse(&text).expect("it parses");
+        let executable = executable(&program, &BTreeMap::new()).expect("it loads");
+        let mut state = State::new(executable, 1).expect("there is memory");
+        let (constants, mut latest) = (vec![0; bytes], [0; 8]);
+        let mut call = state.call();
+        call.constants(&constants).expect("enough");
+        call.output(0, &mut latest).expect("enough");
+        call.run().expect("no fault");
+        i64::from_le_bytes(latest)
+    };
+    assert_eq!([1, 2, 3, 4].map(|turns| run(1 << 20, turns)), [9, 0, 9, 0]);
+    assert_eq!([1, 2, 3, 4].map(|turns| run(1 << 10, turns)), [9; 4]);
+}
+
 /// What a call says that gets so many bytes for input, weight, constants and output.
 fn refused(sizes: [Option<usize>; 4]) -> String {
     let executable = load();
@@ -187,7 +211,7 @@ fn sizes_are_known() {
 fn code_can_be_executed_but_not_written() {
     let code = common::code().expect("this platform has a JIT");
     let map = code.perf_map();
-    assert_eq!(map.lines().count(), 5);
+    assert_eq!(map.lines().count(), 6);
     assert_eq!(code.name(KernelId::new(0)), Some("increment"));
     assert_eq!(code.name(KernelId::new(9)), None);
     for line in map.lines() {

@@ -71,6 +71,13 @@ unsafe extern "C" fn symbol(context: *const Context, _: i64, _: i64) -> i32 {
     0
 }
 
+/// `c[0] = the last iteration`.
+unsafe extern "C" fn latest(context: *const Context, _: i64, last: i64) -> i32 {
+    // SAFETY: the tests' programs give these arguments.
+    unsafe { integers(context, 1).write_unaligned(last - 1) };
+    0
+}
+
 /// # Safety
 /// The context has that many buffers.
 unsafe fn integers(context: *const Context, buffer: usize) -> *mut i64 {
@@ -84,7 +91,7 @@ fn jump_to(function: KernelFn) -> Vec<u8> {
     [&[0x48, 0xb8][..], &address, &[0xff, 0xe0]].concat()
 }
 
-/// The kernels `k0` increment, `k1` twice, `k2` below, `k3` checked, `k4` symbol.
+/// The kernels `k0` increment, `k1` twice, `k2` below, `k3` checked, `k4` symbol, `k5` latest.
 pub(crate) fn code() -> base::Result<Code> {
     let kernels = [
         ("increment", INCREMENT.to_vec(), 0),
@@ -92,6 +99,7 @@ pub(crate) fn code() -> base::Result<Code> {
         ("below", jump_to(below), 0),
         ("checked", jump_to(checked), 0),
         ("symbol", jump_to(symbol), 0),
+        ("latest", jump_to(latest), 0),
     ];
     Code::load(kernels.iter().enumerate().map(|(index, (name, bytes, scratch_bytes))| {
         let code = KernelCode { name, bytes, scratch_bytes: *scratch_bytes };
