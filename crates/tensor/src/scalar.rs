@@ -95,13 +95,17 @@ impl Scalar {
     }
 
     /// As [`Scalar::from_i64`], for a range that holds all of `u64` too.
+    ///
+    /// # Panics
+    /// For strings, as all that makes an element of a number.
     pub fn from_i128(dtype: DType, value: i128) -> Scalar {
         match dtype.class() {
             Class::Signed | Class::Unsigned => Scalar::from_bits(dtype, value as u64),
             Class::Bool => Scalar::bool(value != 0),
             Class::Float if dtype == DType::F64 => Scalar::f64(value as f64),
             Class::Float if dtype == DType::F32 => Scalar::f32(value as f32),
-            Class::Float | Class::String => Scalar::from_f64(dtype, round_to_odd(value)),
+            Class::Float => Scalar::from_f64(dtype, round_to_odd(value)),
+            Class::String => panic!("a string is no number"),
         }
     }
 

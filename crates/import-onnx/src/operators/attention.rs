@@ -10,7 +10,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 use super::Lowered;
 use super::activations::over_sum;
 use super::gather_scatter::gather_axis;
-use crate::graph_writer::{Graph, Result, shape_error};
+use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::model::Importer;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::value::Value;
@@ -246,7 +246,11 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn flex(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let [query, key, value] = [0, 1, 2].map(|index| node.input(index).cloned());
     let (query, key, value) = (query?, key?, value?);
-    if [&query, &key, &value].iter().any(|operand| operand.rank() != 4) {
+    let operands = [&query, &key, &value];
+    if operands.iter().any(|operand| operand.list().is_some() || !operand.dtype().is_float()) {
+        return Err(type_error("queries, keys and values must be tensors of floats"));
+    }
+    if operands.iter().any(|operand| operand.rank() != 4) {
         return Err(shape_error("queries, keys and values must have four axes"));
     }
     let dtype = query.dtype();
