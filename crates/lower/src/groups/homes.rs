@@ -172,7 +172,7 @@ impl Chooser<'_> {
                     [User::Operand(reader, _)] => match class_of_node(self.function, reader) {
                         Class::Elementwise => true,
                         // A copy under conditions is slower than two copies, but one thing to do.
-                        Class::Movement | Class::View => self.once,
+                        Class::Movement | Class::View => self.once && self.moves_linearly(value),
                         _ => false,
                     },
                     _ => false,
@@ -189,6 +189,21 @@ impl Chooser<'_> {
             | Class::Statements
             | Class::Step => true,
         }
+    }
+
+    /// Whether the nest of which a value is to be a part finds its elements at sums of multiples of
+    /// the nest's axes: conditions on quotients prove nothing of where a load reads.
+    fn moves_linearly(&self, value: ValueId) -> bool {
+        let &[User::Operand(reader, _)] = &self.users[value][..] else { return false };
+        let node = &self.function.nodes[reader];
+        let result = node.results[0];
+        let is_linear = match (&node.op, class_of_node(self.function, reader)) {
+            (Op::Reshape { .. }, _) => {
+                splits(&shape_of(self.function, value), &shape_of(self.function, result))
+            }
+            (_, class) => matches!(class, Class::Movement | Class::Elementwise),
+        };
+        is_linear && (self.stored[result] || self.moves_linearly(result))
     }
 
     /// Passes on what a node's reads ask of its operands.
@@ -422,4 +437,18 @@ fn reads_twice(space: &IterationSpace) -> bool {
     let distinct: BTreeSet<_> = symbols.iter().collect();
     let all = space.extents.iter().filter(|extent| !extent.is_one()).count();
     distinct.len() != symbols.len() || symbols.len() < all
+}
+
+/// Whether each axis of a shape is one or several of another, in order.
+fn splits(from: &[i64], to: &[i64]) -> bool {
+    let mut to = to.iter();
+    from.iter().filter(|&&extent| extent != 1).all(|&extent| {
+        let mut product = 1;
+        while product < extent
+            && let Some(part) = to.next()
+        {
+            product *= part;
+        }
+        product == extent
+    })
 }
