@@ -69,3 +69,17 @@ fn a_wide_fan() -> Result<(), String> {
     assert_eq!(transposes(&function), 0);
     Ok(())
 }
+
+/// Behind itself thirty times: flattened it would have a billion operands.
+#[test]
+fn a_doubling_concatenation() -> Result<(), String> {
+    let (mut builder, _, mut value) = start("doubling");
+    for _ in 0..30 {
+        value = builder.add(Op::Concat { axis: 0 }, &[value, value])?[0];
+    }
+    let mut function = builder.finish(vec![("y".to_owned(), value)]);
+    optimise(&mut function);
+    let operands: usize = function.nodes.values().map(|node| node.operands.len()).sum();
+    assert!(operands <= 30 * 1024, "{operands} operands");
+    Ok(())
+}

@@ -389,6 +389,10 @@ impl Graph {
         if axes.is_empty() {
             return Ok(value.clone());
         }
+        if let Some(axis) = axes.last().filter(|&&axis| axis >= value.rank()) {
+            let message = format!("a tensor of rank {} has no axis {axis}", value.rank());
+            return Err(shape_error(message));
+        }
         if let Some(folded) = self.fold_reduction(value, &axes, reduction, keep) {
             return Ok(folded);
         }

@@ -256,6 +256,10 @@ fn pad_of_splat(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fir
     Ok(maker.full(&result.shape, element)?)
 }
 
+/// Operands that a concatenation of concatenations may get: of itself with itself, again and again,
+/// they double each time.
+const MOST_PARTS: usize = 1024;
+
 fn concat_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Concat { axis } = op else { return Err(No::Match) };
     let mut parts = Vec::new();
@@ -270,6 +274,7 @@ fn concat_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fir
     if parts.len() == operands.len() {
         return Err(No::Match);
     }
+    require(parts.len() <= MOST_PARTS, "it would have too many parts")?;
     Ok(maker.one(op, &parts)?)
 }
 
