@@ -188,10 +188,19 @@ impl Ranges {
     /// vector loop stays even where a condition leaves a single lane: a statement that no longer
     /// names it would be one of scalars.
     pub fn simplify(&self, expr: &Expr) -> Expr {
-        expr.simplify(&|symbol| match self.lanes {
+        expr.simplify(&|symbol| self.with_all_lanes(symbol))
+    }
+
+    /// Whether [`simplify`](Self::simplify) surely leaves an expression as it is.
+    pub fn is_simple(&self, expr: &Expr) -> bool {
+        expr.is_simple(&|symbol| self.with_all_lanes(symbol))
+    }
+
+    fn with_all_lanes(&self, symbol: SymbolId) -> Range {
+        match self.lanes {
             Some((lane, all)) if lane == symbol && self.of(lane).as_constant().is_some() => all,
             _ => self.of(symbol),
-        })
+        }
     }
 
     /// Whether the place can provably not be reached.
@@ -211,6 +220,12 @@ impl Ranges {
 
     /// Whether the values of an index provably lie in `0..extent`.
     pub fn prove_within(&self, index: &Expr, extent: &Expr) -> bool {
+        if let Some(extent) = extent.as_constant() {
+            let range = self.bounds(index);
+            if range.min >= 0 && range.max < extent {
+                return true;
+            }
+        }
         self.prove_not_negative(index) && self.prove_not_negative(&(extent.clone() - index - 1))
     }
 

@@ -1,6 +1,7 @@
 //! Sizes and counts: scratch memory, operations, bytes of parameters.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
@@ -134,14 +135,20 @@ fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
 pub fn bytes_touched(kernel: &Kernel) -> BTreeMap<BufferId, Expr> {
     let mut boxes: BTreeMap<BufferId, Vec<sym::Range>> = BTreeMap::new();
     walk_domains(kernel, &mut |stmt, domain| {
-        for reference in own_references(stmt) {
-            let buffer = &kernel.buffers[reference.buffer];
-            let mut axes: Vec<sym::Range> =
-                reference.index.iter().map(|index| domain.ranges.bounds(index)).collect();
-            axes.resize(buffer.shape.len(), sym::Range::ALL);
-            let known = boxes.entry(reference.buffer).or_insert_with(|| axes.clone());
-            known.iter_mut().zip(&axes).for_each(|(all, one)| *all = all.union(*one));
-        }
+        own_references(stmt, &mut |reference| {
+            let bounds = reference.index.iter().map(|index| domain.ranges.bounds(index));
+            let bounds = bounds.chain(std::iter::repeat(sym::Range::ALL));
+            match boxes.entry(reference.buffer) {
+                Entry::Vacant(place) => {
+                    let axes = kernel.buffers[reference.buffer].shape.len();
+                    place.insert(bounds.take(axes).collect());
+                }
+                Entry::Occupied(known) => {
+                    let known = known.into_mut().iter_mut();
+                    known.zip(bounds).for_each(|(all, one)| *all = all.union(one));
+                }
+            }
+        });
     });
     let touched = |id: &BufferId| -> Expr {
         let (buffer, axes) = (&kernel.buffers[*id], boxes.get(id));

@@ -14,16 +14,17 @@ use crate::visit::{bound_symbols, walk_expressions_mut, walk_mut, walk_values_mu
 /// Replaces symbols by expressions wherever they are used; what binds them stays. A value that is
 /// such a symbol becomes the expression as an i64.
 pub fn substitute(block: &mut [Stmt], replacements: &BTreeMap<SymbolId, Expr>) {
+    if replacements.is_empty() {
+        return;
+    }
     walk_expressions_mut(block, &mut |expr| substitute_expression(expr, replacements));
     walk_values_mut(block, &mut |value| substitute_symbol(value, replacements));
 }
 
 /// As [`substitute`], in a value.
 pub fn substitute_value(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>) {
-    value.walk_mut(&mut |value| {
-        value.expressions_mut().for_each(|expr| substitute_expression(expr, replacements));
-        substitute_symbol(value, replacements);
-    });
+    value.walk_expressions_mut(&mut |expr| substitute_expression(expr, replacements));
+    value.walk_mut(&mut |value| substitute_symbol(value, replacements));
 }
 
 /// As [`substitute`], in an expression.

@@ -14,11 +14,12 @@
 //!
 //! What is broken is shown in the kernel's listing, below the statement at fault.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use base::codes::VERIFIER_FAILED;
 use base::text::Printer;
 use base::{Diagnostic, SecondaryMap};
+use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction};
 
@@ -241,7 +242,8 @@ impl Verifier<'_> {
         match inner.kind {
             LoopKind::Serial => {}
             LoopKind::Parallel => {
-                let alone = matches!(&self.kernel.body[..], [Stmt::For(only)] if **only == *inner);
+                let is_this = |only: &Loop| std::ptr::eq(only, inner);
+                let alone = matches!(&self.kernel.body[..], [Stmt::For(only)] if is_this(only));
                 if !alone {
                     self.wrong("a parallel loop is the only statement of the kernel's body");
                 }
@@ -284,7 +286,7 @@ impl Verifier<'_> {
         moving: &mut BTreeSet<SymbolId>,
     ) -> Option<BufferId> {
         let moves = |moving: &BTreeSet<SymbolId>, expr: &Expr| {
-            expr.symbols().iter().any(|symbol| moving.contains(symbol))
+            expr.any_symbol(&mut |symbol| moving.contains(&symbol))
         };
         for stmt in block {
             match stmt {
@@ -354,9 +356,8 @@ impl Verifier<'_> {
     /// An access to the first `shape.len()` axes of a buffer.
     fn access(&mut self, buffer: BufferId, index: &[Expr], shape: &[Expr], ranges: &Ranges) {
         let kernel = self.kernel;
-        let name = kernel.buffer_name(buffer);
         if index.len() != shape.len() {
-            let (given, wanted) = (index.len(), shape.len());
+            let (name, given, wanted) = (kernel.buffer_name(buffer), index.len(), shape.len());
             return self.wrong(format!("{name} takes {wanted} index(es) here, not {given}"));
         }
         for (axis, (expr, extent)) in index.iter().zip(shape).enumerate() {
@@ -364,7 +365,8 @@ impl Verifier<'_> {
                 && extent.as_constant().is_some()
                 && !ranges.prove_within(expr, extent)
             {
-                let (bounds, expr) = (ranges.bounds(expr), kernel.expression(expr));
+                let (name, bounds) = (kernel.buffer_name(buffer), ranges.bounds(expr));
+                let expr = kernel.expression(expr);
                 self.wrong(format!(
                     "{name}: the index {expr} along axis {axis} may leave 0..{}; it is known to \
                      lie in {bounds}",
@@ -376,22 +378,27 @@ impl Verifier<'_> {
 
     /// Whether all symbols of an index expression are in scope and may stand in one.
     fn expression(&mut self, expr: &Expr) -> bool {
-        let mut good = true;
+        if !expr.any_symbol(&mut |symbol| !self.is_usable(symbol) || !self.in_scope[symbol]) {
+            return true;
+        }
         for symbol in expr.symbols() {
-            let usable = match self.kernel.symbols.get(symbol).map(|symbol| &symbol.kind) {
-                Some(SymbolKind::Loop | SymbolKind::Shape { .. }) => true,
-                Some(SymbolKind::Value { range, .. }) => range.is_some(),
-                None => false,
-            };
             let name = self.kernel.symbol_name(symbol);
-            if !usable {
+            if !self.is_usable(symbol) {
                 self.wrong(format!("`{name}` cannot stand in an index expression"));
             } else if !self.in_scope[symbol] {
                 self.wrong(format!("`{name}` is used outside of the block that binds it"));
             }
-            good &= usable && self.in_scope[symbol];
         }
-        good
+        false
+    }
+
+    /// Whether a symbol may stand in an index expression.
+    fn is_usable(&self, symbol: SymbolId) -> bool {
+        match self.kernel.symbols.get(symbol).map(|symbol| &symbol.kind) {
+            Some(SymbolKind::Loop | SymbolKind::Shape { .. }) => true,
+            Some(SymbolKind::Value { range, .. }) => range.is_some(),
+            None => false,
+        }
     }
 
     fn conditions(&mut self, conditions: &[Condition]) {
@@ -409,10 +416,11 @@ impl Verifier<'_> {
         match value {
             Value::Constant(_) => {}
             Value::Symbol(symbol) => {
-                let name = self.kernel.symbol_name(*symbol);
                 if value.dtype(self.kernel).is_none() {
+                    let name = self.kernel.symbol_name(*symbol);
                     self.wrong(format!("`{name}` is no value; as an i64 it is `index({name})`"));
                 } else if !self.in_scope[*symbol] {
+                    let name = self.kernel.symbol_name(*symbol);
                     self.wrong(format!("`{name}` is used outside of the block that binds it"));
                 }
             }
@@ -427,9 +435,9 @@ impl Verifier<'_> {
                 self.fold(*reduction, *buffer, index, ranges);
             }
             Value::Apply { function, dtype, arguments } => {
-                let operands: Vec<Option<DType>> =
-                    arguments.iter().map(|argument| self.value(argument, ranges)).collect();
-                if let Some(operands) = operands.into_iter().collect::<Option<Vec<DType>>>()
+                let mut operands: SmallVec<[DType; 4]> = SmallVec::new();
+                operands.extend(arguments.iter().filter_map(|value| self.value(value, ranges)));
+                if operands.len() == arguments.len()
                     && let Err(message) = function.result_dtype(&operands, Some(*dtype))
                 {
                     self.wrong(message);
@@ -470,11 +478,12 @@ impl Verifier<'_> {
         let Some(data) = self.kernel.buffers.get(buffer) else {
             return self.wrong(format!("there is no buffer {buffer}"));
         };
-        let name = self.kernel.buffer_name(buffer);
         let Some((last, outer)) = data.shape.split_last() else {
+            let name = self.kernel.buffer_name(buffer);
             return self.wrong(format!("{name} has no axis to fold"));
         };
         if !last.as_constant().is_some_and(|n| n > 0 && n & (n - 1) == 0) {
+            let name = self.kernel.buffer_name(buffer);
             self.wrong(format!("the last axis of {name} is no constant power of two"));
         }
         if !reduction.accepts(data.dtype) {
@@ -482,14 +491,4 @@ impl Verifier<'_> {
         }
         self.access(buffer, index, outer, ranges);
     }
-}
-
-/// The remarks of one check, by statement, for checks that walk the kernel themselves.
-pub(crate) fn number_statements(kernel: &Kernel) -> BTreeMap<*const Stmt, usize> {
-    let mut numbers = BTreeMap::new();
-    walk(&kernel.body, &mut |stmt| {
-        let next = numbers.len();
-        numbers.insert(std::ptr::from_ref(stmt), next);
-    });
-    numbers
 }

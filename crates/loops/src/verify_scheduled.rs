@@ -11,7 +11,7 @@
 use crate::domain::{Domain, walk_domains};
 use crate::kernel::{Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
 use crate::print::Remarks;
-use crate::verify::{number_statements, report, verify};
+use crate::verify::{report, verify};
 use crate::visit::{Reference, own_references};
 use sym::{Atom, Expr, SymbolId};
 
@@ -29,14 +29,14 @@ pub fn verify_scheduled(kernel: &Kernel) -> base::Result<()> {
             remarks.entry(None).or_default().push(message);
         }
     }
-    let numbers = number_statements(kernel);
+    let mut next = 0;
     walk_domains(kernel, &mut |stmt, domain| {
         let mut wrong = Vec::new();
         statement(kernel, stmt, domain, &mut wrong);
         if !wrong.is_empty() {
-            let number = numbers.get(&std::ptr::from_ref(stmt)).copied();
-            remarks.entry(number).or_default().append(&mut wrong);
+            remarks.entry(Some(next)).or_default().append(&mut wrong);
         }
+        next += 1;
     });
     report(kernel, remarks)
 }
@@ -51,11 +51,11 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
             }
         });
     }
-    for reference in own_references(stmt) {
+    own_references(stmt, &mut |reference| {
         if kernel.buffers[reference.buffer].scope == Scope::Register {
             register(kernel, &reference, domain, wrong);
         }
-    }
+    });
     if let Stmt::Reduce { buffer, index, .. } = stmt
         && let Some(lane) = domain.loops.iter().find(|inner| inner.kind == LoopKind::Vector)
         && !lane.extent.is_one()
@@ -90,7 +90,7 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
 /// Whether an expression may differ between the lanes of a vector loop.
 fn may_differ(kernel: &Kernel, expr: &Expr, lane: SymbolId) -> bool {
     let is_value = |symbol| matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. });
-    expr.symbols().into_iter().any(|symbol| symbol == lane || is_value(symbol))
+    expr.any_symbol(&mut |symbol| symbol == lane || is_value(symbol))
 }
 
 /// Whether an expression is affine but for terms that are the same in all lanes.

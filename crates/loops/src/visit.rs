@@ -179,17 +179,55 @@ impl Value {
     /// Visits the value, then its operands, recursively.
     pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Value)) {
         visit(self);
-        for operand in self.operands() {
-            operand.walk(visit);
+        match self {
+            Value::Apply { arguments, .. } => {
+                arguments.iter().for_each(|argument| argument.walk(visit));
+            }
+            Value::Guard { value, otherwise, .. } => {
+                value.walk(visit);
+                otherwise.walk(visit);
+            }
+            _ => {}
         }
     }
 
     /// Visits the operands, recursively, then the value.
     pub fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Value)) {
-        for operand in self.operands_mut() {
-            operand.walk_mut(visit);
+        match self {
+            Value::Apply { arguments, .. } => {
+                arguments.iter_mut().for_each(|argument| argument.walk_mut(visit));
+            }
+            Value::Guard { value, otherwise, .. } => {
+                value.walk_mut(visit);
+                otherwise.walk_mut(visit);
+            }
+            _ => {}
         }
         visit(self);
+    }
+
+    /// Visits the index expressions of the value and of its operands.
+    pub fn walk_expressions<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
+        self.walk(&mut |value| match value {
+            Value::Load { index, .. } | Value::Fold { index, .. } => {
+                index.iter().for_each(&mut *visit);
+            }
+            Value::Index(_) | Value::Guard { .. } => value.expressions().for_each(&mut *visit),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+        });
+    }
+
+    /// Visits the index expressions of the operands, then those of the value.
+    pub fn walk_expressions_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
+        self.walk_mut(&mut |value| match value {
+            Value::Load { index, .. } | Value::Fold { index, .. } => {
+                index.iter_mut().for_each(&mut *visit);
+            }
+            Value::Index(_) | Value::Guard { .. } => {
+                value.expressions_mut().for_each(&mut *visit);
+            }
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+        });
     }
 }
 
@@ -248,7 +286,7 @@ pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr))
     walk(block, &mut |stmt| {
         stmt.expressions().for_each(&mut *visit);
         if let Some(value) = stmt.value() {
-            value.walk(&mut |value| value.expressions().for_each(&mut *visit));
+            value.walk_expressions(visit);
         }
     });
 }
@@ -258,7 +296,7 @@ pub fn walk_expressions_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Expr
     walk_mut(block, &mut |stmt| {
         stmt.expressions_mut().for_each(&mut *visit);
         if let Some(value) = stmt.value_mut() {
-            value.walk_mut(&mut |value| value.expressions_mut().for_each(&mut *visit));
+            value.walk_expressions_mut(visit);
         }
     });
 }
@@ -267,48 +305,56 @@ pub fn walk_expressions_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Expr
 /// its own store.
 pub fn references(block: &[Stmt]) -> Vec<Reference<'_>> {
     let mut found = Vec::new();
-    walk(block, &mut |stmt| found.extend(own_references(stmt)));
+    walk_references(block, &mut |reference| found.push(reference));
     found
+}
+
+/// As [`references`], one after the other.
+pub fn walk_references<'a>(block: &'a [Stmt], visit: &mut impl FnMut(Reference<'a>)) {
+    walk(block, &mut |stmt| own_references(stmt, visit));
 }
 
 /// The places where a statement itself touches a buffer, not those in its blocks.
-pub fn own_references(stmt: &Stmt) -> Vec<Reference<'_>> {
-    let mut found = stmt.value().map(value_references).unwrap_or_default();
+pub fn own_references<'a>(stmt: &'a Stmt, visit: &mut impl FnMut(Reference<'a>)) {
+    if let Some(value) = stmt.value() {
+        value_references(value, visit);
+    }
     match stmt {
         Stmt::Store { buffer, index, .. } => {
-            found.push(Reference { buffer: *buffer, index, effect: Effect::Store });
+            visit(Reference { buffer: *buffer, index, effect: Effect::Store });
         }
         Stmt::Reduce { buffer, index, reduction, .. } => {
-            let effect = Effect::Reduce(*reduction);
-            found.push(Reference { buffer: *buffer, index, effect });
+            visit(Reference { buffer: *buffer, index, effect: Effect::Reduce(*reduction) });
         }
         _ => {}
     }
-    found
 }
 
 /// Every place where a value touches a buffer.
-pub fn value_references(value: &Value) -> Vec<Reference<'_>> {
-    let mut found = Vec::new();
+pub fn value_references<'a>(value: &'a Value, visit: &mut impl FnMut(Reference<'a>)) {
     value.walk(&mut |value| match value {
         Value::Load { buffer, index } => {
-            found.push(Reference { buffer: *buffer, index, effect: Effect::Load });
+            visit(Reference { buffer: *buffer, index, effect: Effect::Load });
         }
         Value::Fold { reduction, buffer, index } => {
-            found.push(Reference { buffer: *buffer, index, effect: Effect::Fold(*reduction) });
+            visit(Reference { buffer: *buffer, index, effect: Effect::Fold(*reduction) });
         }
         _ => {}
     });
-    found
 }
 
 /// The buffers a block reads, and those it writes.
 pub fn touched(block: &[Stmt]) -> (BTreeSet<BufferId>, BTreeSet<BufferId>) {
-    let references = references(block);
-    let of = |wanted: fn(Effect) -> bool| {
-        references.iter().filter(|r| wanted(r.effect)).map(|r| r.buffer).collect()
-    };
-    (of(Effect::reads), of(Effect::writes))
+    let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+    walk_references(block, &mut |reference| {
+        if reference.effect.reads() {
+            read.insert(reference.buffer);
+        }
+        if reference.effect.writes() {
+            written.insert(reference.buffer);
+        }
+    });
+    (read, written)
 }
 
 /// The symbols that loops and lets of the block bind.
@@ -340,8 +386,8 @@ pub fn statement_symbols(stmt: &Stmt) -> BTreeSet<SymbolId> {
 /// The symbols that a value uses.
 pub fn value_symbols(value: &Value) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();
+    value.walk_expressions(&mut |expr| add_symbols(expr, &mut used));
     value.walk(&mut |value| {
-        value.expressions().for_each(|expr| add_symbols(expr, &mut used));
         if let Value::Symbol(symbol) = value {
             used.insert(*symbol);
         }

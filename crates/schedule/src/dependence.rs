@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use loops::visit::{Effect, bound_symbols};
+use loops::visit::{Effect, bound_symbols, walk};
 use loops::{BufferId, Condition, Kernel, Loop, Stmt, Value};
 use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
@@ -38,15 +38,28 @@ pub(crate) struct Access<'a> {
     pub(crate) uncertain: bool,
 }
 
-/// All accesses of a block, in program order; a statement's loads come before its store.
-pub(crate) fn accesses(block: &[Stmt]) -> Vec<Access<'_>> {
-    let mut collector = Collector::default();
+/// All accesses of a block to a buffer, in program order; a statement's loads come before its
+/// store.
+pub(crate) fn accesses_of(block: &[Stmt], buffer: BufferId) -> Vec<Access<'_>> {
+    let is_wanted = |other| other == buffer;
+    let mut collector = Collector::of(&is_wanted);
     collector.block(block);
     collector.found
 }
 
-#[derive(Default)]
-struct Collector<'a> {
+/// The buffers that a block writes.
+fn written(block: &[Stmt]) -> BTreeSet<BufferId> {
+    let mut found = BTreeSet::new();
+    walk(block, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
+            found.insert(*buffer);
+        }
+    });
+    found
+}
+
+struct Collector<'a, 'w> {
+    is_wanted: &'w dyn Fn(BufferId) -> bool,
     found: Vec<Access<'a>>,
     loops: Vec<SymbolId>,
     way: Vec<Descent>,
@@ -55,7 +68,18 @@ struct Collector<'a> {
     uncertain: bool,
 }
 
-impl<'a> Collector<'a> {
+impl<'a, 'w> Collector<'a, 'w> {
+    fn of(is_wanted: &'w dyn Fn(BufferId) -> bool) -> Collector<'a, 'w> {
+        Collector {
+            is_wanted,
+            found: Vec::new(),
+            loops: Vec::new(),
+            way: Vec::new(),
+            conditions: Vec::new(),
+            uncertain: false,
+        }
+    }
+
     fn block(&mut self, block: &'a [Stmt]) {
         for (position, stmt) in block.iter().enumerate() {
             self.statement(position, stmt);
@@ -69,6 +93,9 @@ impl<'a> Collector<'a> {
     }
 
     fn add(&mut self, position: usize, buffer: BufferId, effect: Effect, index: &'a [Expr]) {
+        if !(self.is_wanted)(buffer) {
+            return;
+        }
         self.found.push(Access {
             buffer,
             effect,
@@ -186,7 +213,11 @@ impl<'a> Tester<'a> {
         block: &'a [Stmt],
         shifted: &[Expr],
     ) -> Tester<'a> {
-        Tester::of(kernel, ranges, accesses(block), bound_symbols(block), shifted)
+        let written = written(block);
+        let is_wanted = |buffer| written.contains(&buffer);
+        let mut collector = Collector::of(&is_wanted);
+        collector.block(block);
+        Tester::of(kernel, ranges, collector.found, bound_symbols(block), shifted)
     }
 
     /// Tests for the accesses of a loop, which counts as a block of its own.
@@ -196,7 +227,9 @@ impl<'a> Tester<'a> {
         found: &'a Loop,
         shifted: &[Expr],
     ) -> Tester<'a> {
-        let mut collector = Collector::default();
+        let written = written(&found.body);
+        let is_wanted = |buffer| written.contains(&buffer);
+        let mut collector = Collector::of(&is_wanted);
         collector.loops.push(found.variable);
         collector.inside(0, 0, &found.body);
         let mut bound = bound_symbols(&found.body);
@@ -207,13 +240,10 @@ impl<'a> Tester<'a> {
     fn of(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        mut accesses: Vec<Access<'a>>,
+        accesses: Vec<Access<'a>>,
         bound: BTreeSet<SymbolId>,
         shifted: &[Expr],
     ) -> Tester<'a> {
-        let writes = accesses.iter().filter(|access| access.effect.writes());
-        let written: BTreeSet<BufferId> = writes.map(|access| access.buffer).collect();
-        accesses.retain(|access| written.contains(&access.buffer));
         let mut space = Space::new(ranges, accesses.iter().flat_map(|access| access.index));
         let form = |space: &mut Space, access: &Access| {
             access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
@@ -228,24 +258,34 @@ impl<'a> Tester<'a> {
     }
 
     /// The digits of a loop variable, the most significant first.
-    pub(crate) fn digits(&self, variable: SymbolId) -> Vec<Unknown> {
-        (0..self.space.digits(variable)).rev().map(|d| Unknown::Digit(variable, d)).collect()
+    pub(crate) fn digits(&self, variable: SymbolId) -> impl Iterator<Item = Unknown> + use<> {
+        (0..self.space.digits(variable)).rev().map(move |digit| Unknown::Digit(variable, digit))
     }
 
-    /// The pairs of accesses whose order matters: of one buffer, at least one writing, and not two
-    /// reductions that may be done in any order. `exact` reductions count as unordered only if
-    /// `free_reductions` is set. Each unordered pair comes once, an access with itself too.
+    /// The pairs of accesses whose order matters: of one buffer, at least one writing, not known to
+    /// be apart, and not two reductions that may be done in any order. `exact` reductions count as
+    /// unordered only if `free_reductions` is set. Each unordered pair comes once, an access with
+    /// itself too.
     pub(crate) fn ordered_pairs(&self, free_reductions: bool) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for (first, a) in self.accesses.iter().enumerate() {
             for (second, b) in self.accesses.iter().enumerate().skip(first) {
                 let touches = a.buffer == b.buffer && (a.effect.writes() || b.effect.writes());
-                if touches && !(free_reductions && self.commute(a, b)) {
+                if touches
+                    && !self.are_apart(first, second)
+                    && !(free_reductions && self.commute(a, b))
+                {
                     pairs.push((first, second));
                 }
             }
         }
         pairs
+    }
+
+    /// Whether two accesses have different constants along an axis, so that no instances meet.
+    fn are_apart(&self, first: usize, second: usize) -> bool {
+        let mut axes = self.forms[first].iter().zip(&self.forms[second]);
+        axes.any(|(a, b)| a.terms.is_empty() && b.terms.is_empty() && a.constant != b.constant)
     }
 
     fn commute(&self, a: &Access<'_>, b: &Access<'_>) -> bool {
@@ -312,13 +352,12 @@ impl<'a> Tester<'a> {
         if let Some(direction) = given.get(unknown) {
             return direction;
         }
-        let symbols = self.space.symbols(unknown);
-        let same = |symbol: &SymbolId| {
-            !self.bound.contains(symbol)
-                || (self.kernel.symbols[*symbol].kind == loops::SymbolKind::Loop
-                    && self.digits(*symbol).iter().all(|d| given.get(*d) == Some(Direction::Equal)))
+        let differs = |symbol: SymbolId| {
+            self.bound.contains(&symbol)
+                && !(self.kernel.symbols[symbol].kind == loops::SymbolKind::Loop
+                    && self.digits(symbol).all(|d| given.get(d) == Some(Direction::Equal)))
         };
-        if symbols.iter().all(same) { Direction::Equal } else { Direction::Any }
+        if self.space.any_symbol(unknown, differs) { Direction::Any } else { Direction::Equal }
     }
 
     /// Whether an earlier iteration's `first` and a later iteration's `second` of the loop may

@@ -111,11 +111,15 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// The symbols an unknown depends on.
-    pub(crate) fn symbols(&self, unknown: Unknown) -> Vec<SymbolId> {
+    /// Whether this holds of a symbol that an unknown depends on.
+    pub(crate) fn any_symbol(
+        &self,
+        unknown: Unknown,
+        mut holds: impl FnMut(SymbolId) -> bool,
+    ) -> bool {
         match unknown {
-            Unknown::Digit(symbol, _) => vec![symbol],
-            Unknown::Opaque(index) => product(&self.opaque[index]).symbols(),
+            Unknown::Digit(symbol, _) => holds(symbol),
+            Unknown::Opaque(index) => product(&self.opaque[index]).any_symbol(&mut holds),
         }
     }
 

@@ -12,11 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loops::build::less_equal;
-use loops::visit::{Effect, references};
+use loops::visit::{Effect, walk_references};
 use loops::{BufferId, Condition, Kernel, Scope, Stmt};
 use sym::{Atom, Expr, SymbolId, Term};
 
-use crate::dependence::{Access, accesses, single_term};
+use crate::dependence::{Access, accesses_of, single_term};
 use crate::nest::{SymbolRanges, condition_symbols};
 
 /// Whether the buffer is local, touched nowhere but in the block, and each run of the block stores
@@ -27,7 +27,11 @@ pub(crate) fn is_private(
     block: &[Stmt],
     buffer: BufferId,
 ) -> bool {
-    let uses = |block: &[Stmt]| references(block).iter().filter(|r| r.buffer == buffer).count();
+    let uses = |block: &[Stmt]| {
+        let mut count = 0;
+        walk_references(block, &mut |reference| count += usize::from(reference.buffer == buffer));
+        count
+    };
     let local = !matches!(kernel.buffers[buffer].scope, Scope::Parameter(_));
     local
         && uses(block) == uses(&kernel.body)
@@ -41,8 +45,7 @@ pub(crate) fn stores_before_reading(
     block: &[Stmt],
     buffer: BufferId,
 ) -> bool {
-    let mut all = accesses(block);
-    all.retain(|access| access.buffer == buffer);
+    let all = accesses_of(block, buffer);
     let covered = |(position, read): (usize, &Access<'_>)| {
         let guards = read.conditions.iter().map(|(_, c)| (*c).clone()).collect();
         !read.effect.reads() || is_covered(kernel, ranges, &all[..position], read, guards)

@@ -20,6 +20,8 @@ pub(crate) struct State {
     /// The minima that splits with shifted tails put into indices. Iterations that these make equal
     /// were shown to compute equal things, see [`crate::dependence`].
     pub(crate) shifted: Vec<Expr>,
+    /// Whether nothing has changed since [`State::tidy`].
+    tidy: bool,
 }
 
 impl State {
@@ -30,6 +32,7 @@ impl State {
         way: &[crate::nest::Descent],
         replacements: &BTreeMap<SymbolId, Expr>,
     ) {
+        self.tidy = false;
         substitute::substitute(block_mut(&mut self.kernel, way), replacements);
         for minimum in &mut self.shifted {
             substitute::substitute_expression(minimum, replacements);
@@ -37,7 +40,10 @@ impl State {
     }
 
     /// Puts all index expressions in simplest form and drops conditions that always hold.
-    fn tidy(&mut self) {
+    pub(crate) fn tidy(&mut self) {
+        if std::mem::replace(&mut self.tidy, true) {
+            return;
+        }
         steps::simplify::expressions(&mut self.kernel);
         if self.shifted.is_empty() {
             return;
@@ -103,7 +109,7 @@ pub type Applied = Result<(), ScheduleError>;
 impl Schedule {
     /// A kernel as it is, with an empty trace. The kernel must be one that `loops` verifies.
     pub fn new(kernel: Kernel) -> Schedule {
-        Schedule { state: State { kernel, shifted: Vec::new() }, trace: Vec::new() }
+        Schedule { state: State { kernel, shifted: Vec::new(), tidy: false }, trace: Vec::new() }
     }
 
     /// The kernel as the steps so far have made it.
@@ -136,6 +142,7 @@ impl Schedule {
             return Err(ScheduleError::new(&self.state.kernel, step, refusal));
         }
         if step.changes_indices() {
+            self.state.tidy = false;
             self.state.tidy();
         }
         self.trace.push(step);

@@ -213,12 +213,13 @@ impl Step {
         !matches!(self, Step::StageRead { .. } | Step::StageWrite { .. } | Step::ExpandFunctions)
     }
 
-    /// Whether it may write other index expressions than there were; else it says only how a loop
-    /// is run, or where a buffer is.
+    /// Whether it may leave index expressions that are not in simplest form; else it says only how
+    /// a loop is run, or where a buffer is, or sees to it itself.
     pub(crate) fn changes_indices(&self) -> bool {
         !matches!(
             self,
-            Step::Unroll { .. }
+            Step::Simplify
+                | Step::Unroll { .. }
                 | Step::Vectorise { .. }
                 | Step::Parallelise { .. }
                 | Step::SetScope { .. }

@@ -189,6 +189,16 @@ proptest! {
     }
 
     #[test]
+    fn what_is_simple_stays(tree in tree()) {
+        let simplified = tree.build().simplify(&ranges);
+        for expr in [tree.build(), simplified] {
+            if expr.is_simple(&ranges) {
+                prop_assert_eq!(expr.rewritten(&ranges), expr);
+            }
+        }
+    }
+
+    #[test]
     fn substitution_keeps_the_value(
         tree in tree(),
         replacement in tree(),

@@ -27,6 +27,19 @@ pub fn proves_less_equal(a: &Expr, b: &Expr, ranges: &dyn Fn(SymbolId) -> Range)
 
 /// Whether `b - a >= least`.
 fn proves_difference(a: &Expr, b: &Expr, least: i64, ranges: Ranges<'_>) -> bool {
+    let by_bounds = |low: i64, high: i64| {
+        low != i64::MIN
+            && high != i64::MAX
+            && low.checked_sub(high).is_some_and(|difference| difference >= least)
+    };
+    let proved = match (a.as_constant(), b.as_constant()) {
+        (Some(a), _) => by_bounds(b.bounds(ranges).min, a),
+        (_, Some(b)) => by_bounds(b, a.bounds(ranges).max),
+        _ => false,
+    };
+    if proved {
+        return true;
+    }
     let difference = b - a;
     if difference.is_saturated() {
         return false;

@@ -93,6 +93,10 @@ impl Range {
         self.min <= other.min && other.max <= self.max
     }
 
+    fn is_bounded(self) -> bool {
+        self.min != i64::MIN && self.max != i64::MAX
+    }
+
     /// Whether there is no value in it.
     pub fn is_empty(self) -> bool {
         self.min > self.max
@@ -110,6 +114,14 @@ impl Range {
 
     /// The range of `a + b`.
     pub fn plus(self, other: Range) -> Range {
+        if let (true, true, Some(min), Some(max)) = (
+            self.is_bounded(),
+            other.is_bounded(),
+            self.min.checked_add(other.min),
+            self.max.checked_add(other.max),
+        ) {
+            return Range { min, max };
+        }
         Range {
             min: clamp(lower_end(self) + lower_end(other)),
             max: clamp(upper_end(self) + upper_end(other)),
@@ -123,6 +135,12 @@ impl Range {
 
     /// The range of `a * factor`.
     pub fn scaled(self, factor: i64) -> Range {
+        if let (true, Some(first), Some(last)) =
+            (self.is_bounded(), self.min.checked_mul(factor), self.max.checked_mul(factor))
+        {
+            let (min, max) = if factor < 0 { (last, first) } else { (first, last) };
+            return Range { min, max };
+        }
         let (a, b) = (lower_end(self), upper_end(self));
         let (a, b) = if factor < 0 { (b, a) } else { (a, b) };
         let factor = i128::from(factor);
@@ -215,7 +233,12 @@ impl Atom {
     pub fn bounds(&self, ranges: &dyn Fn(SymbolId) -> Range) -> Range {
         match self {
             Atom::Symbol(symbol) => ranges(*symbol),
-            Atom::FloorDiv(a, b) => a.bounds(ranges).floor_div(b.bounds(ranges)),
+            Atom::FloorDiv(a, b) => match (a.bounds(ranges), b.as_constant()) {
+                (range, Some(n)) if n > 0 && range.is_bounded() => {
+                    Range { min: range.min.div_euclid(n), max: range.max.div_euclid(n) }
+                }
+                (range, _) => range.floor_div(b.bounds(ranges)),
+            },
             Atom::Mod(a, b) => a.bounds(ranges).modulo(b.bounds(ranges)),
             Atom::Min(a, b) => a.bounds(ranges).min_with(b.bounds(ranges)),
             Atom::Max(a, b) => a.bounds(ranges).max_with(b.bounds(ranges)),

@@ -22,13 +22,26 @@ type Ranges<'a> = &'a dyn Fn(SymbolId) -> Range;
 impl Expr {
     /// An expression of the same value for all values of the symbols within their ranges.
     pub fn simplify(&self, ranges: &dyn Fn(SymbolId) -> Range) -> Expr {
-        let stays = |term: &Term| match &term.factors {
-            Factors::One(Atom::Symbol(symbol)) => ranges(*symbol).as_constant().is_none(),
-            _ => false,
-        };
-        if self.terms.iter().all(stays) {
-            return self.clone();
+        if self.is_simple(ranges) { self.clone() } else { self.rewritten(ranges) }
+    }
+
+    /// Whether [`simplify`](Self::simplify) surely gives the expression itself. Most expressions
+    /// are asked for many times while a kernel is scheduled, so this makes none.
+    pub fn is_simple(&self, ranges: &dyn Fn(SymbolId) -> Range) -> bool {
+        let (mut quotients, mut remainders) = (false, false);
+        for term in &self.terms {
+            let Factors::One(atom) = &term.factors else { return false };
+            quotients |= matches!(atom, Atom::FloorDiv(..));
+            remainders |= matches!(atom, Atom::Mod(..));
+            if !atom.is_simple(ranges) {
+                return false;
+            }
         }
+        !(quotients && remainders)
+    }
+
+    /// The rules of the file's head, wherever they fit.
+    pub(crate) fn rewritten(&self, ranges: Ranges<'_>) -> Expr {
         let mut result = Expr::constant(self.constant);
         let mut has_mod = false;
         for term in &self.terms {
@@ -96,6 +109,31 @@ impl Term {
 }
 
 impl Atom {
+    /// Whether no rule fits: not those of the ranges, while those of `divide.rs` have been applied
+    /// to every atom there is.
+    fn is_simple(&self, ranges: Ranges<'_>) -> bool {
+        match self {
+            Atom::Symbol(symbol) => ranges(*symbol).as_constant().is_none(),
+            Atom::FloorDiv(a, b) | Atom::Mod(a, b) => {
+                let Some(n) = b.as_constant().filter(|n| *n > 0) else { return false };
+                let coprime = |term: &Term| term.coefficient == 1 || gcd(term.coefficient, n) == 1;
+                a.terms.iter().all(coprime)
+                    && a.is_simple(ranges)
+                    && constant_quotient(a, b, ranges).is_none()
+            }
+            Atom::Min(a, b) | Atom::Max(a, b) => {
+                let (limit, other) = match (a.as_constant(), b.as_constant()) {
+                    (Some(limit), None) => (limit, b),
+                    (None, Some(limit)) => (limit, a),
+                    _ => return false,
+                };
+                let nested = matches!(other.as_atom(), Some(Atom::Min(..) | Atom::Max(..)));
+                let range = other.bounds(ranges);
+                !nested && range.min < limit && limit < range.max && other.is_simple(ranges)
+            }
+        }
+    }
+
     fn simplify(&self, ranges: Ranges<'_>) -> Expr {
         match self {
             Atom::Symbol(symbol) => match ranges(*symbol).as_constant() {

@@ -98,7 +98,8 @@ fn definition(kernel: &Kernel, id: BufferId, name: &str) -> Outcome<Definition> 
 fn check_readers(kernel: &Kernel, id: BufferId, definition: &Definition, name: &str) -> Outcome {
     let refuse = |message: String| Err(Refusal::at_buffer(name, message));
     let all = references(&kernel.body);
-    let own = value_references(&definition.value);
+    let mut own = Vec::new();
+    value_references(&definition.value, &mut |reference| own.push(reference));
     if own.iter().any(|r| r.buffer == id) {
         return refuse("it is computed from itself".into());
     }

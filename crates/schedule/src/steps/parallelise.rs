@@ -58,7 +58,7 @@ pub(crate) fn check_independent(
     for (first, second) in tester.ordered_pairs(false) {
         let buffer = tester.accesses[first].buffer;
         let conflict = tester.may_conflict_across(first, second, found.variable, &[])
-            || tester.may_conflict_across(second, first, found.variable, &[]);
+            || (first != second && tester.may_conflict_across(second, first, found.variable, &[]));
         if conflict && !(spare_private && is_private(kernel, ranges, &found.body, buffer)) {
             let (name, buffer) =
                 (&kernel.symbols[found.variable].name, &kernel.buffers[buffer].name);

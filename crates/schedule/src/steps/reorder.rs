@@ -28,7 +28,8 @@ use sym::{Expr, SymbolId};
 use crate::dependence::{Direction, Directions, Tester};
 use crate::error::{Outcome, Refusal};
 use crate::linear::Unknown;
-use crate::nest::{SymbolRanges, block_mut, condition_symbols, find_loop, guarded, loop_at};
+use crate::nest::{Descent, Site, SymbolRanges, block, block_mut, condition_symbols};
+use crate::nest::{find_loop, guarded, loop_at};
 use crate::private::is_private;
 use crate::schedule::State;
 use crate::steps::parallelise::check_independent;
@@ -45,7 +46,8 @@ struct Header {
 struct Band {
     headers: Vec<Header>,
     conditions: Vec<Condition>,
-    body: Vec<Stmt>,
+    /// The way to what it holds.
+    body: Vec<Descent>,
 }
 
 pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
@@ -56,7 +58,7 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
     }
     let sites = order.iter().map(|name| find_loop(kernel, name)).collect::<Outcome<Vec<_>>>()?;
     let outermost = sites.iter().min_by_key(|site| site.block.len()).expect("at least one loop");
-    let band = take_apart(kernel, loop_at(kernel, outermost), order)?;
+    let band = take_apart(kernel, outermost, order)?;
     let headers = permuted(kernel, &band, order);
     let variables = |headers: &[Header]| -> Vec<SymbolId> {
         headers.iter().map(|header| header.variable).collect()
@@ -65,23 +67,26 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
         return Ok(());
     }
     check_extents(kernel, &band, &headers)?;
-    check_kinds(kernel, &headers, &band.body)?;
-    check_order(state, &band, &headers)?;
-    let stmts = put_together(headers, band);
-    check_vectors(kernel, &stmts)?;
+    check_kinds(kernel, &headers, block(kernel, &band.body))?;
+    check_order(state, outermost, &band, &headers)?;
+    check_vectors(kernel, &headers, &band)?;
+    let body = std::mem::take(block_mut(&mut state.kernel, &band.body));
+    let stmts = put_together(headers, band.conditions, body);
     block_mut(&mut state.kernel, &outermost.block).splice(outermost.index..=outermost.index, stmts);
     Ok(())
 }
 
 /// The band that starts at a loop and ends at the last of the named ones.
-fn take_apart(kernel: &Kernel, first: &Loop, order: &[String]) -> Outcome<Band> {
+fn take_apart(kernel: &Kernel, outermost: &Site, order: &[String]) -> Outcome<Band> {
+    let first = loop_at(kernel, outermost);
     let mut missing: BTreeSet<&str> = order.iter().map(String::as_str).collect();
     let header = |found: &Loop| Header {
         variable: found.variable,
         extent: found.extent.clone(),
         kind: found.kind,
     };
-    let mut band = Band { headers: vec![header(first)], conditions: Vec::new(), body: Vec::new() };
+    let (headers, conditions) = (vec![header(first)], Vec::new());
+    let mut band = Band { headers, conditions, body: outermost.body() };
     missing.remove(kernel.symbols[first.variable].name.as_str());
     let mut body = &first.body;
     while let Some(next) = missing.first() {
@@ -101,8 +106,8 @@ fn take_apart(kernel: &Kernel, first: &Loop, order: &[String]) -> Outcome<Band> 
                 return Err(Refusal::at_loop(next, message));
             }
         }
+        band.body.push(Descent { stmt: 0, block: 0 });
     }
-    band.body = body.clone();
     Ok(band)
 }
 
@@ -151,10 +156,19 @@ fn check_kinds(kernel: &Kernel, headers: &[Header], body: &[Stmt]) -> Outcome {
 }
 
 /// Lanes of vector loops, which may hold other loops now, stay independent.
-fn check_vectors(kernel: &Kernel, stmts: &[Stmt]) -> Outcome {
+fn check_vectors(kernel: &Kernel, headers: &[Header], band: &Band) -> Outcome {
+    let body = block(kernel, &band.body);
+    let mut vectors = headers.iter().any(|header| header.kind == LoopKind::Vector);
+    loops::visit::walk(body, &mut |stmt| {
+        vectors |= matches!(stmt, Stmt::For(inner) if inner.kind == LoopKind::Vector);
+    });
+    if !vectors {
+        return Ok(());
+    }
+    let stmts = put_together(headers.to_vec(), band.conditions.clone(), body.clone());
     let ranges = SymbolRanges::of(kernel);
     let mut result = Ok(());
-    loops::visit::walk(stmts, &mut |stmt| {
+    loops::visit::walk(&stmts, &mut |stmt| {
         if let Stmt::For(inner) = stmt
             && inner.kind == LoopKind::Vector
             && result.is_ok()
@@ -166,15 +180,12 @@ fn check_vectors(kernel: &Kernel, stmts: &[Stmt]) -> Outcome {
 }
 
 /// Every dependence must keep its direction.
-fn check_order(state: &State, band: &Band, headers: &[Header]) -> Outcome {
+fn check_order(state: &State, outermost: &Site, band: &Band, headers: &[Header]) -> Outcome {
     let kernel = &state.kernel;
     let ranges = SymbolRanges::of(kernel);
     // The test needs the band's variables bound within the block it looks at.
-    let nest = put_together(
-        band.headers.clone(),
-        Band { headers: Vec::new(), conditions: band.conditions.clone(), body: band.body.clone() },
-    );
-    let tester = Tester::new(kernel, &ranges, &nest, &state.shifted);
+    let nest = std::slice::from_ref(&block(kernel, &outermost.block)[outermost.index]);
+    let tester = Tester::new(kernel, &ranges, nest, &state.shifted);
     let digits = |headers: &[Header]| -> Vec<Unknown> {
         headers.iter().flat_map(|header| tester.digits(header.variable)).collect()
     };
@@ -184,7 +195,7 @@ fn check_order(state: &State, band: &Band, headers: &[Header]) -> Outcome {
         let buffer = tester.accesses[first].buffer;
         let is_private = *private
             .entry(buffer)
-            .or_insert_with(|| is_private(kernel, &ranges, &band.body, buffer));
+            .or_insert_with(|| is_private(kernel, &ranges, block(kernel, &band.body), buffer));
         if is_private {
             continue;
         }
@@ -230,8 +241,11 @@ fn reversed(
 }
 
 /// The nest of these loops, each condition as far out as it may stand.
-fn put_together(headers: Vec<Header>, band: Band) -> Vec<Stmt> {
-    let Band { mut conditions, mut body, .. } = band;
+fn put_together(
+    headers: Vec<Header>,
+    mut conditions: Vec<Condition>,
+    mut body: Vec<Stmt>,
+) -> Vec<Stmt> {
     for header in headers.into_iter().rev() {
         let needs = |c: &Condition| condition_symbols(c).contains(&header.variable);
         let (here, further): (Vec<_>, Vec<_>) = conditions.into_iter().partition(needs);

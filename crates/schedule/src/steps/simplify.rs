@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use base::{Arena, SecondaryMap};
-use loops::visit::{references, walk, walk_expressions, walk_mut};
+use loops::visit::{walk, walk_expressions, walk_mut, walk_references};
 use loops::visit::{walk_values, walk_values_mut};
 use loops::{BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value, substitute};
 use sym::{Expr, SymbolId};
@@ -27,18 +27,22 @@ use crate::error::Outcome;
 use crate::schedule::State;
 
 pub(crate) fn apply(state: &mut State) -> Outcome {
-    expressions(&mut state.kernel);
+    state.tidy();
     let mut replacements = BTreeMap::new();
+    let mut dissolves = false;
     walk(&state.kernel.body, &mut |stmt| {
-        if let Stmt::For(inner) = stmt
-            && inner.extent.is_one()
-            && inner.kind != LoopKind::Parallel
-        {
-            replacements.insert(inner.variable, Expr::ZERO);
+        if let Stmt::For(inner) = stmt {
+            dissolves |= inner.extent.is_zero();
+            if inner.extent.is_one() && inner.kind != LoopKind::Parallel {
+                replacements.insert(inner.variable, Expr::ZERO);
+            }
         }
     });
-    state.substitute(&[], &replacements);
-    dissolve(&mut state.kernel.body);
+    if dissolves || !replacements.is_empty() {
+        state.substitute(&[], &replacements);
+        dissolve(&mut state.kernel.body);
+        state.tidy();
+    }
     compact(state);
     Ok(())
 }
@@ -50,12 +54,13 @@ pub(crate) fn expressions(kernel: &mut Kernel) {
 }
 
 fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
-    for mut stmt in std::mem::take(block) {
+    let mut dissolves = false;
+    for stmt in block.iter_mut() {
         stmt.expressions_mut().for_each(|expr| tidy_expression(expr, known));
         if let Some(value) = stmt.value_mut() {
             tidy_value(value, known);
         }
-        match &mut stmt {
+        match stmt {
             Stmt::For(inner) => {
                 let mut inside = known.clone();
                 inside.enter(inner);
@@ -67,10 +72,7 @@ fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
                 inside.assume(conditions);
                 tidy_block(then, &inside);
                 tidy_block(otherwise, known);
-                if conditions.is_empty() {
-                    block.append(then);
-                    continue;
-                }
+                dissolves |= conditions.is_empty();
             }
             Stmt::While { setup, body, .. } => {
                 tidy_block(setup, known);
@@ -78,24 +80,39 @@ fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
             }
             Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
         }
-        block.push(stmt);
+    }
+    if dissolves {
+        for stmt in std::mem::take(block) {
+            match stmt {
+                Stmt::If { conditions, then, .. } if conditions.is_empty() => block.extend(then),
+                stmt => block.push(stmt),
+            }
+        }
     }
 }
 
 fn tidy_expression(expr: &mut Expr, known: &Ranges) {
-    // Of what is linear nothing changes but symbols of one value.
-    let stays = |symbol| known.of(symbol).as_constant().is_none();
-    if !expr.terms().iter().all(|term| term.as_symbol().is_some_and(stays)) {
+    if !known.is_simple(expr) {
         *expr = known.simplify(expr);
     }
 }
 
 fn tidy_value(value: &mut Value, known: &Ranges) {
-    value.expressions_mut().for_each(|expr| tidy_expression(expr, known));
-    let Value::Guard { conditions, value: inner, otherwise } = value else {
-        value.operands_mut().for_each(|operand| tidy_value(operand, known));
-        return;
+    let (conditions, inner, otherwise) = match value {
+        Value::Constant(_) | Value::Symbol(_) => return,
+        Value::Index(expr) => return tidy_expression(expr, known),
+        Value::Load { index, .. } | Value::Fold { index, .. } => {
+            return index.iter_mut().for_each(|expr| tidy_expression(expr, known));
+        }
+        Value::Apply { arguments, .. } => {
+            return arguments.iter_mut().for_each(|argument| tidy_value(argument, known));
+        }
+        Value::Guard { conditions, value, otherwise } => (conditions, value, otherwise),
     };
+    for condition in conditions.iter_mut() {
+        tidy_expression(&mut condition.left, known);
+        tidy_expression(&mut condition.right, known);
+    }
     conditions.retain(|condition| !known.prove(condition));
     let mut inside = known.clone();
     inside.assume(conditions);
@@ -109,18 +126,15 @@ fn tidy_value(value: &mut Value, known: &Ranges) {
 
 /// Puts the bodies of loops of one iteration in their place and drops loops of none.
 fn dissolve(block: &mut Vec<Stmt>) {
-    replace_statements(block, &mut |stmt| match stmt {
-        Stmt::For(inner) if inner.extent.is_zero() => Vec::new(),
-        Stmt::For(inner) if inner.extent.is_one() && inner.kind != LoopKind::Parallel => inner.body,
-        stmt => vec![stmt],
-    });
-}
-
-/// Replaces every statement, innermost first.
-fn replace_statements(block: &mut Vec<Stmt>, replace: &mut impl FnMut(Stmt) -> Vec<Stmt>) {
     for mut stmt in std::mem::take(block) {
-        stmt.blocks_mut().for_each(|inner| replace_statements(inner, replace));
-        block.extend(replace(stmt));
+        stmt.blocks_mut().for_each(dissolve);
+        match stmt {
+            Stmt::For(inner) if inner.extent.is_zero() => {}
+            Stmt::For(inner) if inner.extent.is_one() && inner.kind != LoopKind::Parallel => {
+                block.extend(inner.body);
+            }
+            stmt => block.push(stmt),
+        }
     }
 }
 
@@ -129,9 +143,7 @@ fn replace_statements(block: &mut Vec<Stmt>, replace: &mut impl FnMut(Stmt) -> V
 pub(crate) fn compact(state: &mut State) {
     let kernel = &mut state.kernel;
     let mut touched: SecondaryMap<BufferId, bool> = SecondaryMap::new();
-    for reference in references(&kernel.body) {
-        touched[reference.buffer] = true;
-    }
+    walk_references(&kernel.body, &mut |reference| touched[reference.buffer] = true);
     let mut used: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
     mark_symbols(kernel, &mut used);
     if kernel.buffers.ids().all(|id| touched[id]) && kernel.symbols.ids().all(|id| used[id]) {
