@@ -38,7 +38,7 @@ use crate::kernel::{
     Access, Buffer, BufferId, Comparison, Condition, Kernel, LoopKind, Scope, Stmt, SymbolKind,
     Value,
 };
-use crate::substitute::{rename, substitute_expression};
+use crate::substitute::rename;
 use crate::visit::walk;
 
 /// The text's lines are broken where they would grow longer than this.
@@ -84,11 +84,11 @@ fn in_text_order(kernel: &Kernel) -> Cow<'_, Kernel> {
     for id in order {
         names.insert(id, ordered.symbols.push(kernel.symbols[id].clone()));
     }
-    rename(&mut ordered.body, &names);
-    let exprs = names.iter().map(|(&old, &new)| (old, Expr::symbol(new))).collect();
+    let name = |symbol: SymbolId| names.get(&symbol).copied().unwrap_or(symbol);
+    rename(&mut ordered.body, &name);
     for (_, buffer) in ordered.buffers.iter_mut() {
         let strides = buffer.strides.iter_mut().flatten();
-        buffer.shape.iter_mut().chain(strides).for_each(|e| substitute_expression(e, &exprs));
+        buffer.shape.iter_mut().chain(strides).for_each(|expr| expr.rename(&name));
     }
     Cow::Owned(ordered)
 }

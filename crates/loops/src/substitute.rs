@@ -42,20 +42,17 @@ fn substitute_symbol(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>)
     }
 }
 
-/// Gives symbols other names' ids: uses and what binds them.
-pub fn rename(block: &mut [Stmt], names: &BTreeMap<SymbolId, SymbolId>) {
-    let exprs = names.iter().map(|(&old, &new)| (old, Expr::symbol(new))).collect();
-    walk_expressions_mut(block, &mut |expr| substitute_expression(expr, &exprs));
+/// Gives symbols other names' ids, each its own: uses and what binds them.
+pub fn rename(block: &mut [Stmt], name: &dyn Fn(SymbolId) -> SymbolId) {
+    walk_expressions_mut(block, &mut |expr| expr.rename(name));
     walk_values_mut(block, &mut |value| {
         if let Value::Symbol(symbol) = value {
-            *symbol = names.get(symbol).copied().unwrap_or(*symbol);
+            *symbol = name(*symbol);
         }
     });
     walk_mut(block, &mut |stmt| match stmt {
-        Stmt::For(inner) => {
-            inner.variable = names.get(&inner.variable).copied().unwrap_or(inner.variable);
-        }
-        Stmt::Let { symbol, .. } => *symbol = names.get(symbol).copied().unwrap_or(*symbol),
+        Stmt::For(inner) => inner.variable = name(inner.variable),
+        Stmt::Let { symbol, .. } => *symbol = name(*symbol),
         _ => {}
     });
 }
@@ -74,7 +71,7 @@ pub fn fresh_copy(kernel: &mut Kernel, block: &[Stmt]) -> Vec<Stmt> {
         names.insert(symbol, fresh);
     }
     let mut copy = block.to_vec();
-    rename(&mut copy, &names);
+    rename(&mut copy, &|symbol| names.get(&symbol).copied().unwrap_or(symbol));
     copy
 }
 

@@ -79,7 +79,7 @@ fn renaming_reaches_binders_and_uses() {
     check(
         |kernel, body| {
             let (x, y) = (symbol(kernel, "x"), kernel.add_value("x", tensor::DType::F32, None));
-            rename(body, &BTreeMap::from([(x, y)]));
+            rename(body, &|symbol| if symbol == x { y } else { symbol });
         },
         "for i < 4 {
   %t[i] = %a[i + 1]

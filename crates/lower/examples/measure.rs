@@ -102,7 +102,7 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
         println!("{}", backend_x64::disassemble(&code));
     }
     let seconds = run(&scheduled.kernel, &code)?;
-    let prediction = scheduled.prediction;
+    let prediction = strategies::Prediction::of(&naive.kernel, target);
     println!(
         "{case:26} {:8.1} GFLOP/s {:7.1} GB/s {:9.3} ms  \
          scheduled {:5.2} ms, compiled {:5.2} ms, {:6} bytes  {}",

@@ -117,7 +117,12 @@ impl<'a> Combination<'a> {
         let summed = self.space.parallel..self.space.extents.len();
         let extents: Vec<i64> = summed.map(|axis| self.extent(axis)).collect();
         let mut terms = Vec::new();
-        for point in points(&extents) {
+        let mut point = vec![0; extents.len()];
+        for number in 0..extents.iter().product::<i64>() {
+            let mut rest = number;
+            for (entry, &extent) in point.iter_mut().zip(&extents).rev() {
+                (*entry, rest) = (rest % extent, rest / extent);
+            }
             let at = |expr: &Expr| {
                 expr.substitute(&mut |symbol| {
                     let axis = symbol.index();

@@ -20,8 +20,19 @@ pub(crate) struct State {
     /// The minima that splits with shifted tails put into indices. Iterations that these make equal
     /// were shown to compute equal things, see [`crate::dependence`].
     pub(crate) shifted: Vec<Expr>,
-    /// Whether nothing has changed since [`State::tidy`].
-    tidy: bool,
+    /// Whether index expressions are in simplest form.
+    pub(crate) form: Form,
+}
+
+/// What is known of the form of a kernel's index expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Nothing: the kernel is as it was given.
+    Given,
+    /// A step has written some since they were in simplest form.
+    Written,
+    /// All are in simplest form.
+    Simplest,
 }
 
 impl State {
@@ -32,7 +43,7 @@ impl State {
         way: &[crate::nest::Descent],
         replacements: &BTreeMap<SymbolId, Expr>,
     ) {
-        self.tidy = false;
+        self.form = Form::Written;
         substitute::substitute(block_mut(&mut self.kernel, way), replacements);
         for minimum in &mut self.shifted {
             substitute::substitute_expression(minimum, replacements);
@@ -41,7 +52,7 @@ impl State {
 
     /// Puts all index expressions in simplest form and drops conditions that always hold.
     pub(crate) fn tidy(&mut self) {
-        if std::mem::replace(&mut self.tidy, true) {
+        if std::mem::replace(&mut self.form, Form::Simplest) == Form::Simplest {
             return;
         }
         steps::simplify::expressions(&mut self.kernel);
@@ -109,7 +120,10 @@ pub type Applied = Result<(), ScheduleError>;
 impl Schedule {
     /// A kernel as it is, with an empty trace. The kernel must be one that `loops` verifies.
     pub fn new(kernel: Kernel) -> Schedule {
-        Schedule { state: State { kernel, shifted: Vec::new(), tidy: false }, trace: Vec::new() }
+        Schedule {
+            state: State { kernel, shifted: Vec::new(), form: Form::Given },
+            trace: Vec::new(),
+        }
     }
 
     /// The kernel as the steps so far have made it.
@@ -141,8 +155,10 @@ impl Schedule {
             }
             return Err(ScheduleError::new(&self.state.kernel, step, refusal));
         }
-        if step.changes_indices() {
-            self.state.tidy = false;
+        if step.writes_indices() {
+            self.state.form = Form::Written;
+        }
+        if self.state.form == Form::Written {
             self.state.tidy();
         }
         self.trace.push(step);

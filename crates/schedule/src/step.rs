@@ -213,12 +213,13 @@ impl Step {
         !matches!(self, Step::StageRead { .. } | Step::StageWrite { .. } | Step::ExpandFunctions)
     }
 
-    /// Whether it may leave index expressions that are not in simplest form; else it says only how
-    /// a loop is run, or where a buffer is, or sees to it itself.
-    pub(crate) fn changes_indices(&self) -> bool {
+    /// Whether it always leaves index expressions that may not be in simplest form; else it says
+    /// only how a loop is run, or where a buffer is, or tells the state itself.
+    pub(crate) fn writes_indices(&self) -> bool {
         !matches!(
             self,
             Step::Simplify
+                | Step::Reorder { .. }
                 | Step::Unroll { .. }
                 | Step::Vectorise { .. }
                 | Step::Parallelise { .. }

@@ -221,6 +221,18 @@ proptest! {
     }
 
     #[test]
+    fn renaming_is_substitution(tree in tree(), shift in 1..5usize, swaps in any::<bool>()) {
+        let name = |symbol: SymbolId| match swaps {
+            true => SymbolId::new(4 - symbol.index()),
+            false => SymbolId::new((symbol.index() + shift) % 5),
+        };
+        let (expr, mut renamed) = (tree.build(), tree.build());
+        renamed.rename(&name);
+        assert_canonical(&renamed);
+        prop_assert_eq!(renamed, expr.substitute(&mut |symbol| Some(Expr::symbol(name(symbol)))));
+    }
+
+    #[test]
     fn text_round_trips(tree in tree()) {
         let expr = tree.build();
         let text = print(&expr);

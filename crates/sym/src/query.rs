@@ -1,5 +1,7 @@
 //! Questions about an expression, substitution and evaluation.
 
+use std::sync::Arc;
+
 use crate::divide::{floor_div_saturating, gcd, modulo_of_constants};
 use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 
@@ -96,6 +98,9 @@ impl Expr {
 
     /// Puts expressions in the place of symbols, all at once, and canonicalises the result.
     pub fn substitute(&self, replace: &mut dyn FnMut(SymbolId) -> Option<Expr>) -> Expr {
+        if let Some(symbol) = self.as_symbol() {
+            return replace(symbol).unwrap_or_else(|| self.clone());
+        }
         let mut result = Expr::constant(self.constant);
         for term in &self.terms {
             let mut product: Option<Expr> = None;
@@ -123,6 +128,26 @@ impl Expr {
         result
     }
 
+    /// Gives symbols other names, each its own.
+    pub fn rename(&mut self, name: &dyn Fn(SymbolId) -> SymbolId) {
+        if !self.terms.iter().all(Term::keeps_form) {
+            *self = self.substitute(&mut |symbol| Some(Expr::symbol(name(symbol))));
+            return;
+        }
+        for term in &mut self.terms {
+            match &mut term.factors {
+                Factors::One(Atom::Symbol(symbol)) => *symbol = name(*symbol),
+                Factors::One(Atom::FloorDiv(dividend, _) | Atom::Mod(dividend, _)) => {
+                    Arc::make_mut(dividend).rename(name);
+                }
+                Factors::One(Atom::Min(..) | Atom::Max(..)) | Factors::Many(_) => {}
+            }
+        }
+        if !self.terms.is_sorted_by(|one, other| one.factors.cmp(&other.factors).is_le()) {
+            self.terms.sort_by(|one, other| one.factors.cmp(&other.factors));
+        }
+    }
+
     /// The value, given those of the symbols; `None` where one is missing, a divisor is zero or a
     /// number leaves `i64` (sums are formed in 128 bits, so only whole sums and products count).
     pub fn evaluate(&self, value: &dyn Fn(SymbolId) -> Option<i64>) -> Option<i64> {
@@ -139,6 +164,18 @@ impl Expr {
 }
 
 impl Term {
+    /// Whether new names change at most the order of terms: what a constant divides is folded the
+    /// same way whatever its symbols are called.
+    fn keeps_form(&self) -> bool {
+        match &self.factors {
+            Factors::One(Atom::Symbol(_)) => true,
+            Factors::One(Atom::FloorDiv(dividend, divisor) | Atom::Mod(dividend, divisor)) => {
+                divisor.as_constant().is_some() && dividend.terms.iter().all(Term::keeps_form)
+            }
+            Factors::One(Atom::Min(..) | Atom::Max(..)) | Factors::Many(_) => false,
+        }
+    }
+
     fn known_divisor(&self) -> i64 {
         let whole = self.factors().iter().try_fold(gcd(self.coefficient, 0), |product, atom| {
             let divisor = match atom {

@@ -32,8 +32,7 @@ use super::cost::{Area, best_tile, div_ceil};
 use super::hand::Hand;
 use super::order::again;
 use super::structure::{LoopInfo, Motion, Nest, Rows};
-use super::{Refused, rows, tile};
-use crate::naive::Naive;
+use super::{Given, Refused, rows, tile};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
@@ -78,10 +77,10 @@ struct Sum {
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
-    naive: &Naive,
+    given: &Given<'_>,
     target: &Target,
 ) -> Result<String, Refused> {
-    let problem = Problem::find(&naive.kernel)?;
+    let problem = Problem::find(&given.naive.kernel, given.nests()?)?;
     let mut hand = Hand::new(schedule);
     let (outer, remark) = place(&mut hand, &problem, target)?;
     if let Some(around) = outer.last() {
@@ -99,17 +98,16 @@ pub(super) fn apply(
 }
 
 impl Problem {
-    fn find(kernel: &Kernel) -> Result<Problem, Refused> {
-        let nests = Nest::all(kernel).ok_or("its loops are no perfect nests")?;
+    fn find(kernel: &Kernel, nests: &[Nest]) -> Result<Problem, Refused> {
         let before = &nests[..nests.len().saturating_sub(1)];
         let own = |id: BufferId| !matches!(kernel.buffers[id].scope, Scope::Parameter(_));
         if before.iter().flat_map(Nest::writes).any(|access| !own(access.buffer)) {
             return Err("an earlier nest has a result of its own".into());
         }
         let kept = rows::local_buffers(kernel, before);
-        let rows = Rows::of(&nests, &kept);
+        let rows = Rows::of(nests, &kept);
         let sums: Vec<Sum> =
-            (1..nests.len()).filter_map(|at| Sum::find(kernel, &nests, &rows, at)).collect();
+            (1..nests.len()).filter_map(|at| Sum::find(kernel, nests, &rows, at)).collect();
         if sums.is_empty() {
             return Err("no row has several sums of products".into());
         }
@@ -117,9 +115,9 @@ impl Problem {
         let row_bytes = kept
             .iter()
             .filter(|id| !summed(id))
-            .map(|id| bytes_of_row(kernel, &nests, &rows, *id))
+            .map(|id| bytes_of_row(kernel, nests, &rows, *id))
             .sum();
-        Ok(Problem { nests, kept, rows, sums, row_bytes })
+        Ok(Problem { nests: nests.to_vec(), kept, rows, sums, row_bytes })
     }
 }
 

@@ -94,11 +94,14 @@ fn cut(
     let (Some(along), Some(row)) = (&vector.update, choice.row) else {
         return Err("no panel is met by several rows".into());
     };
-    let panels = Panels::of(hand, problem, along, choice.width);
     let depth = problem.depth();
+    if depth < 2 * TERMS {
+        return Err("its sums have few terms".into());
+    }
+    let panels = Panels::of(hand, problem, along, choice.width);
     let panel = panels.iter().map(|panels| panels.bytes).max().unwrap_or(0);
     let cache = target.l2_bytes as i64;
-    if panel <= cache * 3 / 16 || depth < 2 * TERMS {
+    if panel <= cache * 3 / 16 {
         return Err("panels fit the second-level cache".into());
     }
     if choice.order.others.iter().any(|(_, side)| *side == Side::Columns) {

@@ -13,11 +13,10 @@ use loops::{BufferId, Kernel, Scope};
 use schedule::{Schedule, Step, Tail};
 use sym::{Expr, Range, SymbolId};
 
-use super::Refused;
 use super::hand::Hand;
 use super::structure::{LoopInfo, Motion, Nest};
+use super::{Given, Refused};
 use crate::movement::WORTH_CODE;
-use crate::naive::Naive;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
@@ -35,25 +34,31 @@ const TILE: i64 = 16;
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
-    naive: &Naive,
+    given: &Given<'_>,
     target: &Target,
 ) -> Result<String, Refused> {
-    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+    let nests = given.nests()?;
     let writes = |effect: Effect| matches!(effect, Effect::Reduce(_) | Effect::Fold(_));
     if nests.iter().flat_map(|nest| &nest.accesses).any(|access| writes(access.effect)) {
         return Err("it reduces".into());
     }
-    if naive.kernel.buffers.values().any(|buffer| !matches!(buffer.scope, Scope::Parameter(_))) {
+    if given
+        .naive
+        .kernel
+        .buffers
+        .values()
+        .any(|buffer| !matches!(buffer.scope, Scope::Parameter(_)))
+    {
         return Err("it keeps intermediate results".into());
     }
     let mut hand = Hand::new(schedule);
-    let joined = super::rows::join_outer(&mut hand, &nests);
-    if nests.len() > 1 {
+    let joined = super::rows::join_outer(&mut hand, nests);
+    let [nest] = nests else {
         // Nests that could not be joined in full are run one after the other.
-        return several(&mut hand, &nests, joined, target);
-    }
-    fuse_neighbours(&mut hand)?;
-    one(&mut hand, naive.once, target)
+        return several(&mut hand, nests, joined, target);
+    };
+    let fused = fuse_neighbours(&mut hand, nest)?;
+    one(&mut hand, fused.as_ref().unwrap_or(nest), given.naive.once, target)
 }
 
 /// Several nests under `joined` common loops.
@@ -80,11 +85,13 @@ fn only_nest(hand: &Hand<'_>) -> Result<Nest, Refused> {
     nests.into_iter().next().ok_or_else(|| "it does nothing".to_owned())
 }
 
-/// Fuses neighbouring loops wherever every access walks both as one.
-fn fuse_neighbours(hand: &mut Hand<'_>) -> Result<(), Refused> {
-    let mut position = only_nest(hand)?.loops.len();
+/// Fuses neighbouring loops of a nest wherever every access walks both as one; the nest that there
+/// is then, if that is another.
+fn fuse_neighbours(hand: &mut Hand<'_>, before: &Nest) -> Result<Option<Nest>, Refused> {
+    let mut fused: Option<Nest> = None;
+    let mut position = before.loops.len();
     while position >= 2 {
-        let nest = only_nest(hand)?;
+        let nest = fused.as_ref().unwrap_or(before);
         let (outer, inner) = (&nest.loops[position - 2], &nest.loops[position - 1]);
         position -= 1;
         let guarded = [outer, inner].iter().any(|own| nest.guards.contains(&own.variable));
@@ -97,8 +104,9 @@ fn fuse_neighbours(hand: &mut Hand<'_>) -> Result<(), Refused> {
         }
         let into = hand.fuse(&outer.name, &inner.name)?;
         flatten(hand, &into)?;
+        fused = Some(only_nest(hand)?);
     }
-    Ok(())
+    Ok(fused)
 }
 
 /// Whether two loops walk a buffer as one loop over all their iterations would.
@@ -170,20 +178,19 @@ fn is_flat(
 }
 
 /// One nest: a vector loop innermost, the others shared.
-fn one(hand: &mut Hand<'_>, once: bool, target: &Target) -> Result<String, Refused> {
-    let nest = only_nest(hand)?;
+fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<String, Refused> {
     let names: Vec<String> = nest.loops.iter().map(|found| found.name.clone()).collect();
-    let Some(vector) = vector_loop(&nest) else {
+    let Some(vector) = vector_loop(nest) else {
         hand.share(&names, SHARED)?;
         return Ok("no loop is contiguous in the result".into());
     };
-    if let Some(other) = transposed(&nest, vector) {
-        return transpose(hand, &nest, vector, other, once);
+    if let Some(other) = transposed(nest, vector) {
+        return transpose(hand, nest, vector, other, once);
     }
     let mut outer = names;
     let name = outer.remove(vector);
     hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
-    let lanes = lanes(hand, &nest, target);
+    let lanes = lanes(hand, nest, target);
     let width = if nest.accesses.len() >= MANY_ACCESSES { lanes } else { VECTORS * lanes };
     let (split, inner) = match outer.is_empty() {
         // Blocks that overlap could not be shared among workers.

@@ -31,6 +31,7 @@ use schedule::{Schedule, print_trace};
 use crate::naive::{Naive, StageKind};
 use hand::Hand;
 pub use predict::Prediction;
+use structure::Nest;
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,15 +49,26 @@ pub struct Scheduled {
     pub trace: String,
     /// Which strategy it was, and why not another.
     pub remarks: Vec<String>,
-    /// What it should cost.
-    pub prediction: Prediction,
 }
 
 /// Why a strategy does not fit, as a sentence without a full stop.
 type Refused = String;
 
 /// What a strategy does: its steps on the schedule, and a remark on its choices.
-type Strategy = fn(&mut Schedule, &Naive, &Target) -> Result<String, Refused>;
+type Strategy = fn(&mut Schedule, &Given<'_>, &Target) -> Result<String, Refused>;
+
+/// What strategies are given.
+struct Given<'a> {
+    naive: &'a Naive,
+    /// The nests of its kernel, if all statements of its body are some.
+    nests: Option<Vec<Nest>>,
+}
+
+impl Given<'_> {
+    fn nests(&self) -> Result<&[Nest], Refused> {
+        self.nests.as_deref().ok_or_else(|| "its loops are no perfect nests".to_owned())
+    }
+}
 
 /// Strategies by name, in the order in which they are tried.
 const STRATEGIES: [(&str, Strategy); 4] =
@@ -75,11 +87,13 @@ pub fn schedule(
     let opaque = naive.stages.iter().any(|stage| stage.kind == StageKind::Opaque);
     let strategies = if options.plain || opaque { &[][..] } else { &STRATEGIES[..] };
     let mut schedule = Schedule::new(naive.kernel.clone());
+    let nests = (!strategies.is_empty()).then(|| Nest::all(&naive.kernel)).flatten();
+    let given = Given { naive, nests };
     for (name, strategy) in strategies {
-        match attempt(&mut schedule, naive, target, *strategy) {
+        match attempt(&mut schedule, &given, target, *strategy) {
             Ok(remark) => {
                 remarks.push(format!("{name}: {remark}"));
-                return Ok(finish(naive, target, schedule, remarks));
+                return Ok(finish(schedule, remarks));
             }
             Err(reason) => remarks.push(format!("not {name}: {reason}")),
         }
@@ -92,17 +106,17 @@ pub fn schedule(
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(internal)?;
     }
-    Ok(finish(naive, target, schedule, remarks))
+    Ok(finish(schedule, remarks))
 }
 
 /// Takes a strategy's steps, if they lead to a kernel in the scheduled form.
 fn attempt(
     schedule: &mut Schedule,
-    naive: &Naive,
+    given: &Given<'_>,
     target: &Target,
     strategy: Strategy,
 ) -> Result<String, Refused> {
-    let remark = strategy(schedule, naive, target)?;
+    let remark = strategy(schedule, given, target)?;
     Hand::new(schedule).simplify()?;
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;
@@ -111,10 +125,9 @@ fn attempt(
     Ok(remark)
 }
 
-fn finish(naive: &Naive, target: &Target, schedule: Schedule, remarks: Vec<String>) -> Scheduled {
+fn finish(schedule: Schedule, remarks: Vec<String>) -> Scheduled {
     let trace = print_trace(schedule.trace());
-    let prediction = Prediction::of(&naive.kernel, target);
-    Scheduled { kernel: schedule.into_kernel(), trace, remarks, prediction }
+    Scheduled { kernel: schedule.into_kernel(), trace, remarks }
 }
 
 /// Whether the kernel holds scalar functions that no target computes as they are.

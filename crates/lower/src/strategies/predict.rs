@@ -17,7 +17,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// The estimate for a kernel of constant extents.
-    pub(super) fn of(kernel: &Kernel, target: &Target) -> Prediction {
+    pub fn of(kernel: &Kernel, target: &Target) -> Prediction {
         let number = |expr: &Expr| expr.as_constant().map_or(0.0, |value| value as f64);
         let operations = number(&operations(kernel));
         let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();

@@ -10,11 +10,10 @@ use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
 
-use super::Refused;
 use super::hand::Hand;
 use super::map::{split_any, width};
 use super::structure::{LoopInfo, Motion, Nest, Rows};
-use crate::naive::Naive;
+use super::{Given, Refused};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
@@ -22,12 +21,12 @@ const SHARED: i64 = 64;
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
-    naive: &Naive,
+    given: &Given<'_>,
     target: &Target,
 ) -> Result<String, Refused> {
-    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+    let nests = given.nests()?;
     let (_, before) = nests.split_last().ok_or("it does nothing")?;
-    let own = |id: &BufferId| !matches!(naive.kernel.buffers[*id].scope, Scope::Parameter(_));
+    let own = |id: &BufferId| !matches!(given.naive.kernel.buffers[*id].scope, Scope::Parameter(_));
     if before.iter().flat_map(Nest::writes).any(|access| !own(&access.buffer)) {
         return Err("an earlier nest has a result of its own".into());
     }
@@ -35,7 +34,7 @@ pub(super) fn apply(
         return Err("it keeps no intermediate results".into());
     }
     let mut hand = Hand::new(schedule);
-    let outer = compute(&mut hand, &nests, target)?;
+    let outer = compute(&mut hand, nests, target)?;
     registers(&mut hand)?;
     let present = hand.present(&outer);
     hand.share(&present, SHARED)?;

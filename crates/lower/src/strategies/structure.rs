@@ -6,10 +6,12 @@
 //! legal is for `schedule` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use loops::visit::{Effect, Reference, references, walk, walk_values};
+use base::SecondaryMap;
+use loops::visit::{Effect, Reference, walk, walk_references, walk_values};
 use loops::{BufferId, Condition, Kernel, Stmt, Value};
-use sym::{Expr, SymbolId};
+use sym::{Expr, SymbolId, Term};
 
 /// How many values of a loop are tried to find its step.
 const TRIED: i64 = 512;
@@ -39,8 +41,8 @@ pub(super) struct Access {
     pub(super) buffer: BufferId,
     pub(super) effect: Effect,
     pub(super) index: Vec<Expr>,
-    /// Elements from the start of the buffer.
-    place: Expr,
+    /// Elements from one index to the next along each axis of the buffer.
+    strides: Arc<[i64]>,
 }
 
 /// How an access moves as a loop counts.
@@ -113,13 +115,15 @@ impl Nest {
         if nested {
             return None;
         }
-        let access = |reference: Reference<'_>| Access {
-            buffer: reference.buffer,
-            effect: reference.effect,
-            index: reference.index.to_vec(),
-            place: place(kernel, reference.buffer, reference.index),
-        };
-        let accesses = references(block).into_iter().map(access).collect();
+        let mut strides_of: SecondaryMap<BufferId, Option<Arc<[i64]>>> = SecondaryMap::new();
+        let mut accesses = Vec::new();
+        walk_references(block, &mut |reference| {
+            let Reference { buffer, effect, index } = reference;
+            // Without constant strides nothing is known to move.
+            let own = || strides(kernel, buffer).unwrap_or_default().into();
+            let strides = strides_of[buffer].get_or_insert_with(own).clone();
+            accesses.push(Access { buffer, effect, index: index.to_vec(), strides });
+        });
         Some(Nest { loops, accesses, guards: guards(block) })
     }
 
@@ -198,28 +202,50 @@ fn written_loops(
 impl Access {
     /// How the access moves as a loop counts.
     pub(super) fn motion(&self, by: &LoopInfo) -> Motion {
-        if !self.place.contains(by.variable) {
-            return Motion::Still;
+        let parts = self.index.iter().zip(&self.strides[..]);
+        let along = parts.into_iter().try_fold(0i64, |sum, (index, step)| {
+            let own = index.linear_coefficient(by.variable)?.saturating_mul(*step);
+            Some(sum.saturating_add(own))
+        });
+        match along {
+            Some(0) => Motion::Still,
+            Some(stride) => Motion::Steady { stride, block: None },
+            None => self.tried(by).unwrap_or(Motion::Irregular),
         }
-        if let Some(stride) = self.place.linear_coefficient(by.variable) {
-            return Motion::Steady { stride, block: None };
-        }
-        self.tried(by).unwrap_or(Motion::Irregular)
     }
 
     /// Elements between what is met in the first iteration of a loop and in a later one.
     pub(super) fn distance(&self, by: &LoopInfo, later: i64) -> Option<i64> {
+        let place = self.moving(by);
         let at = |value: i64| {
             let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
-            self.place.evaluate(&of)
+            place.evaluate(&of)
         };
         Some(at(later)? - at(0)?)
     }
 
+    /// Elements from the start of the buffer, less what does not depend on a loop.
+    fn moving(&self, by: &LoopInfo) -> Expr {
+        let mut place = Expr::ZERO;
+        for (index, step) in self.index.iter().zip(&self.strides[..]) {
+            let moves = |term: &&Term| term.factors().iter().any(|f| f.contains(by.variable));
+            for term in index.terms().iter().filter(moves) {
+                place.add_scaled(&Expr::from(term.clone()), *step);
+            }
+        }
+        place
+    }
+
     fn tried(&self, by: &LoopInfo) -> Option<Motion> {
+        let place = self.moving(by);
+        if let Some(stride) = place.linear_coefficient(by.variable) {
+            // What is not linear cancels.
+            let steady = Motion::Steady { stride, block: None };
+            return Some(if stride == 0 { Motion::Still } else { steady });
+        }
         let at = |value: i64| {
             let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
-            self.place.evaluate(&of)
+            place.evaluate(&of)
         };
         let count = by.extent.min(TRIED);
         let mut places = Vec::new();
@@ -270,14 +296,6 @@ pub(super) fn strides(kernel: &Kernel, buffer: BufferId) -> Option<Vec<i64>> {
         strides[axis - 1] = strides[axis] * buffer.shape[axis].as_constant()?;
     }
     Some(strides)
-}
-
-fn place(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Expr {
-    // Without constant strides every access is irregular; an opaque quotient says so.
-    let strides = strides(kernel, buffer).unwrap_or_default();
-    let mut place = Expr::ZERO;
-    index.iter().zip(strides).for_each(|(index, stride)| place.add_scaled(index, stride));
-    place
 }
 
 /// Names of loops by their position along the axes of a buffer that a nest writes: for each axis

@@ -29,14 +29,13 @@ use loops::{BufferId, Kernel, Scope};
 use schedule::{LocalScope, Schedule, Step, Tail};
 use sym::Expr;
 
-use super::Refused;
 use super::cost::{Area, Tile, best_tile, div_ceil};
 use super::hand::Hand;
 use super::order::{self, Order, Reuse};
 use super::panels::Panels;
 use super::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
+use super::{Given, Refused};
 use super::{deep, stream};
-use crate::naive::Naive;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
@@ -102,12 +101,14 @@ pub(super) struct Choice {
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
-    naive: &Naive,
+    given: &Given<'_>,
     target: &Target,
 ) -> Result<String, Refused> {
     let mut hand = Hand::new(schedule);
-    join_last_nests(&mut hand, naive)?;
-    let nests = Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?;
+    let nests = match join_last_nests(&mut hand, given.nests()?)? {
+        true => Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?,
+        false => given.nests()?.to_vec(),
+    };
     let problem = Problem::find(hand.kernel(), nests)?;
     if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target) {
         let before = hand.copy();
@@ -143,9 +144,8 @@ pub(super) fn inside(
     Ok(describe(&problem, &choice))
 }
 
-/// Makes one nest of those behind the accumulation.
-fn join_last_nests(hand: &mut Hand<'_>, naive: &Naive) -> Result<(), Refused> {
-    let nests = Nest::all(&naive.kernel).ok_or("its loops are no perfect nests")?;
+/// Makes one nest of those behind the accumulation; whether there were several.
+fn join_last_nests(hand: &mut Hand<'_>, nests: &[Nest]) -> Result<bool, Refused> {
     let reduces = |nest: &Nest| nest.writes().any(|w| matches!(w.effect, Effect::Reduce(_)));
     let Some(update) = nests.iter().rposition(reduces) else {
         return Err("nothing is accumulated".into());
@@ -161,7 +161,7 @@ fn join_last_nests(hand: &mut Hand<'_>, naive: &Naive) -> Result<(), Refused> {
             hand.merge(&one.name, &two.name)?;
         }
     }
-    Ok(())
+    Ok(!others.is_empty())
 }
 
 impl Problem {
@@ -177,8 +177,8 @@ impl Problem {
         if last.accesses.iter().any(folds) {
             return Err("its sums are interleaved".into());
         }
-        let mut writes = update.writes();
-        let (Some(write), None) = (writes.next(), writes.next()) else {
+        let writes: Vec<&Access> = update.writes().collect();
+        let [write] = writes[..] else {
             return Err("the sum writes several buffers".into());
         };
         let buffer = &kernel.buffers[write.buffer];
@@ -205,7 +205,7 @@ impl Problem {
         let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
         let init = init_loops.into_iter().flatten().map(name).collect();
         let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
-        Ok(Problem { acc, bytes, axes, reduced, init, update: update.clone(), last: last.clone() })
+        Ok(Problem { acc, bytes, axes, reduced, init, update, last })
     }
 
     /// Terms of each sum.

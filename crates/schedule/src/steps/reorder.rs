@@ -31,7 +31,7 @@ use crate::linear::Unknown;
 use crate::nest::{Descent, Site, SymbolRanges, block, block_mut, condition_symbols};
 use crate::nest::{find_loop, guarded, loop_at};
 use crate::private::is_private;
-use crate::schedule::State;
+use crate::schedule::{Form, State};
 use crate::steps::parallelise::check_independent;
 
 /// A loop without its body.
@@ -71,6 +71,10 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
     check_order(state, outermost, &band, &headers)?;
     check_vectors(kernel, &headers, &band)?;
     let body = std::mem::take(block_mut(&mut state.kernel, &band.body));
+    if !band.conditions.is_empty() {
+        // They are known elsewhere now.
+        state.form = Form::Written;
+    }
     let stmts = put_together(headers, band.conditions, body);
     block_mut(&mut state.kernel, &outermost.block).splice(outermost.index..=outermost.index, stmts);
     Ok(())

@@ -156,25 +156,23 @@ pub(crate) fn compact(state: &mut State) {
             buffer_names.insert(id, buffers.push(buffer.clone()));
         }
     }
-    let mut symbol_names: BTreeMap<SymbolId, SymbolId> = BTreeMap::new();
+    let mut symbol_names: SecondaryMap<SymbolId, Option<SymbolId>> = SecondaryMap::new();
     let mut symbols = Arena::new();
     for (id, symbol) in kernel.symbols.iter() {
         if used[id] || matches!(symbol.kind, SymbolKind::Shape { .. }) {
-            symbol_names.insert(id, symbols.push(symbol.clone()));
+            symbol_names[id] = Some(symbols.push(symbol.clone()));
         }
     }
     kernel.parameters.iter_mut().for_each(|id| *id = buffer_names[id]);
     rename_buffers(&mut kernel.body, &buffer_names);
-    substitute::rename(&mut kernel.body, &symbol_names);
-    let exprs = symbol_names.iter().map(|(old, new)| (*old, Expr::symbol(*new))).collect();
+    let name = |symbol: SymbolId| symbol_names[symbol].unwrap_or(symbol);
+    substitute::rename(&mut kernel.body, &name);
     for buffer in buffers.iter_mut().map(|(_, buffer)| buffer) {
         let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
-        all.for_each(|expr| substitute::substitute_expression(expr, &exprs));
+        all.for_each(|expr| expr.rename(&name));
     }
-    state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| !symbol_names.contains_key(&id)));
-    for minimum in &mut state.shifted {
-        substitute::substitute_expression(minimum, &exprs);
-    }
+    state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| symbol_names[id].is_none()));
+    state.shifted.iter_mut().for_each(|minimum| minimum.rename(&name));
     (kernel.buffers, kernel.symbols) = (buffers, symbols);
 }
 
