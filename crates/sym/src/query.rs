@@ -151,6 +151,13 @@ impl Expr {
     /// The value, given those of the symbols; `None` where one is missing, a divisor is zero or a
     /// number leaves `i64` (sums are formed in 128 bits, so only whole sums and products count).
     pub fn evaluate(&self, value: &dyn Fn(SymbolId) -> Option<i64>) -> Option<i64> {
+        match &self.terms[..] {
+            [] => return Some(self.constant),
+            [Term { coefficient: 1, factors: Factors::One(atom) }] if self.constant == 0 => {
+                return atom.evaluate(value);
+            }
+            _ => {}
+        }
         let mut sum = i128::from(self.constant);
         for term in &self.terms {
             let mut product = i128::from(term.coefficient);

@@ -26,6 +26,9 @@ pub(crate) struct Writer<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) stages: Vec<Stage>,
     parameters: Vec<Parameter>,
+    /// For values read without quotients, so under their own shape: the parameter, and which of
+    /// their axes it has.
+    whole: BTreeMap<ValueId, (BufferId, Vec<bool>)>,
     /// Values that live inside the kernel, with their buffers (without the axes of extent 1).
     pub(crate) internals: BTreeMap<ValueId, BufferId>,
     ranges: SecondaryMap<SymbolId, Range>,
@@ -86,6 +89,7 @@ impl<'a> Writer<'a> {
             kernel: Kernel::new(name),
             stages: Vec::new(),
             parameters: Vec::new(),
+            whole: BTreeMap::new(),
             internals: BTreeMap::new(),
             ranges: SecondaryMap::with_default(Range::ALL),
             lets: Vec::new(),
@@ -214,13 +218,23 @@ impl<'a> Writer<'a> {
             return Some((buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
         }
         let grouping = self.grouping;
+        let is_whole = index.iter().all(|expr| quotients(expr) == 0);
+        if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
+            let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
+            return Some((*buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
+        }
         let view = grouping.view(value)?;
         let shape = shape_of(self.function, value);
+        let kept: Vec<bool> = shape.iter().map(|&extent| extent != 1).collect();
         let axes = self.merged_axes(&shape, view, index);
         let shape: Vec<i64> = axes.iter().map(|axis| axis.extent).collect();
         let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();
         let index = axes.into_iter().map(|axis| axis.index).collect();
-        Some((self.parameter(value, shape, strides, access), index))
+        let buffer = self.parameter(value, shape, strides, access);
+        if is_whole {
+            self.whole.insert(value, (buffer, kept));
+        }
+        Some((buffer, index))
     }
 
     fn parameter(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::SecondaryMap;
 use loops::visit::{Effect, Reference, walk, walk_references, walk_values};
 use loops::{BufferId, Condition, Kernel, Stmt, Value};
-use sym::{Expr, SymbolId, Term};
+use sym::{Atom, Expr, SymbolId, Term};
 
 /// How many values of a loop are tried to find its step.
 const TRIED: i64 = 512;
@@ -243,11 +243,15 @@ impl Access {
             let steady = Motion::Steady { stride, block: None };
             return Some(if stride == 0 { Motion::Still } else { steady });
         }
+        let count = by.extent.min(TRIED);
+        if let Some((stride, jump)) = steps(&place, by.variable).filter(|_| count >= 2) {
+            let block = jump.filter(|block| *block < count);
+            return Some(Motion::Steady { stride, block });
+        }
         let at = |value: i64| {
             let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
             place.evaluate(&of)
         };
-        let count = by.extent.min(TRIED);
         let mut places = Vec::new();
         for value in 0..count {
             places.push(at(value)?);
@@ -261,6 +265,37 @@ impl Access {
         let regular = (1..).zip(&steps).all(|(at, step)| at % block == 0 || *step == stride);
         regular.then_some(Motion::Steady { stride, block: Some(block) })
     }
+}
+
+/// How much a place grows with each of a variable's first values, all others being zero, and from
+/// which value on and every how many it grows otherwise; none where that is not as regular.
+fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
+    let mut stride = 0i64;
+    let mut jump: Option<(i64, i64)> = None;
+    for term in place.terms() {
+        let ([atom], coefficient) = (term.factors(), term.coefficient()) else { return None };
+        let (own, divisor) = match atom {
+            Atom::Symbol(_) => (coefficient, None),
+            Atom::FloorDiv(dividend, n) => (0, Some((dividend, n.as_constant()?, coefficient))),
+            Atom::Mod(dividend, n) => {
+                let n = n.as_constant()?;
+                (coefficient, Some((dividend, n, coefficient.checked_neg()?.checked_mul(n)?)))
+            }
+            Atom::Min(..) | Atom::Max(..) => return None,
+        };
+        stride = stride.checked_add(own)?;
+        let Some((dividend, n, more)) = divisor else { continue };
+        let zero = |term: &Term| term.as_symbol().is_some();
+        let counts = dividend.linear_coefficient(variable) == Some(1)
+            && dividend.constant_part() == 0
+            && dividend.terms().iter().all(zero);
+        let known = jump.map_or(0, |(_, known)| known);
+        if !counts || n < 2 || jump.is_some_and(|(other, _)| other != n) {
+            return None;
+        }
+        jump = Some((n, known.checked_add(more)?));
+    }
+    Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
 }
 
 /// The symbols in the conditions of a block.

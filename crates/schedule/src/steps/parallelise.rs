@@ -14,7 +14,8 @@
 //! same element, one writing. Local buffers must be private to an iteration: each stores what it
 //! reads before it reads it, since every worker has buffers of its own.
 
-use loops::{Kernel, Loop, LoopKind, Scope};
+use base::SecondaryMap;
+use loops::{BufferId, Kernel, Loop, LoopKind, Scope};
 use sym::Expr;
 
 use crate::dependence::Tester;
@@ -40,26 +41,44 @@ pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
             return Err(Refusal::at_buffer(&buffer.name, message));
         }
     }
-    check_independent(kernel, &ranges, found, &state.shifted, true)?;
+    check_independent(kernel, &ranges, found, &state.shifted, Spared::Local)?;
     loop_at_mut(&mut state.kernel, &site).kind = LoopKind::Parallel;
     Ok(())
 }
 
-/// Fails if two iterations of the loop may touch the same element, one writing. With
-/// `spare_private`, buffers private to an iteration do not count.
+/// Which buffers do not count where iterations are to be independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spared {
+    /// None.
+    Nothing,
+    /// Those private to an iteration.
+    Private,
+    /// The kernel's own: the caller knows that they are private.
+    Local,
+}
+
+/// Fails if two iterations of the loop may touch the same element, one writing.
 pub(crate) fn check_independent(
     kernel: &Kernel,
     ranges: &SymbolRanges,
     found: &Loop,
     shifted: &[Expr],
-    spare_private: bool,
+    spared: Spared,
 ) -> Outcome {
     let tester = Tester::of_loop(kernel, ranges, found, shifted);
+    let mut private: SecondaryMap<BufferId, bool> = SecondaryMap::new();
     for (first, second) in tester.ordered_pairs(false) {
         let buffer = tester.accesses[first].buffer;
+        let local = !matches!(kernel.buffers[buffer].scope, Scope::Parameter(_));
+        if private[buffer] || (local && spared == Spared::Local) {
+            continue;
+        }
         let conflict = tester.may_conflict_across(first, second, found.variable, &[])
             || (first != second && tester.may_conflict_across(second, first, found.variable, &[]));
-        if conflict && !(spare_private && is_private(kernel, ranges, &found.body, buffer)) {
+        if conflict && local && spared == Spared::Private {
+            private[buffer] = is_private(kernel, ranges, &found.body, buffer);
+        }
+        if conflict && !private[buffer] {
             let (name, buffer) =
                 (&kernel.symbols[found.variable].name, &kernel.buffers[buffer].name);
             let message = format!("two iterations of `{name}` may touch one element of `{buffer}`");

@@ -32,7 +32,7 @@ use crate::nest::{Descent, Site, SymbolRanges, block, block_mut, condition_symbo
 use crate::nest::{find_loop, guarded, loop_at};
 use crate::private::is_private;
 use crate::schedule::{Form, State};
-use crate::steps::parallelise::check_independent;
+use crate::steps::parallelise::{Spared, check_independent};
 
 /// A loop without its body.
 #[derive(Clone)]
@@ -177,7 +177,7 @@ fn check_vectors(kernel: &Kernel, headers: &[Header], band: &Band) -> Outcome {
             && inner.kind == LoopKind::Vector
             && result.is_ok()
         {
-            result = check_independent(kernel, &ranges, inner, &[], false);
+            result = check_independent(kernel, &ranges, inner, &[], Spared::Nothing);
         }
     });
     result

@@ -36,6 +36,7 @@ use crate::nest::{
 use crate::private::is_private;
 use crate::schedule::State;
 use crate::step::Tail;
+use crate::steps::parallelise::{Spared, check_independent};
 
 pub(crate) fn apply(
     state: &mut State,
@@ -118,7 +119,7 @@ fn check_tail(
                     return Err(Refusal::at_loop(target, message));
                 }
             }
-            super::parallelise::check_independent(kernel, ranges, found, &state.shifted, true)
+            check_independent(kernel, ranges, found, &state.shifted, Spared::Private)
         }
     }
 }

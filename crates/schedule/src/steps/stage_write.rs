@@ -39,7 +39,7 @@ use crate::private::stores_before_reading;
 use crate::region::Part;
 use crate::schedule::State;
 use crate::step::LocalScope;
-use crate::steps::parallelise::check_independent;
+use crate::steps::parallelise::{Spared, check_independent};
 use crate::steps::stage_read::{Nest, add_copy, guards, has_values, staged_region};
 
 pub(crate) fn apply(
@@ -83,7 +83,7 @@ fn check_workers(state: &State) -> Outcome {
     match &state.kernel.body[..] {
         [Stmt::For(outer)] if outer.kind == LoopKind::Parallel => {
             let ranges = SymbolRanges::of(&state.kernel);
-            check_independent(&state.kernel, &ranges, outer, &state.shifted, true)
+            check_independent(&state.kernel, &ranges, outer, &state.shifted, Spared::Private)
         }
         _ => Ok(()),
     }

@@ -21,7 +21,7 @@ use loops::{LoopKind, Stmt};
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, check_not_vector, check_serial, find_loop, loop_at, loop_at_mut};
 use crate::schedule::State;
-use crate::steps::parallelise::check_independent;
+use crate::steps::parallelise::{Spared, check_independent};
 
 pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     let kernel = &state.kernel;
@@ -44,7 +44,7 @@ pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     check_not_vector(kernel, &site)?;
     // Shifted tails count here: lanes that store the same element are lanes that are not
     // independent.
-    check_independent(kernel, &SymbolRanges::of(kernel), found, &[], false)?;
+    check_independent(kernel, &SymbolRanges::of(kernel), found, &[], Spared::Nothing)?;
     loop_at_mut(&mut state.kernel, &site).kind = LoopKind::Vector;
     Ok(())
 }
