@@ -1,7 +1,10 @@
 //! Register allocation: vcode as `regalloc2` sees it.
 //!
-//! `scan` gives registers in one walk where they suffice for all values at once; where they do not,
-//! `regalloc2` decides what waits in the frame. Both give the same kind of answer.
+//! `scan` gives registers in one walk, and slots of the frame where they do not suffice. It leaves
+//! to `regalloc2` the few functions in which a block has more parameters, or an instruction more
+//! operands, than there are registers. Both give the same kind of answer.
+//!
+//! - `liveness`: where values live and are used next; `scan`: the walk; `edges`: jumps and slots.
 //!
 //! Integer, vector and mask registers are its classes `Int`, `Float` and `Vector`. The operands of
 //! an instruction are listed in one order, which emission follows when it reads the allocations:
@@ -10,6 +13,8 @@
 //! Relies on vcode's invariant that critical edges are split. In tests and debug builds every
 //! result passes `regalloc2`'s independent checker.
 
+mod edges;
+mod liveness;
 mod scan;
 
 use backend::Isa;
@@ -31,6 +36,13 @@ pub(crate) const ARGUMENTS: [usize; 3] = [7, 6, RDX];
 /// The registers that a function of the System V ABI must preserve: rbx, rbp, r12 to r15.
 pub(crate) const CALLEE_SAVED: [usize; 6] = [3, 5, 12, 13, 14, 15];
 
+/// The classes in the order of their numbers.
+const CLASSES: [RegClass; 3] = [RegClass::Int, RegClass::Float, RegClass::Vector];
+
+fn place(register: u8, class: RegClass) -> regalloc2::Allocation {
+    regalloc2::Allocation::reg(PReg::new(register.into(), class))
+}
+
 /// The class of the registers that hold values of a type.
 pub(crate) fn class(ty: Type) -> RegClass {
     match ty {
@@ -49,7 +61,9 @@ struct Flat<'a> {
     operands: Vec<Operand>,
     /// Where each instruction's operands start, and the end of the last.
     operand_starts: Vec<usize>,
-    clobbers: Vec<PRegSet>,
+    count: usize,
+    /// The instructions that change more registers than their results'.
+    clobbers: Vec<(usize, PRegSet)>,
     params: Vec<Vec<VReg>>,
     arguments: Vec<Vec<VReg>>,
     successors: Vec<Vec<Block>>,
@@ -66,6 +80,7 @@ impl<'a> Flat<'a> {
             starts: Vec::with_capacity(count + 1),
             operands: Vec::new(),
             operand_starts: Vec::new(),
+            count: 0,
             clobbers: Vec::new(),
             params: Vec::with_capacity(count),
             arguments: Vec::with_capacity(count),
@@ -105,9 +120,14 @@ impl<'a> Flat<'a> {
         VReg::new(value.index(), class(self.function.values[value]))
     }
 
+    /// The class of a value's registers.
+    fn class_of(&self, value: usize) -> RegClass {
+        class(self.function.values[ValueId::new(value)])
+    }
+
     fn begin(&mut self) {
         self.operand_starts.push(self.operands.len());
-        self.clobbers.push(PRegSet::empty());
+        self.count += 1;
     }
 
     fn inst(&mut self, inst: &crate::vcode::Inst) {
@@ -138,9 +158,8 @@ impl<'a> Flat<'a> {
                 _ if divides => {
                     let remainder = matches!(inst.op, Op::IntRemSigned | Op::IntRemUnsigned);
                     let (result, other) = if remainder { (RDX, RAX) } else { (RAX, RDX) };
-                    if let Some(clobbers) = self.clobbers.last_mut() {
-                        clobbers.add(PReg::new(other, RegClass::Int));
-                    }
+                    let clobbered = PReg::new(other, RegClass::Int);
+                    self.clobbers.push((self.count - 1, PRegSet::empty().with(clobbered)));
                     OperandConstraint::FixedReg(PReg::new(result, RegClass::Int))
                 }
                 op if op.has(TIED) => OperandConstraint::Reuse(0),
@@ -180,7 +199,7 @@ impl<'a> Flat<'a> {
 
 impl regalloc2::Function for Flat<'_> {
     fn num_insts(&self) -> usize {
-        self.clobbers.len()
+        self.count
     }
 
     fn num_blocks(&self) -> usize {
@@ -226,7 +245,8 @@ impl regalloc2::Function for Flat<'_> {
     }
 
     fn inst_clobbers(&self, inst: Inst) -> PRegSet {
-        self.clobbers[inst.index()]
+        let found = self.clobbers.binary_search_by_key(&inst.index(), |(at, _)| *at);
+        found.map_or(PRegSet::empty(), |at| self.clobbers[at].1)
     }
 
     fn num_vregs(&self) -> usize {
@@ -288,9 +308,51 @@ pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, Stri
         None => regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?,
     };
     if checked {
-        let mut checker = Checker::new(&flat, &environment);
-        checker.prepare(&output);
-        checker.run().map_err(|errors| format!("{errors:?}"))?;
+        check(&flat, &environment, &output)?;
     }
     Ok(Allocation { output, starts: flat.starts })
+}
+
+/// Runs `regalloc2`'s checker.
+fn check(flat: &Flat<'_>, environment: &MachineEnv, output: &Output) -> Result<(), String> {
+    let mut checker = Checker::new(flat, environment);
+    checker.prepare(output);
+    checker.run().map_err(|errors| format!("{errors:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The scan's answer for a random kernel on a machine with so many registers of each class.
+    fn scanned(seed: u64, depth: u32, most: usize) -> Result<Option<Output>, String> {
+        let (kernel, isa) = (testkit::random_kernel(seed, depth), Isa::X86Avx512);
+        let selected = crate::select::select(&kernel, isa).map_err(|error| format!("{error:?}"))?;
+        let mut environment = environment(isa);
+        let few = |set: &mut PRegSet, most: usize| *set = set.into_iter().take(most).collect();
+        environment.preferred_regs_by_class.iter_mut().for_each(|set| few(set, most));
+        environment.non_preferred_regs_by_class.iter_mut().for_each(|set| few(set, 2));
+        let flat = Flat::new(&selected.function, isa);
+        let output = scan::scan(&flat, &environment);
+        output.iter().try_for_each(|output| check(&flat, &environment, output))?;
+        Ok(output)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+        #[test]
+        fn scans_are_right_with_few_registers(seed: u64, depth in 0u32..4, most in 2usize..8) {
+            prop_assert_eq!(scanned(seed, depth, most).err(), None);
+        }
+    }
+
+    #[test]
+    fn with_few_registers_values_wait_in_the_frame() {
+        let spills = |seed| {
+            scanned(seed, 3, 3).is_ok_and(|it| it.is_some_and(|output| output.num_spillslots > 0))
+        };
+        assert!((0..40).filter(|&seed| spills(seed)).count() > 20);
+    }
 }

@@ -1,35 +1,50 @@
-//! Registers in one walk, for functions in which they suffice.
+//! Registers in one walk.
 //!
 //! Values in SSA form that live at the same time live together at the definition of one of them.
 //! So a walk over the definitions in which dominators come first may give each value any register
 //! that is free where it is defined, and needs no more of them than values live at once (Hack,
-//! Grund, Goos, "Register Allocation for Programs in SSA Form", 2006). A value keeps its register
-//! for life: moves stand only where an instruction overwrites an operand that is used again, at
-//! operands with a register of their own, and where jumps pass arguments.
+//! Grund, Goos, "Register Allocation for Programs in SSA Form", 2006). Where registers suffice a
+//! value keeps its own for life: moves stand only where an instruction overwrites an operand that
+//! is used again, at operands with a register of their own, and where jumps pass arguments.
 //!
 //! Which free register it is matters for those moves alone: a definition takes that of the operand
 //! that it overwrites; what a jump will pass takes that of the block's parameter, a parameter that
-//! of an argument. Where registers do not suffice there is no answer, and `regalloc2`, which takes
-//! five times as long, decides what waits in memory.
+//! of an argument.
+//!
+//! Where registers do not suffice the value whose next use is farthest gives up its own (Belady,
+//! 1966), and is loaded from the frame before that use, wherever that may be. Being defined once,
+//! it is stored once, where it is defined, which dominates every load (Braun, Hack, "Register
+//! Spilling and Live-Range Splitting for SSA-Form Programs", 2009). A loop that is short of
+//! registers starts without those values that it does not use, so that none of its turns moves
+//! them. A block starts as the first of the blocks before it ended; the others bring values where
+//! it expects them.
 //!
 //! Relies on blocks standing behind those that dominate them, which the walk checks.
 
 use regalloc2::{
-    Allocation, Block, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint,
-    OperandKind, OperandPos, Output, PReg, ProgPoint, RegClass, VReg,
+    Allocation, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint, OperandKind,
+    OperandPos, Output, ProgPoint, RegClass, VReg,
 };
 
-use super::Flat;
+use super::liveness::{Liveness, Uses};
+use super::{CLASSES, Flat, place};
 
 /// No register, or none yet.
-const NONE: u8 = u8::MAX;
+pub(super) const NONE: u8 = u8::MAX;
 
-const CLASSES: [RegClass; 3] = [RegClass::Int, RegClass::Float, RegClass::Vector];
+/// No value.
+const NOBODY: u32 = u32::MAX;
 
 /// Registers of each class, a bit each.
-type Sets = [u64; 3];
+pub(super) type Sets = [u64; 3];
 
-/// Gives every value a register for life; none where registers do not suffice.
+/// What each register holds.
+pub(super) type Held = [[u32; 32]; 3];
+
+const NOTHING_HELD: Held = [[NOBODY; 32]; 3];
+
+/// Gives every value registers, or a slot of the frame while there are too few; none where an
+/// instruction or a block's parameters ask for more of them than there are.
 pub(super) fn scan(flat: &Flat<'_>, environment: &MachineEnv) -> Option<Output> {
     let liveness = Liveness::of(flat);
     let mut walk = Walk::new(flat, environment, &liveness);
@@ -39,130 +54,58 @@ pub(super) fn scan(flat: &Flat<'_>, environment: &MachineEnv) -> Option<Output> 
     for block in 0..flat.num_blocks() {
         walk.jump(block)?;
     }
-    walk.edits.sort_by_key(|(point, _)| *point);
-    Some(Output {
-        edits: walk.edits,
-        allocs: walk.places,
-        inst_alloc_offsets: walk.starts,
-        ..Output::default()
-    })
+    Some(walk.finish())
 }
 
-/// Where values are used for the last time.
-struct Liveness {
-    /// The values live at the start of each block, its parameters apart.
-    live_in: Vec<Vec<usize>>,
-    /// For each operand: the value is not used after this instruction; of a result, not at all.
-    dies: Vec<bool>,
-    /// For each value: whether it is used at all.
-    is_used: Vec<bool>,
+/// Where in the walk something is asked for.
+#[derive(Clone, Copy)]
+struct At {
+    block: usize,
+    /// The first instruction that may use a value next.
+    next: usize,
 }
 
-impl Liveness {
-    /// Follows each use up to its definition, then walks each block backwards.
-    fn of(flat: &Flat<'_>) -> Liveness {
-        let (blocks, values) = (flat.num_blocks(), flat.num_vregs());
-        let mut home = vec![usize::MAX; values];
-        for block in 0..blocks {
-            flat.params[block].iter().for_each(|param| home[param.vreg()] = block);
-            for operand in operands_of(flat, block) {
-                if operand.kind() == OperandKind::Def {
-                    home[operand.vreg().vreg()] = block;
-                }
-            }
-        }
-        let words = values.div_ceil(64);
-        let mut seen = vec![0_u64; blocks * words];
-        let mut live_in = vec![Vec::new(); blocks];
-        let mut is_used = vec![false; values];
-        let mut open = Vec::new();
-        for block in 0..blocks {
-            let reads = operands_of(flat, block).filter(|it| it.kind() == OperandKind::Use);
-            let reads =
-                reads.map(|operand| operand.vreg()).chain(flat.arguments[block].iter().copied());
-            for value in reads.map(|vreg| vreg.vreg()) {
-                is_used[value] = true;
-                open.push(block);
-                while let Some(block) = open.pop() {
-                    let (word, bit) = (block * words + value / 64, 1 << (value % 64));
-                    if home[value] != block && seen[word] & bit == 0 {
-                        seen[word] |= bit;
-                        live_in[block].push(value);
-                        open.extend(flat.predecessors[block].iter().map(|from| from.index()));
-                    }
-                }
-            }
-        }
-        let mut liveness = Liveness { live_in, dies: vec![false; flat.operands.len()], is_used };
-        let mut alive = vec![usize::MAX; values];
-        for block in 0..blocks {
-            for to in &flat.successors[block] {
-                liveness.live_in[to.index()].iter().for_each(|&value| alive[value] = block);
-            }
-            flat.arguments[block].iter().for_each(|value| alive[value.vreg()] = block);
-            for inst in (flat.starts[block]..flat.starts[block + 1]).rev() {
-                let operands = flat.operand_starts[inst]..flat.operand_starts[inst + 1];
-                for kind in [OperandKind::Def, OperandKind::Use] {
-                    for at in operands.clone().filter(|&at| flat.operands[at].kind() == kind) {
-                        let value = flat.operands[at].vreg().vreg();
-                        liveness.dies[at] = alive[value] != block;
-                        alive[value] = if kind == OperandKind::Def { usize::MAX } else { block };
-                    }
-                }
-            }
-        }
-        liveness
-    }
-}
-
-/// The operands of a block's instructions.
-fn operands_of<'a>(flat: &'a Flat<'_>, block: usize) -> impl Iterator<Item = &'a Operand> {
-    let insts = flat.starts[block]..flat.starts[block + 1];
-    flat.operands[flat.operand_starts[insts.start]..flat.operand_starts[insts.end]].iter()
-}
-
-/// An instruction's operands.
-struct Site<'a> {
-    operands: &'a [Operand],
-    /// See [`Liveness::dies`].
-    dies: &'a [bool],
-    /// The number of the first operand among all.
-    first: usize,
-    before: ProgPoint,
-    after: ProgPoint,
-}
-
-impl<'a> Site<'a> {
-    /// The operands that are read, or those that are defined, with their positions.
-    fn of_kind(&self, kind: OperandKind) -> impl Iterator<Item = (usize, &'a Operand)> + use<'a> {
-        self.operands.iter().enumerate().filter(move |(_, operand)| operand.kind() == kind)
-    }
-
-    /// Whether the instruction is the last to read a value.
-    fn is_last_use(&self, value: VReg) -> bool {
-        self.of_kind(OperandKind::Use).any(|(at, it)| it.vreg() == value && self.dies[at])
-    }
-}
-
-struct Walk<'a> {
-    flat: &'a Flat<'a>,
-    liveness: &'a Liveness,
+pub(super) struct Walk<'a> {
+    pub(super) flat: &'a Flat<'a>,
+    pub(super) liveness: &'a Liveness,
+    /// Where values are used next, once that is asked for.
+    pub(super) uses: Option<Uses>,
     /// The registers to choose from: those to be taken first, and all.
     preferred: Sets,
-    all: Sets,
+    pub(super) all: Sets,
     /// Those that hold nothing.
     free: Sets,
-    /// Each value's register.
-    register: Vec<u8>,
+    held: Held,
+    /// Each value's register; none while it has none.
+    pub(super) register: Vec<u8>,
+    /// The register in which each value was defined.
+    pub(super) first: Vec<u8>,
+    /// The values that have a slot of the frame.
+    pub(super) is_spilled: Vec<bool>,
     /// The register of the parameter that a jump will give a value to.
     wanted: Vec<u8>,
     /// The value that overwrites a value when it dies.
-    heir: Vec<usize>,
+    heir: Vec<u32>,
     /// Each operand's register.
     places: Vec<Allocation>,
-    /// Where each instruction's operands start.
-    starts: Vec<u32>,
-    edits: Vec<(ProgPoint, Edit)>,
+    /// The last block of which each value is known to be live at its start.
+    live_into: Vec<u32>,
+    /// What is in registers where each block starts, parameters apart, and ends.
+    pub(super) entries: Vec<Vec<(u32, u8)>>,
+    pub(super) exits: Vec<Held>,
+    /// Moves with their points; among those of a point, in this order.
+    pub(super) edits: Vec<(ProgPoint, Order, Edit)>,
+}
+
+/// In what order the moves at a point are made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    /// A block's parameter to its slot.
+    StoreParameter,
+    /// All others.
+    Move,
+    /// A result to its slot.
+    StoreResult,
 }
 
 impl<'a> Walk<'a> {
@@ -174,11 +117,13 @@ impl<'a> Walk<'a> {
         let mut all = environment.non_preferred_regs_by_class.each_ref().map(set);
         // Registers that instructions ask for are left to them, but for the kernel's arguments.
         let mut asked: Sets = [0; 3];
-        let mut heir = vec![usize::MAX; flat.num_vregs()];
-        for inst in 1..flat.num_insts() {
-            for clobbered in flat.clobbers[inst] {
+        for (_, clobbers) in &flat.clobbers {
+            for clobbered in *clobbers {
                 asked[clobbered.class() as usize] |= 1 << clobbered.hw_enc();
             }
+        }
+        let mut heir = vec![NOBODY; flat.num_vregs()];
+        for inst in 1..flat.num_insts() {
             let operands = flat.inst_operands(Inst::new(inst));
             for operand in operands {
                 match operand.constraint() {
@@ -186,7 +131,7 @@ impl<'a> Walk<'a> {
                         asked[register.class() as usize] |= 1 << register.hw_enc();
                     }
                     OperandConstraint::Reuse(other) => {
-                        heir[operands[other].vreg().vreg()] = operand.vreg().vreg();
+                        heir[operands[other].vreg().vreg()] = operand.vreg().vreg() as u32;
                     }
                     _ => {}
                 }
@@ -196,48 +141,151 @@ impl<'a> Walk<'a> {
             preferred[class] &= !asked[class];
             all[class] = (all[class] | preferred[class]) & !asked[class];
         }
-        let values = flat.num_vregs();
+        let (values, blocks) = (flat.num_vregs(), flat.num_blocks());
         Walk {
             flat,
             liveness,
+            uses: None,
             preferred,
             all,
             free: all,
+            held: NOTHING_HELD,
             register: vec![NONE; values],
+            first: vec![NONE; values],
+            is_spilled: vec![false; values],
             wanted: vec![NONE; values],
             heir,
             places: vec![Allocation::none(); flat.operands.len()],
-            starts: flat.operand_starts[..flat.num_insts()].iter().map(|&at| at as u32).collect(),
+            live_into: vec![NOBODY; values],
+            entries: vec![Vec::new(); blocks],
+            exits: Vec::with_capacity(blocks),
             edits: Vec::new(),
         }
     }
 
-    fn block(&mut self, block: usize) -> Option<()> {
-        self.free = self.all;
-        for &value in &self.liveness.live_in[block] {
-            self.take(value, self.register[value])?;
+    fn finish(mut self) -> Output {
+        let slots = self.slots();
+        self.edits.sort_by_key(|(point, order, _)| (*point, *order));
+        Output {
+            num_spillslots: slots,
+            edits: self.edits.into_iter().map(|(point, _, edit)| (point, edit)).collect(),
+            allocs: self.places,
+            inst_alloc_offsets: self.flat.operand_starts[..self.flat.num_insts()]
+                .iter()
+                .map(|&at| at as u32)
+                .collect(),
+            ..Output::default()
         }
+    }
+
+    fn block(&mut self, block: usize) -> Option<()> {
+        self.enter(block)?;
         self.params(block)?;
         for inst in self.flat.starts[block]..self.flat.starts[block + 1] {
-            self.instruction(inst)?;
+            self.instruction(block, inst)?;
         }
+        self.exits.push(self.held);
         Some(())
+    }
+
+    /// Starts a block with what the first block before it left in registers.
+    fn enter(&mut self, block: usize) -> Option<()> {
+        let before = self.flat.predecessors[block].iter().map(|from| from.index()).min();
+        let exit = match before {
+            Some(before) => *self.exits.get(before)?,
+            None => NOTHING_HELD,
+        };
+        self.restore(&NOTHING_HELD);
+        let live_in = &self.liveness.live_in[block];
+        live_in.iter().for_each(|&value| self.live_into[value as usize] = block as u32);
+        for class in CLASSES {
+            for (register, &value) in exit[class as usize].iter().enumerate() {
+                if value != NOBODY && self.live_into[value as usize] == block as u32 {
+                    self.hold(class, register as u8, value);
+                }
+            }
+        }
+        let is_somewhere =
+            |&value: &u32| self.register[value as usize] != NONE || self.is_spilled[value as usize];
+        if !live_in.iter().all(is_somewhere) {
+            // It has not been defined yet.
+            return None;
+        }
+        self.leave_room(block);
+        Some(())
+    }
+
+    /// Sets what registers hold.
+    pub(super) fn restore(&mut self, held: &Held) {
+        for value in self.held.into_iter().flatten().filter(|value| *value != NOBODY) {
+            self.register[value as usize] = NONE;
+        }
+        (self.free, self.held) = (self.all, NOTHING_HELD);
+        for class in CLASSES {
+            for (register, &value) in held[class as usize].iter().enumerate() {
+                if value != NOBODY {
+                    self.hold(class, register as u8, value);
+                }
+            }
+        }
+    }
+
+    /// A loop that is short of registers starts without what it does not use.
+    fn leave_room(&mut self, block: usize) {
+        let registers = self.all.map(u64::count_ones);
+        let is_header = self.flat.predecessors[block].iter().any(|from| from.index() >= block);
+        let is_short = |most: &[u32; 3]| most.iter().zip(registers).any(|(most, own)| *most > own);
+        if !is_header || !is_short(&self.liveness.most_of_all) {
+            return;
+        }
+        let uses = self.uses.get_or_insert_with(|| Uses::of(self.flat, self.liveness));
+        let Some(most) = uses.most_in_loop(block).filter(is_short) else { return };
+        let mut excess: [usize; 3] =
+            std::array::from_fn(|class| most[class].saturating_sub(registers[class]) as usize);
+        let mut unused = Vec::new();
+        for &value in &self.liveness.live_in[block] {
+            let (index, class) = (value as usize, self.flat.class_of(value as usize));
+            if excess[class as usize] == 0 || uses.is_used_in_loop(index, block) {
+                continue;
+            }
+            match self.register[index] {
+                NONE => excess[class as usize] -= 1,
+                register => {
+                    let distance = uses.distance(index, block, self.flat.starts[block]);
+                    unused.push((distance, class, register));
+                }
+            }
+        }
+        unused.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, class, register) in unused {
+            if excess[class as usize] > 0 {
+                excess[class as usize] -= 1;
+                self.spill(class, register);
+            }
+        }
     }
 
     /// Parameters take the registers of arguments where they can; what later jumps pass should then
     /// take those of the parameters.
     fn params(&mut self, block: usize) -> Option<()> {
         let flat = self.flat;
+        let at = At { block, next: flat.starts[block] };
+        let mut taken: Sets = [0; 3];
         for (number, param) in flat.params[block].iter().enumerate() {
             let arguments = flat.predecessors[block]
                 .iter()
-                .map(|from| flat.arguments[from.index()][number].vreg());
-            let free = self.free[param.class() as usize];
-            let is_free = |hint: &u8| *hint != NONE && free & 1 << hint != 0;
-            let hint = arguments.clone().map(|value| self.register[value]).find(is_free);
-            self.choose(*param, hint)?;
-            for argument in arguments {
-                self.wanted[argument] = self.register[param.vreg()];
+                .map(|from| (from.index(), flat.arguments[from.index()][number].vreg()));
+            let class = param.class() as usize;
+            let free = self.free[class];
+            let hint = arguments.clone().find_map(|(from, value)| {
+                let held = &self.exits.get(from)?[class];
+                let register = held.iter().position(|own| *own == value as u32)?;
+                (free & 1 << register != 0).then_some(register as u8)
+            });
+            let register = self.choose(*param, hint, taken[class], at)?;
+            taken[class] |= 1 << register;
+            for (_, argument) in arguments {
+                self.wanted[argument] = register;
             }
         }
         for param in &flat.params[block] {
@@ -245,142 +293,153 @@ impl<'a> Walk<'a> {
                 self.release(*param);
             }
         }
+        let params = &flat.params[block];
+        let is_live_in = |value: u32| params.iter().all(|param| param.vreg() != value as usize);
+        for class in CLASSES {
+            for (register, &value) in self.held[class as usize].iter().enumerate() {
+                if value != NOBODY && is_live_in(value) {
+                    self.entries[block].push((value, register as u8));
+                }
+            }
+        }
         Some(())
     }
 
-    fn instruction(&mut self, inst: usize) -> Option<()> {
-        let operands = self.flat.operand_starts[inst]..self.flat.operand_starts[inst + 1];
-        let site = Site {
-            operands: &self.flat.operands[operands.clone()],
-            dies: &self.liveness.dies[operands.clone()],
-            first: operands.start,
-            before: ProgPoint::before(Inst::new(inst)),
-            after: ProgPoint::after(Inst::new(inst)),
-        };
-        self.read(&site)?;
-        let kept = self.overwrite(&site)?;
-        self.end_uses(&site, OperandPos::Early, &kept);
-        self.define(&site)?;
-        self.end_uses(&site, OperandPos::Late, &kept);
-        for (operand, dies) in site.operands.iter().zip(site.dies) {
-            if operand.kind() == OperandKind::Def && *dies {
+    fn instruction(&mut self, block: usize, inst: usize) -> Option<()> {
+        let flat = self.flat;
+        let first = flat.operand_starts[inst];
+        let operands = &flat.operands[first..flat.operand_starts[inst + 1]];
+        let liveness = self.liveness;
+        let dies = &liveness.dies[first..first + operands.len()];
+        let at = At { block, next: inst + 1 };
+        let read = self.read(operands, first, inst, at)?;
+        let mut last = self.overwrite(operands, dies, first, (inst, &read), at)?;
+        for (operand, dies) in operands.iter().zip(dies) {
+            if operand.kind() == OperandKind::Use {
+                let is_early = operand.pos() == OperandPos::Early;
+                match *dies && is_early {
+                    true => self.release(operand.vreg()),
+                    false if is_early => {}
+                    false => {
+                        let register = self.register[operand.vreg().vreg()];
+                        last[operand.class() as usize] |= 1_u64.checked_shl(register.into())?;
+                    }
+                }
+            }
+        }
+        for (number, operand) in operands.iter().enumerate() {
+            if operand.kind() == OperandKind::Use {
+                continue;
+            }
+            let (vreg, class) = (operand.vreg(), operand.class());
+            let hint = match operand.constraint() {
+                OperandConstraint::Reuse(_) => continue,
+                // No other value is in it: it is the entry's, or none to choose from.
+                OperandConstraint::FixedReg(register) => Some(register.hw_enc() as u8),
+                _ => self.hint(vreg),
+            };
+            let register = self.choose(vreg, hint, last[class as usize], at)?;
+            last[class as usize] |= 1 << register;
+            let mut own = place(register, class);
+            if let OperandConstraint::FixedReg(fixed) = operand.constraint() {
+                let fixed = Allocation::reg(fixed);
+                self.edit(ProgPoint::after(Inst::new(inst)), fixed, own);
+                own = fixed;
+            }
+            self.places[first + number] = own;
+        }
+        for (operand, dies) in operands.iter().zip(dies) {
+            if *dies && (operand.kind() == OperandKind::Def || operand.pos() == OperandPos::Late) {
                 self.release(operand.vreg());
             }
         }
         Some(())
     }
 
-    fn read(&mut self, site: &Site<'_>) -> Option<()> {
-        for (at, operand) in site.of_kind(OperandKind::Use) {
-            let held = self.place(operand.vreg())?;
-            let place = match operand.constraint() {
-                OperandConstraint::FixedReg(register) => Allocation::reg(register),
+    /// Results that overwrite an operand take its register, or one beside all operands for a copy
+    /// of it. Returns the registers taken.
+    fn overwrite(
+        &mut self,
+        operands: &[Operand],
+        dies: &[bool],
+        first: usize,
+        (inst, read): (usize, &Sets),
+        at: At,
+    ) -> Option<Sets> {
+        let mut last: Sets = [0; 3];
+        for (number, operand) in operands.iter().enumerate() {
+            let OperandConstraint::Reuse(other) = operand.constraint() else { continue };
+            let overwritten = &operands[other];
+            let class = operand.class() as usize;
+            let others = operands.iter().enumerate().filter(|(at, it)| {
+                it.kind() == OperandKind::Use && *at != other && it.vreg() == overwritten.vreg()
+            });
+            let mut is_read_twice = false;
+            let mut is_last_use = dies[other];
+            for (at, _) in others {
+                is_read_twice = true;
+                is_last_use |= dies[at];
+            }
+            let held = self.register[overwritten.vreg().vreg()];
+            if held == NONE {
+                // Another result has overwritten it.
+                return None;
+            }
+            let register = if is_last_use {
+                self.register[overwritten.vreg().vreg()] = NONE;
+                self.define(operand.vreg(), held);
+                held
+            } else {
+                let stays = match is_read_twice {
+                    true => read[class],
+                    false => read[class] & !(1 << held),
+                };
+                let hint = self.hint(operand.vreg());
+                self.choose(operand.vreg(), hint, stays | last[class], at)?
+            };
+            last[class] |= 1 << register;
+            let (from, to) = (place(held, operand.class()), place(register, operand.class()));
+            self.edit(ProgPoint::before(Inst::new(inst)), from, to);
+            (self.places[first + other], self.places[first + number]) = (to, to);
+        }
+        Some(last)
+    }
+
+    /// Brings what an instruction reads into registers, and says into which.
+    fn read(&mut self, operands: &[Operand], first: usize, inst: usize, at: At) -> Option<Sets> {
+        let before = ProgPoint::before(Inst::new(inst));
+        let mut read: Sets = [0; 3];
+        let mut is_missing = false;
+        for operand in operands.iter().filter(|it| it.kind() == OperandKind::Use) {
+            match self.register[operand.vreg().vreg()] {
+                NONE => is_missing = true,
+                register => read[operand.class() as usize] |= 1 << register,
+            }
+        }
+        for (number, operand) in operands.iter().enumerate() {
+            if operand.kind() != OperandKind::Use {
+                continue;
+            }
+            let (vreg, class) = (operand.vreg(), operand.class());
+            if is_missing && self.register[vreg.vreg()] == NONE {
+                if !self.is_spilled[vreg.vreg()] {
+                    return None;
+                }
+                let register = self.room(class, None, read[class as usize], at)?;
+                self.hold(class, register, vreg.vreg() as u32);
+                read[class as usize] |= 1 << register;
+                self.edit(before, self.slot(vreg.vreg()), place(register, class));
+            }
+            let held = place(self.register[vreg.vreg()], class);
+            self.places[first + number] = match operand.constraint() {
+                OperandConstraint::FixedReg(register) => {
+                    self.edit(before, held, Allocation::reg(register));
+                    Allocation::reg(register)
+                }
                 _ => held,
             };
-            self.edit(site.before, held, place);
-            self.places[site.first + at] = place;
         }
-        Some(())
-    }
-
-    /// A result that overwrites an operand takes its register, or one that is free beside all
-    /// operands for a copy of it. Returns the registers taken.
-    fn overwrite(&mut self, site: &Site<'_>) -> Option<Sets> {
-        let mut kept: Sets = [0; 3];
-        for (at, operand) in site.of_kind(OperandKind::Def) {
-            let OperandConstraint::Reuse(other) = operand.constraint() else { continue };
-            let overwritten = site.operands[other].vreg();
-            let held = self.place(overwritten)?;
-            let class = operand.class() as usize;
-            let is_taken = kept[class] & self.bit(overwritten) != 0;
-            let place = match site.is_last_use(overwritten) && !is_taken {
-                true => {
-                    self.register[operand.vreg().vreg()] = self.register[overwritten.vreg()];
-                    kept[class] |= self.bit(overwritten);
-                    held
-                }
-                false => self.choose(operand.vreg(), self.hint(operand.vreg()))?,
-            };
-            self.edit(site.before, held, place);
-            (self.places[site.first + other], self.places[site.first + at]) = (place, place);
-        }
-        Some(kept)
-    }
-
-    fn define(&mut self, site: &Site<'_>) -> Option<()> {
-        for (at, operand) in site.of_kind(OperandKind::Def) {
-            self.places[site.first + at] = match operand.constraint() {
-                OperandConstraint::Reuse(_) => continue,
-                OperandConstraint::FixedReg(register) => {
-                    // No other value is in it: it is the entry's, or none to choose from.
-                    let place = Allocation::reg(register);
-                    let kept = self.choose(operand.vreg(), Some(register.hw_enc() as u8))?;
-                    self.edit(site.after, place, kept);
-                    place
-                }
-                _ => self.choose(operand.vreg(), self.hint(operand.vreg()))?,
-            };
-        }
-        Some(())
-    }
-
-    /// Frees what operands held for the last time, but for registers that results have taken.
-    fn end_uses(&mut self, site: &Site<'_>, pos: OperandPos, kept: &Sets) {
-        for (at, operand) in site.of_kind(OperandKind::Use).filter(|(_, it)| it.pos() == pos) {
-            let is_kept = kept[operand.class() as usize] & self.bit(operand.vreg()) != 0;
-            if site.dies[at] && !is_kept {
-                self.release(operand.vreg());
-            }
-        }
-    }
-
-    /// The moves of a jump's arguments to the parameters, all at once. `regalloc2` would have them
-    /// in front of the jump, too.
-    fn jump(&mut self, block: usize) -> Option<()> {
-        let flat = self.flat;
-        let &[to] = &flat.successors[block][..] else { return Some(()) };
-        let (arguments, params) = (&flat.arguments[block], &flat.params[to.index()]);
-        let point = ProgPoint::before(flat.block_insns(Block::new(block)).last());
-        for class in CLASSES {
-            let pairs = arguments.iter().zip(params).filter(|(from, _)| from.class() == class);
-            let mut moves: Vec<(u8, u8)> = pairs
-                .map(|(from, to)| (self.register[from.vreg()], self.register[to.vreg()]))
-                .filter(|(from, to)| from != to)
-                .collect();
-            while !moves.is_empty() {
-                let is_read = |register: u8| moves.iter().any(|(from, _)| *from == register);
-                let next = match moves.iter().position(|(_, to)| !is_read(*to)) {
-                    Some(next) => next,
-                    None => {
-                        // A circle: what stands in the way of the first waits in a free register.
-                        let spare = self.spare(to, class, &moves)?;
-                        let held = moves[0].1;
-                        self.edit(point, place(held, class), place(spare, class));
-                        moves.iter_mut().filter(|it| it.0 == held).for_each(|it| it.0 = spare);
-                        0
-                    }
-                };
-                let (from, to) = moves.swap_remove(next);
-                self.edit(point, place(from, class), place(to, class));
-            }
-        }
-        Some(())
-    }
-
-    /// A register that holds nothing while a jump moves its arguments.
-    fn spare(&self, to: Block, class: RegClass, moves: &[(u8, u8)]) -> Option<u8> {
-        let of_class = |vreg: &&VReg| vreg.class() == class;
-        let params = self.flat.params[to.index()].iter().filter(of_class);
-        let live = self.liveness.live_in[to.index()].iter();
-        let live = live.map(|&value| self.flat.vreg(base::Id::new(value)));
-        let mut free = self.all[class as usize];
-        for vreg in params.copied().chain(live.filter(|vreg| vreg.class() == class)) {
-            free &= !self.bit(vreg);
-        }
-        for (from, to) in moves {
-            free &= !(1 << from | 1 << to);
-        }
-        (free != 0).then_some(free.trailing_zeros() as u8)
+        Some(read)
     }
 
     /// The register in which a new value would spare a move: that of a parameter which it, or what
@@ -391,52 +450,80 @@ impl<'a> Walk<'a> {
             if self.wanted[value] != NONE {
                 return Some(self.wanted[value]);
             }
-            value = Some(self.heir[value]).filter(|&heir| heir != usize::MAX)?;
+            value = Some(self.heir[value]).filter(|&heir| heir != NOBODY)? as usize;
         }
     }
 
-    /// Gives a value the hinted register if it is free, else the first that is.
-    fn choose(&mut self, value: VReg, hint: Option<u8>) -> Option<Allocation> {
-        let class = value.class() as usize;
-        let free = self.free[class];
+    /// Gives a new value a register.
+    fn choose(&mut self, value: VReg, hint: Option<u8>, taken: u64, at: At) -> Option<u8> {
+        let register = self.room(value.class(), hint, taken, at)?;
+        self.define(value, register);
+        Some(register)
+    }
+
+    fn define(&mut self, value: VReg, register: u8) {
+        self.first[value.vreg()] = register;
+        self.hold(value.class(), register, value.vreg() as u32);
+    }
+
+    /// The hinted register if it is free, else the first that is, else that of the value whose next
+    /// use is farthest, none of those that are taken.
+    fn room(&mut self, class: RegClass, hint: Option<u8>, taken: u64, at: At) -> Option<u8> {
+        let free = self.free[class as usize];
         let first_of = |set: u64| (set != 0).then(|| set.trailing_zeros() as u8);
         let register = hint
             .filter(|hint| free & 1 << hint != 0)
-            .or_else(|| first_of(free & self.preferred[class]))
-            .or_else(|| first_of(free))?;
-        self.register[value.vreg()] = register;
-        self.free[class] &= !(1 << register);
-        Some(place(register, value.class()))
+            .or_else(|| first_of(free & self.preferred[class as usize]))
+            .or_else(|| first_of(free));
+        if register.is_some() {
+            return register;
+        }
+        let uses = self.uses.get_or_insert_with(|| Uses::of(self.flat, self.liveness));
+        let mut left = self.all[class as usize] & !taken;
+        let mut farthest = None;
+        while left != 0 {
+            let register = left.trailing_zeros() as u8;
+            left &= left - 1;
+            let value = self.held[class as usize][usize::from(register)] as usize;
+            // Of two equally far, one that has been stored already.
+            let rank = (uses.distance(value, at.block, at.next), self.is_spilled[value]);
+            if farthest.is_none_or(|(known, _)| rank > known) {
+                farthest = Some((rank, register));
+            }
+        }
+        let (_, register) = farthest?;
+        self.spill(class, register);
+        Some(register)
     }
 
-    /// Marks the register of a live value; none if it has not been defined yet.
-    fn take(&mut self, value: usize, register: u8) -> Option<()> {
-        let class = super::class(self.flat.function.values[base::Id::new(value)]);
-        self.free[class as usize] &= !(1_u64.checked_shl(register.into())?);
-        Some(())
+    /// Takes a register away from its value, which has a slot from its definition on.
+    fn spill(&mut self, class: RegClass, register: u8) {
+        let value = self.held[class as usize][usize::from(register)] as usize;
+        self.is_spilled[value] = true;
+        self.register[value] = NONE;
+        self.held[class as usize][usize::from(register)] = NOBODY;
+        self.free[class as usize] |= 1 << register;
     }
 
+    fn hold(&mut self, class: RegClass, register: u8, value: u32) {
+        self.register[value as usize] = register;
+        self.held[class as usize][usize::from(register)] = value;
+        self.free[class as usize] &= !(1 << register);
+    }
+
+    /// Frees the register of a value that has died, if it still has one.
     fn release(&mut self, value: VReg) {
-        self.free[value.class() as usize] |= self.bit(value);
-    }
-
-    fn bit(&self, value: VReg) -> u64 {
-        1 << self.register[value.vreg()]
-    }
-
-    /// Where a value is; none if it has not been defined yet.
-    fn place(&self, value: VReg) -> Option<Allocation> {
         let register = self.register[value.vreg()];
-        (register != NONE).then(|| place(register, value.class()))
-    }
-
-    fn edit(&mut self, point: ProgPoint, from: Allocation, to: Allocation) {
-        if from != to {
-            self.edits.push((point, Edit::Move { from, to }));
+        if register != NONE {
+            self.register[value.vreg()] = NONE;
+            self.held[value.class() as usize][usize::from(register)] = NOBODY;
+            self.free[value.class() as usize] |= 1 << register;
         }
     }
-}
 
-fn place(register: u8, class: RegClass) -> Allocation {
-    Allocation::reg(PReg::new(register.into(), class))
+    pub(super) fn edit(&mut self, point: ProgPoint, from: Allocation, to: Allocation) {
+        if from != to {
+            self.edits.push((point, Order::Move, Edit::Move { from, to }));
+        }
+    }
 }

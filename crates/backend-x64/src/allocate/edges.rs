@@ -1,0 +1,162 @@
+//! What stands where blocks meet, and the frame: moves of jumps, and slots of values.
+
+use regalloc2::{
+    Allocation, Block, Edit, Function as _, Inst, OperandKind, ProgPoint, RegClass, SpillSlot,
+};
+
+use super::scan::{NONE, Order, Walk};
+use super::{CLASSES, place};
+
+impl Walk<'_> {
+    /// The moves of a jump: arguments to parameters, and values to the registers in which the block
+    /// expects them, all at once. `regalloc2` would have them in front of the jump, too.
+    pub(super) fn jump(&mut self, block: usize) -> Option<()> {
+        let flat = self.flat;
+        let &[to] = &flat.successors[block][..] else { return Some(()) };
+        let held = self.exits[block];
+        self.restore(&held);
+        let point = ProgPoint::before(flat.block_insns(Block::new(block)).last());
+        let arguments = flat.arguments[block].iter().map(|value| value.vreg());
+        let params = flat.params[to.index()].iter().map(|value| value.vreg());
+        let mut moves: [Vec<(u8, u8)>; 3] = Default::default();
+        let mut loads = Vec::new();
+        // Registers that hold something where the block begins.
+        let mut expected = [0_u64; 3];
+        let passed = arguments.zip(params).map(|(from, to)| (from, self.first[to]));
+        let kept = self.entries[to.index()].iter().map(|&(value, to)| (value as usize, to));
+        for (value, to) in passed.chain(kept) {
+            let class = flat.class_of(value);
+            expected[class as usize] |= 1 << to;
+            match self.register[value] {
+                NONE if self.is_spilled[value] => loads.push((value, class, to)),
+                NONE => return None,
+                from if from != to => moves[class as usize].push((from, to)),
+                _ => {}
+            }
+        }
+        for (class, moves) in CLASSES.into_iter().zip(moves) {
+            let free = self.all[class as usize] & !expected[class as usize];
+            self.move_at_once(point, class, moves, free)?;
+        }
+        for (value, class, to) in loads {
+            self.edit(point, self.slot(value), place(to, class));
+        }
+        Some(())
+    }
+
+    /// Moves of which each reads its register before any other writes it.
+    fn move_at_once(
+        &mut self,
+        point: ProgPoint,
+        class: RegClass,
+        mut moves: Vec<(u8, u8)>,
+        free: u64,
+    ) -> Option<()> {
+        while !moves.is_empty() {
+            let is_read = |register: u8| moves.iter().any(|(from, _)| *from == register);
+            let next = match moves.iter().position(|(_, to)| !is_read(*to)) {
+                Some(next) => next,
+                None => {
+                    // A circle: what stands in the way of the first waits in a free register.
+                    let read = moves.iter().fold(0_u64, |read, (from, _)| read | 1 << from);
+                    let spare =
+                        Some((free & !read).trailing_zeros() as u8).filter(|at| *at < 64)?;
+                    let held = moves[0].1;
+                    self.edit(point, place(held, class), place(spare, class));
+                    moves.iter_mut().filter(|it| it.0 == held).for_each(|it| it.0 = spare);
+                    0
+                }
+            };
+            let (from, to) = moves.swap_remove(next);
+            self.edit(point, place(from, class), place(to, class));
+        }
+        Some(())
+    }
+
+    /// A value's slot, for now numbered as the value.
+    pub(super) fn slot(&self, value: usize) -> Allocation {
+        Allocation::stack(SpillSlot::new(value))
+    }
+
+    /// Stores spilled values where they are defined and gives them slots: values that do not live
+    /// at once share them. Returns how many of 8 bytes there are.
+    pub(super) fn slots(&mut self) -> usize {
+        if !self.is_spilled.contains(&true) {
+            return 0;
+        }
+        let mut lives = self.store_spilled();
+        lives.sort_unstable();
+        let mut real = vec![0; self.flat.num_vregs()];
+        // For each slot its bytes in eights, its number and when it is free.
+        let mut slots: Vec<(usize, usize, usize)> = Vec::new();
+        let mut count = 0_usize;
+        for (start, end, value) in lives {
+            let size = self.flat.spillslot_size(self.flat.class_of(value));
+            let free = slots.iter_mut().find(|(own, _, until)| *own == size && *until < start);
+            real[value] = match free {
+                Some((_, slot, until)) => {
+                    *until = end;
+                    *slot
+                }
+                None => {
+                    let slot = count.next_multiple_of(size);
+                    slots.push((size, slot, end));
+                    count = slot + size;
+                    slot
+                }
+            };
+        }
+        let numbered = |place: &mut Allocation| {
+            if let Some(slot) = place.as_stack() {
+                *place = Allocation::stack(SpillSlot::new(real[slot.index()]));
+            }
+        };
+        for (_, _, Edit::Move { from, to }) in &mut self.edits {
+            numbered(from);
+            numbered(to);
+        }
+        count
+    }
+
+    /// Stores spilled values where they are defined; returns for each where it starts to live, where
+    /// it ends, and the value.
+    fn store_spilled(&mut self) -> Vec<(usize, usize, usize)> {
+        let flat = self.flat;
+        let mut lives = Vec::new();
+        let mut number = vec![usize::MAX; flat.num_vregs()];
+        for block in 0..flat.num_blocks() {
+            let (start, next) = (flat.starts[block], flat.starts[block + 1]);
+            let params = flat.params[block].iter().map(|param| (param.vreg(), start, true));
+            let results = (start..next).flat_map(|inst| {
+                let operands =
+                    &flat.operands[flat.operand_starts[inst]..flat.operand_starts[inst + 1]];
+                let results = operands.iter().filter(|it| it.kind() == OperandKind::Def);
+                results.map(move |operand| (operand.vreg().vreg(), inst, false))
+            });
+            for (value, inst, is_param) in params.chain(results) {
+                if !self.is_spilled[value] {
+                    continue;
+                }
+                let class = flat.class_of(value);
+                let (point, order) = match is_param {
+                    true => (ProgPoint::before(Inst::new(inst)), Order::StoreParameter),
+                    false => (ProgPoint::after(Inst::new(inst)), Order::StoreResult),
+                };
+                let (from, to) = (place(self.first[value], class), self.slot(value));
+                self.edits.push((point, order, Edit::Move { from, to }));
+                number[value] = lives.len();
+                let last = self.uses.as_ref().map_or(0, |uses| uses.last(value));
+                lives.push((inst, last.max(inst), value));
+            }
+        }
+        for block in 0..flat.num_blocks() {
+            for &value in &self.liveness.live_in[block] {
+                let Some(life) = lives.get_mut(number[value as usize]) else { continue };
+                for from in &flat.predecessors[block] {
+                    life.1 = life.1.max(flat.starts[from.index() + 1] - 1);
+                }
+            }
+        }
+        lives
+    }
+}
