@@ -5,7 +5,7 @@
 //! statements for one vector before the next vector, with a mask for the rest.
 //!
 //! - `plan`: what is decided before: lanes of vectors, places of register buffers;
-//! - `build`: where instructions go; hoisting and numbering of values; `tidy`: what comes after;
+//! - `build`: where instructions go; hoisting; `numbering` of values; `tidy`: what comes after;
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `memory`, `registers`: loads, stores, register buffers, folds.
@@ -17,6 +17,7 @@ mod guard;
 mod index;
 mod interleave;
 mod memory;
+mod numbering;
 mod pairs;
 mod plan;
 mod registers;
@@ -38,7 +39,7 @@ use tensor::DType;
 
 use crate::vcode::{Function, ValueId};
 use build::Builder;
-use index::Binding;
+use index::{Binding, Pointer};
 use memory::Loaded;
 use pairs::Pair;
 use plan::Plan;
@@ -76,6 +77,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         plan,
         ranges: Ranges::new(kernel),
         simplified: RefCell::default(),
+        pointers: Vec::new(),
         bindings: SecondaryMap::new(),
         lets: SecondaryMap::new(),
         bases: SecondaryMap::new(),
@@ -126,6 +128,8 @@ struct Selector<'a> {
     ranges: Ranges,
     /// Index expressions in simplest form.
     simplified: RefCell<FxHashMap<Expr, Expr>>,
+    /// Pointers into buffers that may be asked for again.
+    pointers: Vec<Pointer>,
     /// What symbols stand for in index expressions.
     bindings: SecondaryMap<SymbolId, Binding>,
     /// Values of symbols bound by `Let`.

@@ -225,7 +225,7 @@ impl Cond {
 }
 
 /// An instruction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inst {
     /// What it does.
     pub op: Op,
@@ -246,7 +246,7 @@ pub struct Inst {
 }
 
 /// Up to three operands, without an allocation.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Args {
     items: [Option<ValueId>; 3],
 }

@@ -13,6 +13,7 @@ use backend::Isa;
 use base::{Id, SecondaryMap};
 use rustc_hash::FxHashMap;
 
+use super::numbering::Numbering;
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
 use crate::vcode::{
@@ -28,7 +29,11 @@ pub(crate) struct Builder {
     order: Vec<BlockId>,
     scopes: Vec<Scope>,
     depth_of: SecondaryMap<ValueId, u32>,
-    numbered: FxHashMap<Inst, ValueId>,
+    /// How many scopes have been opened.
+    opened: u32,
+    /// The scope that defines each value.
+    scope_of: SecondaryMap<ValueId, u32>,
+    numbered: Numbering,
     /// The values of integer constants.
     integers: SecondaryMap<ValueId, Option<i64>>,
     pooled: FxHashMap<Vec<u8>, PoolId>,
@@ -38,8 +43,8 @@ pub(crate) struct Builder {
 
 struct Scope {
     block: BlockId,
-    /// What has been numbered in this scope.
-    keys: Vec<Inst>,
+    /// Its number among all that have been opened.
+    number: u32,
     looped: Option<LoopScope>,
 }
 
@@ -84,9 +89,11 @@ impl Builder {
             function,
             isa,
             order: vec![entry],
-            scopes: vec![Scope { block: entry, keys: Vec::new(), looped: None }],
+            scopes: vec![Scope { block: entry, number: 0, looped: None }],
             depth_of: SecondaryMap::new(),
-            numbered: FxHashMap::default(),
+            opened: 0,
+            scope_of: SecondaryMap::new(),
+            numbered: Numbering::default(),
             integers: SecondaryMap::new(),
             pooled: FxHashMap::default(),
             keep_constants: false,
@@ -129,7 +136,14 @@ impl Builder {
     fn define(&mut self, ty: Type, depth: u32) -> ValueId {
         let value = self.function.values.push(ty);
         self.depth_of[value] = depth;
+        self.scope_of[value] = self.scopes.get(depth as usize).map_or(0, |scope| scope.number);
         value
+    }
+
+    /// Whether the scope that defines a value is open.
+    pub(super) fn is_visible(&self, value: ValueId) -> bool {
+        let scope = self.scopes.get(self.depth_of[value] as usize);
+        scope.is_some_and(|scope| scope.number == self.scope_of[value])
     }
 
     /// Emits an instruction with a result. A pure one goes where its operands allow and is shared.
@@ -177,18 +191,19 @@ impl Builder {
 
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
     pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
-        if let Some(known) = self.numbered.get(&inst)
-            && self.depth_of[*known] <= depth
-            && self.function.values[*known] == ty
-        {
-            return *known;
+        let known = self.numbered.find(&inst, |known| {
+            self.depth_of[known] <= depth
+                && self.function.values[known] == ty
+                && self.is_visible(known)
+        });
+        if let Some(known) = known {
+            return known;
         }
         let value = self.push(inst.clone(), Some(ty), depth);
         if inst.op == Op::IntConst {
             self.integers[value] = Some(inst.imm);
         }
-        self.numbered.insert(inst.clone(), value);
-        self.scopes[depth as usize].keys.push(inst);
+        self.numbered.insert(inst, value);
         value
     }
 
@@ -286,15 +301,12 @@ impl Builder {
     }
 
     fn open_scope(&mut self, block: BlockId, looped: Option<LoopScope>) {
-        self.scopes.push(Scope { block, keys: Vec::new(), looped });
+        self.opened += 1;
+        self.scopes.push(Scope { block, number: self.opened, looped });
     }
 
     fn close_scope(&mut self) -> Scope {
-        let scope = self.scopes.pop().unwrap_or_else(|| unreachable!("the body never closes"));
-        for key in &scope.keys {
-            self.numbered.remove(key);
-        }
-        scope
+        self.scopes.pop().unwrap_or_else(|| unreachable!("the body never closes"))
     }
 
     pub(super) fn current(&self) -> BlockId {

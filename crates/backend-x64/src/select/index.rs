@@ -41,6 +41,13 @@ pub(crate) struct Linear {
     pub(crate) irregular: bool,
 }
 
+/// A pointer into a buffer: its start and a sum of terms.
+pub(super) struct Pointer {
+    buffer: BufferId,
+    terms: Factors,
+    pointer: ValueId,
+}
+
 /// Coefficients and what they multiply, a few without an allocation.
 pub(crate) type Factors = SmallVec<[(i64, Factor); 4]>;
 
@@ -76,8 +83,7 @@ impl Selector<'_> {
 
     fn add_scaled_expr(&self, linear: &mut Linear, expr: &Expr, scale: i64) {
         if expr.terms().iter().any(|term| term.as_symbol().is_none()) {
-            let substituted = self.substituted(expr);
-            self.add_canonical(linear, &substituted, scale);
+            self.with_substituted(expr, |expr| self.add_canonical(linear, expr, scale));
         } else {
             self.add_canonical(linear, expr, scale);
         }
@@ -85,19 +91,29 @@ impl Selector<'_> {
 
     /// The expression with the variables of written-out loops replaced by their values.
     fn substituted(&self, expr: &Expr) -> Expr {
+        self.with_substituted(expr, Expr::clone)
+    }
+
+    /// Shows the expression with the variables of written-out loops replaced by their values.
+    fn with_substituted<T>(&self, expr: &Expr, see: impl FnOnce(&Expr) -> T) -> T {
         let vector = self.vector.as_ref().map(|vector| vector.symbol);
-        let replaced = expr.substitute(&mut |symbol| match self.bindings[symbol] {
-            Binding::Constant(value) if Some(symbol) != vector => Some(Expr::constant(value)),
+        let value = |symbol: SymbolId| match self.bindings[symbol] {
+            Binding::Constant(value) if Some(symbol) != vector => Some(value),
             _ => None,
-        });
+        };
+        let replaced = expr
+            .any_symbol(&mut |symbol| value(symbol).is_some())
+            .then(|| expr.substitute(&mut |symbol| value(symbol).map(Expr::constant)));
+        let expr = replaced.as_ref().unwrap_or(expr);
         // Written out, a kernel asks for the same quotients again and again. What is known of a
         // symbol's range does not change where it is in scope.
-        if let Some(known) = self.simplified.borrow().get(&replaced) {
-            return known.clone();
+        if let Some(known) = self.simplified.borrow().get(expr) {
+            return see(known);
         }
-        let simplified = self.ranges.simplify(&replaced);
-        self.simplified.borrow_mut().insert(replaced, simplified.clone());
-        simplified
+        let simplified = self.ranges.simplify(expr);
+        let result = see(&simplified);
+        self.simplified.borrow_mut().insert(expr.clone(), simplified);
+        result
     }
 
     fn add_canonical(&self, linear: &mut Linear, expr: &Expr, scale: i64) {
@@ -193,13 +209,49 @@ impl Selector<'_> {
 
     /// The address of lane 0 of a regular place.
     pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
-        let pointer = self.base(buffer);
-        self.address_from(pointer, linear)
+        let known = self.pointers.iter().rev().find(|known| {
+            known.buffer == buffer
+                && known.terms == linear.terms
+                && self.builder.is_visible(known.pointer)
+        });
+        let pointer = match known {
+            Some(known) => known.pointer,
+            None => {
+                let pointer = self.pointer(buffer, &linear.terms);
+                if !linear.irregular && linear.terms.iter().all(|term| self.is_settled(&term.1)) {
+                    self.pointers.retain(|known| self.builder.is_visible(known.pointer));
+                    self.pointers.push(Pointer { buffer, terms: linear.terms.clone(), pointer });
+                }
+                pointer
+            }
+        };
+        match i32::try_from(linear.constant) {
+            Ok(displacement) => Address::new(pointer, displacement),
+            Err(_) => Address::new(self.builder.add_imm(pointer, linear.constant), 0),
+        }
     }
 
-    fn address_from(&mut self, mut pointer: ValueId, linear: &Linear) -> Address {
+    /// Whether what a factor stands for does not change as long as the scopes of its symbols are
+    /// open.
+    fn is_settled(&self, factor: &Factor) -> bool {
+        let is_loop = |symbol: SymbolId| matches!(self.bindings[symbol], Binding::Loop(_));
+        match factor {
+            Factor::Symbol(symbol) => is_loop(*symbol),
+            Factor::Product(atoms) => atoms.iter().all(|atom| match atom {
+                Atom::Symbol(symbol) => is_loop(*symbol),
+                _ => atom.operands().is_some_and(|(a, b)| {
+                    let settled = |side: &Expr| !side.any_symbol(&mut |symbol| !is_loop(symbol));
+                    settled(a) && settled(b)
+                }),
+            }),
+        }
+    }
+
+    /// A buffer's start and the sum of these terms.
+    fn pointer(&mut self, buffer: BufferId, terms: &Factors) -> ValueId {
+        let mut pointer = self.base(buffer);
         let mut terms: SmallVec<[(u32, &(i64, Factor)); 4]> =
-            linear.terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
+            terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
         // Of what is known at one depth, the loop's variable comes first: its pointer is carried
         // from turn to turn, so it starts from what is known outside.
         let is_loop = |factor: &Factor| match factor {
@@ -230,10 +282,7 @@ impl Selector<'_> {
                 }
             };
         }
-        match i32::try_from(linear.constant) {
-            Ok(displacement) => Address::new(pointer, displacement),
-            Err(_) => Address::new(self.builder.add_imm(pointer, linear.constant), 0),
-        }
+        pointer
     }
 
     /// A pointer that moves on with the loop at a depth.

@@ -166,6 +166,9 @@ impl Selector<'_> {
     // Vector loops.
 
     fn becomes_loop(&self, inner: &Loop, vectors: i64) -> bool {
+        if vectors <= WRITTEN_OUT {
+            return false;
+        }
         let mut covers_registers = false;
         let mut see = |buffer: BufferId, index: &[Expr]| {
             covers_registers |= self.kernel.buffers[buffer].scope == Scope::Register
@@ -182,7 +185,7 @@ impl Selector<'_> {
                 see(*buffer, index);
             }
         });
-        vectors > WRITTEN_OUT && !covers_registers
+        !covers_registers
     }
 
     fn vectors(&mut self, inner: &Loop) -> base::Result<()> {

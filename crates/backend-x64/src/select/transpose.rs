@@ -73,7 +73,10 @@ impl Block {
 
 /// A loop to be written out, if each turn does the same.
 pub(super) fn written_out(inner: &Loop, extent: i64, depth: u32) -> Option<WrittenOut> {
-    let mut conditional = extent < LEAST_COLUMNS;
+    if extent < LEAST_COLUMNS {
+        return None;
+    }
+    let mut conditional = false;
     let depends = |conditions: &[Condition]| {
         let mut sides = conditions.iter().flat_map(|own| [&own.left, &own.right]);
         sides.any(|side| side.contains(inner.variable))
