@@ -13,8 +13,7 @@ impl Walk<'_> {
     pub(super) fn jump(&mut self, block: usize) -> Option<()> {
         let flat = self.flat;
         let &[to] = &flat.successors[block][..] else { return Some(()) };
-        let held = self.exits[block];
-        self.restore(&held);
+        self.restore(self.exits[block].clone());
         let point = ProgPoint::before(flat.block_insns(Block::new(block)).last());
         let arguments = flat.arguments[block].iter().map(|value| value.vreg());
         let params = flat.params[to.index()].iter().map(|value| value.vreg());

@@ -39,9 +39,30 @@ const NOBODY: u32 = u32::MAX;
 pub(super) type Sets = [u64; 3];
 
 /// What each register holds.
-pub(super) type Held = [[u32; 32]; 3];
+#[derive(Clone)]
+pub(super) struct Held {
+    /// The registers that hold nothing.
+    free: Sets,
+    values: [[u32; 32]; 3],
+}
 
-const NOTHING_HELD: Held = [[NOBODY; 32]; 3];
+impl Held {
+    fn nothing(all: Sets) -> Held {
+        Held { free: all, values: [[NOBODY; 32]; 3] }
+    }
+
+    /// The registers that hold something, with the values.
+    fn occupied(&self, all: Sets) -> impl Iterator<Item = (RegClass, u8, u32)> {
+        CLASSES.into_iter().flat_map(move |class| {
+            let mut left = all[class as usize] & !self.free[class as usize];
+            std::iter::from_fn(move || {
+                let register = (left != 0).then(|| left.trailing_zeros() as u8)?;
+                left &= left - 1;
+                Some((class, register, self.values[class as usize][usize::from(register)]))
+            })
+        })
+    }
+}
 
 /// Gives every value registers, or a slot of the frame while there are too few; none where an
 /// instruction or a block's parameters ask for more of them than there are.
@@ -73,8 +94,6 @@ pub(super) struct Walk<'a> {
     /// The registers to choose from: those to be taken first, and all.
     preferred: Sets,
     pub(super) all: Sets,
-    /// Those that hold nothing.
-    free: Sets,
     held: Held,
     /// Each value's register; none while it has none.
     pub(super) register: Vec<u8>,
@@ -148,8 +167,7 @@ impl<'a> Walk<'a> {
             uses: None,
             preferred,
             all,
-            free: all,
-            held: NOTHING_HELD,
+            held: Held::nothing(all),
             register: vec![NONE; values],
             first: vec![NONE; values],
             is_spilled: vec![false; values],
@@ -184,7 +202,7 @@ impl<'a> Walk<'a> {
         for inst in self.flat.starts[block]..self.flat.starts[block + 1] {
             self.instruction(block, inst)?;
         }
-        self.exits.push(self.held);
+        self.exits.push(self.held.clone());
         Some(())
     }
 
@@ -192,17 +210,15 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, block: usize) -> Option<()> {
         let before = self.flat.predecessors[block].iter().map(|from| from.index()).min();
         let exit = match before {
-            Some(before) => *self.exits.get(before)?,
-            None => NOTHING_HELD,
+            Some(before) => self.exits.get(before)?.clone(),
+            None => Held::nothing(self.all),
         };
-        self.restore(&NOTHING_HELD);
+        self.restore(Held::nothing(self.all));
         let live_in = &self.liveness.live_in[block];
         live_in.iter().for_each(|&value| self.live_into[value as usize] = block as u32);
-        for class in CLASSES {
-            for (register, &value) in exit[class as usize].iter().enumerate() {
-                if value != NOBODY && self.live_into[value as usize] == block as u32 {
-                    self.hold(class, register as u8, value);
-                }
+        for (class, register, value) in exit.occupied(self.all) {
+            if self.live_into[value as usize] == block as u32 {
+                self.hold(class, register, value);
             }
         }
         let is_somewhere =
@@ -216,18 +232,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Sets what registers hold.
-    pub(super) fn restore(&mut self, held: &Held) {
-        for value in self.held.into_iter().flatten().filter(|value| *value != NOBODY) {
+    pub(super) fn restore(&mut self, held: Held) {
+        for (_, _, value) in self.held.occupied(self.all) {
             self.register[value as usize] = NONE;
         }
-        (self.free, self.held) = (self.all, NOTHING_HELD);
-        for class in CLASSES {
-            for (register, &value) in held[class as usize].iter().enumerate() {
-                if value != NOBODY {
-                    self.hold(class, register as u8, value);
-                }
-            }
+        for (_, register, value) in held.occupied(self.all) {
+            self.register[value as usize] = register;
         }
+        self.held = held;
     }
 
     /// A loop that is short of registers starts without what it does not use.
@@ -276,9 +288,9 @@ impl<'a> Walk<'a> {
                 .iter()
                 .map(|from| (from.index(), flat.arguments[from.index()][number].vreg()));
             let class = param.class() as usize;
-            let free = self.free[class];
+            let free = self.held.free[class];
             let hint = arguments.clone().find_map(|(from, value)| {
-                let held = &self.exits.get(from)?[class];
+                let held = &self.exits.get(from)?.values[class];
                 let register = held.iter().position(|own| *own == value as u32)?;
                 (free & 1 << register != 0).then_some(register as u8)
             });
@@ -295,13 +307,8 @@ impl<'a> Walk<'a> {
         }
         let params = &flat.params[block];
         let is_live_in = |value: u32| params.iter().all(|param| param.vreg() != value as usize);
-        for class in CLASSES {
-            for (register, &value) in self.held[class as usize].iter().enumerate() {
-                if value != NOBODY && is_live_in(value) {
-                    self.entries[block].push((value, register as u8));
-                }
-            }
-        }
+        let live_in = self.held.occupied(self.all).filter(|(_, _, value)| is_live_in(*value));
+        self.entries[block] = live_in.map(|(_, register, value)| (value, register)).collect();
         Some(())
     }
 
@@ -469,7 +476,7 @@ impl<'a> Walk<'a> {
     /// The hinted register if it is free, else the first that is, else that of the value whose next
     /// use is farthest, none of those that are taken.
     fn room(&mut self, class: RegClass, hint: Option<u8>, taken: u64, at: At) -> Option<u8> {
-        let free = self.free[class as usize];
+        let free = self.held.free[class as usize];
         let first_of = |set: u64| (set != 0).then(|| set.trailing_zeros() as u8);
         let register = hint
             .filter(|hint| free & 1 << hint != 0)
@@ -484,7 +491,7 @@ impl<'a> Walk<'a> {
         while left != 0 {
             let register = left.trailing_zeros() as u8;
             left &= left - 1;
-            let value = self.held[class as usize][usize::from(register)] as usize;
+            let value = self.held.values[class as usize][usize::from(register)] as usize;
             // Of two equally far, one that has been stored already.
             let rank = (uses.distance(value, at.block, at.next), self.is_spilled[value]);
             if farthest.is_none_or(|(known, _)| rank > known) {
@@ -498,17 +505,17 @@ impl<'a> Walk<'a> {
 
     /// Takes a register away from its value, which has a slot from its definition on.
     fn spill(&mut self, class: RegClass, register: u8) {
-        let value = self.held[class as usize][usize::from(register)] as usize;
+        let value = self.held.values[class as usize][usize::from(register)] as usize;
         self.is_spilled[value] = true;
         self.register[value] = NONE;
-        self.held[class as usize][usize::from(register)] = NOBODY;
-        self.free[class as usize] |= 1 << register;
+        self.held.values[class as usize][usize::from(register)] = NOBODY;
+        self.held.free[class as usize] |= 1 << register;
     }
 
     fn hold(&mut self, class: RegClass, register: u8, value: u32) {
         self.register[value as usize] = register;
-        self.held[class as usize][usize::from(register)] = value;
-        self.free[class as usize] &= !(1 << register);
+        self.held.values[class as usize][usize::from(register)] = value;
+        self.held.free[class as usize] &= !(1 << register);
     }
 
     /// Frees the register of a value that has died, if it still has one.
@@ -516,8 +523,8 @@ impl<'a> Walk<'a> {
         let register = self.register[value.vreg()];
         if register != NONE {
             self.register[value.vreg()] = NONE;
-            self.held[value.class() as usize][usize::from(register)] = NOBODY;
-            self.free[value.class() as usize] |= 1 << register;
+            self.held.values[value.class() as usize][usize::from(register)] = NOBODY;
+            self.held.free[value.class() as usize] |= 1 << register;
         }
     }
 

@@ -4,6 +4,7 @@
 //! leave it; halves are rounded after every operation that can need it.
 
 use loops::{Comparison, Value};
+use smallvec::SmallVec;
 use tensor::{Class, DType, Reduction, ScalarFunction};
 
 use super::Selector;
@@ -38,7 +39,7 @@ impl Selector<'_> {
                 return Err(self.unsupported_type(one));
             }
         }
-        let mut values = Vec::with_capacity(3);
+        let mut values: SmallVec<[Evaluated; 3]> = SmallVec::new();
         for argument in arguments {
             values.push(self.evaluate(argument, lanes)?);
         }
@@ -72,8 +73,8 @@ impl Selector<'_> {
         values: &[Evaluated],
         lanes: usize,
     ) -> base::Result<Evaluated> {
-        let mut masks = Vec::new();
-        let mut vectors = Vec::new();
+        let mut masks: SmallVec<[Mask; 3]> = SmallVec::new();
+        let mut vectors: SmallVec<[Vector; 3]> = SmallVec::new();
         for value in values {
             match value {
                 Evaluated::Mask(mask, _) => masks.push(*mask),

@@ -11,7 +11,7 @@ use tensor::{Class, DType, Scalar, ScalarFunction};
 
 use super::Selector;
 use super::index::Binding;
-use crate::vcode::{Address, Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Address, Args, Inst, Lane, Op, Type, ValueId};
 
 /// What carries elements of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,9 +372,12 @@ impl Selector<'_> {
             return inst.address(address);
         }
         let last = self.register(last);
-        let mut all = args.to_vec();
-        all.push(last);
-        Inst { args: crate::vcode::Args::new(&all), ..inst }
+        let args = match *args {
+            [] => Args::new(&[last]),
+            [first] => Args::new(&[first, last]),
+            [first, second, ..] => Args::new(&[first, second, last]),
+        };
+        Inst { args, ..inst }
     }
 
     pub(crate) fn unary(&mut self, op: Op, a: Vector, imm: i64) -> Vector {
