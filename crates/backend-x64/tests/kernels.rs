@@ -448,6 +448,28 @@ fn register_buffers_of_every_kind() {
     }
 }
 
+/// Loops over vectors that begin or end within a vector of a register buffer.
+#[test]
+fn parts_of_register_buffers() {
+    for dtype in ["f32", "f64", "f16", "i64", "u8", "bool"] {
+        for (first, count) in [(0, 12), (4, 12), (3, 20), (16, 8), (17, 7)] {
+            check(&format!(
+                "kernel @parts(%x: read {dtype}[24], %y: write {dtype}[24],
+                   %z: write {dtype}[{count}]) {{
+                   %r: register {dtype}[24]
+                   for a < 24 vector {{ %r[a] = %x[a] }}
+                   for b < {count} vector {{ %r[b + {first}] = %x[23 - b] }}
+                   for c < {count} vector {{
+                     if c < {count} - 2 {{ %r[c + {first}] = max(%x[c], %r[c + {first}]) }}
+                   }}
+                   for e < {count} vector {{ %z[e] = %r[e + {first}] }}
+                   for f < 24 vector {{ %y[f] = %r[f] }}
+                 }}"
+            ));
+        }
+    }
+}
+
 /// More live vectors than registers: the allocator spills.
 #[test]
 fn spills() {

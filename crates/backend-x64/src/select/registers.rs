@@ -9,16 +9,19 @@ use tensor::Reduction;
 
 use super::Selector;
 use super::index::Binding;
+use super::memory::APART;
 use super::plan::Registers;
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, carrier, register_type};
+use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Inst, Lane, Op, Type};
 
 /// Where an element of a register buffer is: a slot, and the lane within it.
 struct Place {
     slot: usize,
     lane: usize,
-    /// Whether the vector variable runs along the slot.
+    /// Whether the vector variable runs along the slot, or along two of them from this lane on.
     covered: bool,
+    /// Elements from this one to the end of its row.
+    left: usize,
 }
 
 impl Selector<'_> {
@@ -30,9 +33,14 @@ impl Selector<'_> {
         let mut row = 0usize;
         let mut last = 0usize;
         let mut covered = false;
+        let mut straight = true;
         let shape = &self.kernel.buffers[buffer].shape;
         for (axis, expr) in index.iter().enumerate() {
-            covered |= self.expr_differs_by_lane(expr);
+            if self.expr_differs_by_lane(expr) {
+                covered = true;
+                let step = self.vector.as_ref().map(|own| expr.linear_coefficient(own.symbol));
+                straight &= axis + 1 == shape.len() && step == Some(Some(1));
+            }
             let value = expr.evaluate(&|symbol| match self.bindings[symbol] {
                 Binding::Constant(value) => {
                     let vector = self.vector.as_ref().filter(|vector| vector.symbol == symbol);
@@ -52,15 +60,17 @@ impl Selector<'_> {
         }
         let slot = registers.first + row * registers.slots_per_row + last / registers.lanes;
         let lane = last % registers.lanes;
-        if covered && (lane != 0 || registers.lanes != self.vector_lanes()) {
-            return Err(self.refuse(format!("vectors of the register buffer `{name}` overlap")));
+        if covered && !(straight && registers.lanes == self.vector_lanes()) {
+            let reason = format!("a vector loop does not run along the register buffer `{name}`");
+            return Err(self.refuse(reason));
         }
         if last / registers.lanes >= registers.slots_per_row
             || slot >= registers.first + registers.count
         {
             return Err(self.refuse(format!("an index of the register buffer `{name}` is outside")));
         }
-        Ok((Place { slot, lane, covered }, registers))
+        let extent = shape.last().and_then(Expr::as_constant).unwrap_or(1) as usize;
+        Ok((Place { slot, lane, covered, left: extent.saturating_sub(last) }, registers))
     }
 
     /// What a slot holds.
@@ -83,6 +93,9 @@ impl Selector<'_> {
         lanes: usize,
     ) -> base::Result<Evaluated> {
         let (place, registers) = self.place(buffer, index)?;
+        if place.covered && place.lane > 0 {
+            return Ok(self.read_across(buffer, &place, &registers));
+        }
         let whole = self.slot(buffer, place.slot, registers.lanes);
         if place.covered || registers.lanes == 1 {
             return Ok(self.broadcast(whole, lanes));
@@ -104,16 +117,92 @@ impl Selector<'_> {
             return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
         }
         let mut value = self.broadcast(value, registers.lanes);
+        if place.covered && place.lane > 0 {
+            self.write_across(buffer, &place, &registers, value);
+            return Ok(());
+        }
+        let tail = self.vector.as_ref().map_or(1, |vector| vector.tail);
+        let row = all_lanes(place.left.min(registers.lanes));
         if registers.lanes > 1 && !place.covered {
             let before = self.slot(buffer, place.slot, registers.lanes);
             let mask = Mask::Constant(1 << place.lane);
             value = self.blend(mask, before, value, registers.lanes);
+        } else if place.covered && tail & row != row {
+            // The loop ends within the vector, the row does not.
+            let active = self.active_mask(registers.lanes);
+            let before = self.slot(buffer, place.slot, registers.lanes);
+            value = self.blend(active, before, value, registers.lanes);
         } else if let Some(exec) = self.exec {
             let before = self.slot(buffer, place.slot, registers.lanes);
             value = self.blend(exec, before, value, registers.lanes);
         }
         self.slots[place.slot] = Some(value);
         Ok(())
+    }
+
+    /// A vector that begins within a slot, by way of the frame. Lanes behind the row's end hold
+    /// nothing.
+    fn read_across(&mut self, buffer: BufferId, place: &Place, registers: &Registers) -> Evaluated {
+        let form = self.spread(buffer, place, registers);
+        let at = APART + (place.lane * form.lane.bytes()) as i32;
+        let part = self.frame_vector(at, form.lane, registers.lanes);
+        self.element_of(buffer, part)
+    }
+
+    /// Stores the active lanes of a vector that begins within a slot, by way of the frame.
+    fn write_across(
+        &mut self,
+        buffer: BufferId,
+        place: &Place,
+        registers: &Registers,
+        value: Evaluated,
+    ) {
+        let lanes = registers.lanes;
+        let before = self.read_across(buffer, place, registers);
+        let active = self.active_mask(lanes);
+        let value = self.blend(active, before, value, lanes);
+        let value = self.lanes_of(value);
+        let form = self.spread(buffer, place, registers);
+        self.put_in_frame(value, APART + (place.lane * form.lane.bytes()) as i32);
+        for (number, slot) in self.slots_across(place, registers).enumerate() {
+            let at = APART + (number * lanes * form.lane.bytes()) as i32;
+            let part = self.frame_vector(at, form.lane, lanes);
+            self.slots[slot] = Some(self.element_of(buffer, part));
+        }
+    }
+
+    /// Puts the slots that a vector reaches into the frame; returns a vector of their form.
+    fn spread(&mut self, buffer: BufferId, place: &Place, registers: &Registers) -> Vector {
+        let mut form = Vector { item: Item::Constant(0), lane: Lane::I32, lanes: registers.lanes };
+        for (number, slot) in self.slots_across(place, registers).enumerate() {
+            let value = self.slot(buffer, slot, registers.lanes);
+            form = self.lanes_of(value);
+            let at = APART + (number * registers.lanes * form.lane.bytes()) as i32;
+            self.put_in_frame(form, at);
+        }
+        form
+    }
+
+    /// The slots that a vector reaches: its own, and the next unless the row ends before.
+    fn slots_across(&self, place: &Place, registers: &Registers) -> std::ops::Range<usize> {
+        let reaches_next = place.lane + place.left > registers.lanes;
+        place.slot..place.slot + 1 + usize::from(reaches_next)
+    }
+
+    /// Elements as numbers in lanes: booleans as ones and zeros.
+    fn lanes_of(&mut self, value: Evaluated) -> Vector {
+        match value {
+            Evaluated::Vector(vector) => vector,
+            Evaluated::Mask(mask, lanes) => self.mask_as_ints(mask, lanes),
+        }
+    }
+
+    /// Numbers in lanes as elements of a buffer.
+    fn element_of(&mut self, buffer: BufferId, vector: Vector) -> Evaluated {
+        match carrier(self.kernel.buffers[buffer].dtype) {
+            Some(Carrier::Mask) => Evaluated::Mask(self.nonzero(vector), vector.lanes),
+            _ => Evaluated::Vector(vector),
+        }
     }
 
     /// One lane of a vector or mask.
