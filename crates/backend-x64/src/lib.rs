@@ -5,7 +5,8 @@
 //! nonzero result is the code of a `program::Fault`.
 //!
 //! - `select`: selection; read `select.rs` first;
-//! - `allocate`: registers, and what `regalloc2` is told where they do not suffice;
+//! - `allocate`: registers, slots of the frame where they do not suffice, and what `regalloc2` is
+//!   told where a scan gives no answer;
 //! - `emit`: encoding; `emit/table.rs` is the instruction set as a table.
 //!
 //! Invariants: compiling executes nothing and needs no particular CPU; the same kernel and target

@@ -117,8 +117,8 @@ impl Walk<'_> {
         count
     }
 
-    /// Stores spilled values where they are defined; returns for each where it starts to live, where
-    /// it ends, and the value.
+    /// Stores spilled values where they are defined; returns for each where it starts to live and
+    /// where it ends, and the value.
     fn store_spilled(&mut self) -> Vec<(usize, usize, usize)> {
         let flat = self.flat;
         let mut lives = Vec::new();

@@ -185,7 +185,8 @@ impl Emitter<'_> {
             && (bytes == 64
                 || memory.is_some_and(|memory| memory.broadcast)
                 || registers.into_iter().any(|register| needs_evex(*register)));
-        let mut operands: Vec<Operand> = result.into_iter().map(Operand::Register).collect();
+        let mut operands = Vec::with_capacity(6);
+        operands.extend(result.map(Operand::Register));
         let tied = usize::from(inst.op.has(TIED));
         operands
             .extend(arguments[tied.min(arguments.len())..].iter().map(|r| Operand::Register(*r)));

@@ -57,7 +57,7 @@ impl Strides {
 }
 
 /// Where the elements of a register buffer are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     /// Slot of the first element.
     pub(crate) first: usize,

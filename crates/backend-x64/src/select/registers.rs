@@ -27,7 +27,7 @@ struct Place {
 impl Selector<'_> {
     fn place(&self, buffer: BufferId, index: &[Expr]) -> base::Result<(Place, Registers)> {
         let name = &self.kernel.buffers[buffer].name;
-        let Some(registers) = self.plan.registers[buffer].clone() else {
+        let Some(registers) = self.plan.registers[buffer] else {
             return Err(self.refuse(format!("`{name}` is no register buffer")));
         };
         let mut row = 0usize;
@@ -288,7 +288,7 @@ impl Selector<'_> {
         let extent = declared.shape.last().and_then(Expr::as_constant).unwrap_or(1).max(1) as usize;
         let mut parts = Vec::new();
         let mut lanes = 1;
-        if let Some(registers) = self.plan.registers[buffer].clone() {
+        if let Some(registers) = self.plan.registers[buffer] {
             lanes = registers.lanes.min(extent);
             for part in 0..extent.div_ceil(registers.lanes) {
                 let mut at = index.to_vec();

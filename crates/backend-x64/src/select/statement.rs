@@ -265,7 +265,7 @@ impl Selector<'_> {
         });
         let mut slots = Vec::new();
         for buffer in buffers {
-            let Some(registers) = self.plan.registers[buffer].clone() else { continue };
+            let Some(registers) = self.plan.registers[buffer] else { continue };
             let form = match carrier(kernel.buffers[buffer].dtype) {
                 Some(Carrier::Lane(lane)) => {
                     let lanes = registers.lanes;
