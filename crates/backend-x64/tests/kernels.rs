@@ -231,6 +231,21 @@ fn every_second_element_of_every_length() {
             ));
         }
     }
+    for extent in [1, 2, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {
+        for edge in [1, 2, 9] {
+            let (framed, last) = (extent + edge + 1, extent - 1);
+            check(&format!(
+                "kernel @framed(%x: read f32[{extent}, 2], %y: write f32[2, {framed}]) {{
+                   for p < 2 {{
+                     for i < {framed} vector {{
+                       %y[p, i] = guard(0 <= i - {edge}, i - {edge} <= {last} ?
+                         %x[i - {edge}, p] : 0.5)
+                     }}
+                   }}
+                 }}"
+            ));
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use base::{ConstantId, Diagnostics, Id};
 use eval::Precision;
 use proptest::prelude::*;
-use tensor::{Tensor, compare};
+use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples, has_c_compiler, reduce};
 use tilewright::{Options, TargetChoice};
 
@@ -27,12 +27,10 @@ fn outcome(run: impl FnOnce() -> Result<Vec<Tensor>, Diagnostics>) -> Outcome {
     }
 }
 
-fn on_target(sample: &GraphSample, target: &str, is_optimised: bool) -> Outcome {
+fn on_target(sample: &GraphSample, target: &str, disabled: &[&str]) -> Outcome {
     let target = TargetChoice::Named(target.to_owned());
     let mut options = Options { target, threads: Some(2), ..Options::default() };
-    if !is_optimised {
-        options.disabled.extend(tilewright::optimisations().into_iter().map(str::to_owned));
-    }
+    options.disabled.extend(disabled.iter().map(|&name| name.to_owned()));
     outcome(|| tilewright::compile_module(sample.module(), &options)?.run(&sample.inputs))
 }
 
@@ -53,10 +51,19 @@ fn difference(results: &[Tensor], expected: &[Tensor]) -> Option<String> {
 
 /// What is wrong with a sample in machine code, if something is.
 fn wrong_in_machine_code(sample: &GraphSample) -> Result<(), String> {
+    wrong_without(sample, &[])
+}
+
+/// The same for sums taken as they are written.
+fn wrong_in_direct_sums(sample: &GraphSample) -> Result<(), String> {
+    wrong_without(sample, &["winograd"])
+}
+
+fn wrong_without(sample: &GraphSample, disabled: &[&str]) -> Result<(), String> {
     let expected = evaluated(sample)?;
     let mut of_targets = Vec::new();
     for target in ["x86-64-v3", "x86-64-v4"] {
-        let Some(results) = on_target(sample, target, true)? else { continue };
+        let Some(results) = on_target(sample, target, disabled)? else { continue };
         if let Some(found) = difference(&results, &expected) {
             return Err(format!("{target}: {found}"));
         }
@@ -70,7 +77,7 @@ fn wrong_in_machine_code(sample: &GraphSample) -> Result<(), String> {
 }
 
 fn wrong_without_optimisation(sample: &GraphSample) -> Result<(), String> {
-    match on_target(sample, "x86-64-v3", false)? {
+    match on_target(sample, "x86-64-v3", &tilewright::optimisations())? {
         Some(results) => difference(&results, &evaluated(sample)?).map_or(Ok(()), Err),
         None => Ok(()),
     }
@@ -102,6 +109,59 @@ fn check(
     Err(TestCaseError::fail(format!("{reason}\n{}\n{:?}", reduced.function, reduced.inputs)))
 }
 
+/// A convolution alone: a channel of the result for each of the image or of all of them, windows,
+/// steps, frames and sizes as they come.
+fn convolution(
+    is_depthwise: bool,
+    [channels, height, width]: [i64; 3],
+    [taps, step, dilation]: [i64; 3],
+    frame: [i64; 4],
+    columns: i64,
+) -> Option<GraphSample> {
+    let span = dilation * (taps - 1) + 1;
+    let padded = [height + frame[0] + frame[1], width + frame[2] + frame[3]];
+    if padded.iter().any(|extent| *extent < span) {
+        return None;
+    }
+    let [y, x] = padded.map(|extent| (extent - span) / step + 1);
+    let results = if is_depthwise { channels } else { columns };
+    let (filter, depth, read, weight) = match is_depthwise {
+        true => (format!("{channels}, {taps}, {taps}"), String::new(), "a1", "a1, r0, r1"),
+        false => {
+            let filter = format!("{columns}, {channels}, {taps}, {taps}");
+            (filter, format!(", r2: {channels}"), "r2", "a1, r2, r0, r1")
+        }
+    };
+    let text = format!(
+        "function @convolution {{
+           parameter %x: f32[1, {channels}, {height}, {width}] as \"x\"
+           %w: f32[{filter}] = weight @c0 %b: f32[{results}] = weight @c1
+           %f: f32[] = literal {{0}}
+           %p: f32[1, {channels}, {}, {}] = pad low [0, 0, {}, {}] high [0, 0, {}, {}]
+             interior [0, 0, 0, 0] %x, %f
+           %y: f32[1, {results}, {y}, {x}] =
+             contract [a0: 1, a1: {results}, a2: {y}, a3: {x} | r0: {taps}, r1: {taps}{depth}]
+             %p[a0, {read}, {step}*a2 + {dilation}*r0, {step}*a3 + {dilation}*r1], %w[{weight}]
+             accumulate f32
+           %c: f32[1, {results}, {y}, {x}] = broadcast axes [1] %b
+           %z: f32[1, {results}, {y}, {x}] = map add %y, %c
+           return %z as \"z\" }}",
+        padded[0], padded[1], frame[0], frame[2], frame[1], frame[3]
+    );
+    let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    let random = |shape: &[i64], seed| {
+        let shape: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
+        tensor::random::random(DType::F32, &shape, seed)
+    };
+    let filter = match is_depthwise {
+        true => vec![channels, taps, taps],
+        false => vec![columns, channels, taps, taps],
+    };
+    let constants = vec![random(&filter, 1), random(&[results], 2)];
+    let inputs = vec![random(&[1, channels, height, width], 3)];
+    Some(GraphSample { function, constants, inputs })
+}
+
 fn runs_here() -> bool {
     let runs = std::arch::is_x86_feature_detected!("avx2");
     if !runs {
@@ -131,6 +191,24 @@ proptest! {
     fn machine_code(sample in graph_samples(OPTIONS)) {
         if runs_here() {
             check(&sample, wrong_in_machine_code)?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn convolutions_in_machine_code(
+        is_depthwise in any::<bool>(),
+        extents in [1i64..40, 1i64..40, 1i64..80],
+        windows in [1i64..6, 1i64..4, 1i64..3],
+        frame in [0i64..3, 0i64..3, 0i64..4, 0i64..4],
+        columns in 1i64..80,
+    ) {
+        let sample = convolution(is_depthwise, extents, windows, frame, columns);
+        if let Some(sample) = sample.filter(|_| runs_here()) {
+            check(&sample, wrong_in_direct_sums)?;
         }
     }
 }

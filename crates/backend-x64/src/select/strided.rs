@@ -17,8 +17,8 @@ use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, r
 use crate::vcode::{Inst, Lane, Op, Type, ValueId};
 
 impl Selector<'_> {
-    /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, the
-    /// first of which are on and known to be.
+    /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, of
+    /// which it is known whether they are on.
     pub(super) fn load_every_second(
         &mut self,
         buffer: BufferId,
@@ -32,18 +32,22 @@ impl Selector<'_> {
         };
         let Mask::Constant(on) = mask else { return None };
         let ty = register_type(lane, lanes);
-        let active = on.trailing_ones() as usize;
-        let prefix = on & all_lanes(lanes) == all_lanes(active);
+        let on = on & all_lanes(lanes);
         if linear.irregular || linear.lane_step != 8 || ty.vector_bytes() != 4 * lanes {
             return None;
         }
-        if !prefix || active == 0 || lanes < 8 || !(self.builder.has_masks() || active == lanes) {
+        if on == 0 || lanes < 8 || !(self.builder.has_masks() || on == all_lanes(lanes)) {
             return None;
         }
-        let span = 2 * active - 1;
-        let low = self.part(buffer, linear, 0, span.min(lanes), lanes)?;
-        let high = match span > lanes {
-            true => self.part(buffer, linear, lanes - 1, span - (lanes - 1), lanes)?,
+        let (first, last) = (2 * on.trailing_zeros(), 2 * on.ilog2());
+        // Places from the first to the last element, of those from `skipped` on.
+        let within = |skipped: usize| {
+            let inside = |place: &usize| (first..=last).contains(&((place + skipped) as u32));
+            (0..lanes).filter(inside).fold(0, |bits, place| bits | 1 << place)
+        };
+        let low = self.part(buffer, linear, 0, within(0), lanes)?;
+        let high = match last as usize >= lanes {
+            true => self.part(buffer, linear, lanes - 1, within(lanes - 1), lanes)?,
             false => low,
         };
         let value = match self.builder.has_masks() {
@@ -59,18 +63,18 @@ impl Selector<'_> {
         Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
     }
 
-    /// So many elements from the one at `skipped` on, the rest zero.
+    /// Those elements from the one at `skipped` on that are wanted, the rest zero.
     fn part(
         &mut self,
         buffer: BufferId,
         linear: &Linear,
         skipped: usize,
-        count: usize,
+        wanted: u32,
         lanes: usize,
     ) -> Option<ValueId> {
         let constant = linear.constant + 4 * skipped as i64;
         let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
-        let mask = Mask::Constant(all_lanes(count));
+        let mask = Mask::Constant(wanted);
         match self.load_contiguous(buffer, address, mask, lanes) {
             Evaluated::Vector(vector) => Some(self.register(vector)),
             Evaluated::Mask(..) => None,

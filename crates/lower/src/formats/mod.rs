@@ -122,7 +122,8 @@ impl Chooser<'_> {
         let builder = &mut rewriter.builder;
         let mut messages = Vec::new();
         let apart = self.ends.is_apart(id);
-        let stays = apart && depthwise::stays(&contraction, builder, self.target, &mut messages)?;
+        let stays =
+            apart && depthwise::stays(&mut contraction, builder, self.target, &mut messages)?;
         let short = pairs::wanted(&contraction, builder)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);

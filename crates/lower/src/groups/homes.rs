@@ -229,7 +229,7 @@ impl Chooser<'_> {
                     asked = Demand { guarded: true, repeated: number > 0, ..own };
                     let stored = data.results.first().is_some_and(|&result| self.stored[result]);
                     asked.memory = number == 0
-                        && (self.is_computed(operand) || stored && self.is_transposed(operand));
+                        && (self.is_computed(operand) || stored && self.is_moved_far(operand));
                 }
                 Class::Indexed => {
                     let guarded = class_of(self.function, operand) == Some(Class::Guarded);
@@ -261,6 +261,22 @@ impl Chooser<'_> {
         matches!(class, Some(Class::Elementwise | Class::Indexed | Class::Guarded))
     }
 
+    /// Whether a value is a movement that conditions would hinder: a transpose, or one that is read
+    /// through a reshape, which takes its places apart.
+    fn is_moved_far(&self, value: ValueId) -> bool {
+        let producer = self.function.producer(value).map(|(node, _)| &self.function.nodes[node]);
+        match producer {
+            Some(node) if class(&node.op) == Class::View => {
+                let moved = self.function.producer(node.operands[0]);
+                moved.is_some_and(|(inner, _)| {
+                    let inner = &self.function.nodes[inner];
+                    class(&inner.op) == Class::Movement && !self.repeats(inner)
+                })
+            }
+            _ => self.is_transposed(value),
+        }
+    }
+
     /// Whether a value is a movement along whose innermost axis its source is not contiguous: it is
     /// copied in tiles, which conditions would hinder.
     fn is_transposed(&self, value: ValueId) -> bool {
@@ -274,8 +290,14 @@ impl Chooser<'_> {
         let index: Vec<Expr> = (0..extents.len()).map(IterationSpace::axis).collect();
         let parallel = extents.len();
         let space = IterationSpace { extents, parallel, operands: vec![index.clone()] };
+        // Every second element comes by two loads, under any conditions.
+        let close = |stride: Option<i64>| matches!(stride, Some(-1..=2));
         class_of(self.function, value) == Some(Class::Movement)
-            && self.is_strided_without_copy(value, &space, &index, axis)
+            && match self.strides_without_copy(value, &space, &index, axis) {
+                (Some(0), _) => false,
+                (before, Some(after)) => after != before && !close(after),
+                (_, None) => true,
+            }
     }
 
     /// Whether computing a value again costs little more than loading it: few operations, at most

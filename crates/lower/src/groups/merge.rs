@@ -373,7 +373,10 @@ impl Merger<'_> {
             _ => return Err(format!("stored: {} kernels read its result", outputs.len())),
         };
         let members = &self.members[&output].nodes;
-        if let Some(&other) = members.iter().find(|&&member| !self.joins_rows(member)) {
+        let hinders = |&&member: &&NodeId| {
+            !self.joins_rows(member) && !self.reads_windows(member, node, value)
+        };
+        if let Some(&other) = members.iter().find(hinders) {
             let reason = match self.class(other) {
                 Class::Contraction => "is a contraction, which reads its operands many times",
                 _ => "is defined by statements",
@@ -394,6 +397,24 @@ impl Merger<'_> {
         }));
         let rows = self.rows(&stages)?;
         Ok((output, domain, format!("{} joins {rows}", self.name(node))))
+    }
+
+    /// Whether a node is a contraction that reads a value through windows alone: whatever axis of
+    /// the result it does not window moves the value, too, so that no element is read for another
+    /// channel. What makes the value must not be written by its own operand.
+    fn reads_windows(&self, contraction: NodeId, made_by: NodeId, value: ValueId) -> bool {
+        if self.class(contraction) != Class::Contraction || !self.class(made_by).is_elementwise() {
+            return false;
+        }
+        let stage = &self.stages[&contraction];
+        let moves = |axis: usize| {
+            let symbol: SymbolId = base::Id::new(axis);
+            let mut own = stage.reads.iter().filter(|(read, _)| *read == value);
+            own.all(|(_, index)| index.iter().flatten().any(|expr| expr.contains(symbol)))
+        };
+        let long = |axis: &usize| stage.extents[*axis] > 1;
+        (0..stage.parallel).filter(long).all(moves)
+            && !self.grouping.shows_operand(self.function, made_by)
     }
 
     /// Checks that nests can share a kernel row by row; what the rows are, or why not.

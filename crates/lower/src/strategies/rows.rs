@@ -11,12 +11,18 @@ use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
 
 use super::hand::Hand;
-use super::map::{split_any, width};
-use super::structure::{LoopInfo, Motion, Nest, Rows};
+use super::map::{lanes, split_any, width};
+use super::structure::{LoopInfo, Motion, Nest, Rows, changes};
 use super::{Given, Refused};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
+
+/// Vectors that are written out at most so that conditions are known for each.
+const MOST_KNOWN: i64 = 12;
+
+/// Loops that one is cut in at most so that conditions hold throughout or not at all.
+const MOST_PARTS: usize = 2;
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -121,8 +127,8 @@ fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<
     nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
 }
 
-/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all; the
-/// outermost `common` loops are not candidates.
+/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
+/// one that loads may walk by twos; the outermost `common` loops are not candidates.
 pub(super) fn vectorise_nest(
     hand: &mut Hand<'_>,
     nest: &Nest,
@@ -130,20 +136,33 @@ pub(super) fn vectorise_nest(
     target: &Target,
 ) -> Result<(), Refused> {
     let own = &nest.loops[common.min(nest.loops.len())..];
-    let candidates = own.iter().rev().filter(|found| {
-        let motions: Vec<Motion> =
-            nest.accesses.iter().map(|access| access.motion(found)).collect();
-        let writes = nest.writes().all(|access| access.motion(found).is_unit());
-        writes && motions.iter().all(|motion| motion.is_vector())
-    });
-    for found in candidates {
+    let candidates = |fits: fn(Motion) -> bool| {
+        own.iter().rev().filter(move |found| {
+            let mut loads = nest.loads().map(|access| access.motion(found));
+            let writes = nest.writes().all(|access| access.motion(found).is_unit());
+            writes && loads.all(fits)
+        })
+    };
+    let close: fn(Motion) -> bool =
+        |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
+    for found in candidates(Motion::is_vector).chain(candidates(close)) {
         let before = hand.copy();
-        if vectorise_loop(hand, own, found, width(hand, nest, target, found)).is_ok() {
+        if vectorise_loop(hand, own, found, width_of(hand, nest, target, found)).is_ok() {
             return Ok(());
         }
         hand.restore(before);
     }
     Ok(())
+}
+
+/// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
+/// that they are known while compiling.
+fn width_of(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
+    let known = MOST_KNOWN * lanes(hand, nest, target);
+    match found.extent <= known && hand.is_guard(&found.name) {
+        true => found.extent,
+        false => width(hand, nest, target, found),
+    }
 }
 
 fn vectorise_loop(
@@ -173,15 +192,28 @@ fn vectorise_loop(
     own.iter().try_for_each(|other| part_guarded(hand, other))
 }
 
-/// Runs the last iteration of a loop apart if it alone needs the condition inside.
+/// Runs iterations of a loop apart from those that need no condition inside: the first and the last
+/// ones, between which conditions of this loop alone change, or the last one.
 fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
-    let serial = hand.find(&found.name).is_some_and(|found| found.kind == LoopKind::Serial);
-    if !serial || found.extent < 2 || !hand.is_guard(&found.name) {
+    let serial = hand.find(&found.name).filter(|found| found.kind == LoopKind::Serial);
+    let Some(own) = serial.filter(|_| found.extent >= 2 && hand.is_guard(&found.name)) else {
+        return Ok(());
+    };
+    let inside = |at: &i64| (1..found.extent).contains(at);
+    let mut changes: Vec<i64> =
+        changes(&own.body, own.variable).into_iter().filter(inside).collect();
+    if changes.is_empty() {
+        changes.push(found.extent - 1);
+    }
+    if changes.len() > MOST_PARTS {
         return Ok(());
     }
     let before = hand.copy();
-    hand.cut(&found.name, found.extent - 1)?;
-    if hand.is_guard(&found.name) {
+    let mut parts = vec![found.name.clone()];
+    for &at in changes.iter().rev() {
+        parts.push(hand.cut(&found.name, at)?);
+    }
+    if parts.iter().all(|part| hand.is_guard(part)) {
         hand.restore(before);
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::SecondaryMap;
 use loops::visit::{Effect, Reference, walk, walk_references, walk_values};
-use loops::{BufferId, Condition, Kernel, Stmt, Value};
+use loops::{BufferId, Comparison, Condition, Kernel, Stmt, Value};
 use sym::{Atom, Expr, SymbolId, Term};
 
 /// How many values of a loop are tried to find its step.
@@ -298,26 +298,47 @@ fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
     Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
 }
 
-/// The symbols in the conditions of a block.
+/// Symbols that conditions in a block depend on.
 pub(super) fn guards(block: &[Stmt]) -> BTreeSet<SymbolId> {
     let mut found = BTreeSet::new();
-    let mut add = |conditions: &[Condition]| {
-        for condition in conditions {
-            found.extend(condition.left.symbols());
-            found.extend(condition.right.symbols());
-        }
-    };
+    walk_conditions(block, &mut |condition| {
+        found.extend(condition.left.symbols());
+        found.extend(condition.right.symbols());
+    });
+    found
+}
+
+/// The values of a loop variable from which on some condition in a block that depends on it alone
+/// holds, or no longer holds.
+pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
+    let mut found = BTreeSet::new();
+    walk_conditions(block, &mut |condition| {
+        // Whether `step * variable + constant` is below a limit.
+        let difference = condition.left.clone() - &condition.right;
+        let limit = match condition.comparison {
+            Comparison::Less => 0,
+            Comparison::LessEqual => 1,
+            Comparison::Equal | Comparison::NotEqual => return,
+        };
+        let Some(step @ (-1 | 1)) = difference.linear_coefficient(variable) else { return };
+        let rest = difference - Expr::symbol(variable) * step;
+        let Some(constant) = rest.as_constant() else { return };
+        found.insert(if step == 1 { limit - constant } else { constant - limit + 1 });
+    });
+    found
+}
+
+fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
     walk(block, &mut |stmt| {
         if let Stmt::If { conditions, .. } = stmt {
-            add(conditions);
+            conditions.iter().for_each(&mut *visit);
         }
     });
     walk_values(block, &mut |value| {
         if let Value::Guard { conditions, .. } = value {
-            add(conditions);
+            conditions.iter().for_each(&mut *visit);
         }
     });
-    found
 }
 
 /// The strides of a buffer of constant shape, in elements.

@@ -20,7 +20,9 @@ use std::collections::BTreeMap;
 use base::{Arena, SecondaryMap};
 use loops::visit::{walk, walk_expressions, walk_mut, walk_references};
 use loops::visit::{walk_values, walk_values_mut};
-use loops::{BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value, substitute};
+use loops::{
+    BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value, substitute,
+};
 use sym::{Expr, SymbolId};
 
 use crate::error::Outcome;
@@ -47,7 +49,8 @@ pub(crate) fn apply(state: &mut State) -> Outcome {
     Ok(())
 }
 
-/// Simplifies every expression by what is known where it stands, and drops conditions that hold.
+/// Simplifies every expression by what is known where it stands; drops conditions that hold, and
+/// values under those that do not.
 pub(crate) fn expressions(kernel: &mut Kernel) {
     let known = Ranges::new(kernel);
     tidy_block(&mut kernel.body, &known);
@@ -114,6 +117,11 @@ fn tidy_value(value: &mut Value, known: &Ranges) {
         tidy_expression(&mut condition.right, known);
     }
     conditions.retain(|condition| !known.prove(condition));
+    if conditions.iter().any(|condition| fails(condition, known)) {
+        tidy_value(otherwise, known);
+        *value = std::mem::replace(&mut **otherwise, Value::Index(Expr::ZERO));
+        return;
+    }
     let mut inside = known.clone();
     inside.assume(conditions);
     tidy_value(inner, &inside);
@@ -122,6 +130,12 @@ fn tidy_value(value: &mut Value, known: &Ranges) {
         let inner = std::mem::replace(&mut **inner, Value::Index(Expr::ZERO));
         *value = inner;
     }
+}
+
+/// Whether a condition on one loop never holds, as behind the frame of an image.
+fn fails(condition: &Condition, known: &Ranges) -> bool {
+    let symbols = condition.left.symbols().len() + condition.right.symbols().len();
+    symbols <= 1 && known.prove(&condition.negated())
 }
 
 /// Puts the bodies of loops of one iteration in their place and drops loops of none.
