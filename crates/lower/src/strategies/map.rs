@@ -277,7 +277,10 @@ fn transpose(
     let (vector_outer, vector_inner) = hand.split_whole(&name(vector), TILE)?;
     let (other_outer, other_inner) = hand.split_whole(&name(other), TILE)?;
     let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
-    let outer: Vec<String> = rest.chain(other_outer).chain(vector_outer).collect();
+    let outer: Vec<String> = match nest.loops[other].extent <= TILE {
+        true => vector_outer.into_iter().chain(rest).chain(other_outer).collect(),
+        false => rest.chain(other_outer).chain(vector_outer).collect(),
+    };
     let inner = vec![other_inner.clone(), vector_inner.clone()];
     hand.reorder(&[outer.clone(), inner].concat())?;
     hand.vectorise(&vector_inner)?;

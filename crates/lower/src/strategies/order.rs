@@ -7,8 +7,11 @@
 //! Arithmetic hides some of this traffic; what counts is which order has least of it.
 
 use backend::Target;
+use loops::Kernel;
+use sym::Expr;
 
 use super::cost::div_ceil;
+use super::tile::Problem;
 
 /// Which operands move with a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub(super) struct Tiles {
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     columns_first: bool,
+    /// Everything else is run for a tile of columns before the next one: windows over all columns
+    /// would be read again from the second-level cache.
+    pub(super) columns_outermost: bool,
     /// The other loops by axis.
     pub(super) others: Vec<(usize, Side)>,
 }
@@ -84,7 +90,10 @@ impl Order {
                 (false, true) => (Vec::new(), rows.into_iter().chain(row_tiles).collect()),
                 (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
             };
-        [shared, before, columns, after].concat()
+        match self.columns_outermost {
+            true => [columns, shared, before, after].concat(),
+            false => [shared, before, columns, after].concat(),
+        }
     }
 }
 
@@ -119,9 +128,9 @@ pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64
         + row_tiles * columns * again(target, panel);
     let others = reuse.others.iter().map(|(axis, side, _)| (*axis, *side)).collect();
     let (order, cycles) = match tiles.blocks > 1 {
-        true => (Order { columns_first: false, others }, blocked),
+        true => (Order { columns_first: false, columns_outermost: false, others }, blocked),
         false => (
-            Order { columns_first: columns_first < rows_first, others },
+            Order { columns_first: columns_first < rows_first, columns_outermost: false, others },
             columns_first.min(rows_first),
         ),
     };
@@ -150,4 +159,28 @@ pub(super) fn block_counts(reuse: &Reuse, rows: i64, target: &Target, staged: bo
         counts.push(1);
     }
     counts
+}
+
+/// Whether windows that neighbours along an axis share, other than the tile's own axes, hold more
+/// than so many bytes, all columns taken together.
+pub(super) fn overlaps_beyond(
+    problem: &Problem,
+    kernel: &Kernel,
+    of_tile: [Option<usize>; 2],
+    most: u64,
+) -> bool {
+    let others = (0..problem.axes.len()).filter(|at| !of_tile.contains(&Some(*at)));
+    others.filter_map(|at| problem.axes[at].update.as_ref()).any(|by| {
+        problem.update.loads().any(|access| {
+            let windowed = |index: &Expr| -> Option<i64> {
+                let taps = problem.reduced.iter().find(|found| index.contains(found.variable))?;
+                index.contains(by.variable).then_some(taps.extent)
+            };
+            let Some(taps) = access.index.iter().find_map(windowed) else { return false };
+            let buffer = &kernel.buffers[access.buffer];
+            let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+            let bytes = count * i64::from(buffer.dtype.bits()) / 8;
+            (bytes / by.extent.max(1) * taps) as u64 > most
+        })
+    })
 }

@@ -328,6 +328,8 @@ fn candidate(
         None => Vec::new(),
     };
     let reuse = reuse(problem, kernel, vector, row, along);
+    let outermost = elementwise
+        && order::overlaps_beyond(problem, kernel, [Some(vector), row], target.l1_bytes / 2);
     let mut best: Option<(f64, Choice)> = None;
     for blocks in order::block_counts(&reuse, rows, target, !staged.is_empty()) {
         let block = Area { rows: div_ceil(rows, blocks), ..area };
@@ -338,7 +340,8 @@ fn candidate(
             columns: div_ceil(columns, tile.vectors * lanes),
             blocks,
         };
-        let (order, memory) = order::best(&reuse, &tiles, target);
+        let (mut order, memory) = order::best(&reuse, &tiles, target);
+        order.columns_outermost = outermost;
         let cost = arithmetic + memory;
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             let width = panel.unwrap_or(tile.vectors * lanes);
