@@ -360,7 +360,7 @@ fn tile(
     hand.vectorise(vector)?;
     written_out.iter().try_for_each(|name| hand.unroll(name))?;
     let vectors = div_ceil(choice.width, choice.lanes);
-    unroll_sum(hand, terms, tile.min(extent) * vectors)?;
+    unroll_sum(hand, problem, terms, tile.min(extent) * vectors)?;
     hand.keep_in_registers(&problem.acc, &tiles)
 }
 

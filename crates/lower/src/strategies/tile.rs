@@ -53,6 +53,10 @@ const SCATTERED: f64 = 4.0;
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
 const UNROLLED: i64 = 64;
 
+/// Bytes from one load of an instruction to its next one from which on prefetchers that watch
+/// instructions lose a stream: half a page.
+const TOO_FAR: i64 = 2048;
+
 /// A kernel of three nests, with what is known of its axes.
 pub(super) struct Problem {
     /// Name of the accumulators.
@@ -206,6 +210,23 @@ impl Problem {
         let init = init_loops.into_iter().flatten().map(name).collect();
         let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
         Ok(Problem { acc, bytes, axes, reduced, init, update, last })
+    }
+
+    /// The most bytes by which an operand moves on from term to term, of those that stay near.
+    fn bytes_a_term(&self, kernel: &Kernel) -> i64 {
+        let pair = pair(self, kernel);
+        let mut terms = self.reduced.iter().rev();
+        let Some(innermost) = terms.find(|found| Some(&found.name) != pair.as_ref()) else {
+            return 1;
+        };
+        let moves = self.update.loads().filter_map(|access| match access.motion(innermost) {
+            Motion::Steady { stride, .. } => {
+                let bits = i64::from(kernel.buffers[access.buffer].dtype.bits()).max(8);
+                Some(stride.abs() * bits / 8)
+            }
+            Motion::Still | Motion::Irregular => None,
+        });
+        moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
     }
 
     /// Terms of each sum.
@@ -534,7 +555,7 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
         rows.iter().try_for_each(|row| hand.unroll(row))?;
     }
     let accumulators = choice.tile.rows * choice.tile.vectors;
-    unroll_sum(hand, &hand.present(&reduced), accumulators)?;
+    unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
     hand.registers(&problem.acc)?;
     let shared = hand.present(&parts.outer);
     Ok(match &parts.block {
@@ -547,7 +568,8 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
     })
 }
 
-/// Has the next panel come while one is met, if both fit the second-level cache beside the rows.
+/// Has the next panel come while one is met by several tiles, if both fit the second-level cache
+/// beside the rows. Panels that are met once are one stream, which hardware follows.
 fn prefetch(
     hand: &mut Hand<'_>,
     problem: &Problem,
@@ -555,8 +577,15 @@ fn prefetch(
     target: &Target,
 ) -> Result<(), Refused> {
     let Some(update) = &problem.axes[choice.vector].update else { return Ok(()) };
+    let tiles =
+        choice.row.map_or(1, |row| div_ceil(problem.axes[row].last.extent, choice.tile.rows));
+    let others = choice.order.others.iter().filter(|(_, side)| *side == order::Side::Rows);
+    let others: i64 = others.map(|(at, _)| problem.axes[*at].last.extent).product();
+    if tiles * others == 1 {
+        return Ok(());
+    }
     let panels = Panels::of(hand, problem, update, choice.width);
-    let most = target.l2_bytes as i64 / 3;
+    let most = target.l2_bytes as i64 / 5;
     panels.iter().filter(|panels| panels.bytes <= most).try_for_each(|own| own.prefetch(hand))
 }
 
@@ -607,14 +636,16 @@ pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
     short.then(|| innermost.name.clone())
 }
 
-/// Writes out the innermost reduced loops as far as the code stays small, given the vectors that
-/// each term is added to.
+/// Writes out the innermost reduced loops as far as the code stays small and its loads do not move
+/// too far at a time, given the vectors that each term is added to.
 pub(super) fn unroll_sum(
     hand: &mut Hand<'_>,
+    problem: &Problem,
     reduced: &[String],
     accumulators: i64,
 ) -> Result<(), Refused> {
-    let mut budget = UNROLLED / accumulators.max(1);
+    let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
+    let mut budget = (UNROLLED / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
         let extent = hand.extent(name).unwrap_or(1);
         if extent <= budget && (position > 0 || extent <= 9) {
