@@ -53,7 +53,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 /// Functions with extents `A`, `B`, `C`.
-const FUNCTIONS: [&str; 8] = [
+const FUNCTIONS: [&str; 9] = [
     "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
       %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
         %x[a0, a1, r0], %w[r0, a2] accumulate f32
@@ -90,6 +90,10 @@ const FUNCTIONS: [&str; 8] = [
     "function @points { parameter %x: f32[A, C, B, D] as \"x\" %w: f32[D, C] = weight @c0
       %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C]
         %x[a0, r0, a2, a3], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @apart { parameter %x: f32[A, C, 2*B, 2*D + 1] as \"x\" %w: f32[D, C] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C]
+        %x[a0, r0, 2*a2, 2*a3 + 1], %w[a1, r0] accumulate f32
       return %y as \"y\" }",
     "function @first { parameter %x: f32[A, C, B + 2, D + 2] as \"x\"
       %w: f32[D, C, 3, 3] = weight @c0

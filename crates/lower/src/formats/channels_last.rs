@@ -25,6 +25,9 @@ const CYCLES_TO_TRANSPOSE: f64 = 5.0;
 /// do not stay in the cache until the next part.
 const CYCLES_TO_TRANSPOSE_INTO_A_SET: f64 = 30.0;
 
+/// Channels of the result for which data that are read in steps are copied.
+const REPAYING_CHANNELS: i64 = 32;
+
 /// Whether some contraction of the function reads an operand through a window.
 pub(super) fn has_windows(function: &Function) -> bool {
     function.nodes_in_order().into_iter().any(|id| match &function.nodes[id].op {
@@ -157,6 +160,22 @@ pub(super) fn pays_alone(contraction: &Contraction, target: &Target) -> bool {
         _ => CYCLES_TO_TRANSPOSE,
     };
     across.cycles(target) + across.vectors_of_columns(target) * points as f64 * store < along
+}
+
+/// Has a contraction that meets each element of its data for many channels, and that in steps, read
+/// a copy of what it meets: whole lines of the cache instead of parts of them.
+pub(super) fn take_steps(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+) -> Built<bool> {
+    let Some(data) = data_operand(contraction) else { return Ok(false) };
+    let is_new = |axis: &usize| !contraction.reads(data, *axis);
+    let channels = contraction.parallel().filter(is_new);
+    let channels = channels.map(|axis| &contraction.space.extents[axis]).product::<Expr>();
+    match channels.as_constant() {
+        Some(channels) if channels < REPAYING_CHANNELS => Ok(false),
+        _ => contraction.take_steps(builder, data),
+    }
 }
 
 /// Puts the data of a contraction in channels-last order; whether they were in another.

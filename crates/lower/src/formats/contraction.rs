@@ -109,6 +109,33 @@ impl Contraction {
         Ok(())
     }
 
+    /// Has an operand hold those elements alone that are read, where an axis of the result walks
+    /// one of the operand's in steps; whether there was such an axis.
+    pub(super) fn take_steps(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        operand: usize,
+    ) -> Built<bool> {
+        let mut taken = false;
+        for at in 0..self.space.operands[operand].len() {
+            let index = &self.space.operands[operand][at];
+            let (&[symbol], true) = (&index.symbols()[..], index.as_symbol().is_none()) else {
+                continue;
+            };
+            let step = index.linear_coefficient(symbol).unwrap_or(0);
+            let start = index - Expr::symbol(symbol) * step;
+            if step < 2 || symbol.index() >= self.space.parallel || start.as_constant().is_none() {
+                continue;
+            }
+            let extent = self.space.extents[symbol.index()].clone();
+            let value = &mut self.operands[operand].value;
+            *value = builder.slice_axis(*value, at, start, step, extent)?;
+            self.space.operands[operand][at] = Expr::symbol(symbol);
+            taken = true;
+        }
+        Ok(taken)
+    }
+
     /// Makes one axis of axes `first` and `first + 1`, which no operand tells apart but as adjacent
     /// axes of its own, those at `places`.
     pub(super) fn merge_axes(

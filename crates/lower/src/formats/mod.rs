@@ -122,6 +122,9 @@ impl Chooser<'_> {
         let builder = &mut rewriter.builder;
         let mut messages = Vec::new();
         let apart = self.ends.is_apart(id);
+        if apart && channels_last::take_steps(&mut contraction, builder)? {
+            messages.push("the data are copied without what lies between steps".to_owned());
+        }
         let stays =
             apart && depthwise::stays(&mut contraction, builder, self.target, &mut messages)?;
         let short = pairs::wanted(&contraction, builder)?;
