@@ -65,10 +65,13 @@ struct Span {
     extent: i64,
 }
 
+/// A box: a piece of the space of several loops, outermost first.
+type Piece = Vec<Span>;
+
 impl Movement {
     /// The kernel as movements, if it is that, of so few elements that code is not worth it.
     pub(crate) fn of(kernel: &Kernel) -> Option<Movement> {
-        let mut spans: Vec<Span> = Vec::new();
+        let mut spans: Piece = Vec::new();
         let mut block = &kernel.body[..];
         while let [Stmt::For(inner)] = block {
             let extent = inner.extent.as_constant().filter(|&extent| extent > 0)?;
@@ -103,7 +106,7 @@ fn parts(
     kernel: &Kernel,
     value: &Value,
     written: &Expr,
-    boxes: &[Vec<Span>],
+    boxes: &[Piece],
     element: i64,
 ) -> Option<Vec<Part>> {
     let (read, buffer) = match value {
@@ -115,7 +118,7 @@ fn parts(
     if dtype.is_some_and(|dtype| dtype.bytes().map(|bytes| bytes as i64) != Some(element)) {
         return None;
     }
-    let part = |spans: &Vec<Span>| {
+    let part = |spans: &Piece| {
         let (mut source, mut destination) = (read.clone(), written.clone());
         let mut axes = Vec::new();
         for span in spans {
@@ -163,10 +166,7 @@ fn place(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Option<Expr> {
 
 /// Boxes in which all conditions hold, and boxes in which one does not; none where a condition is
 /// not linear or cuts into too many.
-fn divide_all(
-    conditions: &[Condition],
-    whole: Vec<Span>,
-) -> Option<(Vec<Vec<Span>>, Vec<Vec<Span>>)> {
+fn divide_all(conditions: &[Condition], whole: Piece) -> Option<(Vec<Piece>, Vec<Piece>)> {
     let (mut inside, mut outside) = (vec![whole], Vec::new());
     for condition in conditions {
         let difference = condition.right.clone() - &condition.left;
@@ -188,9 +188,9 @@ fn divide_all(
 /// so from some place on, or up to one; what is undecided in between is divided further.
 fn divide(
     slack: &Expr,
-    spans: Vec<Span>,
-    inside: &mut Vec<Vec<Span>>,
-    outside: &mut Vec<Vec<Span>>,
+    spans: Piece,
+    inside: &mut Vec<Piece>,
+    outside: &mut Vec<Piece>,
 ) -> Option<()> {
     let mut constant = slack.clone();
     let mut steps = Vec::with_capacity(spans.len());
@@ -251,7 +251,7 @@ mod tests {
     #[track_caller]
     fn check(extents: &[i64], conditions: &[Condition], boxes: usize) {
         let variable = SymbolId::new;
-        let whole: Vec<Span> = extents
+        let whole: Piece = extents
             .iter()
             .enumerate()
             .map(|(axis, &extent)| Span { variable: variable(axis), first: 0, extent })
@@ -271,7 +271,7 @@ mod tests {
                 Comparison::Less => value(&condition.left) < value(&condition.right),
                 _ => value(&condition.left) <= value(&condition.right),
             });
-            let has = |spans: &&Vec<Span>| {
+            let has = |spans: &&Piece| {
                 let axes = spans.iter().zip(&point);
                 axes.into_iter()
                     .all(|(span, at)| (span.first..span.first + span.extent).contains(at))

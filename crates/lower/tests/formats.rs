@@ -266,7 +266,8 @@ proptest! {
         let inputs = [tensors(function.ty(function.parameters()[0]), 4).expect("a tensor")];
         let options = FormatOptions { winograd: Winograd::Never };
         let native = Target::table().remove(0);
-        let whole = integers(function.clone(), &native, &options, &mut Vec::new()).expect("well typed");
+        let whole = integers(function.clone(), &native, &options, &mut Vec::new());
+        let whole = whole.expect("well typed");
         prop_assert!(whole.to_string().contains("accumulate i32"), "{whole}");
         let pairs = results(&function, &weights, &inputs).into_iter()
             .zip(results(&whole, &weights, &inputs));

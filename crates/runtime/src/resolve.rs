@@ -473,10 +473,11 @@ impl Resolver<'_> {
         for argument in run.arguments.iter().filter(|argument| !argument.writes) {
             let place = &self.program.slots[argument.address.slot].place;
             let lasting = matches!(place, Place::Constants(_) | Place::Weight(_));
-            if lasting && !argument.address.offset.contains(symbol) {
-                if let Amount::Known(bytes) = self.amount(&argument.bytes) {
-                    same += bytes;
-                }
+            if lasting
+                && !argument.address.offset.contains(symbol)
+                && let Amount::Known(bytes) = self.amount(&argument.bytes)
+            {
+                same += bytes;
             }
         }
         (same >= MANY_BYTES).then_some(symbol)
