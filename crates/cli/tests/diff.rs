@@ -83,15 +83,21 @@ fn sources_in_c_are_a_configuration() {
 }
 
 #[test]
-fn a_missing_c_compiler_is_said() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tilewright"))
-        .args(["diff", DIGITS, "--dim", "batch=2", "--target", "c99", "--evaluator"])
-        .env("CC", "no-such-compiler")
-        .output()
-        .expect("the binary starts");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
+fn a_c_compiler_that_fails_is_said() {
+    let said_with = |compiler: &str| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tilewright"))
+            .args(["diff", DIGITS, "--dim", "batch=2", "--target", "c99", "--evaluator"])
+            .env("CC", compiler)
+            .output()
+            .expect("the binary starts");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = said_with("no-such-compiler");
     assert!(said.contains("TW0404") && said.contains("no-such-compiler"), "{said}");
+    // A program that says no to everything.
+    let said = said_with("false");
+    assert!(said.contains("TW0405") && said.contains("refuses the sources"), "{said}");
 }
 
 #[test]
