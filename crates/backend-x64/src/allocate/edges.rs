@@ -117,8 +117,8 @@ impl Walk<'_> {
         count
     }
 
-    /// Stores spilled values where they are defined; returns for each where it starts to live and
-    /// where it ends, and the value.
+    /// Stores spilled values where they are defined, or behind loops; returns for each where it
+    /// starts to live in its slot and where it ends, and the value.
     fn store_spilled(&mut self) -> Vec<(usize, usize, usize)> {
         let flat = self.flat;
         let mut lives = Vec::new();
@@ -137,11 +137,15 @@ impl Walk<'_> {
                     continue;
                 }
                 let class = flat.class_of(value);
-                let (point, order) = match is_param {
+                let (inst, register, at_start) = match self.behind_loops(value, block) {
+                    Some((behind, register)) => (flat.starts[behind], register, true),
+                    None => (inst, self.first[value], is_param),
+                };
+                let (point, order) = match at_start {
                     true => (ProgPoint::before(Inst::new(inst)), Order::StoreParameter),
                     false => (ProgPoint::after(Inst::new(inst)), Order::StoreResult),
                 };
-                let (from, to) = (place(self.first[value], class), self.slot(value));
+                let (from, to) = (place(register, class), self.slot(value));
                 self.edits.push((point, order, Edit::Move { from, to }));
                 number[value] = lives.len();
                 let last = self.uses.as_ref().map_or(0, |uses| uses.last(value));
@@ -157,5 +161,35 @@ impl Walk<'_> {
             }
         }
         lives
+    }
+
+    /// The block behind the loops around a value's definition in which it never gives up its
+    /// register, and that register: what is loaded from the slot is loaded behind that block's
+    /// start. None where there is no such loop, or where the value leaves it to several blocks.
+    fn behind_loops(&self, value: usize, block: usize) -> Option<(usize, u8)> {
+        let (flat, uses) = (self.flat, self.uses.as_ref()?);
+        let mut found = None;
+        let mut inner = block;
+        while let Some(around) = uses.loop_around(inner) {
+            let is_inside = |block: usize| around.contains(&flat.starts[block]);
+            let gives_up =
+                |&(own, at): &(u32, u32)| own as usize == value && is_inside(at as usize);
+            if self.given_up.iter().any(gives_up) {
+                break;
+            }
+            let mut exits = (0..flat.num_blocks()).filter(|&exit| {
+                let from = &flat.predecessors[exit];
+                !is_inside(exit)
+                    && from.iter().any(|from| is_inside(from.index()))
+                    && self.liveness.live_in[exit].contains(&(value as u32))
+            });
+            let (Some(exit), None) = (exits.next(), exits.next()) else { break };
+            let own = self.entries[exit].iter().find(|(own, _)| *own as usize == value);
+            let Some(&(_, register)) = own.filter(|_| flat.predecessors[exit].len() == 1) else {
+                break;
+            };
+            (found, inner) = (Some((exit, register)), exit);
+        }
+        found
     }
 }

@@ -3,6 +3,8 @@
 //! Positions are the numbers of instructions; blocks stand in their order, so that a loop, whose
 //! body follows its header up to the block that jumps back, is a range of positions.
 
+use std::ops::Range;
+
 use regalloc2::{Function as _, Operand, OperandKind};
 
 use super::Flat;
@@ -196,6 +198,12 @@ impl Uses {
             (beyond, from, around) = (beyond + BEYOND, one.end, one.outer);
         }
         first(from).map_or(u64::MAX, |at| beyond + u64::from(at - position as u32))
+    }
+
+    /// The positions of the innermost loop around a block.
+    pub(super) fn loop_around(&self, block: usize) -> Option<Range<usize>> {
+        let one = &self.loops[self.innermost[block]?];
+        Some(one.start as usize..one.end as usize)
     }
 
     /// If a block is a loop's header: the most values of each class that live at once in it.

@@ -14,7 +14,8 @@
 //! Where registers do not suffice the value whose next use is farthest gives up its own (Belady,
 //! 1966), and is loaded from the frame before that use, wherever that may be. Being defined once,
 //! it is stored once, where it is defined, which dominates every load (Braun, Hack, "Register
-//! Spilling and Live-Range Splitting for SSA-Form Programs", 2009). A loop that is short of
+//! Spilling and Live-Range Splitting for SSA-Form Programs", 2009), or behind the loop that defines
+//! it if it keeps its register there: not in each turn. A loop that is short of
 //! registers starts without those values that it does not use, so that none of its turns moves
 //! them. A block starts as the first of the blocks before it ended; the others bring values where
 //! it expects them.
@@ -101,6 +102,8 @@ pub(super) struct Walk<'a> {
     pub(super) first: Vec<u8>,
     /// The values that have a slot of the frame.
     pub(super) is_spilled: Vec<bool>,
+    /// The values that gave up a register, and the blocks in which they did.
+    pub(super) given_up: Vec<(u32, u32)>,
     /// The register of the parameter that a jump will give a value to.
     wanted: Vec<u8>,
     /// The value that overwrites a value when it dies.
@@ -171,6 +174,7 @@ impl<'a> Walk<'a> {
             register: vec![NONE; values],
             first: vec![NONE; values],
             is_spilled: vec![false; values],
+            given_up: Vec::new(),
             wanted: vec![NONE; values],
             heir,
             places: vec![Allocation::none(); flat.operands.len()],
@@ -272,7 +276,7 @@ impl<'a> Walk<'a> {
         for (_, class, register) in unused {
             if excess[class as usize] > 0 {
                 excess[class as usize] -= 1;
-                self.spill(class, register);
+                self.spill(class, register, block);
             }
         }
     }
@@ -499,14 +503,16 @@ impl<'a> Walk<'a> {
             }
         }
         let (_, register) = farthest?;
-        self.spill(class, register);
+        self.spill(class, register, at.block);
         Some(register)
     }
 
-    /// Takes a register away from its value, which has a slot from its definition on.
-    fn spill(&mut self, class: RegClass, register: u8) {
+    /// Takes a register away from its value in a block. It has a slot from then on, or from where
+    /// `store_spilled` finds that it is stored less often.
+    fn spill(&mut self, class: RegClass, register: u8, block: usize) {
         let value = self.held.values[class as usize][usize::from(register)] as usize;
         self.is_spilled[value] = true;
+        self.given_up.push((value as u32, block as u32));
         self.register[value] = NONE;
         self.held.values[class as usize][usize::from(register)] = NOBODY;
         self.held.free[class as usize] |= 1 << register;
