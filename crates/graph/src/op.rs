@@ -422,4 +422,16 @@ impl IterationSpace {
     pub fn axis(k: usize) -> Expr {
         Expr::symbol(SymbolId::new(k))
     }
+
+    /// The last reduced axis whose extent is not 1.
+    pub fn innermost_reduced(&self) -> Option<usize> {
+        (self.parallel..self.extents.len()).rev().find(|&axis| !self.extents[axis].is_one())
+    }
+
+    /// Whether an operand of this shape moves by one element with an axis: its index is the axis,
+    /// and none but axes of extent 1 follow.
+    pub fn is_contiguous(&self, operand: usize, shape: &[Expr], axis: usize) -> bool {
+        let last = shape.iter().rposition(|extent| !extent.is_one());
+        last.is_some_and(|last| self.operands[operand][last] == Self::axis(axis))
+    }
 }

@@ -80,6 +80,17 @@ impl Contraction {
         self.space.operands[operand].iter().any(|index| index.contains(symbol))
     }
 
+    /// Whether an operand moves by one element with an axis.
+    pub(super) fn is_contiguous(
+        &self,
+        builder: &FunctionBuilder,
+        operand: usize,
+        axis: usize,
+    ) -> Built<bool> {
+        let shape = builder.shape(self.operands[operand].value)?;
+        Ok(self.space.is_contiguous(operand, &shape, axis))
+    }
+
     /// Puts the result's axes in another order: new axis `k` is old axis `order[k]`.
     pub(super) fn permute_result(&mut self, order: &[usize]) {
         if order.iter().copied().eq(0..order.len()) {

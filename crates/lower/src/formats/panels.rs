@@ -25,6 +25,9 @@ const REPAYING_READS: i64 = 256;
 /// The same where its rows fall on the same cache sets, so that no part of it stays in a cache.
 const REPAYING_READS_OF_COLLIDING: i64 = 32;
 
+/// Terms of a sum from which on vectors may run along it.
+const LONG_SUM: i64 = 256;
+
 /// Bytes after which lines fall on the same set of a first-level cache.
 pub(super) const SETS: i64 = 4096;
 
@@ -78,7 +81,11 @@ fn carrier(
     let extent = extents[vector].as_constant();
     let panel = panel_width(target, contraction.accumulator_bytes(), extent, reads);
     let one_panel = extent.is_some_and(|extent| extent <= panel);
-    let contiguous = is_last(contraction, builder, operand, vector)?;
+    if reads == Some(1) && sums_lie_contiguously(contraction, builder)? {
+        messages.push(format!("operand {operand} stays as it lies: it is read once, sum by sum"));
+        return Ok(());
+    }
+    let contiguous = contraction.is_contiguous(builder, operand, vector)?;
     let runtime = !contraction.operands[operand].constant;
     let pairs = pairs::wanted(contraction, builder)?;
     let colliding = rows_collide(contraction, builder, operand)?;
@@ -91,6 +98,21 @@ fn carrier(
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));
     pack(contraction, builder, operand, vector, panel)
+}
+
+/// Whether both operands hold the terms of a sum side by side, so many floats of one type that
+/// adding up what the lanes of a vector have summed costs little: there is nothing to gain from
+/// another order unless it is read several times.
+fn sums_lie_contiguously(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
+    let Some(axis) = contraction.space.innermost_reduced() else { return Ok(false) };
+    let terms = contraction.space.extents[axis].as_constant();
+    let [lhs, rhs] = contraction.operands.map(|operand| builder.dtype(operand.value));
+    let (lhs, rhs) = (lhs?, rhs?);
+    if lhs != rhs || lhs != contraction.accumulator || terms.is_none_or(|terms| terms < LONG_SUM) {
+        return Ok(false);
+    }
+    Ok(contraction.is_contiguous(builder, 0, axis)?
+        && contraction.is_contiguous(builder, 1, axis)?)
 }
 
 /// Whether what an operand holds for neighbouring terms of the sum falls on the same cache sets.
@@ -123,20 +145,6 @@ fn is_plain(contraction: &Contraction, operand: usize) -> bool {
         }
         None => index.as_constant().is_some(),
     })
-}
-
-/// Whether an operand's place moves by one element with the axis: its index is the axis, and none
-/// but axes of extent 1 follow.
-fn is_last(
-    contraction: &Contraction,
-    builder: &FunctionBuilder,
-    operand: usize,
-    axis: usize,
-) -> Built<bool> {
-    let shape = builder.shape(contraction.operands[operand].value)?;
-    let last = (0..shape.len()).rev().find(|&axis| !shape[axis].is_one());
-    let index = &contraction.space.operands[operand];
-    Ok(last.is_some_and(|last| index[last] == IterationSpace::axis(axis)))
 }
 
 /// The order of an operand's axes that suits a tile: constants and axes of the result first, then

@@ -36,17 +36,12 @@ struct Update<'a> {
 }
 
 impl Writer<'_> {
-    /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes in order.
+    /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes.
     pub(crate) fn contraction(&mut self, node: NodeId, space: &IterationSpace, accumulator: DType) {
-        let data = &self.function.nodes[node];
-        let (operands, result) = (&data.operands, data.results[0]);
-        let update = Update { space, operands, reduction: Reduction::Sum, accumulator };
-        let nests = self.sequential(&update, result);
-        self.stage(self.internals[&result], StageKind::Contraction, nests);
+        self.sum(node, space, Reduction::Sum, accumulator, StageKind::Contraction);
     }
 
-    /// `acc[p] = identity`, then `acc[p] = reduction(acc[p], operand[..])`, with interleaved
-    /// partials where the innermost reduced axis is contiguous in the operand.
+    /// `acc[p] = identity`, then `acc[p] = reduction(acc[p], operand[..])`.
     pub(crate) fn reduction(
         &mut self,
         node: NodeId,
@@ -54,19 +49,35 @@ impl Writer<'_> {
         reduction: Reduction,
         accumulator: DType,
     ) {
+        self.sum(node, space, reduction, accumulator, StageKind::Reduction);
+    }
+
+    /// Reduces in the order of the space, or with interleaved partials where all operands are
+    /// contiguous along the innermost reduced axis.
+    fn sum(
+        &mut self,
+        node: NodeId,
+        space: &IterationSpace,
+        reduction: Reduction,
+        accumulator: DType,
+        kind: StageKind,
+    ) {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction, accumulator };
-        let innermost = space.extents.len().checked_sub(1).filter(|&axis| axis >= space.parallel);
-        let contiguous = innermost.is_some_and(|innermost| {
-            space.operands[0].last() == Some(&IterationSpace::axis(innermost))
-        });
-        let extent = space.extents.last().and_then(Expr::as_constant).unwrap_or(1);
-        let nests = match partials(extent) {
-            count @ 2.. if contiguous => self.interleaved(&update, result, extent, count),
+        let contiguous = |axis: &usize| {
+            operands.iter().enumerate().all(|(number, &operand)| {
+                let ty = self.function.ty(operand).as_tensor();
+                ty.is_some_and(|ty| space.is_contiguous(number, &ty.shape, *axis))
+            })
+        };
+        let innermost = space.innermost_reduced().filter(contiguous);
+        let extent = innermost.and_then(|axis| space.extents[axis].as_constant()).unwrap_or(1);
+        let nests = match (innermost, partials(extent)) {
+            (Some(axis), count @ 2..) => self.interleaved(&update, result, axis, count),
             _ => self.sequential(&update, result),
         };
-        self.stage(self.internals[&result], StageKind::Reduction, nests);
+        self.stage(self.internals[&result], kind, nests);
     }
 
     /// Initialises and updates in the order of the space.
@@ -89,12 +100,13 @@ impl Writer<'_> {
         vec![self.plain_nest(&first), update]
     }
 
-    /// `partial[p, r mod count]` collects every `count`th element; a fixed tree combines them.
+    /// `partial[p, r mod count]` collects every `count`th element along an axis; a fixed tree
+    /// combines them.
     fn interleaved(
         &mut self,
         update: &Update<'_>,
         result: ValueId,
-        extent: i64,
+        axis: usize,
         count: i64,
     ) -> Vec<Nest> {
         let extents = constant_extents(update.space);
@@ -109,13 +121,15 @@ impl Writer<'_> {
         let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
 
         let rows = self.axes("a", parallel);
-        let mut depth = self.axes("r", &reduced[..reduced.len() - 1]);
+        let mut depth = self.axes("r", &extents[update.space.parallel..axis]);
+        let extent = extents[axis];
         let chunks = (extent + count - 1) / count;
         let chunk = self.axes("r", &[chunks]);
         let lane = self.variable("l", count);
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
         depth.loops.extend(&chunk.loops);
         depth.index.push(position.clone());
+        depth.index.resize(reduced.len(), Expr::ZERO);
         let value = self.term(update, &[&rows.index[..], &depth.index].concat());
         let place = [rows.variables(), vec![lane.into()]].concat();
         let mut statements = vec![reduce(partial, place, update.reduction, value)];

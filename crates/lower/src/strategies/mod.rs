@@ -12,6 +12,7 @@
 mod blocks;
 pub(crate) mod cost;
 mod deep;
+mod dots;
 mod hand;
 mod map;
 mod order;
@@ -71,8 +72,13 @@ impl Given<'_> {
 }
 
 /// Strategies by name, in the order in which they are tried.
-const STRATEGIES: [(&str, Strategy); 4] =
-    [("tile", tile::apply), ("blocks", blocks::apply), ("rows", rows::apply), ("map", map::apply)];
+const STRATEGIES: [(&str, Strategy); 5] = [
+    ("tile", tile::apply),
+    ("blocks", blocks::apply),
+    ("dots", dots::apply),
+    ("rows", rows::apply),
+    ("map", map::apply),
+];
 
 /// Schedules a naive kernel for a target.
 ///

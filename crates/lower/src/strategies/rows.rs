@@ -5,6 +5,8 @@
 //! once into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the
 //! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
 
+use std::collections::BTreeSet;
+
 use backend::Target;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
@@ -194,7 +196,7 @@ fn vectorise_loop(
 
 /// Runs iterations of a loop apart from those that need no condition inside: the first and the last
 /// ones, between which conditions of this loop alone change, or the last one.
-fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
+pub(super) fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
     let serial = hand.find(&found.name).filter(|found| found.kind == LoopKind::Serial);
     let Some(own) = serial.filter(|_| found.extent >= 2 && hand.is_guard(&found.name)) else {
         return Ok(());
@@ -233,24 +235,25 @@ pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
     small.iter().try_for_each(|name| hand.registers(name))
 }
 
-/// Whether every index is constant, but for the last, which a vector loop may cover.
+/// Whether every index is constant once loops are written out, but for the last, which a vector
+/// loop may cover.
 fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let rank = kernel.buffers[id].shape.len();
-    let mut vectors = std::collections::BTreeSet::new();
+    let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
     loops::visit::walk(&kernel.body, &mut |stmt| {
-        if let Stmt::For(found) = stmt
-            && found.kind == LoopKind::Vector
-        {
-            vectors.insert(found.variable);
+        if let Stmt::For(found) = stmt {
+            match found.kind {
+                LoopKind::Vector => _ = vectors.insert(found.variable),
+                LoopKind::Unroll => _ = written_out.insert(found.variable),
+                LoopKind::Serial | LoopKind::Parallel => {}
+            }
         }
     });
     references(&kernel.body).iter().filter(|reference| reference.buffer == id).all(|reference| {
-        reference.index.iter().enumerate().all(|(axis, index)| match index.as_constant() {
-            Some(_) => true,
-            None => {
-                axis + 1 == rank
-                    && index.as_symbol().is_some_and(|symbol| vectors.contains(&symbol))
-            }
+        reference.index.iter().enumerate().all(|(axis, index)| {
+            let vector = |symbol| axis + 1 == rank && vectors.contains(&symbol);
+            let known = index.symbols().iter().all(|symbol| written_out.contains(symbol));
+            known || index.as_symbol().is_some_and(vector)
         })
     })
 }
