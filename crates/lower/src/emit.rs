@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, IdSet, Locations, SecondaryMap};
+use base::{ConstantId, Id, IdSet, KernelId, Locations, SecondaryMap};
 use graph::{Function, NodeId, Op, User, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
+use rustc_hash::FxHashMap;
 use sym::Expr;
 use tensor::{DType, Tensor};
 
@@ -22,6 +23,7 @@ use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive::element::splat;
 use crate::naive::index::shape_of;
+use crate::naive::outline::Outline;
 use crate::naive::{self, Naive};
 use crate::{KernelInfo, KernelSource, LowerOptions, Remark, Role};
 
@@ -54,6 +56,30 @@ pub(crate) struct Frame<'a> {
     constants: IdSet<ValueId>,
     /// Where the memory of each root value begins.
     roots: BTreeMap<ValueId, Address>,
+    /// What has been made of groups, for others with the same outline.
+    made: FxHashMap<Outline<'a>, Arc<Made>>,
+}
+
+/// What has been made of a group.
+struct Made {
+    product: Product,
+    /// Where its arguments are in the group's outline.
+    arguments: Vec<usize>,
+}
+
+/// What becomes of a naive kernel.
+enum Product {
+    Nothing,
+    Movement(Movement),
+    Kernel(Planned),
+}
+
+/// A kernel of the library, with what is known before it is scheduled.
+struct Planned {
+    id: KernelId,
+    accesses: Vec<loops::Access>,
+    flops: u64,
+    bytes: u64,
 }
 
 impl Emitter<'_> {
@@ -68,7 +94,8 @@ impl Emitter<'_> {
         let users = body_users(function);
         let roots = BTreeMap::new();
         let constants = function.constant_values();
-        let mut frame = Frame { function, grouping: &grouping, users: &users, constants, roots };
+        let (grouping, users, made) = (&grouping, &users, FxHashMap::default());
+        let mut frame = Frame { function, grouping, users, constants, roots, made };
         for (&value, address) in function.parameters().iter().zip(parameters) {
             frame.roots.insert(value, address.clone());
         }
@@ -148,18 +175,40 @@ impl Emitter<'_> {
         if data.results.iter().all(nothing) {
             return Ok(());
         }
+        let outline = Outline::of(frame.function, frame.grouping, frame.users, group);
+        if let Some(made) = frame.made.get(&outline).cloned() {
+            let arguments = outline.values(&made.arguments);
+            if self.product(frame, group, &made.product, &arguments, steps) {
+                if cfg!(debug_assertions)
+                    && let Product::Kernel(planned) = &made.product
+                {
+                    self.check_again(frame, group, planned.id, &arguments)?;
+                }
+                return Ok(());
+            }
+        }
         let mut naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
         naive.once = self.runs_once();
-        if naive.kernel.body.is_empty() {
-            return Ok(());
+        let arguments = std::mem::take(&mut naive.arguments);
+        let movement = || naive.once.then(|| Movement::of(&naive.kernel)).flatten();
+        let product = match naive.kernel.body.is_empty() {
+            true => Some(Product::Nothing),
+            false => movement().map(Product::Movement),
+        };
+        let product = product.filter(|it| self.product(frame, group, it, &arguments, steps));
+        let product = match product {
+            Some(product) => product,
+            None => {
+                let product = Product::Kernel(self.kernel(frame, group, naive)?);
+                self.product(frame, group, &product, &arguments, steps);
+                product
+            }
+        };
+        if let Some(arguments) = outline.places(&arguments) {
+            let made = Arc::new(Made { arguments, product });
+            frame.made.entry(outline).or_insert(made);
         }
-        if let Some(movement) = naive.once.then(|| Movement::of(&naive.kernel)).flatten()
-            && let Some(moves) = self.movement(frame, &naive.arguments, &movement)
-        {
-            steps.extend(moves);
-            return Ok(());
-        }
-        self.kernel(frame, group, naive, steps)
+        Ok(())
     }
 
     /// Whether what is being emitted runs once in the life of an executable.
@@ -201,33 +250,77 @@ impl Emitter<'_> {
         Some(steps)
     }
 
-    fn kernel(
-        &mut self,
-        frame: &mut Frame<'_>,
-        group: &Group,
-        naive: Naive,
-        steps: &mut Vec<Step>,
-    ) -> base::Result<()> {
+    /// The kernel of a group, from its naive one.
+    fn kernel(&mut self, frame: &Frame<'_>, group: &Group, naive: Naive) -> base::Result<Planned> {
         let (flops, touched) = (operations(&naive.kernel), bytes_touched(&naive.kernel));
         let constant = |expr: &Expr| expr.as_constant().unwrap_or(0);
         let flops = constant(&flops) as u64;
         let bytes = touched.values().map(constant).sum::<i64>() as u64;
-        let arguments = naive.arguments.clone();
-        let kind = kind_of(frame.function, group);
-        let prefix = format!("{}_{kind}", frame.function.name);
+        let prefix = format!("{}_{}", frame.function.name, kind_of(frame.function, group));
         let accesses = accesses(&naive.kernel);
-        let nothing = Arc::new(Kernel::new(""));
         let id = self.library.kernel(naive, &prefix, self.module)?;
-        // How it is run follows from its schedule.
+        Ok(Planned { id, accesses, flops, bytes })
+    }
+
+    /// Checks that a group's naive kernel is the one that was taken for it.
+    fn check_again(
+        &mut self,
+        frame: &Frame<'_>,
+        group: &Group,
+        id: KernelId,
+        arguments: &[ValueId],
+    ) -> base::Result<()> {
+        let naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        assert_eq!(naive.arguments, arguments, "equal outlines, other arguments");
+        let again = self.library.kernel(naive, "", self.module)?;
+        assert_eq!(again, id, "equal outlines, other kernels");
+        Ok(())
+    }
+
+    /// Adds the steps that use what has been made for these arguments; whether they can.
+    fn product(
+        &mut self,
+        frame: &mut Frame<'_>,
+        group: &Group,
+        product: &Product,
+        arguments: &[ValueId],
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        match product {
+            Product::Nothing => true,
+            Product::Movement(movement) => {
+                let moves = self.movement(frame, arguments, movement);
+                let can = moves.is_some();
+                steps.extend(moves.into_iter().flatten());
+                can
+            }
+            Product::Kernel(planned) => {
+                self.run(frame, group, planned, arguments, steps);
+                true
+            }
+        }
+    }
+
+    /// A run of a kernel; how follows from its schedule.
+    fn run(
+        &mut self,
+        frame: &mut Frame<'_>,
+        group: &Group,
+        planned: &Planned,
+        arguments: &[ValueId],
+        steps: &mut Vec<Step>,
+    ) {
+        let &Planned { id, ref accesses, flops, bytes } = planned;
         steps.push(Step::Run(Run {
             kernel: id,
-            arguments: self.arguments(frame, &accesses, &arguments),
+            arguments: self.arguments(frame, accesses, arguments),
             extent: Expr::ONE,
             scratch_bytes: Expr::ZERO,
             grain: Expr::ONE,
         }));
         let nodes = group_nodes(frame, group);
-        let source = (self.depth == 0).then(|| KernelSource { nodes: nodes.clone(), arguments });
+        let source = (self.depth == 0)
+            .then(|| KernelSource { nodes: nodes.clone(), arguments: arguments.to_vec() });
         self.kernels.push(KernelInfo {
             kernel: id,
             name: self.module.kernels[id].name.clone(),
@@ -240,11 +333,10 @@ impl Emitter<'_> {
             scheduled: Arc::default(),
             flops,
             bytes,
-            naive: nothing,
+            naive: Arc::new(Kernel::new("")),
             trace: Arc::default(),
             stored: None,
         });
-        Ok(())
     }
 
     /// Schedules the kernels and completes what depends on it: extents, grains, scratch memory.

@@ -9,12 +9,14 @@
 //! of extent 1 have no loops and no axes in buffers.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
-//! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`.
+//! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`;
+//! `outline` (which groups have equal kernels).
 
 mod border;
 mod build;
 pub(crate) mod element;
 pub(crate) mod index;
+pub(crate) mod outline;
 mod reductions;
 mod statements;
 mod tidy;
