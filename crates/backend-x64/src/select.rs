@@ -44,7 +44,7 @@ use memory::Loaded;
 use pairs::Pair;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
-use value::{Evaluated, Mask};
+use value::{Evaluated, Held, Mask};
 
 /// A selected kernel.
 pub(crate) struct Selected {
@@ -132,8 +132,8 @@ struct Selector<'a> {
     pointers: Vec<Pointer>,
     /// What symbols stand for in index expressions.
     bindings: SecondaryMap<SymbolId, Binding>,
-    /// Values of symbols bound by `Let`.
-    lets: SecondaryMap<SymbolId, Option<Evaluated>>,
+    /// What symbols are bound to by `Let`.
+    lets: SecondaryMap<SymbolId, Option<Held>>,
     /// Pointers to buffers.
     bases: SecondaryMap<BufferId, Option<ValueId>>,
     /// What the slots of register buffers hold.

@@ -1,6 +1,7 @@
 //! Statements: loops, branches, stores.
 
-use loops::{BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use loops::{Access, BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use std::rc::Rc;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
@@ -10,7 +11,7 @@ use super::index::Binding;
 use super::interleave::{VECTORS, is_one_store};
 use super::memory::{APART, LaneBit, memory_lane};
 use super::transpose::written_out;
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier};
+use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, Op, Type, ValueId};
 
@@ -421,6 +422,14 @@ impl Selector<'_> {
         self.store(buffer, index, result, lanes)
     }
 
+    /// Whether a value is an element that does not change and is read in no loop that this is not
+    /// in: a vector's statements hold none.
+    fn may_load_later(&self, value: &Value) -> bool {
+        let Value::Load { buffer, .. } = value else { return false };
+        let scope = self.kernel.buffers[*buffer].scope;
+        self.vector.is_some() && scope == Scope::Parameter(Access::Read)
+    }
+
     fn bind(&mut self, symbol: SymbolId, value: &Value) -> base::Result<()> {
         let SymbolKind::Value { dtype, range } = &self.kernel.symbols[symbol].kind else {
             let name = &self.kernel.symbols[symbol].name;
@@ -428,8 +437,10 @@ impl Selector<'_> {
         };
         let lanes = if self.differs_by_lane(value) { self.vector_lanes() } else { 1 };
         let Some(range) = range.filter(|_| *dtype == DType::I64) else {
-            let value = self.evaluate(value, lanes)?;
-            self.lets[symbol] = Some(value);
+            self.lets[symbol] = Some(match self.may_load_later(value) {
+                true => Held::Load(Rc::new(value.clone())),
+                false => Held::Value(self.evaluate(value, lanes)?),
+            });
             return Ok(());
         };
         if lanes == 1 {
@@ -437,11 +448,12 @@ impl Selector<'_> {
             let any = self.any_lane();
             self.check_range(int, range, any);
             self.bindings[symbol] = Binding::Int(int);
-            self.lets[symbol] = Some(Evaluated::Vector(self.vector_of_int(int, Lane::I64)));
+            let value = Evaluated::Vector(self.vector_of_int(int, Lane::I64));
+            self.lets[symbol] = Some(Held::Value(value));
             return Ok(());
         }
         let evaluated = self.evaluate(value, lanes)?;
-        self.lets[symbol] = Some(evaluated);
+        self.lets[symbol] = Some(Held::Value(evaluated));
         let Evaluated::Vector(vector) = evaluated else {
             return Err(self.refuse("an index is no integer".to_string()));
         };

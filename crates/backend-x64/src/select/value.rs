@@ -5,6 +5,8 @@
 //! are masks. A value has as many lanes as the `Vector` loop around it, or one. One-lane values
 //! live in lane 0 of a 128-bit register; what the other lanes hold does not matter.
 
+use std::rc::Rc;
+
 use loops::Value;
 use sym::{Expr, SymbolId};
 use tensor::{Class, DType, Scalar, ScalarFunction};
@@ -65,6 +67,15 @@ pub(crate) enum Evaluated {
     Mask(Mask, usize),
 }
 
+/// What a `Let` binds a symbol to.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Value(Evaluated),
+    /// A load that takes place where the symbol is read: elements that cannot change need not be
+    /// held in registers that are short.
+    Load(Rc<Value>),
+}
+
 impl Evaluated {
     pub(crate) fn lanes(&self) -> usize {
         match self {
@@ -96,6 +107,9 @@ pub(crate) fn register_type(lane: Lane, lanes: usize) -> Type {
 impl Selector<'_> {
     /// Evaluates a value in this many lanes.
     pub(crate) fn evaluate(&mut self, value: &Value, lanes: usize) -> base::Result<Evaluated> {
+        if let Some(load) = self.load_behind(value) {
+            return self.evaluate(&load, lanes);
+        }
         if lanes > 1 && !self.differs_by_lane(value) && !self.broadcasts_by_itself(value) {
             let one = self.evaluate(value, 1)?;
             return Ok(self.broadcast(one, lanes));
@@ -152,7 +166,11 @@ impl Selector<'_> {
     pub(crate) fn differs_by_lane(&self, value: &Value) -> bool {
         match value {
             Value::Constant(_) | Value::Fold { .. } => false,
-            Value::Symbol(symbol) => self.lets[*symbol].is_some_and(|known| known.lanes() > 1),
+            Value::Symbol(symbol) => match &self.lets[*symbol] {
+                Some(Held::Value(known)) => known.lanes() > 1,
+                Some(Held::Load(load)) => self.differs_by_lane(load),
+                None => false,
+            },
             Value::Index(expr) => self.expr_differs_by_lane(expr),
             Value::Load { index, .. } => index.iter().any(|expr| self.expr_differs_by_lane(expr)),
             Value::Apply { arguments, .. } => {
@@ -168,10 +186,19 @@ impl Selector<'_> {
         }
     }
 
+    /// The load that a symbol stands for.
+    fn load_behind(&self, value: &Value) -> Option<Rc<Value>> {
+        let Value::Symbol(symbol) = value else { return None };
+        match &self.lets[*symbol] {
+            Some(Held::Load(load)) => Some(load.clone()),
+            _ => None,
+        }
+    }
+
     fn let_value(&mut self, symbol: SymbolId, lanes: usize) -> base::Result<Evaluated> {
         match self.lets[symbol] {
-            Some(known) => Ok(self.broadcast(known, lanes)),
-            None => {
+            Some(Held::Value(known)) => Ok(self.broadcast(known, lanes)),
+            _ => {
                 let name = &self.kernel.symbols[symbol].name;
                 Err(self.refuse(format!("`{name}` is used where it has no value")))
             }

@@ -43,7 +43,7 @@ impl Writer<'_> {
         let axes = self.axes("a", extents);
         let moved = |(expr, &start): (&Expr, &i64)| expr.clone() + start;
         let index: Vec<Expr> = axes.index.iter().zip(starts).map(moved).collect();
-        let value = self.element(fill, &[]);
+        let value = self.element(fill, Vec::new());
         let placed = self.place(result, &index, Access::Write);
         let (buffer, place) = placed.expect("a stage's result has memory");
         self.nest(&axes.loops, vec![store(buffer, place, value)]);

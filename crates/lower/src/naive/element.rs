@@ -9,7 +9,7 @@ use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::index::{linear_index, shape_of};
 use super::write::Writer;
-use crate::combination::{Combination, Term};
+use crate::combination::Term;
 use crate::definitions::operand_index;
 
 /// The value that all elements of a tensor have, if they have one.
@@ -23,29 +23,35 @@ pub(crate) fn splat(tensor: &Tensor) -> Option<Scalar> {
 
 impl Writer<'_> {
     /// The element of a value at an index: read where it has memory, else computed.
-    pub(crate) fn element(&mut self, value: ValueId, index: &[Expr]) -> Value {
-        if let Some((buffer, place)) = self.place(value, index, Access::Read) {
-            let stored = self.kernel.buffers[buffer].dtype;
-            return convert(load(buffer, place), stored, self.dtype(value));
-        }
-        let index: Vec<Expr> = index.iter().map(|expr| self.simplify(expr)).collect();
-        let known = self.known.iter().find(|(v, i, _)| *v == value && *i == index);
-        if let Some((_, _, known)) = known {
+    pub(crate) fn element(&mut self, value: ValueId, mut index: Vec<Expr>) -> Value {
+        index.iter_mut().for_each(|expr| self.simplify_in_place(expr));
+        let known = self.known.get(&value).and_then(|places| places.get(&index));
+        if let Some(known) = known {
             return known.clone();
         }
-        let Some((node, _)) = self.function.producer(value) else {
-            panic!("{value} is a parameter without memory");
+        let (name, element) = match self.place(value, &index, Access::Read) {
+            Some((buffer, place)) => {
+                let stored = self.kernel.buffers[buffer].dtype;
+                let loaded = convert(load(buffer, place), stored, self.dtype(value));
+                // Other points of the nest may read it, too.
+                let shared = self.written_out && matches!(loaded, Value::Load { .. });
+                (shared.then_some("e"), loaded)
+            }
+            None => {
+                let Some((node, _)) = self.function.producer(value) else {
+                    panic!("{value} is a parameter without memory");
+                };
+                let computed = self.define(node, &index);
+                let combined = matches!(self.function.nodes[node].op, Op::Contract { .. });
+                let many = combined || self.users[value].len() > 1;
+                let shared = many && matches!(computed, Value::Apply { .. });
+                (shared.then_some("x"), computed)
+            }
         };
-        let computed = self.define(node, &index);
-        let combined = Combination::of(self.function, node).is_some();
-        let many = combined || self.users[value].len() > 1;
-        let shared = many && matches!(computed, Value::Apply { .. });
-        if !shared || self.guards > 0 {
-            return computed;
-        }
-        let computed = self.share("x", computed, self.dtype(value));
-        self.known.push((value, index, computed.clone()));
-        computed
+        let Some(name) = name.filter(|_| self.guards == 0) else { return element };
+        let shared = self.share(name, element, self.dtype(value));
+        self.known.entry(value).or_default().insert(index, shared.clone());
+        shared
     }
 
     /// The element of an operand that a node reads for its result's element at an index.
@@ -53,15 +59,14 @@ impl Writer<'_> {
         let value = self.function.nodes[node].operands[operand];
         let ranges = |symbol| self.range(symbol);
         match operand_index(self.function, node, operand, index, &ranges) {
-            Some(index) => self.element(value, &index),
+            Some(index) => self.element(value, index),
             None => panic!("{node}: no index of operand {operand}"),
         }
     }
 
     /// A sum with a literal, written out.
     pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> Value {
-        let combination = Combination::of(self.function, node);
-        let terms = combination.as_ref().and_then(|own| Some((own.value, own.terms(index)?)));
+        let terms = self.combination(node).and_then(|own| Some((own.value, own.terms(index)?)));
         let Some((value, terms)) = terms else {
             panic!("{node}: a sum has no index expression and no memory");
         };
@@ -71,10 +76,10 @@ impl Writer<'_> {
         let mut terms = terms.into_iter().peekable();
         let mut sum: Option<Value> = None;
         while let Some(Term { factor, index }) = terms.next() {
-            let element = self.element(value, &index);
+            let element = self.element(value, index);
             let begins = sum.is_none() && factor == -1.0;
             if let Some(next) = terms.next_if(|next| begins && next.factor == 1.0) {
-                let next = self.element(value, &next.index);
+                let next = self.element(value, next.index);
                 sum = Some(apply(ScalarFunction::Sub, vec![next, element]));
                 continue;
             }
@@ -165,7 +170,7 @@ impl Writer<'_> {
         let data = self.function.nodes[node].operands[0];
         let indices = &self.function.nodes[node].operands[1..];
         let read = self.indexed_place(data, indices, axes, batch, position, index);
-        self.element(data, &read)
+        self.element(data, read)
     }
 
     /// The index into `data` that a `Gather` reads for the element at `index` of its result, and a
@@ -191,7 +196,7 @@ impl Writer<'_> {
         for (axis, &extent) in shape.iter().enumerate().skip(batch) {
             match axes.iter().position(|&indexed| indexed == axis) {
                 Some(number) => {
-                    let value = self.element(indices[number], &place);
+                    let value = self.element(indices[number], place.clone());
                     assert_eq!(self.guards, 0, "an index is checked outside of guards");
                     read.push(self.checked_index(value, extent));
                 }

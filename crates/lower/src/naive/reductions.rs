@@ -156,8 +156,7 @@ impl Writer<'_> {
         let mut factors = Vec::new();
         for (&operand, index) in update.operands.iter().zip(&update.space.operands) {
             let at = |expr: &Expr| expr.substitute(&mut |axis| Some(axes[axis.index()].clone()));
-            let index: Vec<Expr> = index.iter().map(at).collect();
-            let value = self.element(operand, &index);
+            let value = self.element(operand, index.iter().map(at).collect());
             factors.push(convert(value, self.dtype(operand), update.accumulator));
         }
         match <[Value; 1]>::try_from(factors) {
@@ -191,6 +190,7 @@ impl Writer<'_> {
         }
         let mut statements = Vec::new();
         let mut stored = None;
+        self.written_out = counts.iter().any(|&count| count > 1);
         for point in points(&counts) {
             let at = |axis: usize| match written[axis] {
                 true => Expr::constant(point[axis]),
@@ -220,6 +220,7 @@ impl Writer<'_> {
                 false => if_then(conditions, vec![statement]),
             });
         }
+        self.written_out = false;
         self.nest(&axes.loops, statements);
         let nest = self.plain_nest(&axes);
         let buffer = stored.expect("a box has points");
@@ -245,7 +246,7 @@ impl Writer<'_> {
             index = next.expect("the grouping has walked this path");
         }
         if !conditions.is_empty() {
-            self.element(anchor, &start);
+            self.element(anchor, start);
         }
         (index, conditions)
     }

@@ -76,7 +76,7 @@ impl Writer<'_> {
         self.nest(&first.loops, begin.to_vec());
         self.opaque(best, &first, &Axes::default());
 
-        let element = self.element(operand, &place);
+        let element = self.element(operand, place.clone());
         let element = self.share("x", element, dtype);
         let (held, is_float) = (load(best, rows.variables()), dtype.is_float());
         let (nan, held_nan) = (self.is_nan(&element, is_float), self.is_nan(&held, is_float));
@@ -124,7 +124,7 @@ impl Writer<'_> {
         if reverse {
             place[axis] = Expr::constant(shape[axis] - 1) - &place[axis];
         }
-        let element = self.element(operand, &place);
+        let element = self.element(operand, place.clone());
         let (buffer, written) = self.written(result, &place);
         let show = store(buffer, written, load(running, rows.variables()));
         let update = reduce(running, rows.variables(), reduction, element);
@@ -155,7 +155,7 @@ impl Writer<'_> {
         let cursors = self.scratch("cursors", DType::I64, vec![2.into()]);
 
         let (along, place) = at(self);
-        let element = self.element(operand, &place);
+        let element = self.element(operand, place.clone());
         let position = &along.index[0];
         let fill = vec![
             store(from.values, [position], element),
@@ -272,7 +272,7 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (source, updates, result) = (data.operands[0], data.operands[1], data.results[0]);
         let all = self.axes("a", &shape_of(self.function, source));
-        let element = self.element(source, &all.index);
+        let element = self.element(source, all.index.clone());
         let (buffer, place) = self.written(result, &all.index);
         self.nest(&all.loops, vec![store(buffer, place, element)]);
         self.opaque(buffer, &all, &Axes::default());
@@ -282,7 +282,7 @@ impl Writer<'_> {
         let (rows, along) = (self.axes("a", rows), self.axes("r", along));
         let at = [&rows.index[..], &along.index].concat();
         let place = self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
-        let element = self.element(updates, &at);
+        let element = self.element(updates, at);
         let (buffer, place) = self.written(result, &place);
         let statement = match reduction {
             None => store(buffer, place, element),
@@ -312,7 +312,7 @@ impl Writer<'_> {
         let last = constant(Scalar::i64(bound - 1));
         let row = self.two(ScalarFunction::Min, &load(found, here()), &last);
         let row = self.checked_index(row, bound);
-        let element = self.element(operand, &all.index);
+        let element = self.element(operand, all.index.clone());
         let one = loops::build::cast(DType::I64, element);
         let mut statements = Vec::new();
         for (axis, expr) in all.index.iter().enumerate() {

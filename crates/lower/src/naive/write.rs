@@ -8,14 +8,16 @@
 use std::collections::BTreeMap;
 
 use base::SecondaryMap;
-use graph::{Function, User, ValueId};
+use graph::{Function, NodeId, User, ValueId};
 use loops::build::{for_loop, let_value};
-use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Value};
+use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Symbol, SymbolKind, Value};
+use rustc_hash::FxHashMap;
 use sym::{Atom, Expr, Range, SymbolId, Term};
 use tensor::DType;
 
 use super::index::{dense_strides, shape_of};
 use super::{Naive, Nest, Stage, StageKind};
+use crate::combination::Combination;
 use crate::groups::{Grouping, View};
 
 /// A kernel being written.
@@ -34,7 +36,12 @@ pub(crate) struct Writer<'a> {
     ranges: SecondaryMap<SymbolId, Range>,
     /// The `Let`s of the nest at hand, and what they hold.
     lets: Vec<Stmt>,
-    pub(crate) known: Vec<(ValueId, Vec<Expr>, Value)>,
+    pub(crate) known: FxHashMap<ValueId, FxHashMap<Vec<Expr>, Value>>,
+    /// Whether the nest at hand has a statement for each of several points, which may read the same
+    /// elements.
+    pub(crate) written_out: bool,
+    /// The combinations met so far.
+    combinations: FxHashMap<NodeId, Combination<'a>>,
     /// How many shared values have been given each name.
     names: BTreeMap<&'static str, usize>,
     /// How many guards surround the value at hand; inside of them nothing is shared.
@@ -93,7 +100,9 @@ impl<'a> Writer<'a> {
             internals: BTreeMap::new(),
             ranges: SecondaryMap::with_default(Range::ALL),
             lets: Vec::new(),
-            known: Vec::new(),
+            known: FxHashMap::default(),
+            written_out: false,
+            combinations: FxHashMap::default(),
             names: BTreeMap::new(),
             guards: 0,
         }
@@ -139,6 +148,24 @@ impl<'a> Writer<'a> {
         expr.simplify(&|symbol| self.range(symbol))
     }
 
+    /// Puts the expression in its simplest form.
+    pub(crate) fn simplify_in_place(&self, expr: &mut Expr) {
+        let ranges = |symbol| self.range(symbol);
+        if !expr.is_simple(&ranges) {
+            *expr = expr.simplify(&ranges);
+        }
+    }
+
+    /// A node as a combination, if it is one.
+    pub(crate) fn combination(&mut self, node: NodeId) -> Option<Combination<'a>> {
+        if let Some(known) = self.combinations.get(&node) {
+            return Some(*known);
+        }
+        let found = Combination::of(self.function, node)?;
+        self.combinations.insert(node, found);
+        Some(found)
+    }
+
     /// Adds a nest to the body: the shared values of its statements, then the statements, inside
     /// serial loops.
     pub(crate) fn nest(&mut self, loops: &[(SymbolId, i64)], statements: Vec<Stmt>) {
@@ -173,12 +200,13 @@ impl<'a> Writer<'a> {
 
     /// Computes a value once for the statements of this nest.
     pub(crate) fn share(&mut self, name: &'static str, value: Value, dtype: DType) -> Value {
-        // A kernel finds a free name, too, but among all names that there are.
         let count = self.names.entry(name).or_insert(0);
-        let symbol = match *count {
-            0 => self.kernel.add_value(name, dtype, None),
-            count => self.kernel.add_value(&format!("{name}_{count}"), dtype, None),
+        let name = match *count {
+            0 => name.to_owned(),
+            count => format!("{name}_{count}"),
         };
+        let kind = SymbolKind::Value { dtype, range: None };
+        let symbol = self.kernel.symbols.push(Symbol { name, kind });
         *count += 1;
         self.lets.push(let_value(symbol, value));
         Value::Symbol(symbol)

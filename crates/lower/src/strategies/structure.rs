@@ -31,6 +31,8 @@ pub(super) struct Nest {
     pub(super) loops: Vec<LoopInfo>,
     /// What the block touches, in program order.
     pub(super) accesses: Vec<Access>,
+    /// How often elements are used: one that a `Let` has loaded wherever that is read.
+    pub(super) uses: usize,
     /// Symbols that conditions depend on.
     pub(super) guards: BTreeSet<SymbolId>,
 }
@@ -124,7 +126,8 @@ impl Nest {
             let strides = strides_of[buffer].get_or_insert_with(own).clone();
             accesses.push(Access { buffer, effect, index: index.to_vec(), strides });
         });
-        Some(Nest { loops, accesses, guards: guards(block) })
+        let uses = accesses.len() + read_again(block);
+        Some(Nest { loops, accesses, uses, guards: guards(block) })
     }
 
     /// What the block writes.
@@ -136,6 +139,24 @@ impl Nest {
     pub(super) fn loads(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().filter(|access| !access.effect.writes())
     }
+}
+
+/// How often elements that `Let`s have loaded are read beyond once.
+fn read_again(block: &[Stmt]) -> usize {
+    let mut loaded: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
+    let (mut lets, mut reads) = (0, 0);
+    walk(block, &mut |stmt| {
+        if let Stmt::Let { symbol, value: Value::Load { .. } } = stmt {
+            loaded[*symbol] = true;
+            lets += 1;
+        }
+    });
+    if lets > 0 {
+        walk_values(block, &mut |value| {
+            reads += usize::from(matches!(value, Value::Symbol(symbol) if loaded[*symbol]));
+        });
+    }
+    reads.saturating_sub(lets)
 }
 
 /// The loops of the last of some nests with which everything that they keep moves: what one of
