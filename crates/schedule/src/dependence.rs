@@ -288,6 +288,24 @@ impl<'a> Tester<'a> {
         axes.any(|(a, b)| a.terms.is_empty() && b.terms.is_empty() && a.constant != b.constant)
     }
 
+    /// Whether a pair of accesses conflicts just where another one does: its forms differ by the
+    /// same constants.
+    pub(crate) fn is_alike(&self, (a, b): (usize, usize), (c, d): (usize, usize)) -> bool {
+        let kind = |access: usize| (self.accesses[access].buffer, self.accesses[access].effect);
+        let same = |forms: &Vec<Vec<Linear>>| {
+            let mut axes = forms[a].iter().zip(&forms[b]).zip(forms[c].iter().zip(&forms[d]));
+            axes.all(|((a, b), (c, d))| {
+                a.terms == c.terms
+                    && b.terms == d.terms
+                    && a.constant - b.constant == c.constant - d.constant
+            })
+        };
+        kind(a) == kind(c)
+            && kind(b) == kind(d)
+            && same(&self.forms)
+            && self.unshifted.as_ref().is_none_or(same)
+    }
+
     fn commute(&self, a: &Access<'_>, b: &Access<'_>) -> bool {
         match (a.effect, b.effect) {
             (Effect::Reduce(first), Effect::Reduce(second)) => {

@@ -13,6 +13,7 @@
 mod chains;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use base::{Arena, SecondaryMap};
 use graph::{Function, NodeId, User, ValueId};
@@ -44,7 +45,7 @@ struct Stage {
     node: NodeId,
     domain: Option<Domain>,
     /// Extents of the axes of its generic index.
-    extents: Vec<i64>,
+    extents: Rc<[i64]>,
     /// How many of them are axes of the result.
     parallel: usize,
     reads: Reads,
@@ -146,7 +147,7 @@ impl Merger<'_> {
         let mut stage = Stage {
             node,
             domain,
-            extents: Vec::new(),
+            extents: Rc::default(),
             parallel: 0,
             reads: Vec::new(),
             writes: Vec::new(),
@@ -173,7 +174,7 @@ impl Merger<'_> {
             None => {
                 let result = data.results[0];
                 let anchor = stage.domain.as_ref().map_or(result, |domain| domain.anchor);
-                stage.extents = shape_of(self.function, anchor);
+                stage.extents = shape_of(self.function, anchor).into();
                 stage.parallel = stage.extents.len();
                 let ranges = ranges_of(&stage.extents);
                 let mut index = generic_index(&stage.extents);
@@ -206,10 +207,12 @@ impl Merger<'_> {
     }
 
     /// Follows a read to what has memory, through the nodes that are substituted.
-    fn read(&self, value: ValueId, index: Option<Vec<Expr>>, stage: &mut Stage) {
+    fn read(&self, value: ValueId, mut index: Option<Vec<Expr>>, stage: &mut Stage) {
         let ranges = ranges_of(&stage.extents);
-        let index: Option<Vec<Expr>> =
-            index.map(|index| index.iter().map(|expr| expr.simplify(&ranges)).collect());
+        let places = index.iter_mut().flatten();
+        places
+            .filter(|expr| !expr.is_simple(&ranges))
+            .for_each(|expr| *expr = expr.simplify(&ranges));
         let producer = self.function.producer(value).map(|(node, _)| node);
         let same_memory = producer.is_some_and(|node| self.class(node) == Class::View);
         match producer {
@@ -256,15 +259,17 @@ impl Merger<'_> {
     fn epilogue(&mut self, node: NodeId) {
         let value = self.function.nodes[node].results[0];
         match self.find_epilogue(node, value) {
-            Ok((reader, domain)) => {
+            Ok(stage) => {
+                let reader = stage.node;
                 let text = format!("{} follows the sum in its kernel", self.name(reader));
-                self.join(node, reader, Some(domain), text);
+                self.join(node, reader, Some(stage), text);
             }
             Err(reason) => self.refuse(node, format!("no epilogue: {reason}")),
         }
     }
 
-    fn find_epilogue(&self, node: NodeId, value: ValueId) -> Result<(NodeId, Domain), String> {
+    /// What the nest that alone reads a sum does over the sum's axes.
+    fn find_epilogue(&self, node: NodeId, value: ValueId) -> Result<Stage, String> {
         if self.must_be_stored(value) {
             return Err("its result is needed as it is".to_owned());
         }
@@ -278,24 +283,23 @@ impl Merger<'_> {
         if self.members[&self.group_of[&reader]].nodes.len() > 1 {
             return Err(format!("{} belongs to another contraction", self.name(reader)));
         }
-        let domain = self.domain(value, reader).ok_or_else(|| {
+        let stage = self.over_domain(value, reader).ok_or_else(|| {
             format!("{} reads its sums elsewhere than they are computed", self.name(reader))
         })?;
         debug_assert_ne!(node, reader);
-        if self.scatters(node, reader, &domain) {
+        if self.scatters(node, &stage) {
             return Err(format!("{} would be written an element at a time", self.name(reader)));
         }
-        Ok((reader, domain))
+        Ok(stage)
     }
 
     /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs
     /// over its axes.
-    fn scatters(&self, node: NodeId, reader: NodeId, domain: &Domain) -> bool {
+    fn scatters(&self, node: NodeId, stage: &Stage) -> bool {
         let Some(combination) = Combination::of(self.function, node) else { return false };
         let lane: SymbolId = base::Id::new(combination.vector_axis);
-        let stage = self.describe(reader, Some(domain.clone()));
-        let strides =
-            dense_strides(&shape_of(self.function, self.function.nodes[reader].results[0]));
+        let result = self.function.nodes[stage.node].results[0];
+        let strides = dense_strides(&shape_of(self.function, result));
         let mut parts = stage.writes.iter().zip(strides);
         let step = parts.try_fold(0, |sum, (index, stride)| {
             Some(sum + index.linear_coefficient(lane)? * stride)
@@ -303,12 +307,12 @@ impl Merger<'_> {
         step != Some(1)
     }
 
-    /// The axes of a value as those of a nest that reads it, if every element of one corresponds to
-    /// the element of the other.
-    fn domain(&self, anchor: ValueId, reader: NodeId) -> Option<Domain> {
+    /// What a nest that reads a value does over the value's axes, if every element of one
+    /// corresponds to the element of the other.
+    fn over_domain(&self, anchor: ValueId, reader: NodeId) -> Option<Stage> {
         let tree = &self.stages[&reader].tree;
         let (mut value, mut path) = (anchor, Vec::new());
-        let extents = shape_of(self.function, anchor);
+        let extents = shape_of(self.function, anchor).into();
         let ranges = ranges_of(&extents);
         let mut index = generic_index(&extents);
         let (first, _) = self.function.producer(anchor)?;
@@ -327,11 +331,10 @@ impl Merger<'_> {
             path.push((node, number));
             value = self.function.nodes[node].results[0];
         }
-        let domain = Domain { anchor, path };
-        let stage = self.describe(reader, Some(domain.clone()));
+        let stage = self.describe(reader, Some(Domain { anchor, path }));
         let here = generic_index(&extents);
         let mut reads = stage.reads.iter().filter(|(read, _)| *read == anchor);
-        reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(domain)
+        reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(stage)
     }
 
     fn class(&self, node: NodeId) -> Class {
@@ -354,17 +357,18 @@ impl Merger<'_> {
             return;
         }
         match self.find_row_group(node, value) {
-            Ok((reader, domain, text)) => self.join(node, reader, domain, text),
+            Ok((reader, stage, text)) => self.join(node, reader, stage, text),
             Err(reason) => self.refuse(node, reason),
         }
     }
 
-    /// The output node of the group to join, and the domain that its elementwise nest gets.
+    /// The output node of the group to join, and what its elementwise nest does over the domain
+    /// that it gets.
     fn find_row_group(
         &self,
         node: NodeId,
         value: ValueId,
-    ) -> Result<(NodeId, Option<Domain>, String), String> {
+    ) -> Result<(NodeId, Option<Stage>, String), String> {
         let readers = self.readers(value);
         let outputs: BTreeSet<NodeId> =
             readers.iter().map(|reader| self.group_of[reader]).collect();
@@ -389,14 +393,14 @@ impl Merger<'_> {
         }
         let is_sum = self.class(node) == Class::Reduction;
         let free = members.len() == 1 && self.class(output).is_elementwise();
-        let domain = if is_sum && free { self.domain(value, output) } else { None };
-        let mut stages = vec![self.stages[&node].clone()];
-        stages.extend(members.iter().map(|&member| match &domain {
-            Some(domain) if member == output => self.describe(output, Some(domain.clone())),
-            _ => self.stages[&member].clone(),
+        let moved = if is_sum && free { self.over_domain(value, output) } else { None };
+        let mut stages = vec![&self.stages[&node]];
+        stages.extend(members.iter().map(|member| match &moved {
+            Some(moved) if *member == output => moved,
+            _ => &self.stages[member],
         }));
         let rows = self.rows(&stages)?;
-        Ok((output, domain, format!("{} joins {rows}", self.name(node))))
+        Ok((output, moved, format!("{} joins {rows}", self.name(node))))
     }
 
     /// Whether a node is a contraction that reads a value through windows alone: whatever axis of
@@ -418,7 +422,7 @@ impl Merger<'_> {
     }
 
     /// Checks that nests can share a kernel row by row; what the rows are, or why not.
-    fn rows(&self, stages: &[Stage]) -> Result<String, String> {
+    fn rows(&self, stages: &[&Stage]) -> Result<String, String> {
         let inside: BTreeSet<ValueId> = stages[..stages.len() - 1]
             .iter()
             .map(|stage| self.function.nodes[stage.node].results[0])
@@ -459,13 +463,13 @@ impl Merger<'_> {
 
     // --- bookkeeping ---
 
-    /// Puts a node in front of the group whose output is `reader`, its result inside.
-    fn join(&mut self, node: NodeId, reader: NodeId, domain: Option<Domain>, text: String) {
+    /// Puts a node in front of the group whose output is `reader`, its result inside; `moved` is
+    /// what the output does from now on.
+    fn join(&mut self, node: NodeId, reader: NodeId, moved: Option<Stage>, text: String) {
         let value = self.function.nodes[node].results[0];
         self.grouping.homes[value] = Home::Internal;
         self.inline_reshapes(value);
-        if domain.is_some() {
-            let stage = self.describe(reader, domain);
+        if let Some(stage) = moved {
             self.stages.insert(reader, stage);
         }
         let joining = self.members.remove(&node).unwrap_or_default();
@@ -536,7 +540,7 @@ fn common_prefix(extents: &[i64], index: &[Expr], shape: &[i64]) -> usize {
     (0..most).take_while(|&axis| same(axis)).count()
 }
 
-fn ranges_of(extents: &[i64]) -> impl Fn(SymbolId) -> Range + use<> {
-    let extents = extents.to_vec();
+fn ranges_of(extents: &Rc<[i64]>) -> impl Fn(SymbolId) -> Range + use<> {
+    let extents = extents.clone();
     move |symbol| extents.get(base::Id::index(symbol)).map_or(Range::ALL, |&e| Range::extent(e))
 }

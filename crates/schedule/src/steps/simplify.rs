@@ -18,11 +18,8 @@
 use std::collections::BTreeMap;
 
 use base::{Arena, SecondaryMap};
-use loops::visit::{walk, walk_expressions, walk_mut, walk_references};
-use loops::visit::{walk_values, walk_values_mut};
-use loops::{
-    BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value, substitute,
-};
+use loops::visit::{walk, walk_mut};
+use loops::{BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value};
 use sym::{Expr, SymbolId};
 
 use crate::error::Outcome;
@@ -156,10 +153,7 @@ fn dissolve(block: &mut Vec<Stmt>) {
 /// tails with them.
 pub(crate) fn compact(state: &mut State) {
     let kernel = &mut state.kernel;
-    let mut touched: SecondaryMap<BufferId, bool> = SecondaryMap::new();
-    walk_references(&kernel.body, &mut |reference| touched[reference.buffer] = true);
-    let mut used: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
-    mark_symbols(kernel, &mut used);
+    let Used { buffers: touched, symbols: used } = Used::of(kernel);
     if kernel.buffers.ids().all(|id| touched[id]) && kernel.symbols.ids().all(|id| used[id]) {
         return;
     }
@@ -178,9 +172,8 @@ pub(crate) fn compact(state: &mut State) {
         }
     }
     kernel.parameters.iter_mut().for_each(|id| *id = buffer_names[id]);
-    rename_buffers(&mut kernel.body, &buffer_names);
     let name = |symbol: SymbolId| symbol_names[symbol].unwrap_or(symbol);
-    substitute::rename(&mut kernel.body, &name);
+    rename(&mut kernel.body, &buffer_names, &name);
     for buffer in buffers.iter_mut().map(|(_, buffer)| buffer) {
         let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
         all.for_each(|expr| expr.rename(&name));
@@ -190,38 +183,76 @@ pub(crate) fn compact(state: &mut State) {
     (kernel.buffers, kernel.symbols) = (buffers, symbols);
 }
 
-fn mark_symbols(kernel: &Kernel, used: &mut SecondaryMap<SymbolId, bool>) {
-    let mut mark = |expr: &Expr| {
-        expr.any_symbol(&mut |symbol| {
-            used[symbol] = true;
-            false
-        });
-    };
-    for buffer in kernel.buffers.values() {
-        buffer.shape.iter().chain(buffer.strides.iter().flatten()).for_each(&mut mark);
-    }
-    walk_expressions(&kernel.body, &mut mark);
-    walk(&kernel.body, &mut |stmt| {
-        if let Some(symbol) = stmt.binds() {
-            used[symbol] = true;
-        }
-    });
-    walk_values(&kernel.body, &mut |value| {
-        if let Value::Symbol(symbol) = value {
-            used[*symbol] = true;
-        }
-    });
+/// The buffers that a kernel touches and the symbols that occur in it.
+#[derive(Default)]
+struct Used {
+    buffers: SecondaryMap<BufferId, bool>,
+    symbols: SecondaryMap<SymbolId, bool>,
 }
 
-fn rename_buffers(body: &mut [Stmt], names: &BTreeMap<BufferId, BufferId>) {
-    walk_values_mut(body, &mut |value| {
-        if let Value::Load { buffer, .. } | Value::Fold { buffer, .. } = value {
-            *buffer = names[buffer];
+impl Used {
+    fn of(kernel: &Kernel) -> Used {
+        let mut used = Used::default();
+        for buffer in kernel.buffers.values() {
+            let all = buffer.shape.iter().chain(buffer.strides.iter().flatten());
+            all.for_each(|expr| used.expression(expr));
         }
-    });
+        walk(&kernel.body, &mut |stmt| {
+            if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
+                used.buffers[*buffer] = true;
+            }
+            if let Some(symbol) = stmt.binds() {
+                used.symbols[symbol] = true;
+            }
+            stmt.expressions().for_each(|expr| used.expression(expr));
+            let Some(value) = stmt.value() else { return };
+            value.walk(&mut |value| {
+                match value {
+                    Value::Symbol(symbol) => used.symbols[*symbol] = true,
+                    Value::Load { buffer, .. } | Value::Fold { buffer, .. } => {
+                        used.buffers[*buffer] = true;
+                    }
+                    _ => {}
+                }
+                value.expressions().for_each(|expr| used.expression(expr));
+            });
+        });
+        used
+    }
+
+    fn expression(&mut self, expr: &Expr) {
+        expr.any_symbol(&mut |symbol| {
+            self.symbols[symbol] = true;
+            false
+        });
+    }
+}
+
+/// Gives buffers and symbols other ids, each its own: uses and what binds them.
+fn rename(
+    body: &mut [Stmt],
+    buffers: &BTreeMap<BufferId, BufferId>,
+    symbols: &dyn Fn(SymbolId) -> SymbolId,
+) {
     walk_mut(body, &mut |stmt| {
-        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
-            *buffer = names[buffer];
+        stmt.expressions_mut().for_each(|expr| expr.rename(symbols));
+        if let Some(value) = stmt.value_mut() {
+            value.walk_mut(&mut |value| {
+                value.expressions_mut().for_each(|expr| expr.rename(symbols));
+                match value {
+                    Value::Symbol(symbol) => *symbol = symbols(*symbol),
+                    Value::Load { buffer, .. } | Value::Fold { buffer, .. } => {
+                        *buffer = buffers[buffer];
+                    }
+                    _ => {}
+                }
+            });
+        }
+        match stmt {
+            Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } => *buffer = buffers[buffer],
+            Stmt::For(inner) => inner.variable = symbols(inner.variable),
+            Stmt::Let { symbol, .. } => *symbol = symbols(*symbol),
+            _ => {}
         }
     });
 }
