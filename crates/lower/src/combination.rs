@@ -11,10 +11,9 @@
 //! the last has no loops over the axes of literals but one statement for each of their points,
 //! which share what they have in common. The transforms of minimal filtering are such chains.
 
-use std::collections::HashSet;
-
 use base::Id;
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
+use rustc_hash::FxHashSet;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
@@ -114,53 +113,52 @@ impl<'a> Combination<'a> {
     /// The terms of the element at an index, whose entries at axes of the literal are constants;
     /// none if they are not.
     pub(crate) fn terms(&self, index: &[Expr]) -> Option<Vec<Term>> {
-        let summed = self.space.parallel..self.space.extents.len();
-        let extents: Vec<i64> = summed.map(|axis| self.extent(axis)).collect();
+        let parallel = self.space.parallel;
+        let summed: Vec<i64> =
+            (parallel..self.space.extents.len()).map(|axis| self.extent(axis)).collect();
+        // The position in the literal, but for what each axis of the sum adds to it.
+        let (mut first, mut steps) = (0, vec![0; summed.len()]);
+        let mut stride = 1;
+        for (factor, &extent) in self.factors.iter().zip(self.literal.shape()).rev() {
+            let axis = factor.as_symbol()?.index();
+            match axis.checked_sub(parallel) {
+                Some(own) => steps[own] += stride,
+                None => first += index[axis].as_constant()? * stride,
+            }
+            stride *= extent as i64;
+        }
         let mut terms = Vec::new();
-        let mut point = vec![0; extents.len()];
-        for number in 0..extents.iter().product::<i64>() {
-            let mut rest = number;
-            for (entry, &extent) in point.iter_mut().zip(&extents).rev() {
-                (*entry, rest) = (rest % extent, rest / extent);
+        for point in points(&summed) {
+            let moved: i64 = point.iter().zip(&steps).map(|(at, step)| at * step).sum();
+            let factor = self.literal.get_scalar(usize::try_from(first + moved).ok()?).as_f64();
+            if factor == 0.0 {
+                continue;
             }
             let at = |expr: &Expr| {
                 expr.substitute(&mut |symbol| {
                     let axis = symbol.index();
-                    Some(match axis.checked_sub(self.space.parallel) {
-                        Some(summed) => Expr::constant(point[summed]),
+                    Some(match axis.checked_sub(parallel) {
+                        Some(own) => Expr::constant(point[own]),
                         None => index[axis].clone(),
                     })
                 })
             };
-            let mut position = 0;
-            for (factor, &extent) in self.factors.iter().zip(self.literal.shape()) {
-                let axis = factor.as_symbol()?.index();
-                let entry = match axis.checked_sub(self.space.parallel) {
-                    Some(summed) => point[summed],
-                    None => index[axis].as_constant()?,
-                };
-                position = position * extent + usize::try_from(entry).ok()?;
-            }
-            let factor = self.literal.get_scalar(position).as_f64();
-            if factor != 0.0 {
-                terms.push(Term { factor, index: self.index.iter().map(at).collect() });
-            }
+            terms.push(Term { factor, index: self.index.iter().map(at).collect() });
         }
         Some(terms)
     }
 }
 
 /// All points of a box, the last axis fastest.
-pub(crate) fn points(extents: &[i64]) -> Vec<Vec<i64>> {
-    let mut all = vec![Vec::new()];
-    for &extent in extents {
-        let longer = |point: &Vec<i64>| {
-            let point = point.clone();
-            (0..extent).map(move |at| [&point[..], &[at]].concat())
-        };
-        all = all.iter().flat_map(longer).collect();
-    }
-    all
+pub(crate) fn points(extents: &[i64]) -> impl Iterator<Item = Vec<i64>> {
+    (0..extents.iter().product()).map(move |number| {
+        let mut point = vec![0; extents.len()];
+        let mut rest = number;
+        for (entry, extent) in point.iter_mut().zip(extents).rev() {
+            (*entry, rest) = (rest % extent, rest / extent);
+        }
+        point
+    })
 }
 
 /// The axes of a nest, over the result of `node` or over a domain, that are written out because
@@ -184,7 +182,7 @@ pub(crate) fn written_axes(
     let ranges =
         |symbol: SymbolId| extents.get(symbol.index()).map_or(Range::ALL, |&e| Range::extent(e));
     // A value may be read in many ways, and what it reads in many more.
-    let mut seen: HashSet<(NodeId, Vec<Expr>)> = HashSet::new();
+    let mut seen: FxHashSet<(NodeId, Vec<Expr>)> = FxHashSet::default();
     while let Some((node, index)) = work.pop() {
         if !seen.insert((node, index.clone())) {
             continue;

@@ -24,9 +24,9 @@ const SHARED: i64 = 64;
 /// Vectors that one turn of the innermost loop handles.
 const VECTORS: i64 = 4;
 
-/// Uses of elements in a block that has work enough for a turn, and values enough for the registers, with a
-/// single vector.
-const MANY_ACCESSES: usize = 16;
+/// Uses of elements in a block that has work enough for a turn, and values enough for the
+/// registers, with a single vector.
+const MANY_USES: usize = 16;
 
 /// Elements along each side of a tile of a transpose: a cache line of f32.
 const TILE: i64 = 16;
@@ -191,7 +191,7 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     let name = outer.remove(vector);
     hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
     let lanes = lanes(hand, nest, target);
-    let width = if nest.uses >= MANY_ACCESSES { lanes } else { VECTORS * lanes };
+    let width = if nest.uses >= MANY_USES { lanes } else { VECTORS * lanes };
     let (split, inner) = match outer.is_empty() {
         // Blocks that overlap could not be shared among workers.
         true => split_apart(hand, &name, width, lanes)?,
@@ -287,7 +287,7 @@ fn transpose(
     // Written out, what a tile loads is seen at once and can be transposed in registers.
     let elements: i64 = nest.loops.iter().map(|found| found.extent).product();
     let repaid = !once || elements >= WORTH_CODE;
-    if nest.uses < MANY_ACCESSES && repaid {
+    if nest.uses < MANY_USES && repaid {
         hand.unroll(&other_inner)?;
     }
     hand.share(&outer, SHARED)?;
