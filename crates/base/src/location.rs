@@ -37,9 +37,15 @@ pub enum Location {
 }
 
 /// All locations of a module, each once.
+///
+/// Passes make many copies of a table, which share it until one of them adds to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Locations {
-    /// Shared by the copies of a table: passes make many.
+    table: Arc<Table>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Table {
     arena: Arena<LocationId, Arc<Location>>,
     /// The inverse of `arena`. Looked up only, never walked, so hash order does not show.
     known: HashMap<Arc<Location>, LocationId>,
@@ -47,9 +53,9 @@ pub struct Locations {
 
 impl Default for Locations {
     fn default() -> Self {
-        let mut table = Locations { arena: Arena::new(), known: HashMap::new() };
-        table.intern(Location::Unknown);
-        table
+        let mut locations = Locations { table: Arc::default() };
+        locations.intern(Location::Unknown);
+        locations
     }
 }
 
@@ -93,12 +99,12 @@ impl Locations {
 
     /// The location named `id`.
     pub fn get(&self, id: LocationId) -> &Location {
-        &self.arena[id]
+        &self.table.arena[id]
     }
 
     /// The node locations that `id` is made of: none if unknown, one for a node.
     pub fn nodes(&self, id: LocationId) -> impl Iterator<Item = LocationId> + '_ {
-        let (single, parts) = match &*self.arena[id] {
+        let (single, parts) = match &*self.table.arena[id] {
             Location::Unknown => (None, &[][..]),
             Location::Node { .. } => (Some(id), &[][..]),
             Location::Fused(parts) => (None, &parts[..]),
@@ -108,7 +114,7 @@ impl Locations {
 
     /// The names of the nodes that `id` is made of, in order.
     pub fn names(&self, id: LocationId) -> impl Iterator<Item = &str> {
-        self.nodes(id).map(|node| match &*self.arena[node] {
+        self.nodes(id).map(|node| match &*self.table.arena[node] {
             Location::Node { name, .. } => name.as_str(),
             Location::Unknown | Location::Fused(_) => "",
         })
@@ -116,12 +122,12 @@ impl Locations {
 
     /// All ids, the unknown one first; parts of a fused location come before it.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = LocationId> + use<> {
-        self.arena.ids()
+        self.table.arena.ids()
     }
 
     /// How many locations there are.
     pub fn len(&self) -> usize {
-        self.arena.len()
+        self.table.arena.len()
     }
 
     /// Never: there is always the unknown one.
@@ -131,7 +137,7 @@ impl Locations {
 
     /// For people: `node "conv1" (Conv)`, several joined by `, `; `somewhere` if unknown.
     pub fn describe(&self, id: LocationId) -> String {
-        let describe_node = |node: LocationId| match &*self.arena[node] {
+        let describe_node = |node: LocationId| match &*self.table.arena[node] {
             Location::Node { name, operator, file } => {
                 let file = file.as_ref().map(|file| format!(" in {file}")).unwrap_or_default();
                 format!("node {} ({operator}){file}", Quoted(name))
@@ -173,12 +179,13 @@ impl Locations {
     }
 
     fn intern(&mut self, location: Location) -> LocationId {
-        if let Some(&id) = self.known.get(&location) {
+        if let Some(&id) = self.table.known.get(&location) {
             return id;
         }
+        let table = Arc::make_mut(&mut self.table);
         let location = Arc::new(location);
-        let id = self.arena.push(location.clone());
-        self.known.insert(location, id);
+        let id = table.arena.push(location.clone());
+        table.known.insert(location, id);
         id
     }
 }
@@ -190,7 +197,7 @@ struct LocationText<'a> {
 
 impl fmt::Display for LocationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.locations.arena[self.id] {
+        match &*self.locations.table.arena[self.id] {
             Location::Unknown => f.write_str("loc()"),
             Location::Node { name, operator, file } => {
                 write!(f, "loc({}, {}", Quoted(name), Quoted(operator))?;

@@ -17,7 +17,7 @@ impl Expr {
                 if coefficient == 0 {
                     self.terms.remove(index);
                 } else {
-                    self.terms[index].coefficient = coefficient;
+                    self.terms.edit()[index].coefficient = coefficient;
                 }
             }
             Err(index) => {
@@ -32,12 +32,12 @@ impl Expr {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(scale));
         if self.terms.is_empty() && scale != 0 {
             self.terms = other.clone().terms;
-            for term in &mut self.terms {
+            for term in self.terms.edit() {
                 term.coefficient = term.coefficient.saturating_mul(scale);
             }
             return;
         }
-        for term in &other.terms {
+        for term in &*other.terms {
             self.add_term(term.coefficient.saturating_mul(scale), &term.factors);
         }
     }
@@ -48,7 +48,7 @@ impl Expr {
             self.terms.clear();
         }
         self.constant = self.constant.saturating_mul(factor);
-        for term in &mut self.terms {
+        for term in self.terms.edit() {
             term.coefficient = term.coefficient.saturating_mul(factor);
         }
     }
@@ -56,7 +56,7 @@ impl Expr {
     /// Divides every coefficient exactly, the constant rounding down; `divisor` is positive.
     pub(crate) fn shrink(&mut self, divisor: i64) {
         self.constant = self.constant.div_euclid(divisor);
-        for term in &mut self.terms {
+        for term in self.terms.edit() {
             term.coefficient /= divisor;
         }
     }
@@ -66,9 +66,9 @@ impl Expr {
             if self.terms.len() < other.terms.len() { (other, self) } else { (self, other) };
         let mut result = many.clone();
         result.scale(few.constant);
-        for term in &few.terms {
+        for term in &*few.terms {
             result.add_term(term.coefficient.saturating_mul(many.constant), &term.factors);
-            for other in &many.terms {
+            for other in &*many.terms {
                 let coefficient = term.coefficient.saturating_mul(other.coefficient);
                 result.add_term(coefficient, &term.factors.times(&other.factors));
             }

@@ -18,9 +18,8 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
 use crate::expr::{Atom, Expr, Factors, Term};
+use crate::terms::Terms;
 
 /// `quotient + dividend div divisor`, where the last part may be nothing.
 pub(crate) struct DivParts {
@@ -114,7 +113,7 @@ impl Expr {
         let mut quotient = Expr::constant(self.constant.div_euclid(n));
         let mut rest = Expr::constant(self.constant.rem_euclid(n));
         let mut common = n;
-        for term in &self.terms {
+        for term in &*self.terms {
             if term.coefficient % n == 0 {
                 let coefficient = term.coefficient / n;
                 quotient.terms.push(Term { coefficient, factors: term.factors.clone() });
@@ -256,7 +255,7 @@ impl Expr {
             return (Expr::ZERO, self.clone());
         };
         let (mut quotient, mut rest) = (Expr::ZERO, Expr::constant(self.constant));
-        for term in &self.terms {
+        for term in &*self.terms {
             match term.divided_by(monomial) {
                 Some(step) => quotient += &step,
                 None => rest.terms.push(term.clone()),
@@ -295,7 +294,7 @@ impl Term {
         }
         let coefficient = self.coefficient / divisor.coefficient;
         Some(match Factors::from_atoms(left) {
-            Some(factors) => Expr { constant: 0, terms: smallvec![Term { coefficient, factors }] },
+            Some(factors) => Expr { constant: 0, terms: Terms::one(Term { coefficient, factors }) },
             None => Expr::constant(coefficient),
         })
     }

@@ -5,12 +5,12 @@
 //! the operands of an [`Atom`] are canonical, and it cannot be folded (see `divide.rs`).
 //!
 //! A compile copies and adds up expressions a hundred thousand times, so what is common allocates
-//! nothing: up to two terms and a lone factor are stored inline, operands of atoms are shared.
+//! nothing: constants and lone factors are stored inline, terms and operands of atoms are shared.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use crate::terms::Terms;
 
 base::define_id!(
     /// A symbol: a dimension, a loop variable. What it stands for is its owner's business.
@@ -19,32 +19,11 @@ base::define_id!(
 );
 
 /// A symbolic integer: a constant plus a sum of terms, in canonical form.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Expr {
     pub(crate) constant: i64,
     pub(crate) terms: Terms,
 }
-
-/// Written by hand: a compile copies expressions more often than it does anything else, and the
-/// general way to copy a list takes several times as long for the few terms that there are.
-impl Clone for Expr {
-    fn clone(&self) -> Expr {
-        let terms = match &self.terms[..] {
-            [] => Terms::new_const(),
-            [term] => {
-                let mut terms = Terms::new_const();
-                terms.push(term.clone());
-                terms
-            }
-            [first, second] => Terms::from_buf([first.clone(), second.clone()]),
-            terms => terms.to_vec().into(),
-        };
-        Expr { constant: self.constant, terms }
-    }
-}
-
-/// Terms, two of them without an allocation.
-pub(crate) type Terms = SmallVec<[Term; 2]>;
 
 /// A coefficient times a product of atoms.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -172,7 +151,7 @@ impl Expr {
 
     /// A constant.
     pub const fn constant(value: i64) -> Expr {
-        Expr { constant: value, terms: SmallVec::new_const() }
+        Expr { constant: value, terms: Terms::EMPTY }
     }
 
     /// A symbol.
@@ -183,7 +162,7 @@ impl Expr {
     /// An atom that cannot be folded, once.
     pub(crate) fn atom(atom: Atom) -> Expr {
         let term = Term { coefficient: 1, factors: Factors::One(atom) };
-        Expr { constant: 0, terms: smallvec![term] }
+        Expr { constant: 0, terms: Terms::one(term) }
     }
 
     /// The atom, where the expression is nothing else.
@@ -230,7 +209,7 @@ impl From<usize> for Expr {
 
 impl From<Term> for Expr {
     fn from(term: Term) -> Expr {
-        Expr { constant: 0, terms: smallvec![term] }
+        Expr { constant: 0, terms: Terms::one(term) }
     }
 }
 

@@ -20,6 +20,7 @@ mod prove;
 mod query;
 mod range;
 mod simplify;
+mod terms;
 mod text;
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Expr {
     /// where it does not occur; `None` where it occurs in a product or within another atom.
     pub fn linear_coefficient(&self, symbol: SymbolId) -> Option<i64> {
         let mut coefficient = 0;
-        for term in &self.terms {
+        for term in &*self.terms {
             if term.as_symbol() == Some(symbol) {
                 coefficient = term.coefficient;
             } else if term.factors().iter().any(|atom| atom.contains(symbol)) {
@@ -102,7 +102,7 @@ impl Expr {
             return replace(symbol).unwrap_or_else(|| self.clone());
         }
         let mut result = Expr::constant(self.constant);
-        for term in &self.terms {
+        for term in &*self.terms {
             let mut product: Option<Expr> = None;
             for atom in term.factors() {
                 let factor = match atom {
@@ -134,7 +134,7 @@ impl Expr {
             *self = self.substitute(&mut |symbol| Some(Expr::symbol(name(symbol))));
             return;
         }
-        for term in &mut self.terms {
+        for term in self.terms.edit() {
             match &mut term.factors {
                 Factors::One(Atom::Symbol(symbol)) => *symbol = name(*symbol),
                 Factors::One(Atom::FloorDiv(dividend, _) | Atom::Mod(dividend, _)) => {
@@ -144,7 +144,7 @@ impl Expr {
             }
         }
         if !self.terms.is_sorted_by(|one, other| one.factors.cmp(&other.factors).is_le()) {
-            self.terms.sort_by(|one, other| one.factors.cmp(&other.factors));
+            self.terms.edit().sort_by(|one, other| one.factors.cmp(&other.factors));
         }
     }
 
@@ -159,7 +159,7 @@ impl Expr {
             _ => {}
         }
         let mut sum = i128::from(self.constant);
-        for term in &self.terms {
+        for term in &*self.terms {
             let mut product = i128::from(term.coefficient);
             for atom in term.factors() {
                 product = product.checked_mul(i128::from(atom.evaluate(value)?))?;

@@ -29,7 +29,7 @@ impl Expr {
     /// are asked for many times while a kernel is scheduled, so this makes none.
     pub fn is_simple(&self, ranges: &dyn Fn(SymbolId) -> Range) -> bool {
         let (mut quotients, mut remainders) = (false, false);
-        for term in &self.terms {
+        for term in &*self.terms {
             let Factors::One(atom) = &term.factors else { return false };
             quotients |= matches!(atom, Atom::FloorDiv(..));
             remainders |= matches!(atom, Atom::Mod(..));
@@ -44,7 +44,7 @@ impl Expr {
     pub(crate) fn rewritten(&self, ranges: Ranges<'_>) -> Expr {
         let mut result = Expr::constant(self.constant);
         let mut has_mod = false;
-        for term in &self.terms {
+        for term in &*self.terms {
             match &term.factors {
                 Factors::One(Atom::Symbol(symbol)) => match ranges(*symbol).as_constant() {
                     Some(value) => result += term.coefficient.saturating_mul(value),
@@ -222,7 +222,7 @@ pub(crate) fn difference_bounds(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Range
 fn split_fine(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Option<(Expr, Expr)> {
     let n = b.as_constant().filter(|n| *n > 0)?;
     let mut tried = 1;
-    for candidate in &a.terms {
+    for candidate in &*a.terms {
         let g = gcd(candidate.coefficient, n);
         if g == 1 || g == tried {
             continue;
@@ -230,7 +230,7 @@ fn split_fine(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Option<(Expr, Expr)> {
         tried = g;
         let low = a.constant.rem_euclid(g);
         let (mut coarse, mut fine) = (Expr::constant(a.constant - low), Expr::constant(low));
-        for term in &a.terms {
+        for term in &*a.terms {
             let part = if term.coefficient % g == 0 { &mut coarse } else { &mut fine };
             part.terms.push(term.clone());
         }

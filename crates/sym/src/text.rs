@@ -70,7 +70,7 @@ fn print_name(f: &mut fmt::Formatter<'_>, name: &dyn fmt::Display) -> fmt::Resul
 
 fn print_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, names: PrintName<'_>) -> fmt::Result {
     let mut first = true;
-    for term in &expr.terms {
+    for term in &*expr.terms {
         // The negation of `i64::MIN` is no number, so it keeps its sign behind a `+`.
         let subtracted = term.coefficient < 0 && term.coefficient != i64::MIN;
         let sign = match (first, subtracted) {
