@@ -113,6 +113,21 @@ impl<I: Id, T> Arena<I, T> {
         id.index() < self.items.len()
     }
 
+    /// Gives things other ids, in place: those with none in `new` go, the others' are all from
+    /// zero to their number.
+    pub fn renumber(&mut self, new: &SecondaryMap<I, Option<I>>) {
+        let mut ids = self.ids();
+        self.items.retain(|_| ids.next().is_some_and(|id| new[id].is_some()));
+        let mut places: Vec<usize> = new.iter().filter_map(|(_, new)| *new).map(I::index).collect();
+        for at in 0..places.len() {
+            while places[at] != at {
+                let place = places[at];
+                self.items.swap(at, place);
+                places.swap(at, place);
+            }
+        }
+    }
+
     /// The thing named `id`, or `None` where the id is from elsewhere (verifiers ask this).
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())
@@ -351,6 +366,17 @@ mod tests {
         assert_eq!(arena.next_id(), ThingId::new(2));
         assert_eq!(arena.get(arena.next_id()), None);
         assert_eq!(format!("{arena:?}"), r#"{t0: "a", t1: "c"}"#);
+    }
+
+    #[test]
+    fn arena_is_renumbered_in_place() {
+        let mut arena: Arena<ThingId, char> = "abcde".chars().collect();
+        let mut new: SecondaryMap<ThingId, Option<ThingId>> = SecondaryMap::new();
+        for (old, index) in [(0, 2), (2, 3), (3, 0), (4, 1)] {
+            new[ThingId::new(old)] = Some(ThingId::new(index));
+        }
+        arena.renumber(&new);
+        assert_eq!(arena.values().collect::<String>(), "deac");
     }
 
     #[test]

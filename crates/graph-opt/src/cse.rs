@@ -8,10 +8,12 @@
 //! are equal if their bits are. `Bind`, host functions and nodes with regions stay.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::mem;
 
 use base::{IdSet, LocationId, PassContext, Result, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, RegionId, ValueId};
+use smallvec::SmallVec;
 
 /// Makes equal nodes one.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
@@ -21,7 +23,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
         function,
         constants,
         merged: SecondaryMap::new(),
-        known: HashMap::new(),
+        known: HashMap::default(),
         opened: Vec::new(),
         places: BTreeMap::new(),
     };
@@ -38,7 +40,7 @@ struct Merger<'a> {
     /// What replaces a value.
     merged: SecondaryMap<ValueId, Option<ValueId>>,
     /// The nodes seen in the regions that are open, by fingerprint.
-    known: HashMap<u64, Vec<NodeId>>,
+    known: HashMap<u64, SmallVec<[NodeId; 2]>, BuildHasherDefault<Mixer>>,
     /// The keys of `known` in the order added, to leave a region.
     opened: Vec<u64>,
     /// The places of the nodes that a node has taken in.
@@ -49,7 +51,7 @@ impl Merger<'_> {
     fn region(&mut self, region: RegionId) {
         let outside = self.opened.len();
         for id in self.function.regions[region].nodes.clone() {
-            let mut operands = std::mem::take(&mut self.function.nodes[id].operands);
+            let mut operands = mem::take(&mut self.function.nodes[id].operands);
             self.replace(&mut operands);
             self.function.nodes[id].operands = operands;
             for inner in self.function.nodes[id].regions.clone() {
@@ -57,7 +59,7 @@ impl Merger<'_> {
             }
             self.node(id);
         }
-        let mut results = std::mem::take(&mut self.function.regions[region].results);
+        let mut results = mem::take(&mut self.function.regions[region].results);
         self.replace(&mut results);
         self.function.regions[region].results = results;
         for key in self.opened.drain(outside..) {
@@ -113,9 +115,9 @@ impl Merger<'_> {
 /// A number that nodes share whose primitives and operands are equal, and others rarely.
 fn fingerprint(node: &Node) -> u64 {
     let op = &node.op;
-    let mut hasher = DefaultHasher::new();
-    (op.name(), &node.operands).hash(&mut hasher);
-    op.exprs().hash(&mut hasher);
+    let mut hasher = Mixer::default();
+    (mem::discriminant(op), &node.operands).hash(&mut hasher);
+    op.each_expr(&mut |expr| expr.hash(&mut hasher));
     match op {
         Op::Literal(tensor) => {
             (tensor.dtype(), tensor.shape()).hash(&mut hasher);
@@ -130,4 +132,42 @@ fn fingerprint(node: &Node) -> u64 {
         _ => {}
     }
     hasher.finish()
+}
+
+/// A hash of a few multiplications. The standard one takes more instructions than the rest of the
+/// pass; it resists whoever looks for numbers that collide, which is no concern here: nodes with
+/// equal fingerprints are still compared.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Mixer {
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.word(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.word(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.word(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
 }

@@ -19,10 +19,10 @@ pub(crate) const LARGEST: usize = 64;
 pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) -> Option<Tensor> {
     let function = builder.function();
     let literal = |&value: &ValueId| function.literal(value).filter(|value| is_small(value));
-    let literals: Vec<&Tensor> = operands.iter().map(literal).collect::<Option<_>>()?;
-    if !is_foldable(op) {
+    if operands.is_empty() || literal(&operands[0]).is_none() || !is_foldable(op) {
         return None;
     }
+    let literals: Vec<&Tensor> = operands.iter().map(literal).collect::<Option<_>>()?;
     let types: Vec<&Type> = operands.iter().map(|&value| function.ty(value)).collect();
     let results = graph::infer(op, &types).ok()?;
     let [Type::Tensor(result)] = &results[..] else { return None };
@@ -43,9 +43,7 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
 
 /// Whether the value of a node follows from its operands' alone, and it has some.
 fn is_foldable(op: &Op) -> bool {
-    op.is_pure()
-        && op.operand_count() != Some(0)
-        && op.exprs().iter().all(|expr| expr.as_constant().is_some())
+    op.is_pure() && op.operand_count() != Some(0) && op.has_constant_exprs()
 }
 
 fn is_small(literal: &Tensor) -> bool {

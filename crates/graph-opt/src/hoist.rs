@@ -58,7 +58,7 @@ fn note_constant(
 ) -> bool {
     let node = &function.nodes[id];
     let is_constant = node.op.is_pure()
-        && node.op.exprs().iter().all(|expr| expr.as_constant().is_some())
+        && node.op.has_constant_exprs()
         && node.operands.iter().all(|&operand| constant[operand]);
     for &result in &node.results {
         constant[result] = is_constant;

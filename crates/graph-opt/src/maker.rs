@@ -68,7 +68,8 @@ impl Maker<'_, '_> {
         {
             return Ok(vec![self.literal(value)]);
         }
-        let rules = self.session.rules;
+        // Rules look at operands.
+        let rules = if operands.is_empty() { &[] } else { self.session.rules };
         for rule in rules {
             let mark = self.seen.len();
             let outcome = rule.apply(self, op, operands);
@@ -117,7 +118,7 @@ impl Maker<'_, '_> {
     pub(crate) fn definition(&mut self, value: ValueId) -> Option<(Op, Vec<ValueId>)> {
         let (id, _) = self.function().producer(value)?;
         let node = &self.function().nodes[id];
-        let (found, location) = ((node.op.clone(), node.operands.clone()), node.location);
+        let (found, location) = ((node.op.clone(), node.operands.to_vec()), node.location);
         self.seen.push(location);
         Some(found)
     }
@@ -169,7 +170,7 @@ impl Maker<'_, '_> {
             let constant = &mut self.session.constant;
             let pure = node.operands.iter().all(|&operand| constant[operand])
                 && node.op.is_pure()
-                && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
+                && node.op.has_constant_exprs();
             for &result in &node.results {
                 constant[result] = pure;
             }

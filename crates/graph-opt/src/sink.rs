@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{PassContext, Result};
-use graph::{Definition, Function, NodeId, Op, RegionId, ValueData, ValueId};
+use graph::{Definition, Function, NodeId, Op, RegionId, ValueData, ValueId, Values};
 
 /// Copies what is cheap into the regions that read it.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
@@ -76,7 +76,7 @@ fn copy(
     let data =
         ValueData { definition: Definition::Result(id, 0), ..function.values[value].clone() };
     let made = function.values.push(data);
-    function.nodes[id].results = vec![made];
+    function.nodes[id].results = Values::from_slice(&[made]);
     nodes.push(id);
     copies.insert(value, made);
     made

@@ -10,6 +10,7 @@
 //! stay where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use graph::{Definition, Function, NodeId, Op, Region, ValueId};
 use sym::{Expr, SymbolId};
@@ -19,7 +20,7 @@ use sym::{Expr, SymbolId};
 pub struct Stage {
     /// What it computes. Its results are the values to be kept; those of the last stage are the
     /// whole function's results.
-    pub function: Function,
+    pub function: Arc<Function>,
     /// What each of its parameters is.
     pub parameters: Vec<Origin>,
     /// Symbols that are known once it has run, and the i64 of rank 0 that each is the value of.
@@ -38,15 +39,15 @@ pub enum Origin {
 /// Divides a function, which has no dead nodes, into stages. Its first `inputs` parameters are the
 /// caller's, the others constants, which come last among the parameters of each stage.
 #[must_use]
-pub fn stages(function: &Function, inputs: usize) -> Vec<Stage> {
-    let whole = |function: Function| {
+pub fn stages(function: &Arc<Function>, inputs: usize) -> Vec<Stage> {
+    let whole = |function: Arc<Function>| {
         let parameters = (0..function.parameters().len()).map(Origin::Parameter).collect();
         vec![Stage { function, parameters, binds: Vec::new() }]
     };
     if !function.nodes.values().any(|node| matches!(node.op, Op::Bind { .. })) {
         return whole(function.clone());
     }
-    let function = &without_bound_values(function);
+    let function = &Arc::new(without_bound_values(function));
     let levels = Levels::of(function);
     if levels.count == 1 {
         return whole(function.clone());
@@ -91,7 +92,12 @@ pub fn stages(function: &Function, inputs: usize) -> Vec<Stage> {
             Stage {
                 parameters: parameters.iter().map(|&value| origin(value)).collect(),
                 binds: binds.map(|(&symbol, &(_, value))| (symbol, origin(value))).collect(),
-                function: part(function, level, &parameters, (!is_last).then_some(results)),
+                function: Arc::new(part(
+                    function,
+                    level,
+                    &parameters,
+                    (!is_last).then_some(results),
+                )),
             }
         })
         .collect()

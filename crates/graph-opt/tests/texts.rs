@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use base::{PassContext, run_passes};
 use filetest::Command;
 use graph::Function;
@@ -113,7 +115,7 @@ fn halves(text: &str, _: &[&str]) -> Result<String, String> {
 
 /// The stages, each with the sizes that are known behind it.
 fn all_stages(text: &str, _: &[&str]) -> Result<String, String> {
-    let function = read(text)?;
+    let function = Arc::new(read(text)?);
     let mut lines = String::new();
     let is_input = |name: &&String| !name.starts_with("constant");
     let inputs = function.parameter_names.iter().filter(is_input).count();

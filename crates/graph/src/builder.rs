@@ -6,12 +6,15 @@
 //!
 //! Nodes go to the end of the innermost open region and carry the current location.
 
+use std::sync::Arc;
+
 use base::{ConstantId, LocationId, Locations};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::function::{
     Assumption, Definition, Function, Node, NodeId, RegionId, Symbol, Type, ValueData, ValueId,
+    Values,
 };
 use crate::infer::infer_with_regions;
 use crate::op::{IterationSpace, Op, TensorType};
@@ -90,7 +93,7 @@ impl FunctionBuilder {
     }
 
     /// Gives a value the user's name for it.
-    pub fn set_name(&mut self, value: ValueId, name: impl Into<String>) {
+    pub fn set_name(&mut self, value: ValueId, name: impl Into<Arc<str>>) {
         self.function.values[value].name = Some(name.into());
     }
 
@@ -144,13 +147,13 @@ impl FunctionBuilder {
         let region = self.open[self.open.len() - 1];
         let node = Node {
             op,
-            operands: operands.to_vec(),
-            results: Vec::new(),
+            operands: Values::from_slice(operands),
+            results: Values::new(),
             regions: regions.to_vec(),
             location: self.location,
         };
         let node = self.function.add_node(region, node, results);
-        Ok(self.function.nodes[node].results.clone())
+        Ok(self.function.nodes[node].results.to_vec())
     }
 
     fn one(&mut self, op: Op, operands: &[ValueId]) -> Built {
@@ -184,8 +187,8 @@ impl FunctionBuilder {
         let region = self.open[self.open.len() - 1];
         let node = Node {
             op: Op::Literal(tensor),
-            operands: Vec::new(),
-            results: Vec::new(),
+            operands: Values::new(),
+            results: Values::new(),
             regions: Vec::new(),
             location: self.location,
         };

@@ -3,7 +3,10 @@
 //! A region's nodes are in an order in which they can be run. A value is used only after its
 //! definition in the same region or in one around it.
 
+use std::sync::Arc;
+
 use base::{Arena, LocationId, Locations, define_id};
+use smallvec::SmallVec;
 use sym::{Expr, Range, SymbolId};
 use tensor::Tensor;
 
@@ -54,7 +57,7 @@ pub struct ValueData {
     /// Its type.
     pub ty: Type,
     /// The user's name for it, where there is one.
-    pub name: Option<String>,
+    pub name: Option<Arc<str>>,
     /// What defines it.
     pub definition: Definition,
 }
@@ -83,15 +86,18 @@ pub enum Type {
     Opaque(String),
 }
 
+/// What a node reads or defines; most lists are short, and there are many of them.
+pub type Values = SmallVec<[ValueId; 4]>;
+
 /// An operation with its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// What it does.
     pub op: Op,
     /// What it reads.
-    pub operands: Vec<ValueId>,
+    pub operands: Values,
     /// What it defines.
-    pub results: Vec<ValueId>,
+    pub results: Values,
     /// For control flow.
     pub regions: Vec<RegionId>,
     /// Where in the user's model it comes from.

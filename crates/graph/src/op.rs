@@ -308,10 +308,23 @@ macro_rules! primitives {
             /// space, which are over its axes.
             pub fn exprs(&self) -> Vec<&Expr> {
                 let mut exprs = Vec::new();
-                match self {
-                    $(Op::$variant $fields => { $(exprs.extend(Attribute::exprs($attribute));)* })*
-                }
+                self.each_expr(&mut |expr| exprs.push(expr));
                 exprs
+            }
+
+            /// Visits the expressions that [`Self::exprs`] lists.
+            #[allow(unused_variables, reason = "few primitives have expressions")]
+            pub fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+                match self {
+                    $(Op::$variant $fields => { $(Attribute::each_expr($attribute, visit);)* })*
+                }
+            }
+
+            /// Whether they are all constants.
+            pub fn has_constant_exprs(&self) -> bool {
+                let mut constant = true;
+                self.each_expr(&mut |expr| constant &= expr.as_constant().is_some());
+                constant
             }
 
             /// As [`Self::exprs`], to change them.

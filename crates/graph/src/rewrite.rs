@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, Id, IdSet, Locations, SecondaryMap};
+use base::{Id, IdSet, SecondaryMap};
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
-use crate::function::{Definition, Function, Node, NodeId, Region, RegionId, Type, ValueId};
+use crate::function::{Definition, Function, NodeId, Region, RegionId, Type, ValueId};
 use crate::op::Op;
 
 /// What [`rebuild`] asks of every node: the new values of its results, or `None` to copy it.
@@ -89,7 +89,7 @@ impl Rewriter<'_> {
         self.values[old] = Some(new);
         let named = self.builder.function().values[new].name.is_some();
         if let (false, Some(name)) = (named, &self.source.values[old].name) {
-            self.builder.set_name(new, name);
+            self.builder.set_name(new, name.clone());
         }
     }
 
@@ -191,7 +191,7 @@ impl Function {
     /// Makes every reader of one value read another, of the same type and defined before them. It
     /// walks the whole function.
     pub fn replace_all_uses(&mut self, old: ValueId, new: ValueId) {
-        let values = |list: &mut Vec<ValueId>| {
+        let values = |list: &mut [ValueId]| {
             list.iter_mut().filter(|value| **value == old).for_each(|value| *value = new);
         };
         self.nodes.iter_mut().for_each(|(_, node)| values(&mut node.operands));
@@ -203,43 +203,36 @@ impl Function {
     /// functions without results. Parameters and symbols stay.
     pub fn compact(&mut self) {
         let needed = self.needed_nodes();
-        if self.is_compact(&needed) {
+        let mut numbers = Numbers::default();
+        numbers.region(self, self.body, &needed);
+        let Numbers { values, nodes, regions } = &numbers;
+        if nodes.is_identity(self.nodes.len())
+            && values.is_identity(self.values.len())
+            && regions.is_identity(self.regions.len())
+        {
             return;
         }
-        let mut new = Function::new("");
-        new.regions = Arena::new();
-        let mut compact = Compact { old: self, needed: &needed, new, values: SecondaryMap::new() };
-        let body = compact.old.body;
-        compact.new.body = compact.region(body);
-        let Function { values, nodes, regions, body, .. } = compact.new;
-        (self.values, self.nodes, self.regions, self.body) = (values, nodes, regions, body);
-    }
-
-    /// Whether every node is needed, and everything is numbered in order of appearance.
-    fn is_compact(&self, needed: &SecondaryMap<NodeId, bool>) -> bool {
-        let mut next = Numbers::default();
-        self.is_numbered(self.body, needed, &mut next)
-            && next.nodes == self.nodes.len()
-            && next.values == self.values.len()
-            && next.regions == self.regions.len()
-    }
-
-    fn is_numbered(
-        &self,
-        region: RegionId,
-        needed: &SecondaryMap<NodeId, bool>,
-        next: &mut Numbers,
-    ) -> bool {
-        let data = &self.regions[region];
-        Numbers::count(&mut next.regions, region)
-            && data.parameters.iter().all(|&value| Numbers::count(&mut next.values, value))
-            && data.nodes.iter().all(|&id| {
-                let node = &self.nodes[id];
-                needed[id]
-                    && node.regions.iter().all(|&inner| self.is_numbered(inner, needed, next))
-                    && Numbers::count(&mut next.nodes, id)
-                    && node.results.iter().all(|&value| Numbers::count(&mut next.values, value))
-            })
+        self.values.renumber(&values.new);
+        self.nodes.renumber(&nodes.new);
+        self.regions.renumber(&regions.new);
+        self.body = regions.get(self.body);
+        for (id, region) in self.regions.iter_mut() {
+            region.nodes.retain(|&node| needed[node]);
+            values.translate(&mut region.parameters);
+            nodes.translate(&mut region.nodes);
+            values.translate(&mut region.results);
+            for (number, &value) in region.parameters.iter().enumerate() {
+                self.values[value].definition = Definition::Parameter(id, number as u32);
+            }
+        }
+        for (id, node) in self.nodes.iter_mut() {
+            values.translate(&mut node.operands);
+            values.translate(&mut node.results);
+            regions.translate(&mut node.regions);
+            for (number, &value) in node.results.iter().enumerate() {
+                self.values[value].definition = Definition::Result(id, number as u32);
+            }
+        }
     }
 
     fn needed_nodes(&self) -> SecondaryMap<NodeId, bool> {
@@ -274,7 +267,7 @@ impl Function {
             let node = &self.nodes[id];
             let pure = node.operands.iter().all(|&operand| constants.contains(operand))
                 && node.op.is_pure()
-                && node.op.exprs().iter().all(|expr| expr.as_constant().is_some());
+                && node.op.has_constant_exprs();
             if pure {
                 constants.extend(&node.results);
             }
@@ -286,7 +279,7 @@ impl Function {
     /// results the node's.
     pub fn isolate(&self, node: NodeId) -> Function {
         let mut isolated = self.clone();
-        let mut operands = self.nodes[node].operands.clone();
+        let mut operands = self.nodes[node].operands.to_vec();
         operands.sort_unstable();
         operands.dedup();
         for (number, &operand) in operands.iter().enumerate() {
@@ -297,7 +290,7 @@ impl Function {
         isolated.parameter_names = operands.iter().enumerate().map(name).collect();
         isolated.result_names = results.iter().enumerate().map(name).collect();
         isolated.regions[self.body] =
-            Region { parameters: operands, nodes: vec![node], results: results.clone() };
+            Region { parameters: operands, nodes: vec![node], results: results.to_vec() };
         isolated.assumptions = Vec::new();
         isolated.compact();
         isolated
@@ -403,81 +396,64 @@ impl Needed<'_> {
     }
 }
 
-/// How many nodes, values and regions have been met.
+/// The numbers that what is needed gets, in order of appearance.
 #[derive(Default)]
 struct Numbers {
-    nodes: usize,
-    values: usize,
-    regions: usize,
+    values: NewIds<ValueId>,
+    nodes: NewIds<NodeId>,
+    regions: NewIds<RegionId>,
 }
 
 impl Numbers {
-    /// Counts one more; whether it has the number that comes next.
-    fn count<I: Id>(next: &mut usize, id: I) -> bool {
-        *next += 1;
-        id.index() + 1 == *next
+    fn region(&mut self, function: &Function, id: RegionId, needed: &SecondaryMap<NodeId, bool>) {
+        let region = &function.regions[id];
+        self.regions.push(id);
+        region.parameters.iter().for_each(|&value| self.values.push(value));
+        for &id in region.nodes.iter().filter(|&&id| needed[id]) {
+            let node = &function.nodes[id];
+            for &inner in &node.regions {
+                self.region(function, inner, needed);
+            }
+            self.nodes.push(id);
+            node.results.iter().for_each(|&value| self.values.push(value));
+        }
     }
 }
 
-/// What is needed, on its way from the old numbers to the new.
-struct Compact<'a> {
-    old: &'a mut Function,
-    needed: &'a SecondaryMap<NodeId, bool>,
-    new: Function,
-    /// The new value of each old one.
-    values: SecondaryMap<ValueId, Option<ValueId>>,
+/// The new id of each old one that stays.
+struct NewIds<I> {
+    new: SecondaryMap<I, Option<I>>,
+    count: usize,
+    /// Whether every id so far stays what it was.
+    same: bool,
 }
 
-impl Compact<'_> {
-    fn region(&mut self, region: RegionId) -> RegionId {
-        let old = std::mem::take(&mut self.old.regions[region]);
-        let id = self.new.regions.push(Region::default());
-        for parameter in old.parameters {
-            let ty = self.take_type(parameter);
-            let new = self.new.add_parameter(id, ty);
-            self.adopt(parameter, new);
-        }
-        for node in old.nodes.into_iter().filter(|&node| self.needed[node]) {
-            let gone = Node {
-                op: Op::NonZero,
-                operands: Vec::new(),
-                results: Vec::new(),
-                regions: Vec::new(),
-                location: Locations::UNKNOWN,
-            };
-            let mut data = std::mem::replace(&mut self.old.nodes[node], gone);
-            self.translate(&mut data.operands);
-            for inner in &mut data.regions {
-                *inner = self.region(*inner);
-            }
-            let old_results = std::mem::take(&mut data.results);
-            let types = old_results.iter().map(|&value| self.take_type(value)).collect();
-            let new = self.new.add_node(id, data, types);
-            for (number, old) in old_results.into_iter().enumerate() {
-                self.adopt(old, self.new.nodes[new].results[number]);
-            }
-        }
-        let mut results = old.results;
-        self.translate(&mut results);
-        self.new.regions[id].results = results;
-        id
+impl<I: Id> Default for NewIds<I> {
+    fn default() -> Self {
+        NewIds { new: SecondaryMap::new(), count: 0, same: true }
+    }
+}
+
+impl<I: Id> NewIds<I> {
+    /// Gives an id the next number.
+    fn push(&mut self, old: I) {
+        self.same &= old.index() == self.count;
+        self.new[old] = Some(I::new(self.count));
+        self.count += 1;
     }
 
-    fn take_type(&mut self, value: ValueId) -> Type {
-        std::mem::replace(&mut self.old.values[value].ty, Type::Token)
+    fn is_identity(&self, length: usize) -> bool {
+        self.same && self.count == length
     }
 
-    fn adopt(&mut self, old: ValueId, new: ValueId) {
-        self.new.values[new].name = self.old.values[old].name.take();
-        self.values[old] = Some(new);
-    }
-
-    fn translate(&self, values: &mut [ValueId]) {
-        for value in values {
-            match self.values[*value] {
-                Some(new) => *value = new,
-                None => panic!("{value} is used before its definition"),
-            }
+    fn get(&self, old: I) -> I {
+        match self.new[old] {
+            Some(new) => new,
+            None => panic!("{old} is used, but nothing defines it"),
         }
+    }
+
+    fn translate(&self, ids: &mut [I]) {
+        ids.iter_mut().for_each(|id| *id = self.get(*id));
     }
 }

@@ -50,7 +50,7 @@ fn rebuild(text: &str, _: &[&str]) -> Result<String, String> {
         let function = rewriter.builder.function();
         match function.producer(operands[0]) {
             Some((inner, _)) if is_neg(function.op(operands[0])) => {
-                Ok(Some(function.nodes[inner].operands.clone()))
+                Ok(Some(function.nodes[inner].operands.to_vec()))
             }
             _ => Ok(None),
         }

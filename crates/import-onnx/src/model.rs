@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::limits::exceeded;
 use base::{Arena, Diagnostic, Diagnostics, codes};
@@ -84,7 +85,7 @@ pub(crate) fn import(
         found
     })?;
     let mut module = Module::default();
-    module.functions.push(importer.graph.builder.finish(results));
+    module.functions.push(Arc::new(importer.graph.builder.finish(results)));
     module.constants = importer.graph.constants;
     Ok(Imported::Module { module, outputs, strings: importer.strings })
 }

@@ -50,7 +50,7 @@ fn import(text: &str, arguments: &[&str]) -> Result<String, String> {
     parser.expect_end().map_err(|error| error.to_string())?;
     let mut lines = String::new();
     for (_, function) in module.functions.iter() {
-        let mut function = function.clone();
+        let mut function = (**function).clone();
         function.compact();
         for line in function.to_string().lines() {
             lines += line.split(" loc(").next().unwrap_or_default();

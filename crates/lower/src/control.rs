@@ -2,6 +2,7 @@
 //! values it takes from around it; the program's steps run them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::Id;
 use graph::{Definition, Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
@@ -149,7 +150,7 @@ impl Emitter<'_> {
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(extracted.function).map_err(internal)?;
+        let function = legalise(Arc::new(extracted.function)).map_err(internal)?;
         self.depth += 1;
         let steps = self.function(&function, &all, results);
         self.depth -= 1;

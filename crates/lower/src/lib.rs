@@ -111,7 +111,7 @@ pub struct Lowered {
     /// The program, in the module.
     pub program: ProgramId,
     /// The function as it was lowered: specialised, with the copies that its layout needs.
-    pub function: Function,
+    pub function: Arc<Function>,
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
     /// What the caller passes.

@@ -136,7 +136,7 @@ impl Widen<'_> {
         if let (None, Some(name)) =
             (&self.builder.function().values[new].name, &self.source.values[old].name)
         {
-            self.builder.set_name(new, name);
+            self.builder.set_name(new, name.clone());
         }
         self.values.insert(old, new);
     }

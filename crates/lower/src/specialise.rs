@@ -3,6 +3,7 @@
 //! Afterwards every extent is constant, and dimensions that were read as values are literals.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
 use graph::{Function, Op, ValueId, rebuild};
@@ -15,13 +16,13 @@ use tensor::{Scalar, Tensor};
 /// A diagnostic for each symbol that an extent needs and that has no value: one that was not given,
 /// or one that the model computes while running.
 pub fn specialise(
-    function: &Function,
+    function: &Arc<Function>,
     symbols: &BTreeMap<SymbolId, i64>,
-) -> base::Result<Function> {
+) -> base::Result<Arc<Function>> {
     if is_concrete(function) {
         return Ok(function.clone());
     }
-    let mut bound = function.clone();
+    let mut bound = Function::clone(function);
     drop_binds(&mut bound, symbols);
     let values = symbols.iter().map(|(&symbol, &value)| (symbol, Expr::constant(value))).collect();
     bound.substitute(&values);
@@ -39,7 +40,7 @@ pub fn specialise(
         }
         _ => Ok(None),
     });
-    folded.map_err(internal)
+    folded.map(Arc::new).map_err(internal)
 }
 
 /// A symbol that has its value already need not be bound: readers of the node read its operand.

@@ -6,6 +6,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use backend::Target;
 use graph::Function;
@@ -136,7 +137,7 @@ fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) ->
     let chosen = formats::choose(function.clone(), &target, &options, &mut Vec::new())
         .unwrap_or_else(|error| panic!("{error}\n{function}"));
     let mut module = Module::default();
-    module.functions.push(chosen);
+    module.functions.push(Arc::new(chosen));
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
     let options = LowerOptions { strategies: StrategyOptions { plain }, ..LowerOptions::new(role) };
     let id: base::FunctionId = base::Id::new(0);

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use backend::Target;
 use base::Id;
@@ -172,7 +173,7 @@ fn refuse(text: &str, arguments: &[&str]) -> Result<String, String> {
     }
     let mut module = Module::default();
     let inputs = function.parameters().len();
-    module.functions.push(function);
+    module.functions.push(Arc::new(function));
     match lower_as(&mut module, Role::Main { inputs, constants: Vec::new() }, &symbols) {
         Ok(_) => Err("lowered".to_owned()),
         Err(error) => Ok(error.to_string()),

@@ -23,7 +23,7 @@ fn lowered(count: usize, store: Option<Arc<KernelStore>>) -> (Module, Lowered) {
     let b = builder.map(ScalarFunction::Exp, &[y]).expect("a map");
     let function = builder.finish(vec![("a".to_owned(), a), ("b".to_owned(), b)]);
     let mut module = Module::default();
-    module.functions.push(function);
+    module.functions.push(Arc::new(function));
     let role = Role::Main { inputs: 2, constants: Vec::new() };
     let strategies = StrategyOptions::default();
     let options = LowerOptions { store, strategies, ..LowerOptions::new(role) };

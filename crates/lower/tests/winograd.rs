@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use backend::Target;
 use base::{FunctionId, Id};
 use eval::Precision;
@@ -83,7 +85,7 @@ fn error(tensor: &Tensor, reference: &Tensor) -> f64 {
 /// The results of a function's kernels.
 fn lowered(function: &Function, weight: &Tensor, inputs: &[Tensor], plain: bool) -> Tensor {
     let mut module = Module::default();
-    module.functions.push(function.clone());
+    module.functions.push(Arc::new(function.clone()));
     module.constants.push(Constant { name: "w".to_owned(), tensor: weight.clone() });
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
     let options = LowerOptions { strategies: StrategyOptions { plain }, ..LowerOptions::new(role) };

@@ -10,6 +10,8 @@
 mod text;
 mod verify;
 
+use std::sync::Arc;
+
 use base::{Arena, ConstantId, FunctionId, KernelId, ProgramId};
 use graph::Function;
 use loops::Kernel;
@@ -23,7 +25,7 @@ pub use verify::verify;
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Graph functions. After import: one, `main`. After the cut: `setup` and `main`.
-    pub functions: Arena<FunctionId, Function>,
+    pub functions: Arena<FunctionId, Arc<Function>>,
     /// Kernels, shared by every program that runs them.
     pub kernels: Arena<KernelId, Kernel>,
     /// Host programs.

@@ -16,6 +16,8 @@
 //! bytes in the module's [`constants_file`]; the digest is FNV-1a of 64 bits. The locations are
 //! those of the function `main` in the order of their ids, to which the kernels' origins refer.
 
+use std::sync::Arc;
+
 use base::text::{Parser, Printer, Quoted, TextError, Token};
 use base::{Diagnostic, Id, Locations, codes};
 use bytes::Bytes;
@@ -111,7 +113,7 @@ pub fn parse(text: &str, file: &Bytes) -> base::Result<Module> {
         } else if parser.keyword("location") {
             locations.parse(&mut parser)?;
         } else if parser.at_keyword("function") {
-            module.functions.push(graph::parse_function(&mut parser, locations.clone())?);
+            module.functions.push(Arc::new(graph::parse_function(&mut parser, locations.clone())?));
         } else if parser.at_keyword("kernel") {
             module.kernels.push(loops::parse_kernel(&mut parser)?);
         } else if parser.at_keyword("program") {

@@ -24,7 +24,7 @@ use crate::Module;
 /// What the verifiers of its parts find, and one diagnostic for each disagreement between parts.
 pub fn verify(module: &Module) -> base::Result<()> {
     let mut found = Diagnostics::new();
-    let results = (module.functions.values().map(graph::verify))
+    let results = (module.functions.values().map(|function| graph::verify(function)))
         .chain(module.kernels.values().map(loops::verify))
         .chain(module.programs.values().map(program::verify));
     for diagnostics in results.filter_map(Result::err) {

@@ -4,6 +4,8 @@
 //! rounding to integers) read only values whose bits every correct compiler agrees on, so results
 //! may be compared with a tolerance.
 
+use std::sync::Arc;
+
 use base::{ConstantId, Id};
 use graph::{Function, FunctionBuilder, IterationSpace, TensorType, Type, ValueId, accumulator_of};
 use module::{Constant, Module};
@@ -44,7 +46,7 @@ impl GraphSample {
     #[must_use]
     pub fn module(&self) -> Module {
         let mut module = Module::default();
-        module.functions.push(self.function.clone());
+        module.functions.push(Arc::new(self.function.clone()));
         for (number, tensor) in self.constants.iter().enumerate() {
             let name = format!("weight{number}");
             module.constants.push(Constant { name, tensor: tensor.clone() });

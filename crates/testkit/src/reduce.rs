@@ -72,7 +72,7 @@ fn with_fixed_extents(sample: &GraphSample) -> GraphSample {
 fn with_results_of(sample: &GraphSample, node: NodeId) -> GraphSample {
     let mut sample = sample.clone();
     let function = &mut sample.function;
-    let results = function.nodes[node].results.clone();
+    let results = function.nodes[node].results.to_vec();
     function.result_names = (0..results.len()).map(|number| format!("result {number}")).collect();
     let body = function.body;
     function.regions[body].results = results;

@@ -1,6 +1,7 @@
 //! The front half of a compile: file to `setup` and `main`, symbols free.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
@@ -47,7 +48,7 @@ pub(crate) struct Front {
     /// Constants, and the functions below.
     pub(crate) module: Module,
     /// As imported; its parameters and results are the user's.
-    pub(crate) imported: Function,
+    pub(crate) imported: Arc<Function>,
     /// What depends on weights alone.
     pub(crate) setup: FunctionId,
     /// The rest.
@@ -197,7 +198,7 @@ pub(crate) fn front_or_ask(
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
-    let mut function = imported.clone();
+    let mut function = Function::clone(&imported);
     optimise(&mut function, options)?;
     let mut remarks = Vec::new();
     let phases = &options.phases;
@@ -225,14 +226,15 @@ pub(crate) fn front_or_ask(
             .time(FORMATS, || lower::formats::choose(function, target, &chosen, &mut remarks))?;
         optimise(&mut function, options)?;
     }
-    let (cut, stages) = phases.time("cut", || {
+    let (setup, main, stages) = phases.time("cut", || {
         let cut = graph_opt::cut(function)?;
-        let stages = graph_opt::stages(&cut.main, imported.parameters().len());
-        Ok::<_, Diagnostics>((cut, stages))
+        let main = Arc::new(cut.main);
+        let stages = graph_opt::stages(&main, imported.parameters().len());
+        Ok::<_, Diagnostics>((cut.setup, main, stages))
     })?;
     module.functions = base::Arena::default();
-    let setup = module.functions.push(cut.setup);
-    let main = module.functions.push(cut.main);
+    let setup = module.functions.push(Arc::new(setup));
+    let main = module.functions.push(main);
     Ok(Outcome::Front(Box::new(Front {
         module,
         imported,

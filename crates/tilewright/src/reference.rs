@@ -58,5 +58,5 @@ pub(crate) fn evaluate(
     strings.put_into(&mut results);
     let mut results = results.into_iter();
     let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
-    Ok((function.clone(), outputs))
+    Ok((Function::clone(function), outputs))
 }

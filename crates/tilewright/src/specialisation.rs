@@ -48,7 +48,7 @@ pub(crate) struct Request<'a> {
     /// Constants of the model.
     pub(crate) module: &'a Module,
     /// The function, symbols free.
-    pub(crate) function: &'a Function,
+    pub(crate) function: &'a Arc<Function>,
     /// Values of its symbols.
     pub(crate) symbols: &'a BTreeMap<SymbolId, i64>,
     /// What the function is to the executable.
@@ -89,11 +89,11 @@ impl LoweredFunction {
         let is_narrow = lower::has_narrow_elements(&function);
         if is_narrow {
             let widen = || lower::widen(&function, &mut module.constants);
-            function = phases.time("specialise", widen)?;
+            function = Arc::new(phases.time("specialise", widen)?);
         }
         // What nothing was bound in is as the passes left it.
         if is_narrow || !request.symbols.is_empty() {
-            optimise(&mut function, options)?;
+            optimise(Arc::make_mut(&mut function), options)?;
         }
         let function = module.functions.push(function);
         let lower_options = LowerOptions {

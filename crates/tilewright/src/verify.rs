@@ -220,7 +220,7 @@ impl Verifier<'_> {
     }
 
     fn differs_alone(&self, half: &Specialisation, node: NodeId, values: &Values) -> Result<bool> {
-        let isolated = half.lowered.function.isolate(node);
+        let isolated = Arc::new(half.lowered.function.isolate(node));
         let alone = Specialisation::new(Request {
             module: &half.module,
             function: &isolated,

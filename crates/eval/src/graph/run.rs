@@ -326,7 +326,7 @@ fn last_uses(function: &Function) -> SecondaryMap<NodeId, Vec<ValueId>> {
 /// Everything that a node and its regions read.
 fn reads(function: &Function, node: NodeId) -> Vec<ValueId> {
     let data = &function.nodes[node];
-    let mut values = data.operands.clone();
+    let mut values = data.operands.to_vec();
     for &region in &data.regions {
         let region = &function.regions[region];
         values.extend(&region.results);

@@ -141,18 +141,22 @@ fn division(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
 
 fn map_of_broadcasts(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     function_of(op)?;
-    let broadcasts = |value: &ValueId| match maker.function().op(*value) {
-        Some(Op::Broadcast { shape, axes }) => Some((shape.clone(), axes.clone())),
+    let broadcast = |value: ValueId| match maker.function().op(value) {
+        Some(Op::Broadcast { shape, axes }) => Some((shape, axes)),
         _ => None,
     };
-    let found: Vec<Option<(Vec<Expr>, Vec<usize>)>> = operands.iter().map(broadcasts).collect();
     // The broadcast of highest rank sets the shape; the others must be alike, or one number.
-    let widest = found.iter().flatten().max_by_key(|(_, axes)| axes.len());
-    let (shape, axes) = widest.cloned().ok_or(No::Match)?;
+    let found = operands.iter().filter_map(|&value| broadcast(value));
+    let (shape, axes) = found.max_by_key(|(_, axes)| axes.len()).ok_or(No::Match)?;
+    let is_alike = |&value: &ValueId| broadcast(value).is_some_and(|(_, other)| other == axes);
+    let alike: Vec<bool> = operands.iter().map(is_alike).collect();
+    let fits = |(&value, &alike): (&ValueId, &bool)| alike || maker.splat(value).is_some();
+    let all_fit = operands.iter().zip(&alike).all(fits);
+    require(all_fit, "an operand is not repeated likewise")?;
+    let (shape, axes) = (shape.clone(), axes.clone());
     let mut small: Option<Vec<Expr>> = None;
     let mut inner = Vec::new();
-    for (&operand, found) in operands.iter().zip(&found) {
-        let alike = found.as_ref().is_some_and(|(_, other)| *other == axes);
+    for (&operand, alike) in operands.iter().zip(alike) {
         let Some((_, source)) = maker.definition(operand).filter(|_| alike) else {
             inner.push(None);
             continue;
@@ -167,7 +171,7 @@ fn map_of_broadcasts(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
         values.push(match (inner, maker.splat(operand)) {
             (Some(inner), _) => inner,
             (None, Some(number)) => maker.full(&small, number)?,
-            (None, None) => return Err(No::Because("an operand is not repeated likewise")),
+            (None, None) => return Err(No::Match),
         });
     }
     let value = maker.one(op, &values)?;

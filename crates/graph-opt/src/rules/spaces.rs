@@ -58,6 +58,11 @@ fn unit_axes(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired 
     if !(0..old.extents.len()).any(is_unit) {
         return Err(No::Match);
     }
+    // An index that is the axis alone stays, if the axis is one of the result.
+    let windows = || old.operands.iter().flatten().filter(|index| index.as_symbol().is_none());
+    let in_window = |axis| windows().any(|index| index.contains(SymbolId::new(axis)));
+    let goes = |axis| is_unit(axis) && (axis >= old.parallel || in_window(axis));
+    require((0..old.extents.len()).any(goes), "no axis of extent 1 is reduced or in a window")?;
     // The new number of each axis that stays.
     let kept: Vec<usize> =
         (0..old.extents.len()).filter(|&axis| axis < old.parallel || !is_unit(axis)).collect();
@@ -76,7 +81,6 @@ fn unit_axes(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired 
         parallel: old.parallel,
         operands: old.operands.iter().map(operands_of).collect(),
     };
-    require(space != *old, "no axis of extent 1 is reduced or in a window")?;
     Ok(maker.one(&with_space(op, space), operands)?)
 }
 

@@ -40,10 +40,8 @@ pub(crate) struct Implied;
 
 /// The expressions over the function's symbols in an attribute.
 pub(crate) trait Attribute {
-    /// To read.
-    fn exprs(&self) -> Vec<&Expr> {
-        Vec::new()
-    }
+    /// Visits them.
+    fn each_expr<'a>(&'a self, _visit: &mut dyn FnMut(&'a Expr)) {}
 
     /// To change.
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
@@ -212,8 +210,8 @@ impl OfResults for Vec<TensorType> {
 // --- types with expressions ---
 
 impl Attribute for Expr {
-    fn exprs(&self) -> Vec<&Expr> {
-        vec![self]
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        visit(self);
     }
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
@@ -232,8 +230,8 @@ impl Written for Expr {
 }
 
 impl Attribute for Vec<Expr> {
-    fn exprs(&self) -> Vec<&Expr> {
-        self.iter().collect()
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.iter().for_each(visit);
     }
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
@@ -252,8 +250,8 @@ impl Written for Vec<Expr> {
 }
 
 impl Attribute for TensorType {
-    fn exprs(&self) -> Vec<&Expr> {
-        self.shape.iter().collect()
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.shape.iter().for_each(visit);
     }
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
@@ -262,8 +260,8 @@ impl Attribute for TensorType {
 }
 
 impl Attribute for Vec<TensorType> {
-    fn exprs(&self) -> Vec<&Expr> {
-        self.iter().flat_map(|ty| &ty.shape).collect()
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.iter().flat_map(|ty| &ty.shape).for_each(visit);
     }
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
@@ -273,8 +271,8 @@ impl Attribute for Vec<TensorType> {
 
 /// The extents; index expressions are over the axes, not over symbols.
 impl Attribute for IterationSpace {
-    fn exprs(&self) -> Vec<&Expr> {
-        self.extents.iter().collect()
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.extents.iter().for_each(visit);
     }
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {

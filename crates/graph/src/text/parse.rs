@@ -4,6 +4,7 @@
 //! that tests can write functions that are wrong.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Locations;
 use base::text::{Parser, Position, TextError, Token};
@@ -11,7 +12,7 @@ use sym::{Expr, parse_expr, parse_range};
 use tensor::{DType, Scalar, Tensor};
 
 use super::attribute::AttributeReader;
-use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId};
+use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId, Values};
 use crate::op::{Op, TensorType};
 
 pub(crate) type Parsed<T> = Result<T, TextError>;
@@ -268,7 +269,7 @@ impl Reader<'_, '_> {
     }
 
     fn define(&mut self, head: Head, value: ValueId) -> Parsed<()> {
-        self.function.values[value].name = head.user_name;
+        self.function.values[value].name = head.user_name.map(Arc::from);
         let message = format!("%{} is defined twice", head.name);
         match self.values.insert(head.name, value) {
             None => Ok(()),
@@ -306,7 +307,8 @@ impl Reader<'_, '_> {
         } else {
             Locations::UNKNOWN
         };
-        let node = Node { op, operands, results: Vec::new(), regions, location };
+        let (operands, results) = (Values::from(operands), Values::new());
+        let node = Node { op, operands, results, regions, location };
         let node = self.function.add_node(region, node, types);
         for (head, value) in heads.into_iter().zip(self.function.nodes[node].results.clone()) {
             self.define(head, value)?;

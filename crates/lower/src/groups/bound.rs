@@ -5,8 +5,6 @@
 //! become more than [`MOST_NODES`], the operands that bring the most of them are stored instead, so
 //! that a kernel begins there.
 
-use std::collections::BTreeSet;
-
 use base::SecondaryMap;
 use graph::{Function, NodeId, ValueId};
 
@@ -18,17 +16,19 @@ pub(super) const MOST_NODES: usize = 96;
 /// Stores values until no nest is too large. Nodes are visited in order, so what an operand brings
 /// is known.
 pub(super) fn bound(function: &Function, stored: &mut SecondaryMap<ValueId, bool>) {
-    // The nodes that an inlined value brings with it, its own included.
-    let mut trees: SecondaryMap<ValueId, BTreeSet<NodeId>> = SecondaryMap::new();
+    // The nodes that an inlined value brings with it, its own included, sorted.
+    let mut trees: SecondaryMap<ValueId, Vec<NodeId>> = SecondaryMap::new();
     for &node in &function.regions[function.body].nodes {
         let data = &function.nodes[node];
         let mut operands = data.operands.clone();
         operands.sort_unstable();
         operands.dedup();
         loop {
-            let mut tree: BTreeSet<NodeId> =
-                operands.iter().flat_map(|&operand| trees[operand].iter().copied()).collect();
-            tree.insert(node);
+            let mut tree = Vec::with_capacity(MOST_NODES);
+            operands.iter().for_each(|&operand| tree.extend(&trees[operand]));
+            tree.push(node);
+            tree.sort_unstable();
+            tree.dedup();
             if tree.len() <= MOST_NODES {
                 for &result in data.results.iter().filter(|&&result| !stored[result]) {
                     trees[result] = tree.clone();
@@ -49,9 +49,9 @@ fn store(
     function: &Function,
     value: ValueId,
     stored: &mut SecondaryMap<ValueId, bool>,
-    trees: &mut SecondaryMap<ValueId, BTreeSet<NodeId>>,
+    trees: &mut SecondaryMap<ValueId, Vec<NodeId>>,
 ) {
-    trees[value] = BTreeSet::new();
+    trees[value] = Vec::new();
     match function.producer(value) {
         Some((node, _)) if class_of_node(function, node) == Class::View => {
             store(function, function.nodes[node].operands[0], stored, trees);

@@ -13,6 +13,7 @@
 //! but transposes of other values are gone by now: passes move them into the contraction.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
@@ -26,7 +27,7 @@ use crate::naive::index::{dense_strides, shape_of};
 const READS_PER_COPY: i64 = 8;
 
 /// Inserts the copies.
-pub(crate) fn legalise(function: Function) -> Result<Function, String> {
+pub(crate) fn legalise(function: Arc<Function>) -> Result<Arc<Function>, String> {
     let may_need_copies = |node: &Node| match &node.op {
         Op::Concat { .. } => true,
         Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
@@ -37,7 +38,7 @@ pub(crate) fn legalise(function: Function) -> Result<Function, String> {
     }
     let beginnings = beginnings(&function);
     if beginnings.is_empty() {
-        return with_copies(&function);
+        return with_copies(&function).map(Arc::new);
     }
     let nested = rebuild(&function, |rewriter, node| {
         let Some(&(earlier, count)) = beginnings.get(&node) else { return Ok(None) };
@@ -46,7 +47,7 @@ pub(crate) fn legalise(function: Function) -> Result<Function, String> {
         let op = rewriter.source.nodes[node].op.clone();
         rewriter.builder.add(op, &operands).map(Some)
     })?;
-    with_copies(&nested)
+    with_copies(&nested).map(Arc::new)
 }
 
 /// The concatenations that begin with all operands of earlier ones: the longest of these, and how
