@@ -17,13 +17,13 @@ use smallvec::SmallVec;
 
 /// Makes equal nodes one.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
-    let body = function.body;
+    let (body, nodes) = (function.body, function.nodes.len());
     let constants = function.constant_values();
     let mut merger = Merger {
         function,
         constants,
         merged: SecondaryMap::new(),
-        known: HashMap::default(),
+        known: HashMap::with_capacity_and_hasher(nodes, BuildHasherDefault::default()),
         opened: Vec::new(),
         places: BTreeMap::new(),
     };

@@ -24,7 +24,7 @@ pub use function::{
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};
-pub use rewrite::{Rewriter, User, rebuild};
+pub use rewrite::{Rewriter, User, Users, rebuild};
 pub use text::{
     Names, assumption_text, literal_text, parse, parse_function, parse_literal, print, shape_text,
     type_text,

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Id, IdSet, SecondaryMap};
+use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
@@ -149,6 +150,9 @@ pub enum User {
     Result(RegionId, usize),
 }
 
+/// Who reads each value, in order; most values have one reader.
+pub type Users = SecondaryMap<ValueId, SmallVec<[User; 1]>>;
+
 impl Function {
     /// All nodes in order, each followed by those in its regions.
     pub fn nodes_in_order(&self) -> Vec<NodeId> {
@@ -173,8 +177,8 @@ impl Function {
     }
 
     /// Who reads each value, in order.
-    pub fn users(&self) -> SecondaryMap<ValueId, Vec<User>> {
-        let mut users: SecondaryMap<ValueId, Vec<User>> = SecondaryMap::new();
+    pub fn users(&self) -> Users {
+        let mut users = Users::new();
         for node in self.nodes_in_order() {
             for (number, &operand) in self.nodes[node].operands.iter().enumerate() {
                 users[operand].push(User::Operand(node, number));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::{ConstantId, Id, IdSet, KernelId, Locations, SecondaryMap};
-use graph::{Function, NodeId, Op, User, ValueId};
+use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
@@ -51,7 +51,7 @@ pub(crate) struct Emitter<'a> {
 pub(crate) struct Frame<'a> {
     pub(crate) function: &'a Function,
     grouping: &'a Grouping,
-    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    users: &'a Users,
     /// What depends on constants alone.
     constants: IdSet<ValueId>,
     /// Where the memory of each root value begins.

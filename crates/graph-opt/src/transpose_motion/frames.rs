@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{IdSet, SecondaryMap};
-use graph::{Function, Node, NodeId, Op, User, ValueId, element_count};
+use graph::{Function, Node, NodeId, Op, User, Users, ValueId, element_count};
 use sym::Expr;
 
 use super::transfer::{self, Frame};
@@ -25,7 +25,8 @@ const CANDIDATES: usize = 8;
 /// The frames chosen for a function's values.
 pub(super) struct Frames<'a> {
     function: &'a Function,
-    users: SecondaryMap<ValueId, Vec<User>>,
+    /// Found when frames are chosen, as are the components.
+    users: Users,
     /// Values whose transposes fold into `setup`.
     constants: IdSet<ValueId>,
     /// Nodes of the body; what stands in a region inside is left alone.
@@ -46,21 +47,21 @@ impl<'a> Frames<'a> {
         for &node in &function.regions[function.body].nodes {
             in_body[node] = true;
         }
-        let mut frames = Frames {
+        Frames {
             function,
-            users: function.users(),
+            users: Users::new(),
             constants: function.constant_values(),
             in_body,
             component: SecondaryMap::new(),
             components: Vec::new(),
             frames: SecondaryMap::new(),
-        };
-        frames.find_components();
-        frames
+        }
     }
 
     /// Chooses frames for all values.
     pub(super) fn choose(&mut self) {
+        self.users = self.function.users();
+        self.find_components();
         // Every step lowers the cost, a sum of integers, so this ends.
         let mut improved = true;
         while improved {

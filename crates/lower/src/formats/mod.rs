@@ -62,6 +62,9 @@ pub fn choose(
     options: &FormatOptions,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
+    if !function.nodes.values().any(|node| matches!(node.op, Op::Contract { .. })) {
+        return Ok(function);
+    }
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
     let ends = Ends::of(&function, &constants);

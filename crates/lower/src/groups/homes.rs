@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use base::SecondaryMap;
-use graph::{Function, IterationSpace, Node, NodeId, Op, User, ValueId};
+use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr, Range};
 use tensor::DType;
 
@@ -50,7 +50,7 @@ struct Demand {
 
 struct Chooser<'a> {
     function: &'a Function,
-    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    users: &'a Users,
     fusion: bool,
     /// Whether the function runs once: then its kernels are not worth good code.
     once: bool,
@@ -65,7 +65,7 @@ struct Chooser<'a> {
 /// Chooses; true is stored. A `Reshape` or `Bind` is never marked: it lies where its operand does.
 pub(super) fn choose(
     function: &Function,
-    users: &SecondaryMap<ValueId, Vec<User>>,
+    users: &Users,
     fusion: bool,
     once: bool,
 ) -> SecondaryMap<ValueId, bool> {

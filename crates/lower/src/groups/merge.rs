@@ -15,8 +15,8 @@ mod chains;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use base::{Arena, SecondaryMap};
-use graph::{Function, NodeId, User, ValueId};
+use base::Arena;
+use graph::{Function, NodeId, User, Users, ValueId};
 use sym::{Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
@@ -57,7 +57,7 @@ struct Stage {
 
 struct Merger<'a> {
     function: &'a Function,
-    users: &'a SecondaryMap<ValueId, Vec<User>>,
+    users: &'a Users,
     grouping: &'a mut Grouping,
     stages: BTreeMap<NodeId, Stage>,
     /// The nodes whose nests read a value, also through views of it.
@@ -76,12 +76,7 @@ struct Members {
 }
 
 /// Forms the groups; without `fusion`, one a node.
-pub(super) fn merge(
-    function: &Function,
-    users: &SecondaryMap<ValueId, Vec<User>>,
-    fusion: bool,
-    grouping: &mut Grouping,
-) {
+pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: &mut Grouping) {
     let mut merger = Merger {
         function,
         users,

@@ -18,7 +18,7 @@ mod merge;
 mod views;
 
 use base::{Arena, SecondaryMap, define_id};
-use graph::{Function, NodeId, Op, RegionId, User, ValueId};
+use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 
 use crate::Remark;
 use crate::naive::index::dense_strides;
@@ -144,7 +144,7 @@ pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
 
 /// Who reads each value of the body. What is read inside the regions of a node counts as read by
 /// that node, as an operand behind the others.
-pub fn body_users(function: &Function) -> SecondaryMap<ValueId, Vec<User>> {
+pub fn body_users(function: &Function) -> Users {
     let mut around: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     let mut regions: SecondaryMap<RegionId, Option<NodeId>> = SecondaryMap::new();
     for &node in &function.regions[function.body].nodes {
@@ -157,14 +157,16 @@ pub fn body_users(function: &Function) -> SecondaryMap<ValueId, Vec<User>> {
             }
         }
     }
-    let mut users = SecondaryMap::new();
+    let mut users = function.users();
     let behind = |node: NodeId| User::Operand(node, function.nodes[node].operands.len());
-    for (value, readers) in function.users().iter() {
-        let outer = readers.iter().map(|user| match *user {
-            User::Operand(node, _) => around[node].map_or(*user, behind),
-            User::Result(region, _) => regions[region].map_or(*user, behind),
-        });
-        users.insert(value, outer.collect::<Vec<_>>());
+    for value in function.values.ids() {
+        for user in &mut users[value] {
+            let outer = match *user {
+                User::Operand(node, _) => around[node],
+                User::Result(region, _) => regions[region],
+            };
+            *user = outer.map_or(*user, behind);
+        }
     }
     users
 }

@@ -5,7 +5,7 @@
 //! at run time.
 
 use base::SecondaryMap;
-use graph::{Function, NodeId, Op, User, ValueId};
+use graph::{Function, NodeId, Op, User, Users, ValueId};
 use sym::Expr;
 
 use super::legal::can_lie_within;
@@ -16,7 +16,7 @@ use crate::naive::index::{dense_strides, shape_of};
 /// Fills in the homes of stored values.
 pub(super) fn place(
     function: &Function,
-    users: &SecondaryMap<ValueId, Vec<User>>,
+    users: &Users,
     stored: &SecondaryMap<ValueId, bool>,
     grouping: &mut Grouping,
 ) {

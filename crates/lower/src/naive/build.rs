@@ -1,7 +1,6 @@
 //! From a group to its naive kernel, by the definitions of its primitives.
 
-use base::SecondaryMap;
-use graph::{Function, User, ValueId};
+use graph::{Function, Users};
 
 use super::Naive;
 use super::write::Writer;
@@ -12,7 +11,7 @@ use crate::groups::{Group, Grouping, StageNode};
 pub fn build(
     function: &Function,
     grouping: &Grouping,
-    users: &SecondaryMap<ValueId, Vec<User>>,
+    users: &Users,
     group: &Group,
     name: &str,
 ) -> Naive {

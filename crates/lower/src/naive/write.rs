@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use base::SecondaryMap;
-use graph::{Function, NodeId, User, ValueId};
+use graph::{Function, NodeId, Users, ValueId};
 use loops::build::{for_loop, let_value};
 use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Symbol, SymbolKind, Value};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ use crate::groups::{Grouping, View};
 pub(crate) struct Writer<'a> {
     pub(crate) function: &'a Function,
     pub(crate) grouping: &'a Grouping,
-    pub(crate) users: &'a SecondaryMap<ValueId, Vec<User>>,
+    pub(crate) users: &'a Users,
     pub(crate) kernel: Kernel,
     pub(crate) stages: Vec<Stage>,
     parameters: Vec<Parameter>,
@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(
         function: &'a Function,
         grouping: &'a Grouping,
-        users: &'a SecondaryMap<ValueId, Vec<User>>,
+        users: &'a Users,
         name: &str,
     ) -> Writer<'a> {
         Writer {
