@@ -149,8 +149,10 @@ fn difference(actual: &Tensor, expected: &Tensor, exact: &Tensor) -> Option<Stri
 fn has_loop(model: &import_onnx::proto::ModelProto) -> bool {
     fn within(nodes: &[import_onnx::proto::NodeProto]) -> bool {
         nodes.iter().any(|node| {
-            let mut inner =
-                node.attribute.iter().flat_map(|found| found.g.iter().chain(&found.graphs));
+            let mut inner = node
+                .attribute
+                .iter()
+                .flat_map(|found| found.g.as_deref().into_iter().chain(&found.graphs));
             node.op_type == "Loop" || inner.any(|graph| within(&graph.node))
         })
     }

@@ -101,7 +101,7 @@ fn add_words(graph: &GraphProto, words: &mut BTreeSet<String>) {
     for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
         words.insert(attribute.name.clone());
         words.extend(String::from_utf8(attribute.s.to_vec()).ok());
-        for inner in attribute.g.iter().chain(&attribute.graphs) {
+        for inner in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
             add_words(inner, words);
         }
     }

@@ -162,8 +162,8 @@ fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueI
 fn count_constants(graph: &GraphProto, count: &mut dyn FnMut(&TensorProto)) {
     graph.initializer.iter().for_each(&mut *count);
     for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
-        attribute.t.iter().for_each(&mut *count);
-        for inner in attribute.g.iter().chain(&attribute.graphs) {
+        attribute.t.as_deref().into_iter().for_each(&mut *count);
+        for inner in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
             count_constants(inner, count);
         }
     }

@@ -125,7 +125,7 @@ fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) 
     let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
     names.extend(sparse.map(|values| values.name.as_str()));
     for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
-        for inner in attribute.g.iter().chain(&attribute.graphs) {
+        for inner in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
             add_constant_names(inner, names);
         }
     }
@@ -621,7 +621,7 @@ fn substitute(node: &NodeProto, attributes: &BTreeMap<&str, &AttributeProto>) ->
             attribute = (*given).clone();
             attribute.name = name;
         }
-        for graph in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
             for node in &mut graph.node {
                 *node = substitute(node, attributes);
             }

@@ -154,7 +154,7 @@ impl<'a> Node<'a> {
 
     /// A tensor.
     pub(crate) fn tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
-        match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_ref()) {
+        match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_deref()) {
             Some(tensor) => tensors::decode(tensor, &mut graph.external, &graph.limits).map(Some),
             None => Ok(None),
         }
@@ -163,7 +163,7 @@ impl<'a> Node<'a> {
     /// A sparse tensor.
     pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
         let found = self.attribute(name, kind::SPARSE_TENSOR)?;
-        match found.and_then(|attribute| attribute.sparse_tensor.as_ref()) {
+        match found.and_then(|attribute| attribute.sparse_tensor.as_deref()) {
             Some(tensor) => {
                 tensors::decode_sparse(tensor, &mut graph.external, &graph.limits).map(Some)
             }
@@ -182,7 +182,7 @@ impl<'a> Node<'a> {
     /// A graph.
     pub(crate) fn graph(&self, name: &str) -> Result<&GraphProto> {
         self.attribute(name, kind::GRAPH)?
-            .and_then(|attribute| attribute.g.as_ref())
+            .and_then(|attribute| attribute.g.as_deref())
             .ok_or_else(|| attribute_error(name, "it is missing"))
     }
 

@@ -77,7 +77,7 @@ pub(crate) fn names_read(node: &NodeProto) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> =
         node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     for attribute in &node.attribute {
-        for graph in attribute.g.iter().chain(&attribute.graphs) {
+        for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
             names.extend(names_captured(graph));
         }
     }

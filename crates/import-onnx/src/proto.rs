@@ -149,17 +149,17 @@ pub struct AttributeProto {
     #[prost(bytes = "bytes", tag = "4")]
     pub s: Bytes,
     /// A tensor.
-    #[prost(message, optional, tag = "5")]
-    pub t: Option<TensorProto>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub t: Option<Box<TensorProto>>,
     /// A graph.
-    #[prost(message, optional, tag = "6")]
-    pub g: Option<GraphProto>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
     /// A type.
-    #[prost(message, optional, tag = "14")]
-    pub tp: Option<TypeProto>,
+    #[prost(message, optional, boxed, tag = "14")]
+    pub tp: Option<Box<TypeProto>>,
     /// A sparse tensor.
-    #[prost(message, optional, tag = "22")]
-    pub sparse_tensor: Option<SparseTensorProto>,
+    #[prost(message, optional, boxed, tag = "22")]
+    pub sparse_tensor: Option<Box<SparseTensorProto>>,
     /// Floats.
     #[prost(float, repeated, packed = "false", tag = "7")]
     pub floats: Vec<f32>,

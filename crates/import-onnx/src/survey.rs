@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             for attribute in &node.attribute {
-                for graph in attribute.g.iter().chain(&attribute.graphs) {
+                for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
                     self.nodes(&graph.node, opsets);
                 }
             }

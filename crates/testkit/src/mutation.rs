@@ -125,7 +125,7 @@ fn rename(graph: &mut GraphProto, suffix: &str) {
         name.push_str(suffix);
     }
     for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
-        for inner in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+        for inner in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
             rename(inner, suffix);
         }
     }
@@ -138,7 +138,7 @@ fn replace_reads(nodes: &mut [NodeProto], before: &str, after: &str) {
             after.clone_into(name);
         }
         for attribute in &mut node.attribute {
-            for inner in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+            for inner in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
                 replace_reads(&mut inner.node, before, after);
             }
         }
@@ -203,7 +203,7 @@ impl Mutator<'_> {
         if self.below(4) == 0 {
             let attributes = graph.node.iter_mut().flat_map(|node| &mut node.attribute);
             let mut inner: Vec<&mut GraphProto> =
-                attributes.flat_map(|attribute| attribute.g.iter_mut()).collect();
+                attributes.flat_map(|attribute| attribute.g.as_deref_mut()).collect();
             if let Some(inner) = self.pick_mut(&mut inner) {
                 return self.graph(inner);
             }

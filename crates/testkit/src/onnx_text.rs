@@ -159,7 +159,7 @@ fn attribute(parser: &mut Parser<'_>) -> Parsed<AttributeProto> {
             result.r#type = attribute_type::GRAPH;
             let mut graph = GraphProto::default();
             body(parser, &mut graph)?;
-            result.g = Some(graph);
+            result.g = Some(Box::new(graph));
         }
         Token::Punctuation("[") if matches!(parser.peek_at(1), Token::String(_)) => {
             result.r#type = attribute_type::STRINGS;
@@ -179,7 +179,7 @@ fn attribute(parser: &mut Parser<'_>) -> Parsed<AttributeProto> {
         }
         Token::Identifier(_) => {
             result.r#type = attribute_type::TENSOR;
-            result.t = Some(tensor_proto(&tensor(parser)?));
+            result.t = Some(Box::new(tensor_proto(&tensor(parser)?)));
         }
         token if is_float(&token) || is_float(parser.peek_at(1)) => {
             result.r#type = attribute_type::FLOAT;
