@@ -7,12 +7,13 @@
 //! region or one around it; what is left stands for the places of both, constants apart. Literals
 //! are equal if their bits are. `Bind`, host functions and nodes with regions stay.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::mem;
 
 use base::{IdSet, LocationId, PassContext, Result, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, RegionId, ValueId};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 /// Makes equal nodes one.
@@ -23,7 +24,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
         function,
         constants,
         merged: SecondaryMap::new(),
-        known: HashMap::with_capacity_and_hasher(nodes, BuildHasherDefault::default()),
+        known: FxHashMap::with_capacity_and_hasher(nodes, FxBuildHasher),
         opened: Vec::new(),
         places: BTreeMap::new(),
     };
@@ -40,7 +41,7 @@ struct Merger<'a> {
     /// What replaces a value.
     merged: SecondaryMap<ValueId, Option<ValueId>>,
     /// The nodes seen in the regions that are open, by fingerprint.
-    known: HashMap<u64, SmallVec<[NodeId; 2]>, BuildHasherDefault<Mixer>>,
+    known: FxHashMap<u64, SmallVec<[NodeId; 2]>>,
     /// The keys of `known` in the order added, to leave a region.
     opened: Vec<u64>,
     /// The places of the nodes that a node has taken in.
@@ -115,7 +116,7 @@ impl Merger<'_> {
 /// A number that nodes share whose primitives and operands are equal, and others rarely.
 fn fingerprint(node: &Node) -> u64 {
     let op = &node.op;
-    let mut hasher = Mixer::default();
+    let mut hasher = FxHasher::default();
     (mem::discriminant(op), &node.operands).hash(&mut hasher);
     op.each_expr(&mut |expr| expr.hash(&mut hasher));
     match op {
@@ -132,42 +133,4 @@ fn fingerprint(node: &Node) -> u64 {
         _ => {}
     }
     hasher.finish()
-}
-
-/// A hash of a few multiplications. The standard one takes more instructions than the rest of the
-/// pass; it resists whoever looks for numbers that collide, which is no concern here: nodes with
-/// equal fingerprints are still compared.
-#[derive(Default)]
-struct Mixer(u64);
-
-impl Mixer {
-    fn word(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.word(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.word(number);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.word(number as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
 }
