@@ -6,18 +6,21 @@
 //! The frame, where there is one, is aligned to 64 bytes: the area of `Base::Frame`, the spill
 //! slots, and the caller's stack pointer. Callee-saved registers are pushed above it.
 
+mod encode;
+mod forms;
 mod instruction;
 pub(crate) mod table;
 
 use backend::Isa;
 use base::{Id, SecondaryMap};
-use iced_x86::{Code, Encoder, Instruction, Register};
+use iced_x86::{Code, Register};
 use regalloc2::{Edit, Inst as InstIndex, InstPosition, ProgPoint, RegClass};
 
 use crate::allocate::{Allocation, CALLEE_SAVED};
 use crate::vcode::{
     Base, BlockId, Cond, FRAME_BYTES, Function, IntOperand, PoolId, Terminator, ValueId,
 };
+use encode::{Memory, OpMask, Operand};
 
 /// Code with its constants.
 pub(crate) struct Emitted {
@@ -48,9 +51,8 @@ struct Emitter<'a> {
     function: &'a Function,
     allocation: &'a Allocation,
     isa: Isa,
-    encoder: Encoder,
-    /// Bytes emitted so far.
-    position: usize,
+    /// What has been emitted so far.
+    bytes: Vec<u8>,
     /// Where each block starts, once it is emitted.
     starts: SecondaryMap<BlockId, Option<usize>>,
     /// Jumps to blocks not yet emitted: where the 32-bit distance stands, and the block.
@@ -102,8 +104,7 @@ impl<'a> Emitter<'a> {
             function,
             allocation,
             isa,
-            encoder: Encoder::new(64),
-            position: 0,
+            bytes: Vec::new(),
             starts: SecondaryMap::new(),
             jumps: Vec::new(),
             constants: Vec::new(),
@@ -126,7 +127,7 @@ impl<'a> Emitter<'a> {
             if block.aligned {
                 self.align(32);
             }
-            self.starts[id] = Some(self.position);
+            self.starts[id] = Some(self.bytes.len());
             self.flags = None;
             let first = self.allocation.starts[id.index()];
             let mut index = first;
@@ -189,39 +190,37 @@ impl<'a> Emitter<'a> {
     fn prologue(&mut self) -> Result<(), String> {
         for index in 0..self.frame.saved.len() {
             let register = instruction::int_register(self.frame.saved[index]);
-            self.encode(&with1(Code::Push_r64, register))?;
+            self.encode(Code::Push_r64, &[register.into()])?;
         }
         if self.frame.size > 0 {
             let size = self.frame.size as i32;
-            self.encode(&with2(Code::Mov_r64_rm64, Register::RAX, Register::RSP))?;
-            self.encode(&with_imm(Code::Sub_rm64_imm32, Register::RSP, size))?;
-            self.encode(&with_imm(Code::And_rm64_imm8, Register::RSP, -64))?;
-            let mut store = memory_at(Register::RSP, self.frame.caller as i64, 0);
-            store.set_code(Code::Mov_rm64_r64);
-            store.set_op1_register(Register::RAX);
-            self.encode(&store)?;
+            self.encode(Code::Mov_r64_rm64, &[Register::RAX.into(), Register::RSP.into()])?;
+            self.encode_imm(Code::Sub_rm64_imm32, Register::RSP, size)?;
+            self.encode_imm(Code::And_rm64_imm8, Register::RSP, -64)?;
+            let caller = Memory::at(Register::RSP, self.frame.caller as i32);
+            let operands = [Operand::Memory, Register::RAX.into()];
+            self.put(Code::Mov_rm64_r64, &operands, Some(caller), None)?;
         }
         Ok(())
     }
 
     fn epilogue(&mut self, code: i32) -> Result<(), String> {
-        self.encode(&Instruction::with(Code::VEX_Vzeroupper))?;
+        self.encode(Code::VEX_Vzeroupper, &[])?;
         if self.frame.size > 0 {
-            let mut load = memory_at(Register::RSP, self.frame.caller as i64, 1);
-            load.set_code(Code::Mov_r64_rm64);
-            load.set_op0_register(Register::RSP);
-            self.encode(&load)?;
+            let caller = Memory::at(Register::RSP, self.frame.caller as i32);
+            let operands = [Register::RSP.into(), Operand::Memory];
+            self.put(Code::Mov_r64_rm64, &operands, Some(caller), None)?;
         }
         for index in (0..self.frame.saved.len()).rev() {
             let register = instruction::int_register(self.frame.saved[index]);
-            self.encode(&with1(Code::Pop_r64, register))?;
+            self.encode(Code::Pop_r64, &[register.into()])?;
         }
         if code == 0 {
-            self.encode(&with2(Code::Xor_r32_rm32, Register::EAX, Register::EAX))?;
+            self.encode(Code::Xor_r32_rm32, &[Register::EAX.into(); 2])?;
         } else {
-            self.encode(&with_imm(Code::Mov_r32_imm32, Register::EAX, code))?;
+            self.encode_imm(Code::Mov_r32_imm32, Register::EAX, code)?;
         }
-        self.encode(&Instruction::with(Code::Retnq))
+        self.encode(Code::Retnq, &[])
     }
 
     fn terminator(
@@ -264,15 +263,15 @@ impl<'a> Emitter<'a> {
                 if self.flags == Some(left) {
                     return Ok(());
                 }
-                self.encode(&with2(Code::Test_rm64_r64, left, left))
+                self.encode(Code::Test_rm64_r64, &[left.into(); 2])
             }
             IntOperand::Imm(imm) if i8::try_from(*imm).is_ok() => {
-                self.encode(&with_imm(Code::Cmp_rm64_imm8, left, *imm))
+                self.encode_imm(Code::Cmp_rm64_imm8, left, *imm)
             }
-            IntOperand::Imm(imm) => self.encode(&with_imm(Code::Cmp_rm64_imm32, left, *imm)),
+            IntOperand::Imm(imm) => self.encode_imm(Code::Cmp_rm64_imm32, left, *imm),
             IntOperand::Value(_) => {
                 let right = instruction::register(places[1], 8)?;
-                self.encode(&with2(Code::Cmp_r64_rm64, left, right))
+                self.encode(Code::Cmp_r64_rm64, &[left.into(), right.into()])
             }
         }
     }
@@ -288,25 +287,18 @@ impl<'a> Emitter<'a> {
             Cond::Greater => 15u8,
         });
         if let Some(start) = self.starts[to] {
-            let distance = start as i64 - (self.position as i64 + 2);
+            let distance = start as i64 - (self.bytes.len() as i64 + 2);
             if let Ok(distance) = i8::try_from(distance) {
-                self.raw(&[code.map_or(0xeb, |code| 0x70 | code), distance as u8]);
+                self.bytes.extend([code.map_or(0xeb, |code| 0x70 | code), distance as u8]);
                 return;
             }
         }
         match code {
-            None => self.raw(&[0xe9]),
-            Some(code) => self.raw(&[0x0f, 0x80 | code]),
+            None => self.bytes.extend([0xe9]),
+            Some(code) => self.bytes.extend([0x0f, 0x80 | code]),
         }
-        self.jumps.push((self.position, to));
-        self.raw(&[0; 4]);
-    }
-
-    fn raw(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.encoder.write_u8(*byte);
-        }
-        self.position += bytes.len();
+        self.jumps.push((self.bytes.len(), to));
+        self.bytes.extend([0; 4]);
     }
 
     /// Fills up with instructions that do nothing.
@@ -322,41 +314,41 @@ impl<'a> Emitter<'a> {
             &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
             &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
         ];
-        let mut rest = self.position.next_multiple_of(to) - self.position;
+        let mut rest = self.bytes.len().next_multiple_of(to) - self.bytes.len();
         while rest > 0 {
             let nop = NOPS[rest.min(NOPS.len()) - 1];
-            self.raw(nop);
+            self.bytes.extend_from_slice(nop);
             rest -= nop.len();
         }
     }
 
-    fn encode(&mut self, instruction: &Instruction) -> Result<(), String> {
-        let length = self
-            .encoder
-            .encode(instruction, self.position as u64)
-            .map_err(|error| error.to_string())?;
-        self.position += length;
+    /// Encodes an instruction on registers and immediates.
+    fn encode(&mut self, code: Code, operands: &[Operand]) -> Result<(), String> {
+        self.put(code, operands, None, None)
+    }
+
+    fn encode_imm(&mut self, code: Code, register: Register, imm: i32) -> Result<(), String> {
+        self.encode(code, &[register.into(), Operand::Imm(imm.into())])
+    }
+
+    /// Encodes an instruction from its operands.
+    fn put(
+        &mut self,
+        code: Code,
+        operands: &[Operand],
+        memory: Option<Memory>,
+        mask: OpMask,
+    ) -> Result<(), String> {
+        let displacement = encode::encode(&mut self.bytes, code, operands, memory.as_ref(), mask)?;
+        if let (Some(at), Some(constant)) = (displacement, memory.and_then(|it| it.constant)) {
+            self.constants.push((at, self.bytes.len(), constant));
+        }
         self.flags = None;
         Ok(())
     }
 
-    /// Encodes an instruction whose memory operand is a constant, or not.
-    fn encode_with(
-        &mut self,
-        instruction: &Instruction,
-        constant: Option<PoolId>,
-    ) -> Result<(), String> {
-        let start = self.position;
-        self.encode(instruction)?;
-        if let Some(constant) = constant {
-            let offset = self.encoder.get_constant_offsets().displacement_offset();
-            self.constants.push((start + offset, self.position, constant));
-        }
-        Ok(())
-    }
-
     fn finish(mut self) -> Emitted {
-        let mut bytes = self.encoder.take_buffer();
+        let mut bytes = std::mem::take(&mut self.bytes);
         let code_bytes = bytes.len();
         let patch = |bytes: &mut Vec<u8>, at: usize, distance: i64| {
             bytes[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
@@ -385,46 +377,4 @@ impl<'a> Emitter<'a> {
     fn bytes_of(&self, value: ValueId) -> usize {
         self.function.values[value].vector_bytes()
     }
-}
-
-fn with1(code: Code, register: Register) -> Instruction {
-    let mut instruction = Instruction::default();
-    instruction.set_code(code);
-    instruction.set_op0_register(register);
-    instruction
-}
-
-fn with2(code: Code, first: Register, second: Register) -> Instruction {
-    let mut instruction = with1(code, first);
-    instruction.set_op1_register(second);
-    instruction
-}
-
-fn with_imm(code: Code, register: Register, imm: i32) -> Instruction {
-    use iced_x86::OpKind;
-    let mut instruction = with1(code, register);
-    let kind = match code {
-        Code::Mov_r32_imm32 => OpKind::Immediate32,
-        Code::Cmp_rm64_imm8 | Code::And_rm64_imm8 | Code::Add_rm64_imm8 => OpKind::Immediate8to64,
-        Code::Shl_rm64_imm8 | Code::Shr_rm64_imm8 | Code::Sar_rm64_imm8 => OpKind::Immediate8,
-        _ => OpKind::Immediate32to64,
-    };
-    instruction.set_op1_kind(kind);
-    match kind {
-        OpKind::Immediate32 => instruction.set_immediate32(imm as u32),
-        OpKind::Immediate8 => instruction.set_immediate8(imm as u8),
-        OpKind::Immediate8to64 => instruction.set_immediate8to64(i64::from(imm)),
-        _ => instruction.set_immediate32to64(i64::from(imm)),
-    }
-    instruction
-}
-
-/// An instruction without code whose operand `operand` is `[base + displacement]`.
-fn memory_at(base: Register, displacement: i64, operand: u32) -> Instruction {
-    let mut instruction = Instruction::default();
-    instruction.set_op_kind(operand, iced_x86::OpKind::Memory);
-    instruction.set_memory_base(base);
-    instruction.set_memory_displacement64(displacement as u64);
-    instruction.set_memory_displ_size(u32::from(displacement != 0));
-    instruction
 }

@@ -1,13 +1,14 @@
 //! x86-64: scheduled kernels to machine code.
 //!
-//! `loops` → [`vcode`] (selection) → registers (a scan, or `regalloc2`) → bytes (`iced-x86`). The
-//! code is position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a
+//! `loops` → [`vcode`] (selection) → registers (a scan, or `regalloc2`) → bytes. The code is
+//! position-independent and follows the kernel ABI: `fn(context, first, last) -> i32`; a
 //! nonzero result is the code of a `program::Fault`.
 //!
 //! - `select`: selection; read `select.rs` first;
 //! - `allocate`: registers, slots of the frame where they do not suffice, and what `regalloc2` is
 //!   told where a scan gives no answer;
-//! - `emit`: encoding; `emit/table.rs` is the instruction set as a table.
+//! - `emit`: encoding; `emit/table.rs` is the instruction set as a table, `emit/forms.rs` how each
+//!   instruction is encoded.
 //!
 //! Invariants: compiling executes nothing and needs no particular CPU; the same kernel and target
 //! give the same bytes.

@@ -4,13 +4,14 @@
 //! an instruction has a VEX and an EVEX encoding, AVX-512 code takes the shorter VEX one for
 //! vectors of up to 256 bits in the lower 16 registers without mask.
 
-use iced_x86::{Code, Instruction, OpKind, Register};
+use iced_x86::{Code, Register};
 use regalloc2::{AllocationKind, RegClass};
 
+use super::encode::{Memory, Operand, number};
 use super::table::{self, NEAREST_EVEN};
-use super::{Emitter, Place, memory_at, with_imm, with1, with2};
+use super::{Emitter, Place};
 use crate::vcode::op::TIED;
-use crate::vcode::{Base, Cond, Inst, Lane, Op, PoolId, Type};
+use crate::vcode::{Base, Cond, Inst, Lane, Op, Type};
 
 /// The 64-bit register with this number.
 pub(crate) fn int_register(number: usize) -> Register {
@@ -36,24 +37,6 @@ pub(crate) fn register(place: Place, bytes: usize) -> Result<Register, String> {
 /// The offset from `al`: ah, ch, dh and bh stand between bl and spl.
 fn byte_number(number: u32) -> u32 {
     if number < 4 { number } else { number + 4 }
-}
-
-/// An operand of a machine instruction.
-#[derive(Clone, Copy)]
-enum Operand {
-    Register(Register),
-    Memory,
-    Imm8(u8),
-}
-
-/// The memory operand of an instruction, its registers known.
-#[derive(Clone, Copy)]
-struct Memory {
-    base: Register,
-    index: Option<(Register, u8)>,
-    displacement: i64,
-    broadcast: bool,
-    constant: Option<PoolId>,
 }
 
 impl Emitter<'_> {
@@ -102,7 +85,7 @@ impl Emitter<'_> {
     fn memory(&self, inst: &Inst, places: &[Place]) -> Result<Option<Memory>, String> {
         let Some(address) = inst.address else { return Ok(None) };
         let mut next = inst.args.len() + usize::from(inst.mask.is_some());
-        let mut displacement = i64::from(address.displacement);
+        let mut displacement = address.displacement;
         let mut constant = None;
         let base = match address.base {
             Base::Value(_) => {
@@ -124,40 +107,6 @@ impl Emitter<'_> {
         }
         let broadcast = address.broadcast;
         Ok(Some(Memory { base, index, displacement, broadcast, constant }))
-    }
-
-    /// Encodes an instruction from its operands.
-    fn put(
-        &mut self,
-        code: Code,
-        operands: &[Operand],
-        memory: Option<Memory>,
-        mask: Option<(Register, bool)>,
-    ) -> Result<(), String> {
-        if code == Code::INVALID {
-            return Err("there is no such instruction".to_string());
-        }
-        let mut instruction = Instruction::default();
-        instruction.set_code(code);
-        for (index, operand) in operands.iter().enumerate() {
-            let index = index as u32;
-            match operand {
-                Operand::Register(register) => instruction.set_op_register(index, *register),
-                Operand::Memory => instruction.set_op_kind(index, OpKind::Memory),
-                Operand::Imm8(value) => {
-                    instruction.set_op_kind(index, OpKind::Immediate8);
-                    instruction.set_immediate8(*value);
-                }
-            }
-        }
-        if let Some(memory) = memory {
-            set_memory(&mut instruction, &memory);
-        }
-        if let Some((mask, zeroing)) = mask {
-            instruction.set_op_mask(mask);
-            instruction.set_zeroing_masking(zeroing);
-        }
-        self.encode_with(&instruction, memory.and_then(|memory| memory.constant))
     }
 
     /// The form of an operation for its operands: encoding and width.
@@ -220,7 +169,7 @@ impl Emitter<'_> {
             Op::Store | Op::StoreLane => {
                 operands.reverse();
                 if inst.lane == Lane::F16 {
-                    operands.push(Operand::Imm8(NEAREST_EVEN));
+                    operands.push(Operand::Imm(NEAREST_EVEN));
                 }
                 let code = if inst.op == Op::StoreLane { self.form(inst, evex, 16) } else { code };
                 self.put(code, &operands, memory, opmask.map(|(mask, _)| (mask, false)))
@@ -243,7 +192,7 @@ impl Emitter<'_> {
                     (_, true) => Code::EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8,
                     (_, false) => Code::VEX_Vextractf128_xmmm128_ymm_imm8,
                 };
-                operands.push(Operand::Imm8(1));
+                operands.push(Operand::Imm(1));
                 self.put(code, &operands, None, None)
             }
             Op::Permute => {
@@ -267,12 +216,12 @@ impl Emitter<'_> {
                         (Code::VEX_Vperm2f128_ymm_ymm_ymmm256_imm8, imm & 1 | (2 | imm >> 1) << 4)
                     }
                 };
-                operands.push(Operand::Imm8(imm));
+                operands.push(Operand::Imm(imm.into()));
                 self.put(code, &operands, None, None)
             }
             Op::Blend => self.blend(inst, &operands, arguments[2], bytes),
             Op::Compare if result.is_some_and(|result| result.is_k()) => {
-                operands.push(Operand::Imm8(inst.imm as u8));
+                operands.push(Operand::Imm(inst.imm));
                 self.put(self.form(inst, true, bytes), &operands, memory, None)
             }
             Op::Compare
@@ -283,7 +232,7 @@ impl Emitter<'_> {
             | Op::SarImm
             | Op::Shuffle
             | Op::F32ToF16 => {
-                operands.push(Operand::Imm8(inst.imm as u8));
+                operands.push(Operand::Imm(inst.imm));
                 self.put(code, &operands, memory, None)
             }
             Op::BroadcastInt if inst.lane == Lane::I32 => {
@@ -300,7 +249,7 @@ impl Emitter<'_> {
         let register = Operand::Register(result);
         if op == Op::Zero {
             // Writing 128 bits clears the rest of the register.
-            let short = Operand::Register(Register::XMM0 + number(result));
+            let short = Operand::Register(Register::XMM0 + u32::from(number(result)));
             let code = if high {
                 Code::EVEX_Vpxord_xmm_k1z_xmm_xmmm128b32
             } else {
@@ -311,7 +260,7 @@ impl Emitter<'_> {
         if result.is_zmm() || high {
             let code = Code::EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8;
             let bytes = if result.is_zmm() { 64 } else { 16 << u32::from(result.is_ymm()) };
-            let operands = [register, register, register, Operand::Imm8(0xff)];
+            let operands = [register, register, register, Operand::Imm(0xff)];
             return self.put(table::widened(code, bytes), &operands, None, None);
         }
         let bytes = if result.is_ymm() { 32 } else { 16 };
@@ -474,8 +423,7 @@ impl Emitter<'_> {
             return self.put(Code::Prefetcht1_m8, &[Operand::Memory], memory, None);
         }
         let result = self.result(inst, places)?;
-        let two = |code: Code, arguments: &[Register]| with2(code, result, arguments[1]);
-        let imm = i32::try_from(inst.imm);
+        let imm = || i32::try_from(inst.imm).map_err(too_large);
         match inst.op {
             Op::IntConst => self.int_const(result, inst.imm),
             Op::Lea => self.lea(result, memory.ok_or("an address is missing")?),
@@ -484,7 +432,7 @@ impl Emitter<'_> {
                 let other = if result == a { Some(b) } else { (result == b).then_some(a) };
                 match other {
                     Some(other) => {
-                        self.encode(&with2(Code::Add_r64_rm64, result, other))?;
+                        self.encode(Code::Add_r64_rm64, &[result.into(), other.into()])?;
                         self.flags = Some(result);
                         Ok(())
                     }
@@ -500,52 +448,42 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Op::IntSub => self.encode(&two(Code::Sub_r64_rm64, &arguments)),
-            Op::IntMul => self.encode(&two(Code::Imul_r64_rm64, &arguments)),
+            Op::IntSub => self.encode(Code::Sub_r64_rm64, &[result.into(), arguments[1].into()]),
+            Op::IntMul => self.encode(Code::Imul_r64_rm64, &[result.into(), arguments[1].into()]),
             Op::IntMulImm => {
-                let mut instruction = with2(Code::Imul_r64_rm64_imm32, result, arguments[0]);
-                instruction.set_op2_kind(OpKind::Immediate32to64);
-                instruction.set_immediate32to64(inst.imm);
-                self.encode(&instruction)
+                let operands = [result.into(), arguments[0].into(), Operand::Imm(inst.imm)];
+                self.encode(Code::Imul_r64_rm64_imm32, &operands)
             }
-            Op::IntAnd => self.encode(&two(Code::And_r64_rm64, &arguments)),
-            Op::IntOr => self.encode(&two(Code::Or_r64_rm64, &arguments)),
-            Op::IntAndImm => {
-                self.encode(&with_imm(Code::And_rm64_imm32, result, imm.map_err(too_large)?))
-            }
-            Op::IntShlImm => {
-                self.encode(&with_imm(Code::Shl_rm64_imm8, result, imm.map_err(too_large)?))
-            }
-            Op::IntShrImm => {
-                self.encode(&with_imm(Code::Shr_rm64_imm8, result, imm.map_err(too_large)?))
-            }
-            Op::IntSarImm => {
-                self.encode(&with_imm(Code::Sar_rm64_imm8, result, imm.map_err(too_large)?))
-            }
+            Op::IntAnd => self.encode(Code::And_r64_rm64, &[result.into(), arguments[1].into()]),
+            Op::IntOr => self.encode(Code::Or_r64_rm64, &[result.into(), arguments[1].into()]),
+            Op::IntAndImm => self.encode_imm(Code::And_rm64_imm32, result, imm()?),
+            Op::IntShlImm => self.encode_imm(Code::Shl_rm64_imm8, result, imm()?),
+            Op::IntShrImm => self.encode_imm(Code::Shr_rm64_imm8, result, imm()?),
+            Op::IntSarImm => self.encode_imm(Code::Sar_rm64_imm8, result, imm()?),
             Op::IntMin | Op::IntMax => {
-                self.encode(&with2(Code::Cmp_r64_rm64, result, arguments[1]))?;
+                self.encode(Code::Cmp_r64_rm64, &[result.into(), arguments[1].into()])?;
                 let min = inst.op == Op::IntMin;
                 let code = if min { Code::Cmovg_r64_rm64 } else { Code::Cmovl_r64_rm64 };
-                self.encode(&with2(code, result, arguments[1]))
+                self.encode(code, &[result.into(), arguments[1].into()])
             }
             Op::IntSelect => {
-                self.encode(&with2(Code::Test_rm64_r64, arguments[2], arguments[2]))?;
-                self.encode(&with2(Code::Cmove_r64_rm64, result, arguments[1]))
+                self.encode(Code::Test_rm64_r64, &[arguments[2].into(), arguments[2].into()])?;
+                self.encode(Code::Cmove_r64_rm64, &[result.into(), arguments[1].into()])
             }
             Op::IntCompare => self.int_compare(inst, result, &arguments),
             Op::IntDivSigned | Op::IntRemSigned => {
-                self.encode(&Instruction::with(Code::Cqo))?;
-                self.encode(&with1(Code::Idiv_rm64, arguments[1]))
+                self.encode(Code::Cqo, &[])?;
+                self.encode(Code::Idiv_rm64, &[arguments[1].into()])
             }
             Op::IntDivUnsigned | Op::IntRemUnsigned => {
-                self.encode(&with2(Code::Xor_r32_rm32, Register::EDX, Register::EDX))?;
-                self.encode(&with1(Code::Div_rm64, arguments[1]))
+                self.encode(Code::Xor_r32_rm32, &[Register::EDX.into(), Register::EDX.into()])?;
+                self.encode(Code::Div_rm64, &[arguments[1].into()])
             }
             Op::IntExtend => {
                 let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
                 let (code, short) = extension(inst.lane);
                 let result = if short { short_register(result) } else { result };
-                self.encode(&with2(code, result, source))
+                self.encode(code, &[result.into(), source.into()])
             }
             Op::IntLoad => {
                 let (code, short) = extension(inst.lane);
@@ -557,19 +495,16 @@ impl Emitter<'_> {
     }
 
     fn int_const(&mut self, result: Register, value: i64) -> Result<(), String> {
-        let mut instruction = with1(Code::Mov_r64_imm64, result);
+        let short = short_register(result);
         if value == 0 {
-            let short = short_register(result);
-            instruction = with2(Code::Xor_r32_rm32, short, short);
-        } else if let Ok(value) = u32::try_from(value) {
-            instruction = with_imm(Code::Mov_r32_imm32, short_register(result), value as i32);
+            self.encode(Code::Xor_r32_rm32, &[short.into(), short.into()])
+        } else if u32::try_from(value).is_ok() {
+            self.encode_imm(Code::Mov_r32_imm32, short, value as i32)
         } else if let Ok(value) = i32::try_from(value) {
-            instruction = with_imm(Code::Mov_rm64_imm32, result, value);
+            self.encode_imm(Code::Mov_rm64_imm32, result, value)
         } else {
-            instruction.set_op1_kind(OpKind::Immediate64);
-            instruction.set_immediate64(value as u64);
+            self.encode(Code::Mov_r64_imm64, &[result.into(), Operand::Imm(value)])
         }
-        self.encode(&instruction)
     }
 
     fn int_compare(
@@ -578,7 +513,7 @@ impl Emitter<'_> {
         result: Register,
         arguments: &[Register],
     ) -> Result<(), String> {
-        self.encode(&with2(Code::Cmp_r64_rm64, arguments[0], arguments[1]))?;
+        self.encode(Code::Cmp_r64_rm64, &[arguments[0].into(), arguments[1].into()])?;
         let cond = Cond::NAMES.get(inst.imm as usize).ok_or("no such comparison")?.0;
         let code = match cond {
             Cond::Equal => Code::Sete_rm8,
@@ -588,19 +523,17 @@ impl Emitter<'_> {
             Cond::Greater => Code::Setg_rm8,
             Cond::GreaterEqual => Code::Setge_rm8,
         };
-        let byte = Register::AL + byte_number(number(result));
-        self.encode(&with1(code, byte))?;
-        self.encode(&with2(Code::Movzx_r32_rm8, short_register(result), byte))
+        let byte = Register::AL + byte_number(number(result).into());
+        self.encode(code, &[byte.into()])?;
+        self.encode(Code::Movzx_r32_rm8, &[short_register(result).into(), byte.into()])
     }
 
     fn lea(&mut self, result: Register, memory: Memory) -> Result<(), String> {
-        if memory.base == result
-            && memory.index.is_none()
-            && let Ok(imm) = i32::try_from(memory.displacement)
-        {
+        if memory.base == result && memory.index.is_none() {
+            let imm = memory.displacement;
             let short = i8::try_from(imm).is_ok();
             let code = if short { Code::Add_rm64_imm8 } else { Code::Add_rm64_imm32 };
-            self.encode(&with_imm(code, result, imm))?;
+            self.encode_imm(code, result, imm)?;
             self.flags = Some(result);
             return Ok(());
         }
@@ -627,19 +560,17 @@ impl Emitter<'_> {
         let bytes = if class == RegClass::Float { bytes } else { 8 };
         match (from.kind(), to.kind()) {
             (AllocationKind::Reg, AllocationKind::Reg) => {
-                self.encode(&with2(load, register(to, bytes)?, register(from, bytes)?))?;
+                self.encode(load, &[register(to, bytes)?.into(), register(from, bytes)?.into()])?;
             }
             (AllocationKind::Stack, _) => {
-                let mut instruction = memory_at(Register::RSP, self.slot(from), 1);
-                instruction.set_code(load);
-                instruction.set_op0_register(register(to, bytes)?);
-                self.encode(&instruction)?;
+                let slot = Memory::at(Register::RSP, self.slot(from));
+                let operands = [register(to, bytes)?.into(), Operand::Memory];
+                self.put(load, &operands, Some(slot), None)?;
             }
             _ => {
-                let mut instruction = memory_at(Register::RSP, self.slot(to), 0);
-                instruction.set_code(store);
-                instruction.set_op1_register(register(from, bytes)?);
-                self.encode(&instruction)?;
+                let slot = Memory::at(Register::RSP, self.slot(to));
+                let operands = [Operand::Memory, register(from, bytes)?.into()];
+                self.put(store, &operands, Some(slot), None)?;
             }
         }
         let written = to.as_reg().map(|_| register(to, bytes)).transpose()?;
@@ -647,9 +578,9 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn slot(&self, place: Place) -> i64 {
+    fn slot(&self, place: Place) -> i32 {
         let slot = place.as_stack().map_or(0, |slot| slot.index());
-        (self.frame.spills + 8 * slot) as i64
+        (self.frame.spills + 8 * slot) as i32
     }
 }
 
@@ -670,40 +601,16 @@ fn too_large(_: std::num::TryFromIntError) -> String {
     "an immediate is too large".to_string()
 }
 
-/// The number of a 64-bit, vector or mask register.
-fn number(register: Register) -> u32 {
-    let first = match register {
-        register if register.is_zmm() => Register::ZMM0,
-        register if register.is_ymm() => Register::YMM0,
-        register if register.is_xmm() => Register::XMM0,
-        register if register.is_k() => Register::K0,
-        _ => Register::RAX,
-    };
-    register as u32 - first as u32
-}
-
 /// The 32-bit part of a 64-bit register.
 fn short_register(register: Register) -> Register {
-    Register::EAX + number(register)
+    Register::EAX + u32::from(number(register))
 }
 
 fn xmm(register: Register) -> Register {
-    Register::XMM0 + number(register)
+    Register::XMM0 + u32::from(number(register))
 }
 
 /// Whether only EVEX encodings reach the register: mask registers and vectors 16 to 31.
 fn needs_evex(register: Register) -> bool {
     register.is_k() || register.is_vector_register() && number(register) >= 16
-}
-
-fn set_memory(instruction: &mut Instruction, memory: &Memory) {
-    instruction.set_memory_base(memory.base);
-    if let Some((index, scale)) = memory.index {
-        instruction.set_memory_index(index);
-        instruction.set_memory_index_scale(u32::from(scale));
-    }
-    instruction.set_memory_displacement64(memory.displacement as u64);
-    let displaced = memory.displacement != 0 || memory.constant.is_some();
-    instruction.set_memory_displ_size(u32::from(displaced));
-    instruction.set_is_broadcast(memory.broadcast);
 }

@@ -224,7 +224,7 @@ pub(crate) fn widened(code: Code, bytes: usize) -> Code {
 }
 
 /// The rounding immediate of an F32 to F16 conversion: nearest even, whatever MXCSR says.
-pub(crate) const NEAREST_EVEN: u8 = 0;
+pub(crate) const NEAREST_EVEN: i64 = 0;
 
 #[cfg(test)]
 mod tests {
@@ -257,6 +257,7 @@ mod tests {
                     let wide = parts(widened(code, *bytes));
                     let expected = (encoding.to_string(), mnemonic.clone(), *bytes);
                     assert_eq!(wide, expected, "{op:?} {:?}", widened(code, *bytes));
+                    assert!(super::super::forms::find(widened(code, *bytes)).is_some());
                 }
             }
         }
