@@ -33,13 +33,12 @@ use std::collections::BTreeSet;
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
 use loops::{BufferId, Kernel, Ranges, Value};
-use rustc_hash::FxHashMap;
-use sym::{Expr, SymbolId};
+use sym::SymbolId;
 use tensor::DType;
 
 use crate::vcode::{Function, ValueId};
 use build::Builder;
-use index::{Binding, Pointer};
+use index::{Binding, Pointer, Simplified};
 use memory::Loaded;
 use pairs::Pair;
 use plan::Plan;
@@ -126,8 +125,7 @@ struct Selector<'a> {
     plan: Plan,
     builder: Builder,
     ranges: Ranges,
-    /// Index expressions in simplest form.
-    simplified: RefCell<FxHashMap<Expr, Expr>>,
+    simplified: RefCell<Simplified>,
     /// Pointers into buffers that may be asked for again.
     pointers: Vec<Pointer>,
     /// What symbols stand for in index expressions.

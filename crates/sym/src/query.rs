@@ -59,7 +59,10 @@ impl Expr {
     /// Visits every occurrence of a symbol, also within atoms, until `visit` says true; whether it
     /// did.
     pub fn any_symbol(&self, visit: &mut dyn FnMut(SymbolId) -> bool) -> bool {
-        self.terms.iter().flat_map(Term::factors).any(|atom| atom.any_symbol(visit))
+        self.terms.iter().any(|term| match &term.factors {
+            Factors::One(Atom::Symbol(symbol)) => visit(*symbol),
+            factors => factors.as_slice().iter().any(|atom| atom.any_symbol(visit)),
+        })
     }
 
     /// `c` where the expression is `c * symbol + rest` and the rest is free of the symbol, so 0

@@ -194,6 +194,22 @@ pub(super) fn number(register: Register) -> u8 {
     register as u8 - *first as u8
 }
 
+/// Whether it is a mask register.
+pub(super) fn is_mask(register: Register) -> bool {
+    (Register::K0..=Register::K7).contains(&register)
+}
+
+/// Bytes of a vector register; 0 for the others.
+pub(super) fn vector_bytes(register: Register) -> usize {
+    match register {
+        _ if register < Register::XMM0 => 0,
+        _ if register < Register::YMM0 => 16,
+        _ if register < Register::ZMM0 => 32,
+        _ if register < Register::K0 => 64,
+        _ => 0,
+    }
+}
+
 /// Whether the operand is one of spl, bpl, sil and dil, which are others without a REX prefix.
 fn needs_rex(operand: &Operand) -> bool {
     matches!(operand, Operand::Register(it) if (Register::SPL..=Register::DIL).contains(it))

@@ -6,8 +6,9 @@
 
 use iced_x86::{Code, Register};
 use regalloc2::{AllocationKind, RegClass};
+use smallvec::SmallVec;
 
-use super::encode::{Memory, Operand, number};
+use super::encode::{Memory, Operand, is_mask, number, vector_bytes};
 use super::table::{self, NEAREST_EVEN};
 use super::{Emitter, Place};
 use crate::vcode::op::TIED;
@@ -39,6 +40,12 @@ fn byte_number(number: u32) -> u32 {
     if number < 4 { number } else { number + 4 }
 }
 
+/// The registers of arguments.
+type Registers = SmallVec<[Register; 3]>;
+
+/// Operands in the order of the machine's instruction.
+type Operands = SmallVec<[Operand; 6]>;
+
 impl Emitter<'_> {
     /// Emits one instruction.
     pub(super) fn instruction(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
@@ -58,8 +65,8 @@ impl Emitter<'_> {
     }
 
     /// The registers of all operands: arguments, then the result.
-    fn registers(&self, inst: &Inst, places: &[Place]) -> Result<Vec<Register>, String> {
-        let mut registers = Vec::with_capacity(4);
+    fn registers(&self, inst: &Inst, places: &[Place]) -> Result<Registers, String> {
+        let mut registers = Registers::new();
         for (index, value) in inst.args.iter().enumerate() {
             registers.push(self.register_of(Self::place_of(places, index)?, value)?);
         }
@@ -134,7 +141,7 @@ impl Emitter<'_> {
             && (bytes == 64
                 || memory.is_some_and(|memory| memory.broadcast)
                 || registers.into_iter().any(|register| needs_evex(*register)));
-        let mut operands = Vec::with_capacity(6);
+        let mut operands = Operands::new();
         operands.extend(result.map(Operand::Register));
         let tied = usize::from(inst.op.has(TIED));
         operands
@@ -142,11 +149,11 @@ impl Emitter<'_> {
         if memory.is_some() {
             operands.push(Operand::Memory);
         }
-        let opmask = mask.filter(|mask| mask.is_k()).map(|mask| (mask, true));
+        let opmask = mask.filter(|mask| is_mask(*mask)).map(|mask| (mask, true));
         let code = self.form(inst, evex, bytes);
         match inst.op {
             Op::Zero | Op::Ones => self.filled(inst.op, result),
-            Op::Load | Op::Store if mask.is_some_and(|mask| !mask.is_k()) => {
+            Op::Load | Op::Store if mask.is_some_and(|mask| !is_mask(mask)) => {
                 self.masked_vex(inst, &operands, mask, memory, bytes)
             }
             Op::Constant | Op::Load | Op::LoadLane | Op::LoadBroadcast => {
@@ -220,7 +227,7 @@ impl Emitter<'_> {
                 self.put(code, &operands, None, None)
             }
             Op::Blend => self.blend(inst, &operands, arguments[2], bytes),
-            Op::Compare if result.is_some_and(|result| result.is_k()) => {
+            Op::Compare if result.is_some_and(is_mask) => {
                 operands.push(Operand::Imm(inst.imm));
                 self.put(self.form(inst, true, bytes), &operands, memory, None)
             }
@@ -257,13 +264,12 @@ impl Emitter<'_> {
             };
             return self.put(code, &[short; 3], None, None);
         }
-        if result.is_zmm() || high {
+        let bytes = vector_bytes(result);
+        if bytes == 64 || high {
             let code = Code::EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8;
-            let bytes = if result.is_zmm() { 64 } else { 16 << u32::from(result.is_ymm()) };
             let operands = [register, register, register, Operand::Imm(0xff)];
             return self.put(table::widened(code, bytes), &operands, None, None);
         }
-        let bytes = if result.is_ymm() { 32 } else { 16 };
         let code = table::widened(Code::VEX_Vpcmpeqd_xmm_xmm_xmmm128, bytes);
         self.put(code, &[register; 3], None, None)
     }
@@ -328,7 +334,7 @@ impl Emitter<'_> {
         bytes: usize,
     ) -> Result<(), String> {
         let wide = inst.lane.bytes() == 8;
-        if mask.is_k() {
+        if is_mask(mask) {
             let code = if wide {
                 Code::EVEX_Vblendmpd_xmm_k1z_xmm_xmmm128b64
             } else {
@@ -352,7 +358,8 @@ impl Emitter<'_> {
             Op::MaskXor => Code::VEX_Kxorw_kr_kr_kr,
             _ => Code::VEX_Knotw_kr_kr,
         };
-        let mut operands = vec![Operand::Register(self.result(inst, places)?)];
+        let mut operands = Operands::new();
+        operands.push(self.result(inst, places)?.into());
         operands.extend(self.registers(inst, places)?.into_iter().map(Operand::Register));
         self.put(code, &operands, None, None)
     }
@@ -372,7 +379,7 @@ impl Emitter<'_> {
             Op::IntFromMask => (Code::VEX_Kmovw_r32_kr, short_register(result), argument),
             Op::MaskFromInt => (Code::VEX_Kmovw_kr_r32, result, short_register(argument)),
             Op::IntFromSigns => {
-                let code = match (half, argument.is_ymm()) {
+                let code = match (half, vector_bytes(argument) == 32) {
                     (true, false) => Code::VEX_Vmovmskps_r32_xmm,
                     (true, true) => Code::VEX_Vmovmskps_r32_ymm,
                     (false, false) => Code::VEX_Vmovmskpd_r32_xmm,
@@ -612,5 +619,5 @@ fn xmm(register: Register) -> Register {
 
 /// Whether only EVEX encodings reach the register: mask registers and vectors 16 to 31.
 fn needs_evex(register: Register) -> bool {
-    register.is_k() || register.is_vector_register() && number(register) >= 16
+    is_mask(register) || vector_bytes(register) > 0 && number(register) >= 16
 }

@@ -10,7 +10,7 @@
 //! made when asked for.
 
 use backend::Isa;
-use base::{Id, SecondaryMap};
+use base::{Arena, Id};
 use rustc_hash::FxHashMap;
 
 use super::numbering::Numbering;
@@ -28,17 +28,23 @@ pub(crate) struct Builder {
     /// Blocks in the order in which they will be laid out.
     order: Vec<BlockId>,
     scopes: Vec<Scope>,
-    depth_of: SecondaryMap<ValueId, u32>,
+    /// What is known of each value.
+    known: Arena<ValueId, Known>,
     /// How many scopes have been opened.
     opened: u32,
-    /// The scope that defines each value.
-    scope_of: SecondaryMap<ValueId, u32>,
     numbered: Numbering,
-    /// The values of integer constants.
-    integers: SecondaryMap<ValueId, Option<i64>>,
     pooled: FxHashMap<Vec<u8>, PoolId>,
     /// Whether vector constants live in registers for the whole kernel.
     pub(crate) keep_constants: bool,
+}
+
+/// What is known of a value.
+struct Known {
+    /// The depth of the scope that defines it, and the scope's number.
+    depth: u32,
+    scope: u32,
+    /// Its number if it is an integer constant.
+    integer: Option<i64>,
 }
 
 struct Scope {
@@ -85,16 +91,16 @@ impl Builder {
     pub(crate) fn new(name: &str, isa: Isa) -> Builder {
         let function = Function::new(name);
         let entry = BlockId::new(0);
+        let known = function.values.values().map(|_| Known { depth: 0, scope: 0, integer: None });
+        let known = known.collect();
         Builder {
             function,
             isa,
             order: vec![entry],
             scopes: vec![Scope { block: entry, number: 0, looped: None }],
-            depth_of: SecondaryMap::new(),
+            known,
             opened: 0,
-            scope_of: SecondaryMap::new(),
             numbered: Numbering::default(),
-            integers: SecondaryMap::new(),
             pooled: FxHashMap::default(),
             keep_constants: false,
         }
@@ -126,7 +132,7 @@ impl Builder {
     }
 
     pub(crate) fn depth_of(&self, value: ValueId) -> u32 {
-        self.depth_of[value]
+        self.known[value].depth
     }
 
     pub(crate) fn type_of(&self, value: ValueId) -> Type {
@@ -134,16 +140,16 @@ impl Builder {
     }
 
     fn define(&mut self, ty: Type, depth: u32) -> ValueId {
-        let value = self.function.values.push(ty);
-        self.depth_of[value] = depth;
-        self.scope_of[value] = self.scopes.get(depth as usize).map_or(0, |scope| scope.number);
-        value
+        let scope = self.scopes.get(depth as usize).map_or(0, |scope| scope.number);
+        self.known.push(Known { depth, scope, integer: None });
+        self.function.values.push(ty)
     }
 
     /// Whether the scope that defines a value is open.
     pub(super) fn is_visible(&self, value: ValueId) -> bool {
-        let scope = self.scopes.get(self.depth_of[value] as usize);
-        scope.is_some_and(|scope| scope.number == self.scope_of[value])
+        let known = &self.known[value];
+        let scope = self.scopes.get(known.depth as usize);
+        scope.is_some_and(|scope| scope.number == known.scope)
     }
 
     /// Emits an instruction with a result. A pure one goes where its operands allow and is shared.
@@ -154,8 +160,9 @@ impl Builder {
         }
         let mut depth = 0;
         inst.each_use(|value| {
-            if self.integers[value].is_none() {
-                depth = depth.max(self.depth_of[value]);
+            let known = &self.known[value];
+            if known.integer.is_none() {
+                depth = depth.max(known.depth);
             }
         });
         let inst = self.with_constants_at(inst, depth);
@@ -170,8 +177,9 @@ impl Builder {
     /// made inside of a loop does not keep its reader there.
     fn with_constants_at(&mut self, mut inst: Inst, depth: u32) -> Inst {
         let mut moved = |value: &mut ValueId| {
-            if let Some(imm) = self.integers[*value]
-                && self.depth_of[*value] > depth
+            let known = &self.known[*value];
+            if let Some(imm) = known.integer
+                && known.depth > depth
             {
                 let constant = Inst::new(Op::IntConst, Lane::I64, &[]).imm(imm);
                 *value = self.emit_at(constant, Type::Int, depth);
@@ -192,18 +200,19 @@ impl Builder {
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
     pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
         let known = self.numbered.find(&inst, |known| {
-            self.depth_of[known] <= depth
+            self.known[known].depth <= depth
                 && self.function.values[known] == ty
                 && self.is_visible(known)
         });
-        if let Some(known) = known {
-            return known;
-        }
+        let missing = match known {
+            Ok(known) => return known,
+            Err(missing) => missing,
+        };
         let value = self.push(inst.clone(), Some(ty), depth);
         if inst.op == Op::IntConst {
-            self.integers[value] = Some(inst.imm);
+            self.known[value].integer = Some(inst.imm);
         }
-        self.numbered.insert(inst, value);
+        self.numbered.insert(missing, inst, value);
         value
     }
 
@@ -476,8 +485,8 @@ impl Builder {
         let last = self.scopes.len() - 1;
         self.scopes[last].block = exit;
         for value in carried {
-            let visible = self.depth_of[*value].min(depth - 1);
-            self.depth_of[*value] = visible;
+            let known = &mut self.known[*value];
+            known.depth = known.depth.min(depth - 1);
         }
     }
 
@@ -587,8 +596,8 @@ impl Builder {
         let open = self.scopes.len() - 1;
         self.scopes[open].block = exit;
         for value in last {
-            let visible = self.depth_of[*value].min(depth - 1);
-            self.depth_of[*value] = visible;
+            let known = &mut self.known[*value];
+            known.depth = known.depth.min(depth - 1);
         }
     }
 

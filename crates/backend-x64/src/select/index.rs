@@ -6,6 +6,7 @@
 //! the loops it does not depend on. In a loop without loops inside, the pointer is carried from
 //! turn to turn instead of computed from the loop's variable.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use sym::{Atom, Expr, SymbolId};
 
@@ -55,8 +56,14 @@ pub(crate) type Factors = SmallVec<[(i64, Factor); 4]>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Factor {
     Symbol(SymbolId),
-    Product(Vec<Atom>),
+    Product(SmallVec<[Atom; 1]>),
 }
+
+/// The values of an expression's symbols as they occur in it, of those that have one now.
+type Values = SmallVec<[Option<i64>; 6]>;
+
+/// Index expressions in simplest form, by the values of their symbols.
+pub(super) type Simplified = FxHashMap<Expr, FxHashMap<Values, Expr>>;
 
 impl Selector<'_> {
     /// The linear form of an element's place in its buffer.
@@ -101,18 +108,31 @@ impl Selector<'_> {
             Binding::Constant(value) if Some(symbol) != vector => Some(value),
             _ => None,
         };
-        let replaced = expr
-            .any_symbol(&mut |symbol| value(symbol).is_some())
-            .then(|| expr.substitute(&mut |symbol| value(symbol).map(Expr::constant)));
-        let expr = replaced.as_ref().unwrap_or(expr);
         // Written out, a kernel asks for the same quotients again and again. What is known of a
         // symbol's range does not change where it is in scope.
-        if let Some(known) = self.simplified.borrow().get(expr) {
+        let mut values = Values::new();
+        expr.any_symbol(&mut |symbol| {
+            values.push(value(symbol));
+            false
+        });
+        if let Some(known) = self.simplified.borrow().get(expr).and_then(|all| all.get(&values)) {
             return see(known);
         }
-        let simplified = self.ranges.simplify(expr);
+        let simplified = match values.iter().any(Option::is_some) {
+            true => self
+                .ranges
+                .simplify(&expr.substitute(&mut |symbol| value(symbol).map(Expr::constant))),
+            false => self.ranges.simplify(expr),
+        };
         let result = see(&simplified);
-        self.simplified.borrow_mut().insert(expr.clone(), simplified);
+        let mut known = self.simplified.borrow_mut();
+        match known.get_mut(expr) {
+            Some(all) => _ = all.insert(values, simplified),
+            None => {
+                let all = FxHashMap::from_iter([(values, simplified)]);
+                known.insert(expr.clone(), all);
+            }
+        }
         result
     }
 
@@ -127,7 +147,7 @@ impl Selector<'_> {
                     if factors.iter().any(|atom| self.atom_differs_by_lane(atom)) {
                         linear.irregular = true;
                     }
-                    linear.terms.push((coefficient, Factor::Product(factors.to_vec())));
+                    linear.terms.push((coefficient, Factor::Product(factors.into())));
                 }
             }
         }

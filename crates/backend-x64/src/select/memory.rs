@@ -298,7 +298,10 @@ impl Selector<'_> {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
         let gathers = inst.op == Op::Gather;
         let known = |known: &Loaded| {
-            known.inst == inst && self.builder.type_of(known.value) == ty && !gathers
+            known.inst.address == inst.address
+                && known.inst == inst
+                && self.builder.type_of(known.value) == ty
+                && !gathers
         };
         if let Some(position) = self.loaded.iter().position(known).filter(|_| !in_frame) {
             let known = self.loaded.remove(position);

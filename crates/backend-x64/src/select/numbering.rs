@@ -19,6 +19,11 @@ struct Entry {
     next: Option<u32>,
 }
 
+/// Where an instruction goes that has not been found.
+pub(super) struct Missing {
+    hash: u64,
+}
+
 /// Buckets at first.
 const BUCKETS: usize = 256;
 
@@ -29,20 +34,24 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// The newest value of an equal instruction that can be used.
-    pub(super) fn find(&self, inst: &Inst, is_usable: impl Fn(ValueId) -> bool) -> Option<ValueId> {
+    /// The newest value of an equal instruction that can be used, or where to put one.
+    pub(super) fn find(
+        &self,
+        inst: &Inst,
+        is_usable: impl Fn(ValueId) -> bool,
+    ) -> Result<ValueId, Missing> {
         let hash = hash(inst);
         let mut next = self.buckets[self.bucket(hash)];
         while let Some(entry) = next.map(|at| &self.entries[at as usize]) {
             if entry.hash == hash && entry.inst == *inst && is_usable(entry.value) {
-                return Some(entry.value);
+                return Ok(entry.value);
             }
             next = entry.next;
         }
-        None
+        Err(Missing { hash })
     }
 
-    pub(super) fn insert(&mut self, inst: Inst, value: ValueId) {
+    pub(super) fn insert(&mut self, Missing { hash }: Missing, inst: Inst, value: ValueId) {
         if self.entries.len() == 4 * self.buckets.len() {
             self.buckets = vec![None; 4 * self.buckets.len()];
             for at in 0..self.entries.len() {
@@ -50,7 +59,6 @@ impl Numbering {
                 self.entries[at].next = self.buckets[bucket].replace(at as u32);
             }
         }
-        let hash = hash(&inst);
         let bucket = self.bucket(hash);
         let next = self.buckets[bucket].replace(self.entries.len() as u32);
         self.entries.push(Entry { hash, inst, value, next });

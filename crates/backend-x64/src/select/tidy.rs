@@ -29,22 +29,25 @@ pub(super) fn reorder(mut function: Function, order: &[BlockId]) -> Function {
     function
 }
 
+/// The block of a value that nothing defines, and what marks the position of a parameter.
+const NOWHERE: u32 = u32::MAX;
+const PARAMETER: u32 = 1 << 31;
+
 /// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
 /// values densely.
 pub(super) fn remove_unused(function: &mut Function) {
-    let mut used: SecondaryMap<ValueId, bool> = SecondaryMap::new();
-    let mut defined_by: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
+    let mut used = vec![false; function.values.len()];
+    let mut definitions = vec![(NOWHERE, 0); function.values.len()];
     let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
-    let mut param_of: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
     let mut work = Vec::new();
     let removable = |inst: &Inst| inst.op.has(PURE) || inst.op.has(READS);
     for (id, block) in function.blocks.iter() {
         for (index, param) in block.params.iter().enumerate() {
-            param_of[*param] = Some((id, index));
+            definitions[param.index()] = (id.index() as u32, PARAMETER | index as u32);
         }
         for (index, inst) in block.insts.iter().enumerate() {
             if let Some(result) = inst.result {
-                defined_by[result] = Some((id, index));
+                definitions[result.index()] = (id.index() as u32, index as u32);
             }
             if !removable(inst) {
                 inst.each_use(|value| work.push(value));
@@ -56,29 +59,36 @@ pub(super) fn remove_unused(function: &mut Function) {
         }
     }
     while let Some(value) = work.pop() {
-        if std::mem::replace(&mut used[value], true) {
+        if std::mem::replace(&mut used[value.index()], true) {
             continue;
         }
-        if let Some((block, index)) = defined_by[value] {
-            function.blocks[block].insts[index].each_use(|value| work.push(value));
+        let (block, index) = definitions[value.index()];
+        if block == NOWHERE {
+            continue;
         }
-        if let Some((block, index)) = param_of[value] {
-            for from in &incoming[block] {
-                if let Terminator::Jump(_, args) = &function.blocks[*from].end {
-                    work.push(args[index]);
-                }
+        let block = BlockId::new(block as usize);
+        if index & PARAMETER == 0 {
+            let inst = &function.blocks[block].insts[index as usize];
+            inst.each_use(|value| work.push(value));
+            continue;
+        }
+        for from in &incoming[block] {
+            if let Terminator::Jump(_, args) = &function.blocks[*from].end {
+                work.push(args[(index & !PARAMETER) as usize]);
             }
         }
     }
     let keep: Vec<Vec<bool>> = function
         .blocks
         .iter()
-        .map(|(id, block)| block.params.iter().map(|p| id.index() == 0 || used[*p]).collect())
+        .map(|(id, block)| {
+            block.params.iter().map(|p| id.index() == 0 || used[p.index()]).collect()
+        })
         .collect();
     for (id, block) in function.blocks.iter_mut() {
-        block
-            .insts
-            .retain(|inst| !removable(inst) || inst.result.is_none_or(|result| used[result]));
+        block.insts.retain(|inst| {
+            !removable(inst) || inst.result.is_none_or(|result| used[result.index()])
+        });
         filter(&mut block.params, &keep[id.index()]);
         if let Terminator::Jump(to, args) = &mut block.end {
             filter(args, &keep[to.index()]);
@@ -94,15 +104,16 @@ fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
 
 /// Numbers the values in the order of their definitions.
 fn renumber(function: &mut Function) {
-    let mut new_id: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
+    let mut new_id = vec![ValueId::new(0); function.values.len()];
     let mut types = base::Arena::new();
+    types.reserve(function.values.len());
     for block in function.blocks.values() {
         let results = block.insts.iter().flat_map(|inst| inst.result.iter().chain(&inst.lost));
         for value in block.params.iter().chain(results) {
-            new_id[*value] = Some(types.push(function.values[*value]));
+            new_id[value.index()] = types.push(function.values[*value]);
         }
     }
-    let rename = |value: &mut ValueId| *value = new_id[*value].unwrap_or(*value);
+    let rename = |value: &mut ValueId| *value = new_id[value.index()];
     for (_, block) in function.blocks.iter_mut() {
         block.params.iter_mut().for_each(rename);
         for inst in &mut block.insts {

@@ -110,7 +110,7 @@ impl Selector<'_> {
         if let Some(load) = self.load_behind(value) {
             return self.evaluate(&load, lanes);
         }
-        if lanes > 1 && !self.differs_by_lane(value) && !self.broadcasts_by_itself(value) {
+        if lanes > 1 && !self.broadcasts_by_itself(value) && !self.differs_by_lane(value) {
             let one = self.evaluate(value, 1)?;
             return Ok(self.broadcast(one, lanes));
         }

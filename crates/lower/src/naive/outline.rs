@@ -6,7 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use base::SecondaryMap;
-use graph::{Function, NodeId, Op, Type, User, ValueId};
+use graph::{Function, NodeId, Op, Type, Users, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::groups::{Group, Grouping};
@@ -54,7 +54,7 @@ impl<'a> Outline<'a> {
     pub(crate) fn of(
         function: &'a Function,
         grouping: &'a Grouping,
-        users: &SecondaryMap<ValueId, Vec<User>>,
+        users: &SecondaryMap<ValueId, Users>,
         group: &Group,
     ) -> Outline<'a> {
         let outline = Outline { parts: Vec::new(), values: Vec::new() };
@@ -89,7 +89,7 @@ impl<'a> Outline<'a> {
 struct Walk<'a, 'u> {
     function: &'a Function,
     grouping: &'a Grouping,
-    users: &'u SecondaryMap<ValueId, Vec<User>>,
+    users: &'u SecondaryMap<ValueId, Users>,
     outline: Outline<'a>,
     values: FxHashMap<ValueId, usize>,
     nodes: FxHashMap<NodeId, usize>,
