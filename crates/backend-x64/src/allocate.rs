@@ -21,8 +21,8 @@ use backend::Isa;
 use base::Id;
 use regalloc2::checker::Checker;
 use regalloc2::{
-    Algorithm, Block, Inst, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind,
-    OperandPos, Output, PReg, PRegSet, RegClass, RegallocOptions, VReg,
+    Algorithm, Block, Inst, InstRange, MachineEnv, OperandConstraint, OperandKind, OperandPos,
+    Output, PReg, PRegSet, RegClass, RegallocOptions, VReg,
 };
 
 use crate::vcode::op::TIED;
@@ -52,6 +52,56 @@ pub(crate) fn class(ty: Type) -> RegClass {
     }
 }
 
+/// An operand of an instruction.
+#[derive(Clone, Copy)]
+struct Operand {
+    value: u32,
+    class: RegClass,
+    role: Role,
+}
+
+/// What an instruction does with an operand. Results come behind what it reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Use,
+    /// Read in this register.
+    UseIn(u8),
+    /// Read until the results are written.
+    UseToEnd,
+    Result,
+    /// Written to this register.
+    ResultIn(u8),
+    /// Written over the operand of this number.
+    ResultOver(u8),
+}
+
+impl Operand {
+    fn value(self) -> usize {
+        self.value as usize
+    }
+
+    fn is_result(self) -> bool {
+        matches!(self.role, Role::Result | Role::ResultIn(_) | Role::ResultOver(_))
+    }
+
+    /// As `regalloc2` has it.
+    fn told(self) -> regalloc2::Operand {
+        let vreg = VReg::new(self.value(), self.class);
+        let register = |number: u8| PReg::new(number.into(), self.class);
+        let result = |constraint| {
+            regalloc2::Operand::new(vreg, constraint, OperandKind::Def, OperandPos::Late)
+        };
+        match self.role {
+            Role::Use => regalloc2::Operand::reg_use(vreg),
+            Role::UseIn(number) => regalloc2::Operand::reg_fixed_use(vreg, register(number)),
+            Role::UseToEnd => regalloc2::Operand::reg_use_at_end(vreg),
+            Role::Result => result(OperandConstraint::Reg),
+            Role::ResultIn(number) => result(OperandConstraint::FixedReg(register(number))),
+            Role::ResultOver(number) => result(OperandConstraint::Reuse(number.into())),
+        }
+    }
+}
+
 /// A function flattened to numbered instructions. The first of the entry block defines the kernel's
 /// arguments; the last of each block is its terminator.
 struct Flat<'a> {
@@ -61,7 +111,6 @@ struct Flat<'a> {
     operands: Vec<Operand>,
     /// Where each instruction's operands start, and the end of the last.
     operand_starts: Vec<usize>,
-    count: usize,
     /// The instructions that change more registers than their results'.
     clobbers: Vec<(usize, PRegSet)>,
     params: Vec<Vec<VReg>>,
@@ -75,12 +124,12 @@ struct Flat<'a> {
 impl<'a> Flat<'a> {
     fn new(function: &'a Function, isa: Isa) -> Flat<'a> {
         let count = function.blocks.len();
+        let insts: usize = function.blocks.values().map(|block| block.insts.len() + 1).sum();
         let mut flat = Flat {
             function,
             starts: Vec::with_capacity(count + 1),
-            operands: Vec::new(),
-            operand_starts: Vec::new(),
-            count: 0,
+            operands: Vec::with_capacity(3 * insts),
+            operand_starts: Vec::with_capacity(insts + 2),
             clobbers: Vec::new(),
             params: Vec::with_capacity(count),
             arguments: Vec::with_capacity(count),
@@ -93,8 +142,7 @@ impl<'a> Flat<'a> {
             if id.index() == 0 {
                 flat.begin();
                 for (value, register) in block.params.iter().zip(ARGUMENTS) {
-                    let register = PReg::new(register, RegClass::Int);
-                    flat.operands.push(Operand::reg_fixed_def(flat.vreg(*value), register));
+                    flat.operand(*value, Role::ResultIn(register as u8));
                 }
                 flat.params.push(Vec::new());
             } else {
@@ -127,7 +175,11 @@ impl<'a> Flat<'a> {
 
     fn begin(&mut self) {
         self.operand_starts.push(self.operands.len());
-        self.count += 1;
+    }
+
+    fn operand(&mut self, value: ValueId, role: Role) {
+        let class = class(self.function.values[value]);
+        self.operands.push(Operand { value: value.index() as u32, class, role });
     }
 
     fn inst(&mut self, inst: &crate::vcode::Inst) {
@@ -137,39 +189,42 @@ impl<'a> Flat<'a> {
             Op::IntDivSigned | Op::IntRemSigned | Op::IntDivUnsigned | Op::IntRemUnsigned
         );
         for (index, value) in inst.args.iter().enumerate() {
-            let vreg = self.vreg(value);
-            self.operands.push(match (divides, index) {
-                (true, 0) => Operand::reg_fixed_use(vreg, PReg::new(RAX, RegClass::Int)),
-                (true, _) => Operand::reg_use_at_end(vreg),
-                _ => Operand::reg_use(vreg),
-            });
+            let role = match (divides, index) {
+                (true, 0) => Role::UseIn(RAX as u8),
+                (true, _) => Role::UseToEnd,
+                _ => Role::Use,
+            };
+            self.operand(value, role);
         }
-        let base = inst.address.and_then(|address| match address.base {
-            Base::Value(base) => Some(base),
-            Base::Pool(_) | Base::Frame => None,
-        });
-        let index = inst.address.and_then(|address| address.index).map(|(index, _)| index);
-        for value in inst.mask.into_iter().chain(base).chain(index) {
-            self.operands.push(Operand::reg_use(self.vreg(value)));
+        if let Some(mask) = inst.mask {
+            self.operand(mask, Role::Use);
+        }
+        if let Some(address) = &inst.address {
+            if let Base::Value(base) = address.base {
+                self.operand(base, Role::Use);
+            }
+            if let Some((index, _)) = address.index {
+                self.operand(index, Role::Use);
+            }
         }
         if let Some(result) = inst.result {
-            let vreg = self.vreg(result);
-            let constraint = match inst.op {
+            let role = match inst.op {
                 _ if divides => {
                     let remainder = matches!(inst.op, Op::IntRemSigned | Op::IntRemUnsigned);
                     let (result, other) = if remainder { (RDX, RAX) } else { (RAX, RDX) };
                     let clobbered = PReg::new(other, RegClass::Int);
-                    self.clobbers.push((self.count - 1, PRegSet::empty().with(clobbered)));
-                    OperandConstraint::FixedReg(PReg::new(result, RegClass::Int))
+                    let at = self.operand_starts.len() - 1;
+                    self.clobbers.push((at, PRegSet::empty().with(clobbered)));
+                    Role::ResultIn(result as u8)
                 }
-                op if op.has(TIED) => OperandConstraint::Reuse(0),
-                _ => OperandConstraint::Reg,
+                op if op.has(TIED) => Role::ResultOver(0),
+                _ => Role::Result,
             };
-            self.operands.push(Operand::new(vreg, constraint, OperandKind::Def, OperandPos::Late));
+            self.operand(result, role);
         }
         if let Some(lost) = inst.lost {
             // The mask is the last of the three arguments.
-            self.operands.push(Operand::reg_reuse_def(self.vreg(lost), 2));
+            self.operand(lost, Role::ResultOver(2));
         }
     }
 
@@ -180,9 +235,9 @@ impl<'a> Flat<'a> {
                 arguments.iter().map(|value| self.vreg(*value)).collect()
             }
             Terminator::Branch { left, right, .. } => {
-                self.operands.push(Operand::reg_use(self.vreg(*left)));
+                self.operand(*left, Role::Use);
                 if let IntOperand::Value(right) = right {
-                    self.operands.push(Operand::reg_use(self.vreg(*right)));
+                    self.operand(*right, Role::Use);
                 }
                 Vec::new()
             }
@@ -195,15 +250,57 @@ impl<'a> Flat<'a> {
     fn ends(&self, inst: Inst) -> Option<usize> {
         self.starts[1..].binary_search(&(inst.index() + 1)).ok()
     }
+
+    fn count(&self) -> usize {
+        self.operand_starts.len() - 1
+    }
+
+    fn blocks(&self) -> usize {
+        self.params.len()
+    }
+
+    fn values(&self) -> usize {
+        self.function.values.len()
+    }
+
+    /// The operands of an instruction.
+    fn operands_of(&self, inst: usize) -> &[Operand] {
+        &self.operands[self.operand_starts[inst]..self.operand_starts[inst + 1]]
+    }
+
+    /// The instructions of a block.
+    fn insts(&self, block: usize) -> std::ops::Range<usize> {
+        self.starts[block]..self.starts[block + 1]
+    }
+
+    /// Slots of 8 bytes that a value of a class takes.
+    fn slot_size(&self, class: RegClass) -> usize {
+        match class {
+            RegClass::Int | RegClass::Vector => 1,
+            RegClass::Float => self.vector_slots,
+        }
+    }
 }
 
-impl regalloc2::Function for Flat<'_> {
+/// The function as `regalloc2` asks for it.
+struct Told<'a> {
+    flat: &'a Flat<'a>,
+    operands: Vec<regalloc2::Operand>,
+}
+
+impl<'a> Told<'a> {
+    fn new(flat: &'a Flat<'a>) -> Told<'a> {
+        Told { flat, operands: flat.operands.iter().map(|operand| operand.told()).collect() }
+    }
+}
+
+impl regalloc2::Function for Told<'_> {
     fn num_insts(&self) -> usize {
-        self.count
+        self.flat.count()
     }
 
     fn num_blocks(&self) -> usize {
-        self.params.len()
+        self.flat.blocks()
     }
 
     fn entry_block(&self) -> Block {
@@ -211,53 +308,51 @@ impl regalloc2::Function for Flat<'_> {
     }
 
     fn block_insns(&self, block: Block) -> InstRange {
-        let index = block.index();
-        InstRange::new(Inst::new(self.starts[index]), Inst::new(self.starts[index + 1]))
+        let insts = self.flat.insts(block.index());
+        InstRange::new(Inst::new(insts.start), Inst::new(insts.end))
     }
 
     fn block_succs(&self, block: Block) -> &[Block] {
-        &self.successors[block.index()]
+        &self.flat.successors[block.index()]
     }
 
     fn block_preds(&self, block: Block) -> &[Block] {
-        &self.predecessors[block.index()]
+        &self.flat.predecessors[block.index()]
     }
 
     fn block_params(&self, block: Block) -> &[VReg] {
-        &self.params[block.index()]
+        &self.flat.params[block.index()]
     }
 
     fn is_ret(&self, inst: Inst) -> bool {
-        self.ends(inst).is_some_and(|block| self.successors[block].is_empty())
+        self.flat.ends(inst).is_some_and(|block| self.flat.successors[block].is_empty())
     }
 
     fn is_branch(&self, inst: Inst) -> bool {
-        self.ends(inst).is_some_and(|block| !self.successors[block].is_empty())
+        self.flat.ends(inst).is_some_and(|block| !self.flat.successors[block].is_empty())
     }
 
     fn branch_blockparams(&self, block: Block, _: Inst, _: usize) -> &[VReg] {
-        &self.arguments[block.index()]
+        &self.flat.arguments[block.index()]
     }
 
-    fn inst_operands(&self, inst: Inst) -> &[Operand] {
-        let index = inst.index();
-        &self.operands[self.operand_starts[index]..self.operand_starts[index + 1]]
+    fn inst_operands(&self, inst: Inst) -> &[regalloc2::Operand] {
+        let starts = &self.flat.operand_starts;
+        &self.operands[starts[inst.index()]..starts[inst.index() + 1]]
     }
 
     fn inst_clobbers(&self, inst: Inst) -> PRegSet {
-        let found = self.clobbers.binary_search_by_key(&inst.index(), |(at, _)| *at);
-        found.map_or(PRegSet::empty(), |at| self.clobbers[at].1)
+        let clobbers = &self.flat.clobbers;
+        let found = clobbers.binary_search_by_key(&inst.index(), |(at, _)| *at);
+        found.map_or(PRegSet::empty(), |at| clobbers[at].1)
     }
 
     fn num_vregs(&self) -> usize {
-        self.function.values.len()
+        self.flat.values()
     }
 
     fn spillslot_size(&self, class: RegClass) -> usize {
-        match class {
-            RegClass::Int | RegClass::Vector => 1,
-            RegClass::Float => self.vector_slots,
-        }
+        self.flat.slot_size(class)
     }
 }
 
@@ -305,7 +400,8 @@ pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, Stri
         RegallocOptions { verbose_log: false, validate_ssa: checked, algorithm: Algorithm::Ion };
     let output = match scan::scan(&flat, &environment) {
         Some(output) => output,
-        None => regalloc2::run(&flat, &environment, &options).map_err(|error| error.to_string())?,
+        None => regalloc2::run(&Told::new(&flat), &environment, &options)
+            .map_err(|error| error.to_string())?,
     };
     if checked {
         check(&flat, &environment, &output)?;
@@ -315,7 +411,8 @@ pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, Stri
 
 /// Runs `regalloc2`'s checker.
 fn check(flat: &Flat<'_>, environment: &MachineEnv, output: &Output) -> Result<(), String> {
-    let mut checker = Checker::new(flat, environment);
+    let told = Told::new(flat);
+    let mut checker = Checker::new(&told, environment);
     checker.prepare(output);
     checker.run().map_err(|errors| format!("{errors:?}"))
 }

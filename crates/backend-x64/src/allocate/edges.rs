@@ -1,8 +1,6 @@
 //! What stands where blocks meet, and the frame: moves of jumps, and slots of values.
 
-use regalloc2::{
-    Allocation, Block, Edit, Function as _, Inst, OperandKind, ProgPoint, RegClass, SpillSlot,
-};
+use regalloc2::{Allocation, Edit, Inst, ProgPoint, RegClass, SpillSlot};
 
 use super::scan::{NONE, Order, Walk};
 use super::{CLASSES, place};
@@ -14,7 +12,7 @@ impl Walk<'_> {
         let flat = self.flat;
         let &[to] = &flat.successors[block][..] else { return Some(()) };
         self.restore(self.exits[block].clone());
-        let point = ProgPoint::before(flat.block_insns(Block::new(block)).last());
+        let point = ProgPoint::before(Inst::new(flat.starts[block + 1] - 1));
         let arguments = flat.arguments[block].iter().map(|value| value.vreg());
         let params = flat.params[to.index()].iter().map(|value| value.vreg());
         let mut moves: [Vec<(u8, u8)>; 3] = Default::default();
@@ -85,12 +83,12 @@ impl Walk<'_> {
         }
         let mut lives = self.store_spilled();
         lives.sort_unstable();
-        let mut real = vec![0; self.flat.num_vregs()];
+        let mut real = vec![0; self.flat.values()];
         // For each slot its bytes in eights, its number and when it is free.
         let mut slots: Vec<(usize, usize, usize)> = Vec::new();
         let mut count = 0_usize;
         for (start, end, value) in lives {
-            let size = self.flat.spillslot_size(self.flat.class_of(value));
+            let size = self.flat.slot_size(self.flat.class_of(value));
             let free = slots.iter_mut().find(|(own, _, until)| *own == size && *until < start);
             real[value] = match free {
                 Some((_, slot, until)) => {
@@ -122,15 +120,13 @@ impl Walk<'_> {
     fn store_spilled(&mut self) -> Vec<(usize, usize, usize)> {
         let flat = self.flat;
         let mut lives = Vec::new();
-        let mut number = vec![usize::MAX; flat.num_vregs()];
-        for block in 0..flat.num_blocks() {
+        let mut number = vec![usize::MAX; flat.values()];
+        for block in 0..flat.blocks() {
             let (start, next) = (flat.starts[block], flat.starts[block + 1]);
             let params = flat.params[block].iter().map(|param| (param.vreg(), start, true));
             let results = (start..next).flat_map(|inst| {
-                let operands =
-                    &flat.operands[flat.operand_starts[inst]..flat.operand_starts[inst + 1]];
-                let results = operands.iter().filter(|it| it.kind() == OperandKind::Def);
-                results.map(move |operand| (operand.vreg().vreg(), inst, false))
+                let results = flat.operands_of(inst).iter().filter(|it| it.is_result());
+                results.map(move |operand| (operand.value(), inst, false))
             });
             for (value, inst, is_param) in params.chain(results) {
                 if !self.is_spilled[value] {
@@ -152,7 +148,7 @@ impl Walk<'_> {
                 lives.push((inst, last.max(inst), value));
             }
         }
-        for block in 0..flat.num_blocks() {
+        for block in 0..flat.blocks() {
             for &value in &self.liveness.live_in[block] {
                 let Some(life) = lives.get_mut(number[value as usize]) else { continue };
                 for from in &flat.predecessors[block] {
@@ -177,7 +173,7 @@ impl Walk<'_> {
             if self.given_up.iter().any(gives_up) {
                 break;
             }
-            let mut exits = (0..flat.num_blocks()).filter(|&exit| {
+            let mut exits = (0..flat.blocks()).filter(|&exit| {
                 let from = &flat.predecessors[exit];
                 !is_inside(exit)
                     && from.iter().any(|from| is_inside(from.index()))

@@ -5,9 +5,7 @@
 
 use std::ops::Range;
 
-use regalloc2::{Function as _, Operand, OperandKind};
-
-use super::Flat;
+use super::{Flat, Operand};
 
 /// Where values are used for the last time, and how many live at once.
 pub(super) struct Liveness {
@@ -28,13 +26,13 @@ pub(super) struct Liveness {
 impl Liveness {
     /// Follows each use up to its definition, then walks each block backwards.
     pub(super) fn of(flat: &Flat<'_>) -> Liveness {
-        let (blocks, values) = (flat.num_blocks(), flat.num_vregs());
+        let (blocks, values) = (flat.blocks(), flat.values());
         let mut home = vec![u32::MAX; values];
         for block in 0..blocks {
             flat.params[block].iter().for_each(|param| home[param.vreg()] = block as u32);
             for operand in operands_of(flat, block) {
-                if operand.kind() == OperandKind::Def {
-                    home[operand.vreg().vreg()] = block as u32;
+                if operand.is_result() {
+                    home[operand.value()] = block as u32;
                 }
             }
         }
@@ -44,13 +42,10 @@ impl Liveness {
         let mut is_used = vec![false; values];
         let mut open = Vec::new();
         for block in 0..blocks {
-            let reads = operands_of(flat, block).filter(|it| it.kind() == OperandKind::Use);
-            let reads =
-                reads.map(|operand| operand.vreg()).chain(flat.arguments[block].iter().copied());
-            for value in reads.map(|vreg| vreg.vreg()) {
+            let mut read = |value: usize| {
                 is_used[value] = true;
                 if home[value] == block as u32 {
-                    continue;
+                    return;
                 }
                 open.push(block);
                 while let Some(block) = open.pop() {
@@ -61,7 +56,13 @@ impl Liveness {
                         open.extend(flat.predecessors[block].iter().map(|from| from.index()));
                     }
                 }
+            };
+            for operand in operands_of(flat, block) {
+                if !operand.is_result() {
+                    read(operand.value());
+                }
             }
+            flat.arguments[block].iter().for_each(|value| read(value.vreg()));
         }
         let dies = vec![false; flat.operands.len()];
         let (most, most_of_all) = (vec![[0; 3]; blocks], [0; 3]);
@@ -71,8 +72,8 @@ impl Liveness {
     }
 
     fn walk_backwards(&mut self, flat: &Flat<'_>) {
-        let mut alive = vec![u32::MAX; flat.num_vregs()];
-        for block in 0..flat.num_blocks() {
+        let mut alive = vec![u32::MAX; flat.values()];
+        for block in 0..flat.blocks() {
             let mark = block as u32;
             let mut count = [0_u32; 3];
             let mut begin = |alive: &mut [u32], value: usize| {
@@ -88,32 +89,27 @@ impl Liveness {
             }
             flat.arguments[block].iter().for_each(|value| begin(&mut alive, value.vreg()));
             let mut most = count;
-            for inst in (flat.starts[block]..flat.starts[block + 1]).rev() {
-                let operands = flat.operand_starts[inst]..flat.operand_starts[inst + 1];
+            for inst in flat.insts(block).rev() {
+                let operands = flat.operands_of(inst);
+                let dies = &mut self.dies[flat.operand_starts[inst]..][..operands.len()];
                 // Beside what lives on, results that nothing uses need a register, too.
                 let mut beside = count;
-                for at in operands.clone() {
-                    let operand = flat.operands[at];
-                    if operand.kind() == OperandKind::Def {
-                        let (value, class) = (operand.vreg().vreg(), operand.class() as usize);
-                        self.dies[at] = alive[value] != mark;
-                        match self.dies[at] {
-                            true => beside[class] += 1,
-                            false => count[class] -= 1,
-                        }
-                        alive[value] = u32::MAX;
+                let results = operands.iter().zip(dies.iter_mut()).rev();
+                for (operand, dies) in results.take_while(|(operand, _)| operand.is_result()) {
+                    let (alive, class) = (&mut alive[operand.value()], operand.class as usize);
+                    *dies = *alive != mark;
+                    match *dies {
+                        true => beside[class] += 1,
+                        false => count[class] -= 1,
                     }
+                    *alive = u32::MAX;
                 }
-                for at in operands {
-                    let operand = flat.operands[at];
-                    if operand.kind() == OperandKind::Use {
-                        let value = operand.vreg().vreg();
-                        self.dies[at] = alive[value] != mark;
-                        if self.dies[at] {
-                            alive[value] = mark;
-                            count[operand.class() as usize] += 1;
-                        }
-                    }
+                let reads = operands.iter().zip(dies);
+                for (operand, dies) in reads.take_while(|(operand, _)| !operand.is_result()) {
+                    let alive = &mut alive[operand.value()];
+                    *dies = *alive != mark;
+                    count[operand.class as usize] += u32::from(*dies);
+                    *alive = mark;
                 }
                 raise(&mut most, &beside);
                 raise(&mut most, &count);
@@ -130,7 +126,7 @@ fn raise(most: &mut [u32; 3], count: &[u32; 3]) {
 
 /// The operands of a block's instructions.
 fn operands_of<'a>(flat: &'a Flat<'_>, block: usize) -> impl Iterator<Item = &'a Operand> {
-    let insts = flat.starts[block]..flat.starts[block + 1];
+    let insts = flat.insts(block);
     flat.operands[flat.operand_starts[insts.start]..flat.operand_starts[insts.end]].iter()
 }
 
@@ -163,7 +159,7 @@ const BEYOND: u64 = 1 << 32;
 
 impl Uses {
     pub(super) fn of(flat: &Flat<'_>, liveness: &Liveness) -> Uses {
-        let mut starts = vec![0_u32; flat.num_vregs() + 2];
+        let mut starts = vec![0_u32; flat.values() + 2];
         each_use(flat, |value, _| starts[value + 2] += 1);
         for value in 2..starts.len() {
             starts[value] += starts[value - 1];
@@ -233,12 +229,11 @@ impl Uses {
 
 /// Calls `visit` with the value and position of each use in order.
 fn each_use(flat: &Flat<'_>, mut visit: impl FnMut(usize, u32)) {
-    for block in 0..flat.num_blocks() {
-        for inst in flat.starts[block]..flat.starts[block + 1] {
-            for operand in &flat.operands[flat.operand_starts[inst]..flat.operand_starts[inst + 1]]
-            {
-                if operand.kind() == OperandKind::Use {
-                    visit(operand.vreg().vreg(), inst as u32);
+    for block in 0..flat.blocks() {
+        for inst in flat.insts(block) {
+            for operand in flat.operands_of(inst) {
+                if !operand.is_result() {
+                    visit(operand.value(), inst as u32);
                 }
             }
         }
@@ -249,7 +244,7 @@ fn each_use(flat: &Flat<'_>, mut visit: impl FnMut(usize, u32)) {
 
 /// The loops, outer ones first, and the innermost around each block.
 fn loops(flat: &Flat<'_>, liveness: &Liveness) -> (Vec<Loop>, Vec<Option<usize>>) {
-    let blocks = flat.num_blocks();
+    let blocks = flat.blocks();
     let mut loops = Vec::new();
     let mut innermost: Vec<Option<usize>> = vec![None; blocks];
     for header in 0..blocks {

@@ -22,13 +22,10 @@
 //!
 //! Relies on blocks standing behind those that dominate them, which the walk checks.
 
-use regalloc2::{
-    Allocation, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint, OperandKind,
-    OperandPos, Output, ProgPoint, RegClass, VReg,
-};
+use regalloc2::{Allocation, Edit, Inst, MachineEnv, Output, ProgPoint, RegClass};
 
 use super::liveness::{Liveness, Uses};
-use super::{CLASSES, Flat, place};
+use super::{CLASSES, Flat, Operand, Role, place};
 
 /// No register, or none yet.
 pub(super) const NONE: u8 = u8::MAX;
@@ -70,10 +67,10 @@ impl Held {
 pub(super) fn scan(flat: &Flat<'_>, environment: &MachineEnv) -> Option<Output> {
     let liveness = Liveness::of(flat);
     let mut walk = Walk::new(flat, environment, &liveness);
-    for block in 0..flat.num_blocks() {
+    for block in 0..flat.blocks() {
         walk.block(block)?;
     }
-    for block in 0..flat.num_blocks() {
+    for block in 0..flat.blocks() {
         walk.jump(block)?;
     }
     Some(walk.finish())
@@ -144,18 +141,18 @@ impl<'a> Walk<'a> {
                 asked[clobbered.class() as usize] |= 1 << clobbered.hw_enc();
             }
         }
-        let mut heir = vec![NOBODY; flat.num_vregs()];
-        for inst in 1..flat.num_insts() {
-            let operands = flat.inst_operands(Inst::new(inst));
+        let mut heir = vec![NOBODY; flat.values()];
+        for inst in 1..flat.count() {
+            let operands = flat.operands_of(inst);
             for operand in operands {
-                match operand.constraint() {
-                    OperandConstraint::FixedReg(register) => {
-                        asked[register.class() as usize] |= 1 << register.hw_enc();
+                match operand.role {
+                    Role::UseIn(register) | Role::ResultIn(register) => {
+                        asked[operand.class as usize] |= 1 << register;
                     }
-                    OperandConstraint::Reuse(other) => {
-                        heir[operands[other].vreg().vreg()] = operand.vreg().vreg() as u32;
+                    Role::ResultOver(other) => {
+                        heir[operands[usize::from(other)].value()] = operand.value;
                     }
-                    _ => {}
+                    Role::Use | Role::UseToEnd | Role::Result => {}
                 }
             }
         }
@@ -163,7 +160,7 @@ impl<'a> Walk<'a> {
             preferred[class] &= !asked[class];
             all[class] = (all[class] | preferred[class]) & !asked[class];
         }
-        let (values, blocks) = (flat.num_vregs(), flat.num_blocks());
+        let (values, blocks) = (flat.values(), flat.blocks());
         Walk {
             flat,
             liveness,
@@ -192,7 +189,7 @@ impl<'a> Walk<'a> {
             num_spillslots: slots,
             edits: self.edits.into_iter().map(|(point, _, edit)| (point, edit)).collect(),
             allocs: self.places,
-            inst_alloc_offsets: self.flat.operand_starts[..self.flat.num_insts()]
+            inst_alloc_offsets: self.flat.operand_starts[..self.flat.count()]
                 .iter()
                 .map(|&at| at as u32)
                 .collect(),
@@ -203,7 +200,7 @@ impl<'a> Walk<'a> {
     fn block(&mut self, block: usize) -> Option<()> {
         self.enter(block)?;
         self.params(block)?;
-        for inst in self.flat.starts[block]..self.flat.starts[block + 1] {
+        for inst in self.flat.insts(block) {
             self.instruction(block, inst)?;
         }
         self.exits.push(self.held.clone());
@@ -298,7 +295,7 @@ impl<'a> Walk<'a> {
                 let register = held.iter().position(|own| *own == value as u32)?;
                 (free & 1 << register != 0).then_some(register as u8)
             });
-            let register = self.choose(*param, hint, taken[class], at)?;
+            let register = self.choose((param.vreg(), param.class()), hint, taken[class], at)?;
             taken[class] |= 1 << register;
             for (_, argument) in arguments {
                 self.wanted[argument] = register;
@@ -306,7 +303,7 @@ impl<'a> Walk<'a> {
         }
         for param in &flat.params[block] {
             if !self.liveness.is_used[param.vreg()] {
-                self.release(*param);
+                self.release(param.vreg(), param.class());
             }
         }
         let params = &flat.params[block];
@@ -319,144 +316,139 @@ impl<'a> Walk<'a> {
     fn instruction(&mut self, block: usize, inst: usize) -> Option<()> {
         let flat = self.flat;
         let first = flat.operand_starts[inst];
-        let operands = &flat.operands[first..flat.operand_starts[inst + 1]];
+        let operands = flat.operands_of(inst);
         let liveness = self.liveness;
         let dies = &liveness.dies[first..first + operands.len()];
         let at = At { block, next: inst + 1 };
-        let read = self.read(operands, first, inst, at)?;
-        let mut last = self.overwrite(operands, dies, first, (inst, &read), at)?;
-        for (operand, dies) in operands.iter().zip(dies) {
-            if operand.kind() == OperandKind::Use {
-                let is_early = operand.pos() == OperandPos::Early;
-                match *dies && is_early {
-                    true => self.release(operand.vreg()),
-                    false if is_early => {}
-                    false => {
-                        let register = self.register[operand.vreg().vreg()];
-                        last[operand.class() as usize] |= 1_u64.checked_shl(register.into())?;
-                    }
-                }
+        let count = operands.iter().rev().take_while(|operand| operand.is_result()).count();
+        let (reads, results) = operands.split_at(operands.len() - count);
+        let read = self.read(reads, first, inst, at)?;
+        let mut last: Sets = [0; 3];
+        for (number, operand) in results.iter().enumerate() {
+            if let Role::ResultOver(other) = operand.role {
+                let numbers = (reads.len() + number, usize::from(other));
+                self.overwrite(operands, dies, numbers, (inst, &read), &mut last, at)?;
             }
         }
-        for (number, operand) in operands.iter().enumerate() {
-            if operand.kind() == OperandKind::Use {
-                continue;
+        let mut waits = false;
+        for (operand, dies) in reads.iter().zip(dies) {
+            if operand.role == Role::UseToEnd {
+                waits = true;
+                let register = self.register[operand.value()];
+                last[operand.class as usize] |= 1_u64.checked_shl(register.into())?;
+            } else if *dies {
+                self.release(operand.value(), operand.class);
             }
-            let (vreg, class) = (operand.vreg(), operand.class());
-            let hint = match operand.constraint() {
-                OperandConstraint::Reuse(_) => continue,
+        }
+        for (operand, at_place) in results.iter().zip(first + reads.len()..) {
+            let (value, class) = (operand.value(), operand.class);
+            let hint = match operand.role {
+                Role::ResultOver(_) => continue,
                 // No other value is in it: it is the entry's, or none to choose from.
-                OperandConstraint::FixedReg(register) => Some(register.hw_enc() as u8),
-                _ => self.hint(vreg),
+                Role::ResultIn(register) => Some(register),
+                _ => self.hint(value),
             };
-            let register = self.choose(vreg, hint, last[class as usize], at)?;
+            let register = self.choose((value, class), hint, last[class as usize], at)?;
             last[class as usize] |= 1 << register;
             let mut own = place(register, class);
-            if let OperandConstraint::FixedReg(fixed) = operand.constraint() {
-                let fixed = Allocation::reg(fixed);
+            if let Role::ResultIn(fixed) = operand.role {
+                let fixed = place(fixed, class);
                 self.edit(ProgPoint::after(Inst::new(inst)), fixed, own);
                 own = fixed;
             }
-            self.places[first + number] = own;
+            self.places[at_place] = own;
         }
-        for (operand, dies) in operands.iter().zip(dies) {
-            if *dies && (operand.kind() == OperandKind::Def || operand.pos() == OperandPos::Late) {
-                self.release(operand.vreg());
+        let behind = if waits { 0 } else { reads.len() };
+        for (operand, dies) in operands[behind..].iter().zip(&dies[behind..]) {
+            if *dies && (operand.is_result() || operand.role == Role::UseToEnd) {
+                self.release(operand.value(), operand.class);
             }
         }
         Some(())
     }
 
-    /// Results that overwrite an operand take its register, or one beside all operands for a copy
-    /// of it. Returns the registers taken.
+    /// A result that overwrites an operand takes its register, or one beside all operands for a
+    /// copy of it. Adds it to the registers taken.
     fn overwrite(
         &mut self,
         operands: &[Operand],
         dies: &[bool],
-        first: usize,
+        (number, other): (usize, usize),
         (inst, read): (usize, &Sets),
+        last: &mut Sets,
         at: At,
-    ) -> Option<Sets> {
-        let mut last: Sets = [0; 3];
-        for (number, operand) in operands.iter().enumerate() {
-            let OperandConstraint::Reuse(other) = operand.constraint() else { continue };
-            let overwritten = &operands[other];
-            let class = operand.class() as usize;
-            let others = operands.iter().enumerate().filter(|(at, it)| {
-                it.kind() == OperandKind::Use && *at != other && it.vreg() == overwritten.vreg()
-            });
-            let mut is_read_twice = false;
-            let mut is_last_use = dies[other];
-            for (at, _) in others {
+    ) -> Option<()> {
+        let (operand, overwritten) = (operands[number], operands[other]);
+        let class = operand.class as usize;
+        let mut is_read_twice = false;
+        let mut is_last_use = dies[other];
+        for (at, it) in operands[..number].iter().enumerate() {
+            if at != other && it.value == overwritten.value && !it.is_result() {
                 is_read_twice = true;
                 is_last_use |= dies[at];
             }
-            let held = self.register[overwritten.vreg().vreg()];
-            if held == NONE {
-                // Another result has overwritten it.
-                return None;
-            }
-            let register = if is_last_use {
-                self.register[overwritten.vreg().vreg()] = NONE;
-                self.define(operand.vreg(), held);
-                held
-            } else {
-                let stays = match is_read_twice {
-                    true => read[class],
-                    false => read[class] & !(1 << held),
-                };
-                let hint = self.hint(operand.vreg());
-                self.choose(operand.vreg(), hint, stays | last[class], at)?
-            };
-            last[class] |= 1 << register;
-            let (from, to) = (place(held, operand.class()), place(register, operand.class()));
-            self.edit(ProgPoint::before(Inst::new(inst)), from, to);
-            (self.places[first + other], self.places[first + number]) = (to, to);
         }
-        Some(last)
+        let held = self.register[overwritten.value()];
+        if held == NONE {
+            // Another result has overwritten it.
+            return None;
+        }
+        let register = if is_last_use {
+            self.register[overwritten.value()] = NONE;
+            self.define((operand.value(), operand.class), held);
+            held
+        } else {
+            let stays = match is_read_twice {
+                true => read[class],
+                false => read[class] & !(1 << held),
+            };
+            let hint = self.hint(operand.value());
+            self.choose((operand.value(), operand.class), hint, stays | last[class], at)?
+        };
+        last[class] |= 1 << register;
+        let (from, to) = (place(held, operand.class), place(register, operand.class));
+        self.edit(ProgPoint::before(Inst::new(inst)), from, to);
+        let first = self.flat.operand_starts[inst];
+        (self.places[first + other], self.places[first + number]) = (to, to);
+        Some(())
     }
 
     /// Brings what an instruction reads into registers, and says into which.
-    fn read(&mut self, operands: &[Operand], first: usize, inst: usize, at: At) -> Option<Sets> {
-        let before = ProgPoint::before(Inst::new(inst));
+    fn read(&mut self, reads: &[Operand], first: usize, inst: usize, at: At) -> Option<Sets> {
         let mut read: Sets = [0; 3];
         let mut is_missing = false;
-        for operand in operands.iter().filter(|it| it.kind() == OperandKind::Use) {
-            match self.register[operand.vreg().vreg()] {
+        for operand in reads {
+            match self.register[operand.value()] {
                 NONE => is_missing = true,
-                register => read[operand.class() as usize] |= 1 << register,
+                register => read[operand.class as usize] |= 1 << register,
             }
         }
-        for (number, operand) in operands.iter().enumerate() {
-            if operand.kind() != OperandKind::Use {
-                continue;
-            }
-            let (vreg, class) = (operand.vreg(), operand.class());
-            if is_missing && self.register[vreg.vreg()] == NONE {
-                if !self.is_spilled[vreg.vreg()] {
+        for (operand, at_place) in reads.iter().zip(first..) {
+            let (value, class) = (operand.value(), operand.class);
+            let before = ProgPoint::before(Inst::new(inst));
+            if is_missing && self.register[value] == NONE {
+                if !self.is_spilled[value] {
                     return None;
                 }
                 let register = self.room(class, None, read[class as usize], at)?;
-                self.hold(class, register, vreg.vreg() as u32);
+                self.hold(class, register, operand.value);
                 read[class as usize] |= 1 << register;
-                self.edit(before, self.slot(vreg.vreg()), place(register, class));
+                self.edit(before, self.slot(value), place(register, class));
             }
-            let held = place(self.register[vreg.vreg()], class);
-            self.places[first + number] = match operand.constraint() {
-                OperandConstraint::FixedReg(register) => {
-                    self.edit(before, held, Allocation::reg(register));
-                    Allocation::reg(register)
-                }
-                _ => held,
-            };
+            let mut own = place(self.register[value], class);
+            if let Role::UseIn(register) = operand.role {
+                let fixed = place(register, class);
+                self.edit(before, own, fixed);
+                own = fixed;
+            }
+            self.places[at_place] = own;
         }
         Some(read)
     }
 
     /// The register in which a new value would spare a move: that of a parameter which it, or what
     /// overwrites it, will be passed to.
-    fn hint(&self, value: VReg) -> Option<u8> {
-        let mut value = value.vreg();
+    fn hint(&self, mut value: usize) -> Option<u8> {
         loop {
             if self.wanted[value] != NONE {
                 return Some(self.wanted[value]);
@@ -466,15 +458,21 @@ impl<'a> Walk<'a> {
     }
 
     /// Gives a new value a register.
-    fn choose(&mut self, value: VReg, hint: Option<u8>, taken: u64, at: At) -> Option<u8> {
-        let register = self.room(value.class(), hint, taken, at)?;
+    fn choose(
+        &mut self,
+        value: (usize, RegClass),
+        hint: Option<u8>,
+        taken: u64,
+        at: At,
+    ) -> Option<u8> {
+        let register = self.room(value.1, hint, taken, at)?;
         self.define(value, register);
         Some(register)
     }
 
-    fn define(&mut self, value: VReg, register: u8) {
-        self.first[value.vreg()] = register;
-        self.hold(value.class(), register, value.vreg() as u32);
+    fn define(&mut self, (value, class): (usize, RegClass), register: u8) {
+        self.first[value] = register;
+        self.hold(class, register, value as u32);
     }
 
     /// The hinted register if it is free, else the first that is, else that of the value whose next
@@ -525,12 +523,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Frees the register of a value that has died, if it still has one.
-    fn release(&mut self, value: VReg) {
-        let register = self.register[value.vreg()];
+    fn release(&mut self, value: usize, class: RegClass) {
+        let register = self.register[value];
         if register != NONE {
-            self.register[value.vreg()] = NONE;
-            self.held.values[value.class() as usize][usize::from(register)] = NOBODY;
-            self.held.free[value.class() as usize] |= 1 << register;
+            self.register[value] = NONE;
+            self.held.values[class as usize][usize::from(register)] = NOBODY;
+            self.held.free[class as usize] |= 1 << register;
         }
     }
 
