@@ -178,21 +178,35 @@ fn put_memory(
 
 /// The number by which instructions name a register.
 pub(super) fn number(register: Register) -> u8 {
+    NUMBERS[register as usize]
+}
+
+static NUMBERS: [u8; 256] = {
     // Of bytes, ah, ch, dh and bh stand between bl and spl.
     const FIRST: [Register; 9] = [
-        Register::K0,
-        Register::ZMM0,
-        Register::YMM0,
-        Register::XMM0,
-        Register::RAX,
-        Register::EAX,
-        Register::AX,
-        Register::AH,
         Register::AL,
+        Register::AH,
+        Register::AX,
+        Register::EAX,
+        Register::RAX,
+        Register::XMM0,
+        Register::YMM0,
+        Register::ZMM0,
+        Register::K0,
     ];
-    let first = FIRST.iter().find(|first| **first <= register).unwrap_or(&Register::AL);
-    register as u8 - *first as u8
-}
+    let mut numbers = [0; 256];
+    let mut class = 0;
+    while class < FIRST.len() {
+        let first = FIRST[class] as usize;
+        let mut register = first;
+        while register < numbers.len() {
+            numbers[register] = (register - first) as u8;
+            register += 1;
+        }
+        class += 1;
+    }
+    numbers
+};
 
 /// Whether it is a mask register.
 pub(super) fn is_mask(register: Register) -> bool {

@@ -147,7 +147,7 @@ impl Selector<'_> {
                     if factors.iter().any(|atom| self.atom_differs_by_lane(atom)) {
                         linear.irregular = true;
                     }
-                    linear.terms.push((coefficient, Factor::Product(factors.into())));
+                    linear.terms.push((coefficient, Factor::Product(copied(factors))));
                 }
             }
         }
@@ -567,5 +567,14 @@ impl Selector<'_> {
             };
         }
         pointer
+    }
+}
+
+/// A copy of a product's atoms. The general way takes several times as long for the one that there
+/// mostly is.
+fn copied(atoms: &[Atom]) -> SmallVec<[Atom; 1]> {
+    match atoms {
+        [atom] => SmallVec::from_buf([atom.clone()]),
+        atoms => atoms.into(),
     }
 }
