@@ -45,17 +45,18 @@ impl Code {
     pub fn load<'a>(
         kernels: impl IntoIterator<Item = (KernelId, KernelCode<'a>)>,
     ) -> base::Result<Code> {
-        let mut image = Vec::new();
+        let mut pieces = Vec::new();
         let mut loaded = BTreeMap::new();
+        let mut end: usize = 0;
         for (id, kernel) in kernels {
-            let offset = image.len().next_multiple_of(crate::memory::ALIGNMENT);
-            image.resize(offset, TRAP);
-            image.extend_from_slice(kernel.bytes);
+            let offset = end.next_multiple_of(crate::memory::ALIGNMENT);
             let (name, bytes) = (kernel.name.to_owned(), kernel.bytes.len());
+            end = offset + bytes;
+            pieces.push((offset, kernel.bytes));
             let scratch_bytes = kernel.scratch_bytes;
             loaded.insert(id, Loaded { name, offset, bytes, scratch_bytes });
         }
-        Ok(Code { kernels: loaded, mapping: Mapping::executable(&image)? })
+        Ok(Code { kernels: loaded, mapping: Mapping::executable(end, &pieces)? })
     }
 
     /// The bytes of all kernels, constants behind them included.
@@ -114,9 +115,10 @@ mod mapping {
     }
 
     impl Mapping {
-        pub(super) fn executable(image: &[u8]) -> base::Result<Mapping> {
+        /// So many bytes that hold pieces, each from an offset on; what lies before each traps.
+        pub(super) fn executable(bytes: usize, pieces: &[(usize, &[u8])]) -> base::Result<Mapping> {
             // An empty mapping is refused by the system.
-            let bytes = image.len().max(1);
+            let bytes = bytes.max(1);
             let (access, kind) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             // SAFETY: a new anonymous mapping touches no memory in use.
@@ -125,10 +127,14 @@ mod mapping {
                 return Err(refused());
             }
             let mapping = Mapping { address: pointer as usize, bytes };
-            // SAFETY: the mapping is writable and has at least the image's size; it is new, so they
-            // do not overlap.
-            unsafe {
-                pointer.cast::<u8>().copy_from_nonoverlapping(image.as_ptr(), image.len());
+            // SAFETY: the mapping is writable, initialised and of this size; there are no other
+            // references to it.
+            let image = unsafe { std::slice::from_raw_parts_mut(pointer.cast::<u8>(), bytes) };
+            let mut end = 0;
+            for (offset, piece) in pieces {
+                image[end..*offset].fill(super::TRAP);
+                end = offset + piece.len();
+                image[*offset..end].copy_from_slice(piece);
             }
             // SAFETY: the range is the mapping, to which there are no references.
             let changed =
@@ -168,7 +174,7 @@ mod mapping {
     pub(super) struct Mapping(std::convert::Infallible);
 
     impl Mapping {
-        pub(super) fn executable(_: &[u8]) -> base::Result<Mapping> {
+        pub(super) fn executable(_: usize, _: &[(usize, &[u8])]) -> base::Result<Mapping> {
             Err(Diagnostic::error(NO_JIT_ON_THIS_PLATFORM, "models cannot be run in process here")
                 .because("machine code is made for Linux on x86-64 only")
                 .remedy("use `compile --emit c`")

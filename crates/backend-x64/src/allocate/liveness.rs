@@ -42,11 +42,8 @@ impl Liveness {
         let mut is_used = vec![false; values];
         let mut open = Vec::new();
         for block in 0..blocks {
-            let mut read = |value: usize| {
-                is_used[value] = true;
-                if home[value] == block as u32 {
-                    return;
-                }
+            let own = block as u32;
+            let mut from_outside = |value: usize| {
                 open.push(block);
                 while let Some(block) = open.pop() {
                     let (word, bit) = (block * words + value / 64, 1 << (value % 64));
@@ -57,12 +54,14 @@ impl Liveness {
                     }
                 }
             };
-            for operand in operands_of(flat, block) {
-                if !operand.is_result() {
-                    read(operand.value());
+            let reads = operands_of(flat, block).filter(|it| !it.is_result());
+            let passed = flat.arguments[block].iter().map(|value| value.vreg());
+            reads.map(|operand| operand.value()).chain(passed).for_each(|value| {
+                is_used[value] = true;
+                if home[value] != own {
+                    from_outside(value);
                 }
-            }
-            flat.arguments[block].iter().for_each(|value| read(value.vreg()));
+            });
         }
         let dies = vec![false; flat.operands.len()];
         let (most, most_of_all) = (vec![[0; 3]; blocks], [0; 3]);

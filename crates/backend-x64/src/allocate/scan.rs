@@ -49,16 +49,16 @@ impl Held {
         Held { free: all, values: [[NOBODY; 32]; 3] }
     }
 
-    /// The registers that hold something, with the values.
-    fn occupied(&self, all: Sets) -> impl Iterator<Item = (RegClass, u8, u32)> {
-        CLASSES.into_iter().flat_map(move |class| {
+    /// Calls `visit` with the registers that hold something, and the values.
+    fn each_occupied(&self, all: Sets, mut visit: impl FnMut(RegClass, u8, u32)) {
+        for class in CLASSES {
             let mut left = all[class as usize] & !self.free[class as usize];
-            std::iter::from_fn(move || {
-                let register = (left != 0).then(|| left.trailing_zeros() as u8)?;
+            while left != 0 {
+                let register = left.trailing_zeros() as u8;
                 left &= left - 1;
-                Some((class, register, self.values[class as usize][usize::from(register)]))
-            })
-        })
+                visit(class, register, self.values[class as usize][usize::from(register)]);
+            }
+        }
     }
 }
 
@@ -217,11 +217,11 @@ impl<'a> Walk<'a> {
         self.restore(Held::nothing(self.all));
         let live_in = &self.liveness.live_in[block];
         live_in.iter().for_each(|&value| self.live_into[value as usize] = block as u32);
-        for (class, register, value) in exit.occupied(self.all) {
+        exit.each_occupied(self.all, |class, register, value| {
             if self.live_into[value as usize] == block as u32 {
                 self.hold(class, register, value);
             }
-        }
+        });
         let is_somewhere =
             |&value: &u32| self.register[value as usize] != NONE || self.is_spilled[value as usize];
         if !live_in.iter().all(is_somewhere) {
@@ -234,12 +234,9 @@ impl<'a> Walk<'a> {
 
     /// Sets what registers hold.
     pub(super) fn restore(&mut self, held: Held) {
-        for (_, _, value) in self.held.occupied(self.all) {
-            self.register[value as usize] = NONE;
-        }
-        for (_, register, value) in held.occupied(self.all) {
-            self.register[value as usize] = register;
-        }
+        let registers = &mut self.register;
+        self.held.each_occupied(self.all, |_, _, value| registers[value as usize] = NONE);
+        held.each_occupied(self.all, |_, register, value| registers[value as usize] = register);
         self.held = held;
     }
 
@@ -307,9 +304,12 @@ impl<'a> Walk<'a> {
             }
         }
         let params = &flat.params[block];
-        let is_live_in = |value: u32| params.iter().all(|param| param.vreg() != value as usize);
-        let live_in = self.held.occupied(self.all).filter(|(_, _, value)| is_live_in(*value));
-        self.entries[block] = live_in.map(|(_, register, value)| (value, register)).collect();
+        let entries = &mut self.entries[block];
+        self.held.each_occupied(self.all, |_, register, value| {
+            if params.iter().all(|param| param.vreg() != value as usize) {
+                entries.push((value, register));
+            }
+        });
         Some(())
     }
 

@@ -158,14 +158,15 @@ impl Builder {
             let depth = self.depth();
             return self.push(inst, Some(ty), depth);
         }
-        let mut depth = 0;
+        let (mut depth, mut has_constants) = (0, false);
         inst.each_use(|value| {
             let known = &self.known[value];
-            if known.integer.is_none() {
-                depth = depth.max(known.depth);
+            match known.integer {
+                None => depth = depth.max(known.depth),
+                Some(_) => has_constants = true,
             }
         });
-        let inst = self.with_constants_at(inst, depth);
+        let inst = if has_constants { self.with_constants_at(inst, depth) } else { inst };
         let constant = matches!(inst.op, Op::Zero | Op::Ones | Op::Constant);
         if inst.op == Op::IntConst || constant && !self.keep_constants {
             depth = self.depth();
