@@ -134,6 +134,9 @@ impl<'a> Emitter<'a> {
             // Skip the moves of blocks that vanished: they have none that do anything.
             while edits.next_if(|(point, _)| point.inst().index() < first).is_some() {}
             let mut moves = |emitter: &mut Self, index: usize, when: InstPosition| {
+                if edits.peek().is_none_or(|(point, _)| point.inst().index() > index) {
+                    return Ok(());
+                }
                 let point = ProgPoint::new(InstIndex::new(index), when);
                 while let Some((_, Edit::Move { from, to })) = edits.next_if(|edit| edit.0 <= point)
                 {

@@ -43,7 +43,7 @@ impl Liveness {
         let mut open = Vec::new();
         for block in 0..blocks {
             let own = block as u32;
-            let mut from_outside = |value: usize| {
+            let mut from_outside = |seen: &mut [u64], value: usize| {
                 open.push(block);
                 while let Some(block) = open.pop() {
                     let (word, bit) = (block * words + value / 64, 1 << (value % 64));
@@ -58,8 +58,8 @@ impl Liveness {
             let passed = flat.arguments[block].iter().map(|value| value.vreg());
             reads.map(|operand| operand.value()).chain(passed).for_each(|value| {
                 is_used[value] = true;
-                if home[value] != own {
-                    from_outside(value);
+                if home[value] != own && seen[block * words + value / 64] >> (value % 64) & 1 == 0 {
+                    from_outside(&mut seen, value);
                 }
             });
         }

@@ -142,10 +142,12 @@ impl Emitter<'_> {
                 || memory.is_some_and(|memory| memory.broadcast)
                 || registers.into_iter().any(|register| needs_evex(*register)));
         let mut operands = Operands::new();
-        operands.extend(result.map(Operand::Register));
-        let tied = usize::from(inst.op.has(TIED));
-        operands
-            .extend(arguments[tied.min(arguments.len())..].iter().map(|r| Operand::Register(*r)));
+        if let Some(result) = result {
+            operands.push(result.into());
+        }
+        for register in arguments.iter().skip(usize::from(inst.op.has(TIED))) {
+            operands.push((*register).into());
+        }
         if memory.is_some() {
             operands.push(Operand::Memory);
         }

@@ -21,6 +21,9 @@ use crate::vcode::{
     Type, ValueId,
 };
 
+/// Blocks have room for so many instructions before they grow.
+const FEW: usize = 32;
+
 /// A function under construction.
 pub(crate) struct Builder {
     pub(crate) function: Function,
@@ -231,7 +234,11 @@ impl Builder {
             inst.lost = Some(self.define(mask, depth));
         }
         let block = self.scopes[depth as usize].block;
-        self.function.blocks[block].insts.push(inst);
+        let insts = &mut self.function.blocks[block].insts;
+        if insts.is_empty() {
+            insts.reserve(FEW);
+        }
+        insts.push(inst);
         result.unwrap_or(ValueId::new(0))
     }
 

@@ -298,7 +298,8 @@ impl Selector<'_> {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
         let gathers = inst.op == Op::Gather;
         let known = |known: &Loaded| {
-            known.inst.address == inst.address
+            known.buffer == buffer
+                && known.inst.address == inst.address
                 && known.inst == inst
                 && self.builder.type_of(known.value) == ty
                 && !gathers

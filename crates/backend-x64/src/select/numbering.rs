@@ -29,7 +29,7 @@ const BUCKETS: usize = 256;
 
 impl Default for Numbering {
     fn default() -> Numbering {
-        Numbering { buckets: vec![None; BUCKETS], entries: Vec::new() }
+        Numbering { buckets: vec![None; BUCKETS], entries: Vec::with_capacity(BUCKETS / 2) }
     }
 }
 
