@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, IdSet, KernelId, Locations, SecondaryMap};
+use base::{ConstantId, Id, IdSet, KernelId, Locations};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};

@@ -5,7 +5,6 @@
 
 use std::hash::{Hash, Hasher};
 
-use base::SecondaryMap;
 use graph::{Function, NodeId, Op, Type, Users, ValueId};
 use rustc_hash::FxHashMap;
 
@@ -54,7 +53,7 @@ impl<'a> Outline<'a> {
     pub(crate) fn of(
         function: &'a Function,
         grouping: &'a Grouping,
-        users: &SecondaryMap<ValueId, Users>,
+        users: &Users,
         group: &Group,
     ) -> Outline<'a> {
         let outline = Outline { parts: Vec::new(), values: Vec::new() };
@@ -89,7 +88,7 @@ impl<'a> Outline<'a> {
 struct Walk<'a, 'u> {
     function: &'a Function,
     grouping: &'a Grouping,
-    users: &'u SecondaryMap<ValueId, Users>,
+    users: &'u Users,
     outline: Outline<'a>,
     values: FxHashMap<ValueId, usize>,
     nodes: FxHashMap<NodeId, usize>,
