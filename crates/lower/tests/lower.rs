@@ -82,6 +82,22 @@ fn weights(function: &Function) -> Vec<Tensor> {
 }
 
 fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
+    let (case, results) = run(sample, plain)?;
+    let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
+    let precision = eval::Precision::Declared;
+    let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
+    let expected = expected.map_err(|fault| fault.to_string())?;
+    for (number, (result, expected)) in results.iter().zip(&expected).enumerate() {
+        let comparison = compare(result, expected, 1e-5, 1e-5);
+        if !comparison.passed() {
+            return Err(format!("result {number} differs: {comparison:?}"));
+        }
+    }
+    Ok(case)
+}
+
+/// The function lowered for two threads, and its results.
+fn run(sample: &GraphSample, plain: bool) -> Result<(Case, Vec<Tensor>), String> {
     let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let symbols = common::symbols(&sample.function, &sample.inputs);
@@ -99,17 +115,7 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
         return Err(format!("the arena is {arena} bytes, the largest live set {live}"));
     }
     let results = common::run(&module, &lowered, &sample.inputs, &mut Vec::new())?;
-    let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
-    let precision = eval::Precision::Declared;
-    let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
-    let expected = expected.map_err(|fault| fault.to_string())?;
-    for (number, (result, expected)) in results.iter().zip(&expected).enumerate() {
-        let comparison = compare(result, expected, 1e-5, 1e-5);
-        if !comparison.passed() {
-            return Err(format!("result {number} differs: {comparison:?}"));
-        }
-    }
-    Ok(Case { module, lowered })
+    Ok((Case { module, lowered }, results))
 }
 
 /// `groups`: what was fused and what not, by kernel.
@@ -210,6 +216,44 @@ proptest! {
                 Ok(_) => {}
             }
         }
+    }
+}
+
+/// A matrix as it lies in a file times vectors, and what follows.
+fn products_of_vectors(dtype: &str, vectors: i64, rows: i64, terms: i64) -> Function {
+    let text = format!(
+        "function @main {{ parameter %x: {dtype}[{vectors}, {terms}] as \"x\"
+           %w: {dtype}[{rows}, {terms}] = weight @c0  %b: {dtype}[{rows}] = weight @c1
+           %p: {dtype}[{vectors}, {rows}] =
+             contract [i: {vectors}, j: {rows} | k: {terms}] %x[i, k], %w[j, k] accumulate {dtype}
+           %added: {dtype}[{vectors}, {rows}] = broadcast axes [1] %b
+           %s: {dtype}[{vectors}, {rows}] = map add %p, %added
+           %y: {dtype}[{vectors}, {rows}] = map abs %s
+           return %y as \"y\" }}"
+    );
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
+
+    /// Sums along memory are taken several at once, wherever they end.
+    #[test]
+    fn several_sums_at_once(
+        dtype in prop::sample::select(vec!["f32", "f64"]),
+        (vectors, rows, terms) in (1i64..4, 5i64..40, 16i64..600)
+    ) {
+        let function = products_of_vectors(dtype, vectors, rows, terms);
+        let sample = GraphSample {
+            inputs: inputs(&function), constants: weights(&function), function
+        };
+        let [(_, plain), (case, results)] = [true, false]
+            .map(|plain| run(&sample, plain).unwrap_or_else(|error| panic!("{error}")));
+        let mut elements = results[0].scalars().zip(plain[0].scalars());
+        prop_assert!(elements.all(|(a, b)| a.bits() == b.bits()), "{:?}\n{:?}", results, plain);
+        let remarks = case.lowered.kernels.iter().flat_map(|kernel| kernel.scheduled.iter());
+        let taken = remarks.clone().any(|remark| remark.starts_with("dots:"));
+        prop_assert!(taken, "{:?}", remarks.collect::<Vec<_>>());
     }
 }
 
