@@ -235,7 +235,9 @@ fn products_of_vectors(dtype: &str, vectors: i64, rows: i64, terms: i64) -> Func
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 40, failure_persistence: None, ..Default::default()
+    })]
 
     /// Sums along memory are taken several at once, wherever they end.
     #[test]
