@@ -75,16 +75,18 @@ pub(super) fn apply(
     if !choice.pays && chooser.options.winograd != Winograd::Always {
         return Ok(None);
     }
+    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &choice.outputs };
+    if emitter.is_single_tile() {
+        messages.push("no winograd: the result is a single tile of one channel".to_owned());
+        return Ok(None);
+    }
     let transforms: Vec<&Transforms> = problem
         .windows
         .iter()
         .zip(&choice.outputs)
         .map(|(window, &outputs)| cook_toom::transforms(outputs as usize, window.taps as usize))
         .collect();
-    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &choice.outputs };
-    let data = emitter.data(&transforms)?;
-    let filter = emitter.filter(&transforms)?;
-    let product = emitter.product(data, filter, chooser, messages)?;
+    let product = emitter.product(&transforms, chooser, messages)?;
     emitter.result(product, &transforms).map(Some)
 }
 
@@ -259,6 +261,15 @@ impl Emitter<'_> {
         self.contraction.space.extents[spatial].ceil_div(&Expr::from(self.outputs[window]))
     }
 
+    /// Whether the axes of the product's result have extent 1, but for entries.
+    fn is_single_tile(&self) -> bool {
+        let window = |axis: usize| self.problem.windows.iter().position(|w| w.spatial == axis);
+        self.contraction.parallel().all(|axis| match window(axis) {
+            Some(number) => self.tiles(number).is_one(),
+            None => self.contraction.space.extents[axis].is_one(),
+        })
+    }
+
     /// `V`: the entries of each window in front, tiles in place of the windowed axes.
     fn data(&mut self, transforms: &[&Transforms]) -> Built {
         let mut value = self.contraction.operands[self.problem.data].value;
@@ -286,16 +297,9 @@ impl Emitter<'_> {
         Ok(value)
     }
 
-    /// `U`: the entries of each window in front of the filter's other axes, in the order reduced,
-    /// then parallel, so that the axis of the outputs is contiguous.
-    fn filter(&mut self, transforms: &[&Transforms]) -> Built {
-        let space = &self.contraction.space;
-        let own = 1 - self.problem.data;
-        let index = &space.operands[own];
-        let mut value = self.contraction.operands[own].value;
-        let order = self.filter_order(index);
-        value = self.builder.transpose(value, &order)?;
-        // After the transpose the taps are the leading axes, in the order of the windows.
+    /// `U` of a filter whose leading axes are the taps, in the order of the windows: the entries of
+    /// each window come in their places.
+    fn filter(&mut self, mut value: ValueId, transforms: &[&Transforms]) -> Built {
         let count = self.problem.windows.len();
         for number in (0..count).rev() {
             value = self.applied(&transforms[number].filter, value, count - 1, None, 0)?;
@@ -322,14 +326,15 @@ impl Emitter<'_> {
         order
     }
 
-    /// `M`, in the formats of a product.
+    /// `M`, in the formats of a product. The filter is brought into its format before it is
+    /// transformed, while it is small.
     fn product(
         &mut self,
-        data: ValueId,
-        filter: ValueId,
+        transforms: &[&Transforms],
         chooser: &Chooser<'_>,
         messages: &mut Vec<String>,
     ) -> Built {
+        let data = self.data(transforms)?;
         let space = &self.contraction.space;
         let windows = &self.problem.windows;
         let count = windows.len();
@@ -365,17 +370,21 @@ impl Emitter<'_> {
             }
         });
         let of_data: Vec<Expr> = entries().chain(of_data).collect();
-        let filter_index = &space.operands[1 - self.problem.data];
-        let order = self.filter_order(filter_index);
-        let of_filter: Vec<Expr> =
-            entries().chain(order[count..].iter().map(|&at| renamed(&filter_index[at]))).collect();
+        let own = 1 - self.problem.data;
+        let order = self.filter_order(&space.operands[own]);
+        let others = order[count..].iter().map(|&at| renamed(&space.operands[own][at]));
+        let of_filter: Vec<Expr> = entries().chain(others).collect();
         let parallel = count + space.parallel;
         let operands = vec![of_data, of_filter];
         let space = IterationSpace { extents, parallel, operands };
-        let operands = [(data, false), (filter, true)];
+        let taps = self.builder.transpose(self.contraction.operands[own].value, &order)?;
+        let operands = [(data, false), (taps, true)];
         let mut product = Contraction::new(&space, operands, DType::F32, DType::F32);
         merge::apply(&mut product, self.builder, messages)?;
         panels::apply(&mut product, self.builder, chooser.target, messages)?;
+        let [_, filter] = &mut product.operands;
+        filter.value = self.filter(filter.value, transforms)?;
+        merge::apply(&mut product, self.builder, messages)?;
         product.finish(self.builder)
     }
 
