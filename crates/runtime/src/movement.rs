@@ -174,11 +174,12 @@ impl Blocks {
     /// As for [`move_elements`].
     unsafe fn move_rows<T: Copy + Default>(&self, from: *const T, to: *mut T) {
         let (count, apart) = (self.rows.extent, self.rows.from);
-        for (number, places) in self.places.chunks(SIDE).enumerate() {
-            let from = from.wrapping_add(number * SIDE);
-            for first in (0..count).step_by(SIDE) {
-                let rows = SIDE.min(count - first);
-                let (from, to) = (from.wrapping_add(first * apart), to.wrapping_add(first));
+        for first in (0..count).step_by(SIDE) {
+            let rows = SIDE.min(count - first);
+            let (from, to) = (from.wrapping_add(first * apart), to.wrapping_add(first));
+            // Along the rows, which the processor then fetches ahead.
+            for (number, places) in self.places.chunks(SIDE).enumerate() {
+                let from = from.wrapping_add(number * SIDE);
                 // SAFETY: the block's elements are among those of the movement.
                 unsafe {
                     match <&[usize; SIDE]>::try_from(places) {
