@@ -59,7 +59,10 @@ impl State {
         // Different threads' scratch memory does not share cache lines.
         let scratch_stride = plan.scratch_bytes.next_multiple_of(2 * ALIGNMENT);
         let scratch = Block::zeroed(scratch_stride.saturating_mul(threads))?;
-        let arena = Block::zeroed(executable.arena_bytes())?;
+        let mut arena = Block::zeroed(executable.arena_bytes())?;
+        if threads == 1 {
+            arena.populate();
+        }
         let mut rooms = vec![0; plan.entries];
         for (entry, room) in &plan.rooms {
             rooms[*entry] = *room;
