@@ -96,6 +96,18 @@ impl Graph {
         self.div(value, &count)
     }
 
+    /// What a formula of several functions makes of a float: it is computed in the type in which
+    /// sums of its type are formed, and rounded once.
+    pub(crate) fn rounded_once(
+        &mut self,
+        value: &Value,
+        formula: impl FnOnce(&mut Graph, &Value) -> Result<Value>,
+    ) -> Result<Value> {
+        let wide = self.widen(value)?;
+        let result = formula(self, &wide)?;
+        self.cast(&result, value.dtype())
+    }
+
     /// A value in the type in which sums of its type are formed.
     pub(crate) fn widen(&mut self, value: &Value) -> Result<Value> {
         let wide: DType = graph::accumulator_of(value.dtype());

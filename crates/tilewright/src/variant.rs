@@ -135,9 +135,6 @@ impl Variant {
             store: (!key.is_empty()).then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
-        if model.threads == 1 {
-            constants.populate();
-        }
         let run_setup = |state: &mut State| {
             let mut call = state.call();
             for &id in setup.executable.weights() {

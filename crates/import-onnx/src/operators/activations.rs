@@ -1,4 +1,5 @@
-//! Activation functions, composed of scalar functions. In each, `x` is the input.
+//! Activation functions, composed of scalar functions. In each, `x` is the input. Formulas of
+//! several functions are computed in f32 where `x` is of a shorter type, and rounded once.
 
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -44,69 +45,81 @@ pub(super) fn prelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// `alpha * (exp(x) - 1)` below zero, else `x`
 pub(super) fn elu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let curve = graph.map(F::Expm1, &[x])?;
-    let scaled = graph.mul_number(&curve, node.float("alpha", 1.0)?)?;
-    Ok(vec![by_sign(graph, x, &scaled, x)?])
+    let alpha = node.float("alpha", 1.0)?;
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let curve = graph.map(F::Expm1, &[x])?;
+        let scaled = graph.mul_number(&curve, alpha)?;
+        by_sign(graph, x, &scaled, x)
+    })?;
+    Ok(vec![result])
 }
 
 /// `gamma * alpha * (exp(x) - 1)` below zero, else `gamma * x`
 pub(super) fn selu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let alpha = node.float("alpha", 1.673_263_2)?;
-    let gamma = node.float("gamma", 1.050_701)?;
-    let curve = graph.map(F::Expm1, &[x])?;
-    let curve = graph.mul_number(&curve, alpha)?;
-    let both = by_sign(graph, x, &curve, x)?;
-    Ok(vec![graph.mul_number(&both, gamma)?])
+    let (alpha, gamma) = (node.float("alpha", 1.673_263_2)?, node.float("gamma", 1.050_701)?);
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let curve = graph.map(F::Expm1, &[x])?;
+        let curve = graph.mul_number(&curve, alpha)?;
+        let both = by_sign(graph, x, &curve, x)?;
+        graph.mul_number(&both, gamma)
+    })?;
+    Ok(vec![result])
 }
 
 /// `alpha * (exp(x / alpha) - 1)` below zero, else `x`
 pub(super) fn celu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let alpha = graph.number(x.dtype(), node.float("alpha", 1.0)?);
-    let scaled = graph.div(x, &alpha)?;
-    let curve = graph.map(F::Expm1, &[&scaled])?;
-    let curve = graph.mul(&alpha, &curve)?;
-    Ok(vec![by_sign(graph, x, &curve, x)?])
+    let alpha = node.float("alpha", 1.0)?;
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let alpha = graph.number(x.dtype(), alpha);
+        let scaled = graph.div(x, &alpha)?;
+        let curve = graph.map(F::Expm1, &[&scaled])?;
+        let curve = graph.mul(&alpha, &curve)?;
+        by_sign(graph, x, &curve, x)
+    })?;
+    Ok(vec![result])
 }
 
 /// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
 pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let gate = if node.word("approximate", &["none", "tanh"])? == "none" {
-        let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
-        graph.map(F::Erf, &[&scaled])?
-    } else {
-        // sqrt(2 / pi) * (x + 0.044715 * x^3)
-        let square = graph.square(x)?;
-        let cubic = graph.mul_number(&square, 0.044715)?;
-        let factor = graph.add_number(&cubic, 1.0)?;
-        let inner = graph.mul(x, &factor)?;
-        let inner = graph.mul_number(&inner, (2.0 / std::f64::consts::PI).sqrt())?;
-        graph.tanh(&inner)?
-    };
-    let gate = graph.add_number(&gate, 1.0)?;
-    let half = graph.mul_number(x, 0.5)?;
-    Ok(vec![graph.mul(&half, &gate)?])
+    let exact = node.word("approximate", &["none", "tanh"])? == "none";
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let gate = if exact {
+            let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
+            graph.map(F::Erf, &[&scaled])?
+        } else {
+            // sqrt(2 / pi) * (x + 0.044715 * x^3)
+            let square = graph.square(x)?;
+            let cubic = graph.mul_number(&square, 0.044715)?;
+            let factor = graph.add_number(&cubic, 1.0)?;
+            let inner = graph.mul(x, &factor)?;
+            let inner = graph.mul_number(&inner, (2.0 / std::f64::consts::PI).sqrt())?;
+            graph.tanh(&inner)?
+        };
+        let gate = graph.add_number(&gate, 1.0)?;
+        let half = graph.mul_number(x, 0.5)?;
+        graph.mul(&half, &gate)
+    })?;
+    Ok(vec![result])
 }
 
 /// `1 / (1 + exp(-x))`
 pub(super) fn sigmoid(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    Ok(vec![graph.sigmoid(node.input(0)?)?])
+    Ok(vec![graph.rounded_once(node.input(0)?, Graph::sigmoid)?])
 }
 
 /// `alpha * x + beta` within 0 and 1
 pub(super) fn hard_sigmoid(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
-    Ok(vec![clamped_line(graph, node.input(0)?, alpha, beta)?])
+    Ok(vec![graph.rounded_once(node.input(0)?, |graph, x| clamped_line(graph, x, alpha, beta))?])
 }
 
 /// `x * (x / 6 + 1 / 2 within 0 and 1)`
 pub(super) fn hard_swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let gate = clamped_line(graph, x, 1.0 / 6.0, 0.5)?;
-    Ok(vec![graph.mul(x, &gate)?])
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let gate = clamped_line(graph, x, 1.0 / 6.0, 0.5)?;
+        graph.mul(x, &gate)
+    })?;
+    Ok(vec![result])
 }
 
 fn clamped_line(graph: &mut Graph, x: &Value, alpha: f64, beta: f64) -> Result<Value> {
@@ -117,38 +130,49 @@ fn clamped_line(graph: &mut Graph, x: &Value, alpha: f64, beta: f64) -> Result<V
 
 /// `log(1 + exp(x))`
 pub(super) fn softplus(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    Ok(vec![graph.softplus(node.input(0)?)?])
+    Ok(vec![graph.rounded_once(node.input(0)?, Graph::softplus)?])
 }
 
 /// `x / (1 + |x|)`
 pub(super) fn softsign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let magnitude = graph.abs(x)?;
-    let denominator = graph.add_number(&magnitude, 1.0)?;
-    Ok(vec![graph.div(x, &denominator)?])
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let magnitude = graph.abs(x)?;
+        let denominator = graph.add_number(&magnitude, 1.0)?;
+        graph.div(x, &denominator)
+    })?;
+    Ok(vec![result])
 }
 
 /// `x * tanh(softplus(x))`
 pub(super) fn mish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
-    let softplus = graph.softplus(x)?;
-    let gate = graph.tanh(&softplus)?;
-    Ok(vec![graph.mul(x, &gate)?])
+    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+        let softplus = graph.softplus(x)?;
+        let gate = graph.tanh(&softplus)?;
+        graph.mul(x, &gate)
+    })?;
+    Ok(vec![result])
 }
 
 /// `x * sigmoid(alpha * x)`
 pub(super) fn swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
     let alpha = node.float("alpha", 1.0)?;
+    Ok(vec![graph.rounded_once(node.input(0)?, |graph, x| swish_of(graph, x, alpha))?])
+}
+
+fn swish_of(graph: &mut Graph, x: &Value, alpha: f64) -> Result<Value> {
     let scaled = if alpha == 1.0 { x.clone() } else { graph.mul_number(x, alpha)? };
     let gate = graph.sigmoid(&scaled)?;
-    Ok(vec![graph.mul(x, &gate)?])
+    graph.mul(x, &gate)
 }
 
 /// `swish(a) * b`
 pub(super) fn swiglu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let gate = swish(node, graph)?.remove(0);
-    Ok(vec![graph.mul(&gate, node.input(1)?)?])
+    let (alpha, b) = (node.float("alpha", 1.0)?, graph.widen(node.input(1)?)?);
+    let result = graph.rounded_once(node.input(0)?, |graph, a| {
+        let gate = swish_of(graph, a, alpha)?;
+        graph.mul(&gate, &b)
+    })?;
+    Ok(vec![result])
 }
 
 /// `x` above `alpha`, else 0

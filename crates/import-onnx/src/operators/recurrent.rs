@@ -49,6 +49,10 @@ struct Activation {
 
 impl Activation {
     fn apply(&self, graph: &mut Graph, x: &Value) -> Result<Value> {
+        graph.rounded_once(x, |graph, x| self.formula(graph, x))
+    }
+
+    fn formula(&self, graph: &mut Graph, x: &Value) -> Result<Value> {
         let Activation { name, alpha, beta } = self;
         let zero = graph.number(x.dtype(), 0.0);
         match name.as_str() {
