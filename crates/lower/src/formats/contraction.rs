@@ -23,6 +23,8 @@ pub(super) struct Contraction {
     pub(super) operands: [Operand; 2],
     pub(super) accumulator: DType,
     pub(super) dtype: DType,
+    /// Whether it may run several times in a run of the function.
+    pub(super) repeats: bool,
     /// What leads from the result as it is now back to the original, the last one first.
     restore: Vec<Restore>,
 }
@@ -42,7 +44,8 @@ impl Contraction {
         dtype: DType,
     ) -> Contraction {
         let operands = operands.map(|(value, constant)| Operand { value, constant });
-        Contraction { space: space.clone(), operands, accumulator, dtype, restore: Vec::new() }
+        let (space, restore) = (space.clone(), Vec::new());
+        Contraction { space, operands, accumulator, dtype, repeats: false, restore }
     }
 
     /// Adds the contraction and what makes up for the changes, and returns the original's value.

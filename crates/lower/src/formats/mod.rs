@@ -68,10 +68,14 @@ pub fn choose(
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
     let ends = Ends::of(&function, &constants);
+    let mut inner = IdSet::new();
+    for region in function.regions_in_order().into_iter().filter(|&it| it != function.body) {
+        inner.extend(&function.regions[region].nodes);
+    }
     let price = PriceOfGrowth::find(&function, target);
     let result = rebuild(&function, |rewriter, node| {
-        let (constants, ends) = (&constants, &ends);
-        let chooser = Chooser { target, options, constants, windows, ends, price, remarks };
+        let (constants, ends, inner) = (&constants, &ends, &inner);
+        let chooser = Chooser { target, options, constants, windows, ends, inner, price, remarks };
         chooser.node(rewriter, node)
     });
     result.map_err(|reason| {
@@ -103,6 +107,8 @@ struct Chooser<'a> {
     /// Whether a contraction of the function reads windows, so that channels last pays.
     windows: bool,
     ends: &'a Ends,
+    /// The nodes that may run several times: in regions other than the function's body.
+    inner: &'a IdSet<NodeId>,
     /// Of the bytes that filters grow by.
     price: PriceOfGrowth,
     remarks: &'a mut Vec<Remark>,
@@ -122,6 +128,7 @@ impl Chooser<'_> {
         };
         let operands = [operand(0), operand(1)];
         let mut contraction = Contraction::new(space, operands, *accumulator, *dtype);
+        contraction.repeats = self.inner.contains(id);
         let builder = &mut rewriter.builder;
         let mut messages = Vec::new();
         let apart = self.ends.is_apart(id);

@@ -81,12 +81,16 @@ fn carrier(
     let extent = extents[vector].as_constant();
     let panel = panel_width(target, contraction.accumulator_bytes(), extent, reads);
     let one_panel = extent.is_some_and(|extent| extent <= panel);
-    if reads == Some(1) && sums_lie_contiguously(contraction, builder)? {
+    let runtime = !contraction.operands[operand].constant;
+    let met_once = reads == Some(1) && !contraction.repeats;
+    if met_once
+        && (runtime || outgrows_cache(contraction, builder, operand, target)?)
+        && sums_lie_contiguously(contraction, builder)?
+    {
         messages.push(format!("operand {operand} stays as it lies: it is read once, sum by sum"));
         return Ok(());
     }
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
-    let runtime = !contraction.operands[operand].constant;
     let pairs = pairs::wanted(contraction, builder)?;
     let colliding = rows_collide(contraction, builder, operand)?;
     if runtime && !pairs && contiguous && !repays(reads, one_panel, colliding) {
@@ -98,6 +102,20 @@ fn carrier(
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));
     pack(contraction, builder, operand, vector, panel)
+}
+
+/// Whether an operand does not stay in a core's cache from run to run: however it lies, it then
+/// comes as fast as memory gives it.
+fn outgrows_cache(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+    target: &Target,
+) -> Built<bool> {
+    let value = contraction.operands[operand].value;
+    let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
+    let bits = i64::from(builder.dtype(value)?.bits());
+    Ok(elements.is_some_and(|elements| elements * bits / 8 > target.l2_bytes as i64))
 }
 
 /// Whether both operands hold the terms of a sum side by side, so many floats of one type that
