@@ -63,6 +63,9 @@ impl Merger<'_> {
         let mut results = mem::take(&mut self.function.regions[region].results);
         self.replace(&mut results);
         self.function.regions[region].results = results;
+        if region == self.function.body {
+            return;
+        }
         for key in self.opened.drain(outside..) {
             self.known.entry(key).and_modify(|nodes| _ = nodes.pop());
         }
