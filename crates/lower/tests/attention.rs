@@ -153,6 +153,41 @@ fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) ->
     (results.remove(0), remarks.collect())
 }
 
+fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
+    let function = function(shape);
+    let types = function.parameters().iter().map(|&value| function.ty(value).as_tensor());
+    let inputs = types.zip(seed..).map(|(ty, seed)| {
+        let ty = ty.expect("a tensor");
+        let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(1) as usize);
+        tensor::random::random(ty.dtype, &extents.collect::<Vec<_>>(), seed)
+    });
+    let inputs: Vec<Tensor> = inputs.collect();
+    let none = |_: base::ConstantId| unreachable!("there are no constants");
+    let precision = eval::Precision::Declared;
+    let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
+    let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
+    let (plain, _) = lowered(&function, &inputs, "x86-64-v4", true);
+    let tolerance = match shape.dtype {
+        "f32" => 1e-5,
+        "f16" => 4e-3,
+        _ => 3e-2,
+    };
+    let comparison = compare(&plain, &expected, tolerance, tolerance);
+    prop_assert!(comparison.passed(), "{:?}\n{}", comparison, function);
+    for target in ["x86-64-v4", "x86-64-v3", "c99"] {
+        let (found, remarks) = lowered(&function, &inputs, target, false);
+        let same = plain.scalars().zip(found.scalars()).all(|(a, b)| a.bits() == b.bits());
+        prop_assert!(same, "{} changes bits\n{}\n{}", target, remarks, function);
+        // Everything that grouping puts together the strategy takes.
+        let scheduled = !remarks.contains("not blocks:");
+        prop_assert!(scheduled, "{}\n{}\n{}", target, remarks, function);
+        // Scores of depth 1 are products, not sums.
+        let large = shape.queries >= 8 && shape.depth > 1 && shape.keys >= 3 * shape.depth;
+        prop_assert!(!large || !remarks.is_empty(), "separate kernels\n{}", function);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: cases(), failure_persistence: None, ..ProptestConfig::default()
@@ -160,33 +195,26 @@ proptest! {
 
     #[test]
     fn attention_is_right(shape in shapes(), seed in 0u64..1000) {
-        let function = function(&shape);
-        let types = function.parameters().iter().map(|&value| function.ty(value).as_tensor());
-        let inputs: Vec<Tensor> = types.zip(seed..).map(|(ty, seed)| {
-            let ty = ty.expect("a tensor");
-            let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(1) as usize);
-            tensor::random::random(ty.dtype, &extents.collect::<Vec<_>>(), seed)
-        }).collect();
-        let none = |_: base::ConstantId| unreachable!("there are no constants");
-        let precision = eval::Precision::Declared;
-        let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
-        let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
-        let (plain, _) = lowered(&function, &inputs, "x86-64-v4", true);
-        let tolerance = match shape.dtype { "f32" => 1e-5, "f16" => 4e-3, _ => 3e-2 };
-        let comparison = compare(&plain, &expected, tolerance, tolerance);
-        prop_assert!(comparison.passed(), "{:?}\n{}", comparison, function);
-        for target in ["x86-64-v4", "x86-64-v3", "c99"] {
-            let (found, remarks) = lowered(&function, &inputs, target, false);
-            let same = plain.scalars().zip(found.scalars()).all(|(a, b)| a.bits() == b.bits());
-            prop_assert!(same, "{} changes bits\n{}\n{}", target, remarks, function);
-            // Everything that grouping puts together the strategy takes.
-            let scheduled = !remarks.contains("not blocks:");
-            prop_assert!(scheduled, "{}\n{}\n{}", target, remarks, function);
-            // Scores of depth 1 are products, not sums.
-            let large = shape.queries >= 8 && shape.depth > 1 && shape.keys >= 3 * shape.depth;
-            prop_assert!(!large || !remarks.is_empty(), "separate kernels\n{}", function);
-        }
+        check(&shape, seed)?;
     }
+}
+
+/// Blocks of 17 of 33 rows, in tiles of six: tails of both are shifted.
+#[test]
+fn tails_within_tails() -> Result<(), TestCaseError> {
+    let shape = Shape {
+        batch: 1,
+        heads: 1,
+        groups: 1,
+        queries: 33,
+        keys: 61,
+        depth: 26,
+        mask: Mask::None,
+        scale_before: false,
+        residual: false,
+        dtype: "f32",
+    };
+    check(&shape, 0)
 }
 
 /// About a second's worth; more with `ATTENTION_CASES`.

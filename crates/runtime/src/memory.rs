@@ -2,9 +2,10 @@
 //!
 //! Every block begins at a multiple of 64 bytes. Large blocks come straight from the system, which
 //! makes each page when it is first touched: by the thread that uses it, and not at all if none
-//! does. Huge pages are not asked for: where memory is given back to a hypervisor when it is free,
-//! whole huge pages are what has been given back, and to have one again takes five times as long as
-//! making its small pages (`docs/perf-log.md`).
+//! does; or all of them at once where that is asked for ([`Block::populate`]). Huge pages are not
+//! asked for: where memory is given back to a hypervisor when it is free, whole huge pages are what
+//! has been given back, and to have one again takes five times as long as making its small pages
+//! (`docs/perf-log.md`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;

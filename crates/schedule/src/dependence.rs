@@ -8,7 +8,8 @@
 //!
 //! Guards are not looked at, which is safe. A split with a shifted tail runs some iterations twice
 //! with the same result; its minima ([`State::shifted`](crate::schedule::State)) may be ignored
-//! between two stores, because which of two equal values is stored last does not matter.
+//! between two stores, those of all loops or of one, because which of two equal values is stored
+//! last does not matter.
 
 use std::collections::BTreeSet;
 
@@ -199,8 +200,9 @@ pub(crate) struct Tester<'a> {
     /// The accesses of buffers that the block writes: those of others are in nobody's way.
     pub(crate) accesses: Vec<Access<'a>>,
     forms: Vec<Vec<Linear>>,
-    /// The forms with shifted tails ignored, for pairs of stores; where there are any.
-    unshifted: Option<Vec<Vec<Linear>>>,
+    /// The forms with shifted tails ignored, for pairs of stores: all of them, and those of the
+    /// loop in question alone; where there are any.
+    unshifted: Vec<Vec<Vec<Linear>>>,
     /// Symbols bound within the block; all others have one value throughout.
     bound: BTreeSet<SymbolId>,
 }
@@ -217,7 +219,7 @@ impl<'a> Tester<'a> {
         let is_wanted = |buffer| written.contains(&buffer);
         let mut collector = Collector::of(&is_wanted);
         collector.block(block);
-        Tester::of(kernel, ranges, collector.found, bound_symbols(block), shifted)
+        Tester::of(kernel, ranges, collector.found, bound_symbols(block), &[shifted])
     }
 
     /// Tests for the accesses of a loop, which counts as a block of its own.
@@ -234,7 +236,12 @@ impl<'a> Tester<'a> {
         collector.inside(0, 0, &found.body);
         let mut bound = bound_symbols(&found.body);
         bound.insert(found.variable);
-        Tester::of(kernel, ranges, collector.found, bound, shifted)
+        // Iterations of a loop with a shifted tail are apart before it is shifted, though those of
+        // a loop inside may then not be.
+        let own = |minimum: &&Expr| minimum.contains(found.variable);
+        let own: Vec<Expr> = shifted.iter().filter(own).cloned().collect();
+        let own = if own.len() < shifted.len() { &own[..] } else { &[] };
+        Tester::of(kernel, ranges, collector.found, bound, &[shifted, own])
     }
 
     fn of(
@@ -242,18 +249,21 @@ impl<'a> Tester<'a> {
         ranges: &'a SymbolRanges,
         accesses: Vec<Access<'a>>,
         bound: BTreeSet<SymbolId>,
-        shifted: &[Expr],
+        kinds: &[&[Expr]],
     ) -> Tester<'a> {
         let mut space = Space::new(ranges, accesses.iter().flat_map(|access| access.index));
         let form = |space: &mut Space, access: &Access| {
             access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
         };
         let forms: Vec<_> = accesses.iter().map(|access| form(&mut space, access)).collect();
-        let mut unshifted = |access: &Access| -> Vec<Linear> {
-            access.index.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
+        let mut without = |shifted: &[Expr]| -> Vec<Vec<Linear>> {
+            let form = |access: &Access| {
+                access.index.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
+            };
+            accesses.iter().map(form).collect()
         };
-        let unshifted =
-            (!shifted.is_empty()).then(|| accesses.iter().map(&mut unshifted).collect());
+        let unshifted = kinds.iter().filter(|kind| !kind.is_empty()).map(|kind| without(kind));
+        let unshifted = unshifted.collect();
         Tester { kernel, space, accesses, forms, unshifted, bound }
     }
 
@@ -303,7 +313,7 @@ impl<'a> Tester<'a> {
         kind(a) == kind(c)
             && kind(b) == kind(d)
             && same(&self.forms)
-            && self.unshifted.as_ref().is_none_or(same)
+            && self.unshifted.iter().all(same)
     }
 
     fn commute(&self, a: &Access<'_>, b: &Access<'_>) -> bool {
@@ -322,14 +332,14 @@ impl<'a> Tester<'a> {
         let stores = self.accesses[first].effect == Effect::Store
             && self.accesses[second].effect == Effect::Store;
         // Two stores are apart, or compute the same where shifted tails make them meet.
-        let forms = [Some(&self.forms), self.unshifted.as_ref().filter(|_| stores)];
+        let unshifted = if stores { &self.unshifted[..] } else { &[] };
         let feasible = |unknown: &Unknown, direction: &Direction| {
             *direction == Direction::Equal
                 || *direction == Direction::Any
                 || self.space.range(*unknown).max >= 1
         };
         given.0.iter().all(|(unknown, direction)| feasible(unknown, direction))
-            && forms.into_iter().flatten().all(|forms| {
+            && std::iter::once(&self.forms).chain(unshifted).all(|forms| {
                 let mut axes = forms[first].iter().zip(&forms[second]);
                 axes.all(|(a, b)| self.may_be_equal(a, b, given))
             })

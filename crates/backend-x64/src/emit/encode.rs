@@ -5,7 +5,7 @@
 
 use iced_x86::{Code, Register};
 
-use super::forms::{self, NOWHERE, Prefix};
+use super::forms::{self, Layout, NOWHERE, Prefix};
 use crate::vcode::PoolId;
 
 /// An operand of a machine instruction.
@@ -58,6 +58,9 @@ pub(super) fn encode(
         return Err(format!("there is no instruction {code:?}"));
     };
     let layout = form.layout;
+    if !is_encodable(layout, matches!(form.prefix, Prefix::Evex { .. }), operands, memory, mask) {
+        return Err(format!("{code:?} does not take {operands:?}, {memory:?}, {mask:?}"));
+    }
     let number = |at: u8| match operands.get(usize::from(at)) {
         Some(Operand::Register(register)) => number(*register),
         _ => 0,
@@ -143,6 +146,35 @@ pub(super) fn encode(
         bytes.extend_from_slice(&value.to_le_bytes()[..usize::from(layout.imm_bytes)]);
     }
     Ok(constant)
+}
+
+/// Whether a form has room for what it is given: an operand of its kind in each field, registers
+/// from 16 on, masks and broadcasts with EVEX alone, immediates within their bytes.
+fn is_encodable(
+    layout: Layout,
+    is_evex: bool,
+    operands: &[Operand],
+    memory: Option<&Memory>,
+    mask: OpMask,
+) -> bool {
+    let operand = |at: u8| operands.get(usize::from(at));
+    let registers = [layout.reg, layout.vvvv, layout.is4, layout.opcode];
+    let named = registers.into_iter().filter(|&at| at != NOWHERE);
+    let in_memory = layout.rm != NOWHERE && matches!(operand(layout.rm), Some(Operand::Memory));
+    let bits = 8 * u32::from(layout.imm_bytes);
+    let low = |register: Register| is_evex || number(register) < 16;
+    named.into_iter().all(|at| matches!(operand(at), Some(Operand::Register(_))))
+        && (layout.rm == NOWHERE || operand(layout.rm).is_some())
+        && in_memory == memory.is_some()
+        && (is_evex || mask.is_none() && memory.is_none_or(|memory| !memory.broadcast))
+        && memory.is_none_or(|memory| memory.index.is_none_or(|(index, _)| low(index)))
+        && operands.iter().all(|operand| match *operand {
+            Operand::Register(register) => low(register),
+            Operand::Memory => true,
+            Operand::Imm(value) => {
+                bits == 64 || bits > 0 && (-1 << (bits - 1)..1 << bits).contains(&value)
+            }
+        })
 }
 
 /// ModRM, SIB and displacement. One byte of displacement counts in `unit`s.
@@ -365,6 +397,7 @@ mod tests {
                         OpKind::Immediate8 if name.starts_with("A") => {
                             (OpKind::Immediate8to64, i64::from(value as i8))
                         }
+                        OpKind::Immediate8 => (kind, i64::from(value as u8)),
                         OpKind::Immediate32 if !name.contains("_r32_") => {
                             (OpKind::Immediate32to64, value)
                         }
@@ -429,6 +462,31 @@ mod tests {
             expected[at..at + 4].fill(0);
         }
         assert_eq!(bytes, expected, "{code:?} {operands:?} {used:?} {mask:?}");
+    }
+
+    #[test]
+    fn what_a_form_has_no_room_for_is_an_error() {
+        let (low, high) = (Operand::from(Register::XMM1), Operand::from(Register::XMM17));
+        let memory = Memory::at(Register::RAX, 8);
+        let broadcast = Memory { broadcast: true, ..memory };
+        let add = Code::VEX_Vaddps_xmm_xmm_xmmm128;
+        let mask = Some((Register::K1, false));
+        let wide = Operand::Imm(1 << 32);
+        let cases: [(Code, &[Operand], Option<&Memory>, OpMask); 8] = [
+            (add, &[low, low, high], None, None),
+            (add, &[low, low], None, None),
+            (add, &[low, low, low], None, mask),
+            (add, &[low, low, Operand::Memory], None, None),
+            (add, &[low, low, low], Some(&memory), None),
+            (add, &[low, low, Operand::Memory], Some(&broadcast), None),
+            (Code::Add_rm64_imm32, &[Register::RAX.into(), wide], None, None),
+            (Code::INVALID, &[], None, None),
+        ];
+        for (code, operands, memory, mask) in cases {
+            let mut bytes = Vec::new();
+            assert!(encode(&mut bytes, code, operands, memory, mask).is_err(), "{operands:?}");
+            assert_eq!(bytes, [], "{operands:?}");
+        }
     }
 
     #[test]
