@@ -1,5 +1,5 @@
-//! What `tile` does instead where sums have so many terms that panels of the packed operand fill
-//! the second-level cache: the terms in parts.
+//! What `tile` does instead where sums have so many terms that a panel fills the second-level cache:
+//! the terms in parts.
 //!
 //! ```text
 //! for i, j { acc[i, j] = 0 }
@@ -103,6 +103,9 @@ fn cut(
     let cache = target.l2_bytes as i64;
     if panel <= cache * 3 / 16 {
         return Err("panels fit the second-level cache".into());
+    }
+    if choice.blocks == 1 && panels.iter().any(|panels| !panels.packed) {
+        return Err("strips that are not packed are met once".into());
     }
     if choice.order.others.iter().any(|(_, side)| *side == Side::Columns) {
         return Err("panels move along several axes".into());

@@ -96,7 +96,7 @@ pub(super) struct Choice {
     /// The tail of the vector split: packed panels cannot be shifted.
     pub(super) tail: Tail,
     /// The row axis is cut into so many blocks before it is cut into tiles.
-    blocks: i64,
+    pub(super) blocks: i64,
     pub(super) order: Order,
     /// Buffers to be copied block by block, because their rows fall on the same cache sets.
     staged: Vec<BufferId>,
