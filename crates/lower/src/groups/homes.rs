@@ -171,8 +171,11 @@ impl Chooser<'_> {
                 let fits = match self.users[value][..] {
                     [User::Operand(reader, _)] => match class_of_node(self.function, reader) {
                         Class::Elementwise => true,
-                        // A copy under conditions is slower than two copies, but one thing to do.
-                        Class::Movement | Class::View => self.once && self.moves_linearly(value),
+                        // A transpose under conditions is slower than two copies, but one thing to
+                        // do.
+                        Class::Movement | Class::View => {
+                            self.moves_linearly(value) && (self.once || !self.is_turned(value))
+                        }
                         _ => false,
                     },
                     _ => false,
@@ -204,6 +207,13 @@ impl Chooser<'_> {
             (_, class) => matches!(class, Class::Movement | Class::Elementwise),
         };
         is_linear && (self.stored[result] || self.moves_linearly(result))
+    }
+
+    /// Whether a value that is moved until it is stored is transposed on the way.
+    fn is_turned(&self, value: ValueId) -> bool {
+        let &[User::Operand(reader, _)] = &self.users[value][..] else { return false };
+        let result = self.function.nodes[reader].results[0];
+        self.is_transposed(result) || !self.stored[result] && self.is_turned(result)
     }
 
     /// Passes on what a node's reads ask of its operands.
