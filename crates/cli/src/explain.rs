@@ -1,10 +1,12 @@
 //! `tilewright explain`: where the time goes, and why the kernels are what they are.
 
 use clap::Args;
+use serde_json::{Value, json};
+use tilewright::{Explanation, ExplanationRow};
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
-use crate::standard_output::say;
+use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright explain`.
 #[derive(Args)]
@@ -13,6 +15,9 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Compiles, profiles some runs, prints a row a kernel.
@@ -22,6 +27,40 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
-    say!("{}", tilewright::explain(&executable, &inputs)?);
+    let explanation = tilewright::explain(&executable, &inputs)?;
+    if arguments.json {
+        say_line!("{}", as_json(&explanation));
+    } else {
+        say!("{explanation}");
+    }
     Ok(Outcome::Good)
+}
+
+fn as_json(explanation: &Explanation) -> Value {
+    let row = |row: &ExplanationRow| {
+        json!({
+            "kernel": row.kernel,
+            "nodes": row.nodes,
+            "fused": row.fused,
+            "not_fused": row.not_fused,
+            "schedule": row.scheduled,
+            "flops": row.flops,
+            "bytes": row.bytes,
+            "constant_bytes": row.constant_bytes,
+            "time_us": row.time_us,
+            "predicted_us": row.predicted_us,
+            "roofline": row.roofline,
+        })
+    };
+    json!({
+        "target": explanation.target,
+        "threads": explanation.threads,
+        "rows": explanation.rows.iter().map(row).collect::<Vec<Value>>(),
+        "total_us": explanation.total_us,
+        "gflops": explanation.ceilings.flops_per_ns,
+        "gigabytes_per_second": explanation.ceilings.bytes_per_ns,
+        "formats": explanation.formats,
+        "arena_bytes": explanation.arena_bytes,
+        "largest_live_set": explanation.largest_live_set,
+    })
 }

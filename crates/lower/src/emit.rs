@@ -333,6 +333,7 @@ impl Emitter<'_> {
             scheduled: Arc::default(),
             flops,
             bytes,
+            constant_bytes: constant_bytes(frame, arguments).min(bytes),
             naive: Arc::new(Kernel::new("")),
             trace: Arc::default(),
             stored: None,
@@ -460,6 +461,13 @@ pub(crate) fn byte_count(function: &Function, value: ValueId) -> i64 {
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
     let count: i64 = shape_of(function, value).iter().product();
     dtype.size_of_elements(count.max(0) as usize).unwrap_or(0) as i64
+}
+
+/// Bytes of the arguments that lie in constants.
+fn constant_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
+    let roots = arguments.iter().filter_map(|&value| Some(frame.grouping.view(value)?.root));
+    let constants = roots.filter(|&root| class_of(frame.function, root) == Some(Class::Constant));
+    constants.map(|root| byte_count(frame.function, root) as u64).sum()
 }
 
 /// Bytes from a value's first element to behind its last.

@@ -154,6 +154,8 @@ pub struct KernelInfo {
     pub flops: u64,
     /// Bytes of parameters that it touches.
     pub bytes: u64,
+    /// How many of them are of weights and literals, which were there before the run.
+    pub constant_bytes: u64,
     /// The kernel before scheduling.
     pub naive: Arc<Kernel>,
     /// The steps that scheduled it.

@@ -54,6 +54,8 @@ pub struct ExplanationRow {
     pub flops: u64,
     /// Bytes read and written in a run, each buffer once.
     pub bytes: u64,
+    /// How many of them are of weights and literals.
+    pub constant_bytes: u64,
     /// Microseconds of a run, on average.
     pub time_us: f64,
     /// Microseconds that the cost model expects, from the target row's peak and bandwidth.
@@ -161,6 +163,7 @@ impl Explanation {
             scheduled: info.scheduled.to_vec(),
             flops: info.flops,
             bytes: info.bytes,
+            constant_bytes: info.constant_bytes,
             time_us,
             predicted_us: predicted_ns / 1e3,
             roofline: least_us / time_us.max(1e-3),
@@ -179,6 +182,7 @@ impl ExplanationRow {
             scheduled: Vec::new(),
             flops: 0,
             bytes: 0,
+            constant_bytes: 0,
             time_us,
             predicted_us: 0.0,
             roofline: 0.0,
