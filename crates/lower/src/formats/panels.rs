@@ -268,8 +268,8 @@ impl Products {
 
     fn cycles_by(&self, target: &Target, vectors: Option<i64>) -> f64 {
         let Products { rows, columns, depth, count: shared, .. } = *self;
-        let (elementwise, scattered_rows, lanes) = (false, false, self.lanes(target));
-        let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
+        let lanes = self.lanes(target);
+        let area = Area { rows, columns, lanes, depth, shared, ..Area::default() };
         best_tile(target, &area, vectors).cycles(target, &area) * shared as f64
     }
 

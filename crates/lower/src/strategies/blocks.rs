@@ -189,15 +189,7 @@ impl Sum {
     fn cycles(&self, rows: i64, target: &Target) -> f64 {
         let lanes = (i64::from(target.vector_bytes) / self.bytes).max(1);
         let (columns, depth) = (self.columns, self.depth);
-        let area = Area {
-            rows,
-            columns,
-            lanes,
-            depth,
-            shared: 64,
-            elementwise: false,
-            scattered_rows: false,
-        };
+        let area = Area { rows, columns, lanes, depth, shared: 64, ..Area::default() };
         let vectors = self.panel.map(|panel| div_ceil(panel, lanes));
         best_tile(target, &area, vectors).cycles(target, &area) * self.others as f64
     }

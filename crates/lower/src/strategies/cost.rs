@@ -20,6 +20,9 @@ const L2_BYTES_PER_CYCLE: f64 = 48.0;
 /// large operand: what is left of the latency of a page's address and its first line.
 const START_OF_ROW: f64 = 12.0;
 
+/// Cycles to bring a line that each step needs anew from the second-level cache.
+const LINE_OF_ROWS: f64 = 1.0;
+
 /// How much dearer a multiply-add is where a row's broadcast serves no other.
 const SINGLE_VECTOR: f64 = 1.25;
 
@@ -36,7 +39,7 @@ pub(crate) struct Tile {
 }
 
 /// What is to be covered with tiles.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Area {
     /// Extent of the row axis.
     pub(crate) rows: i64,
@@ -52,6 +55,9 @@ pub(crate) struct Area {
     pub(crate) elementwise: bool,
     /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
     pub(crate) scattered_rows: bool,
+    /// Lines from one row to the next, of an operand of the rows of which each step meets other
+    /// lines and that does not stay in the first-level cache.
+    pub(crate) lines_between_rows: Option<f64>,
 }
 
 impl Tile {
@@ -73,7 +79,8 @@ impl Tile {
             * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
         let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
-        cycles + if area.scattered_rows { START_OF_ROW } else { 0.0 }
+        let lines = area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
+        cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
     }
 
     /// Cycles to load a vector of the operand that carries the vector axis.

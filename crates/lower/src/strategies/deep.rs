@@ -36,7 +36,7 @@ use super::hand::Hand;
 use super::order::Side;
 use super::panels::Panels;
 use super::structure::{Access, Motion};
-use super::tile::{Choice, Problem, pair, unroll_sum, whole_panels};
+use super::tile::{Choice, LINE, Problem, pair, unroll_sum, whole_panels};
 
 /// Iterations of the parallel loop that are wanted.
 const SHARED: i64 = 4;
@@ -49,9 +49,6 @@ const TERMS: i64 = 128;
 
 /// Lines of rows that may fall on one set of a cache: half of its ways, so that panels pass by.
 const LINES: i64 = 8;
-
-/// Bytes of a cache line.
-const LINE: i64 = 64;
 
 /// How a problem is cut.
 struct Cut {

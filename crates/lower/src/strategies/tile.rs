@@ -46,6 +46,9 @@ const COPIED: i64 = 4;
 /// Bytes between two rows from which on they count as elsewhere.
 const SAME_PAGE: i64 = 2048;
 
+/// Bytes of a cache line.
+pub(super) const LINE: i64 = 64;
+
 /// Cycles to store one element of a vector whose elements lie apart.
 const SCATTERED: f64 = 4.0;
 
@@ -343,7 +346,19 @@ fn candidate(
     let mut both = problem.update.loads().zip(along);
     let both = both.any(|(access, motion)| *motion != Motion::Still && moves(access));
     let elementwise = along.len() > 1 && (both || along.iter().all(|motion| motion.is_unit()));
-    let area = Area { rows, columns, lanes, depth, shared, elementwise, scattered_rows };
+    let lines_between_rows = row_update
+        .filter(|_| !elementwise)
+        .and_then(|row| lines_between_rows(problem, kernel, target, row, along));
+    let area = Area {
+        rows,
+        columns,
+        lanes,
+        depth,
+        shared,
+        elementwise,
+        scattered_rows,
+        lines_between_rows,
+    };
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, update, along),
         None => Vec::new(),
@@ -393,6 +408,32 @@ fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[
             && apart >= SAME_PAGE
             && (elements * width) as u64 > target.l2_bytes
     })
+}
+
+/// Lines from one row to the next of an operand of the rows, where each step of the sum meets other
+/// lines and those of a tile are more than the first-level cache keeps beside a panel.
+fn lines_between_rows(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Option<f64> {
+    let innermost = problem.reduced.last()?;
+    let keeps = (problem.depth() * LINE) as u64 <= target.l1_bytes / 2;
+    let of = |(access, motion): (&Access, &Motion)| {
+        let width = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let apart = |found: &LoopInfo| match access.motion(found) {
+            Motion::Steady { stride, block: None } => stride.abs() * width,
+            _ => 0,
+        };
+        let meets_others = *motion == Motion::Still && apart(innermost) >= LINE;
+        meets_others.then(|| apart(row).min(LINE) as f64 / LINE as f64)
+    };
+    if keeps {
+        return None;
+    }
+    problem.update.loads().zip(along).find_map(of)
 }
 
 /// The row operands whose rows fall on so few cache sets that a tile of them does not stay there.
