@@ -79,7 +79,8 @@ impl Tile {
             * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
         let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
-        let lines = area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
+        let lines =
+            area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
         cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
     }
 
