@@ -12,6 +12,7 @@ mod batch_norm;
 mod cse;
 mod cut;
 mod dce;
+mod excess_precision;
 mod fold;
 mod groups;
 mod hoist;
@@ -22,7 +23,6 @@ mod simplify;
 mod sink;
 mod stages;
 mod transpose_motion;
-mod widen;
 
 use base::{Diagnostic, Diagnostics, PassRow, codes};
 use graph::Function;
@@ -40,8 +40,8 @@ const PASSES: &[PassRow<Function>] = &[
     PassRow { name: "hoist", run: hoist::run, after: &[] },
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
-    PassRow { name: "widen", run: widen::run, after: &["batch_norm"] },
-    PassRow { name: "cse", run: cse::run, after: &["widen"] },
+    PassRow { name: "excess_precision", run: excess_precision::run, after: &["batch_norm"] },
+    PassRow { name: "cse", run: cse::run, after: &["excess_precision"] },
     PassRow { name: "sink", run: sink::run, after: &["hoist", "cse"] },
     PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },
     PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },

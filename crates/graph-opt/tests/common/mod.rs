@@ -111,7 +111,7 @@ impl Keeps {
     pub(crate) fn of(pass: &str) -> Keeps {
         match pass {
             "batch_norm" => Keeps::Nearly,
-            "widen" => Keeps::BitsOfF64,
+            "excess_precision" => Keeps::BitsOfF64,
             _ => Keeps::Bits,
         }
     }

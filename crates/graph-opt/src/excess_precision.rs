@@ -32,7 +32,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
             _ => Ok(None),
         }
     });
-    *function = widened.map_err(|reason| ill_typed("widen", reason))?;
+    *function = widened.map_err(|reason| ill_typed("excess_precision", reason))?;
     Ok(())
 }
 
