@@ -13,7 +13,7 @@
 //! block's class follows from the layout it was asked for with.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,10 +43,9 @@ struct Free {
 #[derive(Clone, Copy)]
 struct List {
     first: *mut Free,
-    length: usize,
+    /// How many more it may hold; none as long as nobody sees to it that they go to the store.
+    room: usize,
 }
-
-const NOTHING: List = List { first: null_mut(), length: 0 };
 
 /// What a thread owns.
 struct Local {
@@ -92,26 +91,33 @@ fn class_bytes(class: usize) -> usize {
     (class + 1) * GRAIN
 }
 
-struct Thread(UnsafeCell<Local>);
-
-thread_local! {
-    static THREAD: Thread = const {
-        let lists = [NOTHING; CLASSES];
-        Thread(UnsafeCell::new(Local { lists, rest: null_mut(), rest_bytes: 0 }))
-    };
+/// How many blocks a list holds at most.
+fn most_listed(class: usize) -> usize {
+    MOST_LISTED / class_bytes(class)
 }
 
-impl Drop for Thread {
+thread_local! {
+    // Without a destructor it needs no check whether it is still there.
+    static LOCAL: UnsafeCell<Local> = const { UnsafeCell::new(Local::NOTHING) };
+    static KEEPER: Keeper = const { Keeper(Cell::new(false)) };
+}
+
+/// Gives what a thread owns to the store when the thread ends.
+struct Keeper(Cell<bool>);
+
+impl Drop for Keeper {
     fn drop(&mut self) {
-        let local = self.0.get_mut();
-        local.give_rest();
-        for class in 0..CLASSES {
-            local.give(class);
-        }
+        with_local(Local::give_all);
     }
 }
 
 impl Local {
+    const NOTHING: Local = Local {
+        lists: [List { first: null_mut(), room: 0 }; CLASSES],
+        rest: null_mut(),
+        rest_bytes: 0,
+    };
+
     /// A free block, or null.
     #[inline(always)]
     fn take(&mut self, class: usize) -> *mut u8 {
@@ -122,35 +128,72 @@ impl Local {
         let block = list.first;
         // SAFETY: a block in a list is ours and holds a `Free`.
         list.first = unsafe { (*block).next };
-        list.length -= 1;
+        list.room += 1;
         block.cast()
     }
 
     /// Adds a block, which must be of this class and of no more use to anyone.
     #[inline(always)]
     fn put(&mut self, class: usize, block: *mut u8) {
+        if self.lists[class].room == 0 {
+            self.make_room(class, block);
+        } else {
+            self.push(class, block);
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, class: usize, block: *mut u8) {
         let block = block.cast::<Free>();
         let list = &mut self.lists[class];
         // SAFETY: the block is at least as large and as aligned as a `Free`, and ours.
-        unsafe { block.write(Free { next: list.first, next_list: null_mut() }) };
+        unsafe { (&raw mut (*block).next).write(list.first) };
         list.first = block;
-        list.length += 1;
-        if list.length * class_bytes(class) > MOST_LISTED {
+        list.room -= 1;
+    }
+
+    /// Adds a block to a list that has no room, because it is full or nobody keeps it.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, class: usize, block: *mut u8) {
+        let kept = self.is_kept();
+        if self.lists[class].room == 0 {
             self.give(class);
         }
+        self.push(class, block);
+        if !kept {
+            self.give_all();
+        }
+    }
+
+    /// Whether a keeper sees to it that what is in the lists goes to the store: the thread's first
+    /// block makes one, a thread that ends has none.
+    fn is_kept(&mut self) -> bool {
+        let was_there = KEEPER.try_with(|keeper| keeper.0.replace(true));
+        if was_there == Ok(false) {
+            for (class, list) in self.lists.iter_mut().enumerate() {
+                list.room = most_listed(class);
+            }
+        }
+        was_there.is_ok()
     }
 
     /// A block from the store, else from the chunk, else from a new chunk.
     #[inline(never)]
     fn take_elsewhere(&mut self, class: usize) -> *mut u8 {
-        if STORED[class].load(Ordering::Relaxed) > 0 && self.adopt(class) {
-            let list = &mut self.lists[class];
-            let block = list.first;
-            // SAFETY: a list from the store has a block, which is ours and holds a `Free`.
-            list.first = unsafe { (*block).next };
-            list.length -= 1;
-            return block.cast();
+        let kept = self.is_kept();
+        let block = match STORED[class].load(Ordering::Relaxed) > 0 && self.adopt(class) {
+            true => self.take(class),
+            false => self.cut(class),
+        };
+        if !kept {
+            self.give_all();
         }
+        block
+    }
+
+    /// A block from the chunk, else from a new chunk; null if there is no memory.
+    fn cut(&mut self, class: usize) -> *mut u8 {
         let bytes = class_bytes(class);
         if self.rest_bytes < bytes && !self.begin_chunk() {
             return null_mut();
@@ -180,14 +223,17 @@ impl Local {
             // SAFETY: the list is ours now; its blocks are linked by `next`, down to a null.
             block = unsafe { (*block).next };
         }
-        self.lists[class] = List { first, length };
+        // A thread without room for them, which ends, gives them back at once.
+        let room = most_listed(class).saturating_sub(length);
+        self.lists[class] = List { first, room };
         true
     }
 
     /// Moves a list to the store.
     #[cold]
     fn give(&mut self, class: usize) {
-        let list = std::mem::replace(&mut self.lists[class], NOTHING);
+        let empty = List { first: null_mut(), room: most_listed(class) };
+        let list = std::mem::replace(&mut self.lists[class], empty);
         if list.first.is_null() {
             return;
         }
@@ -217,12 +263,27 @@ impl Local {
         !self.rest.is_null()
     }
 
+    /// Gives everything away. The lists are left without room, as before the first block.
+    #[cold]
+    fn give_all(&mut self) {
+        self.give_rest();
+        for class in 0..CLASSES {
+            self.give(class);
+            self.lists[class].room = 0;
+        }
+    }
+
     /// Gives away what is left of the chunk: a block to the lists, more to the store.
     fn give_rest(&mut self) {
         let bytes = std::mem::take(&mut self.rest_bytes);
         match bytes / GRAIN {
             0 => {}
-            count @ 1..=CLASSES => self.put(count - 1, self.rest),
+            count @ 1..=CLASSES => {
+                if self.lists[count - 1].room == 0 {
+                    self.give(count - 1);
+                }
+                self.push(count - 1, self.rest);
+            }
             _ => {
                 let rest = self.rest.cast::<Rest>();
                 let mut store = store();
@@ -238,19 +299,11 @@ fn chunk_layout() -> Layout {
     Layout::from_size_align(CHUNK, GRAIN).expect("a power of two")
 }
 
-/// Gives `work` what this thread owns; where that is gone, as the thread ends, something that goes
-/// to the store at once.
+/// Gives `work` what this thread owns.
 #[inline(always)]
-fn with_local<R>(work: impl Fn(&mut Local) -> R) -> R {
+fn with_local<R>(work: impl FnOnce(&mut Local) -> R) -> R {
     // SAFETY: nothing that `work` does comes back here, so this is the only reference.
-    let found = THREAD.try_with(|thread| work(unsafe { &mut *thread.0.get() }));
-    found.unwrap_or_else(|_| with_nothing(work))
-}
-
-#[cold]
-fn with_nothing<R>(work: impl Fn(&mut Local) -> R) -> R {
-    let local = Local { lists: [NOTHING; CLASSES], rest: null_mut(), rest_bytes: 0 };
-    work(Thread(UnsafeCell::new(local)).0.get_mut())
+    LOCAL.with(|local| work(unsafe { &mut *local.get() }))
 }
 
 // SAFETY: blocks are as large and as aligned as their layouts ask, and each is in one list, or in
