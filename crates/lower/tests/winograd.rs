@@ -45,6 +45,11 @@ fn function(shape: &Shape) -> Function {
     let (low_y, low_x) = ((ky - 1) / 2, (kx - 1) / 2);
     let (high_y, high_x) = (ky - 1 - low_y, kx - 1 - low_x);
     let ty = format!("f32[{batch}, {rows}, {columns}, {groups}, {outputs}]");
+    // An axis of a single tap is a number, as passes leave it.
+    let (tap, axis, y) = match ky {
+        1 => ("0", String::new(), "y"),
+        _ => ("ky", format!("ky: {ky}, "), "y + ky"),
+    };
     let text = format!(
         "function @main {{
           parameter %x: f32[{batch}, {rows}, {columns}, {groups}, {inputs}] as \"x\"
@@ -56,8 +61,8 @@ fn function(shape: &Shape) -> Function {
             interior [0, 0, 0, 0, 0] %x, %zero
           %c: {ty} = contract
             [n: {batch}, y: {rows}, x: {columns}, g: {groups}, o: {outputs}
-              | i: {inputs}, ky: {ky}, kx: {kx}]
-            %p[n, y + ky, x + kx, g, i], %w[g, o, i, ky, kx] accumulate f32
+              | i: {inputs}, {axis}kx: {kx}]
+            %p[n, {y}, x + kx, g, i], %w[g, o, i, {tap}, kx] accumulate f32
           %s: {ty} = map add %c, %r
           %z: {ty} = broadcast axes [] %zero
           %m: {ty} = map max %s, %z

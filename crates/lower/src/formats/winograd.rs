@@ -297,12 +297,13 @@ impl Emitter<'_> {
         Ok(value)
     }
 
-    /// `U` of a filter whose leading axes are the taps, in the order of the windows: the entries of
-    /// each window come in their places.
-    fn filter(&mut self, mut value: ValueId, transforms: &[&Transforms]) -> Built {
-        let count = self.problem.windows.len();
-        for number in (0..count).rev() {
-            value = self.applied(&transforms[number].filter, value, count - 1, None, 0)?;
+    /// `U` of a filter with the taps where the product has the entries.
+    fn filter(&mut self, mut value: ValueId, index: &[Expr], transforms: &[&Transforms]) -> Built {
+        for (number, transforms) in transforms.iter().enumerate().rev() {
+            let entry = IterationSpace::axis(number);
+            let axis = index.iter().position(|index| *index == entry);
+            let axis = axis.ok_or("the product's filter does not have the entries as an axis")?;
+            value = self.applied(&transforms.filter, value, axis, None, axis)?;
         }
         Ok(value)
     }
@@ -382,8 +383,8 @@ impl Emitter<'_> {
         let mut product = Contraction::new(&space, operands, DType::F32, DType::F32);
         merge::apply(&mut product, self.builder, messages)?;
         panels::apply(&mut product, self.builder, chooser.target, messages)?;
-        let [_, filter] = &mut product.operands;
-        filter.value = self.filter(filter.value, transforms)?;
+        let index = &product.space.operands[1];
+        product.operands[1].value = self.filter(product.operands[1].value, index, transforms)?;
         merge::apply(&mut product, self.builder, messages)?;
         product.finish(self.builder)
     }
