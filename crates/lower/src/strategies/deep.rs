@@ -1,5 +1,5 @@
-//! What `tile` does instead where sums have so many terms that a panel fills the second-level cache:
-//! the terms in parts.
+//! What `tile` does instead where sums have so many terms that a panel fills the second-level
+//! cache: the terms in parts.
 //!
 //! ```text
 //! for i, j { acc[i, j] = 0 }
