@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use sym::{Expr, SymbolId};
+use sym::{Expr, Memo, SymbolId};
 
 use crate::kernel::{BufferId, Kernel, Stmt, SymbolKind, Value};
-use crate::visit::{bound_symbols, walk_expressions_mut, walk_mut, walk_values_mut};
+use crate::visit::{bound_symbols, walk_mut, walk_values_mut};
 
 /// Replaces symbols by expressions wherever they are used; what binds them stays. A value that is
 /// such a symbol becomes the expression as an i64.
@@ -17,43 +17,79 @@ pub fn substitute(block: &mut [Stmt], replacements: &BTreeMap<SymbolId, Expr>) {
     if replacements.is_empty() {
         return;
     }
-    walk_expressions_mut(block, &mut |expr| substitute_expression(expr, replacements));
-    walk_values_mut(block, &mut |value| substitute_symbol(value, replacements));
+    let mut known = Memo::new();
+    walk_mut(block, &mut |stmt| {
+        stmt.each_expression_mut(&mut |expr| substitute_known(expr, replacements, &mut known));
+        if let Some(value) = stmt.value_mut() {
+            substitute_in_value(value, replacements, &mut known);
+        }
+    });
 }
 
 /// As [`substitute`], in a value.
 pub fn substitute_value(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>) {
-    value.walk_expressions_mut(&mut |expr| substitute_expression(expr, replacements));
-    value.walk_mut(&mut |value| substitute_symbol(value, replacements));
+    substitute_in_value(value, replacements, &mut Memo::new());
 }
 
 /// As [`substitute`], in an expression.
 pub fn substitute_expression(expr: &mut Expr, replacements: &BTreeMap<SymbolId, Expr>) {
-    if expr.any_symbol(&mut |symbol| replacements.contains_key(&symbol)) {
-        *expr = expr.substitute(&mut |symbol| replacements.get(&symbol).cloned());
+    if let Some(substituted) = substituted(expr, replacements) {
+        *expr = substituted;
     }
 }
 
-fn substitute_symbol(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>) {
-    if let Value::Symbol(symbol) = value
-        && let Some(expr) = replacements.get(symbol)
-    {
-        *value = Value::Index(expr.clone());
-    }
+fn substitute_in_value(
+    value: &mut Value,
+    replacements: &BTreeMap<SymbolId, Expr>,
+    known: &mut Memo<Option<Expr>>,
+) {
+    value.walk_mut(&mut |value| match value {
+        Value::Symbol(symbol) => {
+            if let Some(expr) = replacements.get(symbol) {
+                *value = Value::Index(expr.clone());
+            }
+        }
+        _ => value.each_expression_mut(&mut |expr| substitute_known(expr, replacements, known)),
+    });
+}
+
+fn substitute_known(
+    expr: &mut Expr,
+    replacements: &BTreeMap<SymbolId, Expr>,
+    known: &mut Memo<Option<Expr>>,
+) {
+    known.rewrite(expr, |terms| substituted(terms, replacements));
+}
+
+/// The expression with the symbols replaced; none if it has none of them.
+fn substituted(expr: &Expr, replacements: &BTreeMap<SymbolId, Expr>) -> Option<Expr> {
+    let occur = expr.any_symbol(&mut |symbol| replacements.contains_key(&symbol));
+    occur.then(|| expr.substitute(&mut |symbol| replacements.get(&symbol).cloned()))
 }
 
 /// Gives symbols other names' ids, each its own: uses and what binds them.
 pub fn rename(block: &mut [Stmt], name: &dyn Fn(SymbolId) -> SymbolId) {
-    walk_expressions_mut(block, &mut |expr| expr.rename(name));
-    walk_values_mut(block, &mut |value| {
-        if let Value::Symbol(symbol) = value {
-            *symbol = name(*symbol);
+    let mut known = Memo::new();
+    let mut renamed = |expr: &mut Expr| {
+        known.rewrite(expr, |terms| {
+            let mut terms = terms.clone();
+            terms.rename(name);
+            Some(terms)
+        });
+    };
+    walk_mut(block, &mut |stmt| {
+        stmt.each_expression_mut(&mut renamed);
+        if let Some(value) = stmt.value_mut() {
+            value.walk_mut(&mut |value| match value {
+                Value::Symbol(symbol) => *symbol = name(*symbol),
+                _ => value.each_expression_mut(&mut renamed),
+            });
         }
-    });
-    walk_mut(block, &mut |stmt| match stmt {
-        Stmt::For(inner) => inner.variable = name(inner.variable),
-        Stmt::Let { symbol, .. } => *symbol = name(*symbol),
-        _ => {}
+        match stmt {
+            Stmt::For(inner) => inner.variable = name(inner.variable),
+            Stmt::Let { symbol, .. } => *symbol = name(*symbol),
+            _ => {}
+        }
     });
 }
 

@@ -117,6 +117,30 @@ impl Stmt {
         index.iter_mut().chain(sides_mut(conditions))
     }
 
+    /// Visits [`Stmt::expressions`].
+    pub fn each_expression<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
+        match self {
+            Stmt::For(inner) => visit(&inner.extent),
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => {
+                index.iter().for_each(&mut *visit);
+            }
+            Stmt::If { .. } => self.expressions().for_each(&mut *visit),
+            Stmt::Let { .. } | Stmt::While { .. } => {}
+        }
+    }
+
+    /// Visits [`Stmt::expressions_mut`].
+    pub fn each_expression_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
+        match self {
+            Stmt::For(inner) => visit(&mut inner.extent),
+            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => {
+                index.iter_mut().for_each(&mut *visit);
+            }
+            Stmt::If { .. } => self.expressions_mut().for_each(&mut *visit),
+            Stmt::Let { .. } | Stmt::While { .. } => {}
+        }
+    }
+
     /// The symbol that the statement binds: a loop's variable or a `Let`'s symbol.
     pub fn binds(&self) -> Option<SymbolId> {
         match self {
@@ -176,6 +200,30 @@ impl Value {
         index.iter_mut().chain(sides_mut(conditions))
     }
 
+    /// Visits [`Value::expressions`].
+    pub fn each_expression<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
+        match self {
+            Value::Load { index, .. } | Value::Fold { index, .. } => {
+                index.iter().for_each(&mut *visit);
+            }
+            Value::Index(expr) => visit(expr),
+            Value::Guard { .. } => self.expressions().for_each(&mut *visit),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+        }
+    }
+
+    /// Visits [`Value::expressions_mut`].
+    pub fn each_expression_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
+        match self {
+            Value::Load { index, .. } | Value::Fold { index, .. } => {
+                index.iter_mut().for_each(&mut *visit);
+            }
+            Value::Index(expr) => visit(expr),
+            Value::Guard { .. } => self.expressions_mut().for_each(&mut *visit),
+            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+        }
+    }
+
     /// Visits the value, then its operands, recursively.
     pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Value)) {
         visit(self);
@@ -208,26 +256,12 @@ impl Value {
 
     /// Visits the index expressions of the value and of its operands.
     pub fn walk_expressions<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
-        self.walk(&mut |value| match value {
-            Value::Load { index, .. } | Value::Fold { index, .. } => {
-                index.iter().for_each(&mut *visit);
-            }
-            Value::Index(_) | Value::Guard { .. } => value.expressions().for_each(&mut *visit),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
-        });
+        self.walk(&mut |value| value.each_expression(visit));
     }
 
     /// Visits the index expressions of the operands, then those of the value.
     pub fn walk_expressions_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
-        self.walk_mut(&mut |value| match value {
-            Value::Load { index, .. } | Value::Fold { index, .. } => {
-                index.iter_mut().for_each(&mut *visit);
-            }
-            Value::Index(_) | Value::Guard { .. } => {
-                value.expressions_mut().for_each(&mut *visit);
-            }
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
-        });
+        self.walk_mut(&mut |value| value.each_expression_mut(visit));
     }
 }
 
@@ -246,8 +280,12 @@ fn sides_mut(conditions: &mut [Condition]) -> impl Iterator<Item = &mut Expr> {
 pub fn walk<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Stmt)) {
     for stmt in block {
         visit(stmt);
-        for inner in stmt.blocks() {
-            walk(inner, visit);
+        match stmt {
+            Stmt::For(inner) => walk(&inner.body, visit),
+            Stmt::If { .. } | Stmt::While { .. } => {
+                stmt.blocks().for_each(|inner| walk(inner, visit));
+            }
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
         }
     }
 }
@@ -256,8 +294,12 @@ pub fn walk<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Stmt)) {
 /// that what the visitor puts in is not visited again.
 pub fn walk_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Stmt)) {
     for stmt in block {
-        for inner in stmt.blocks_mut() {
-            walk_mut(inner, visit);
+        match stmt {
+            Stmt::For(inner) => walk_mut(&mut inner.body, visit),
+            Stmt::If { .. } | Stmt::While { .. } => {
+                stmt.blocks_mut().for_each(|inner| walk_mut(inner, visit));
+            }
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
         }
         visit(stmt);
     }
@@ -284,7 +326,7 @@ pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Value)) {
 /// Visits every index expression of a block: extents, indices, conditions, `Value::Index`.
 pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr)) {
     walk(block, &mut |stmt| {
-        stmt.expressions().for_each(&mut *visit);
+        stmt.each_expression(visit);
         if let Some(value) = stmt.value() {
             value.walk_expressions(visit);
         }
@@ -294,7 +336,7 @@ pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr))
 /// Visits every index expression of a block.
 pub fn walk_expressions_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Expr)) {
     walk_mut(block, &mut |stmt| {
-        stmt.expressions_mut().for_each(&mut *visit);
+        stmt.each_expression_mut(visit);
         if let Some(value) = stmt.value_mut() {
             value.walk_expressions_mut(visit);
         }

@@ -184,7 +184,9 @@ impl SymbolRanges {
     pub(crate) fn of(kernel: &Kernel) -> SymbolRanges {
         let outside = Ranges::new(kernel);
         let mut of = SecondaryMap::with_default(Range::ALL);
-        kernel.symbols.ids().for_each(|id| of[id] = outside.of(id));
+        for id in kernel.symbols.ids().filter(|id| outside.of(*id) != Range::ALL) {
+            of[id] = outside.of(id);
+        }
         let mut loops = Vec::new();
         walk(&kernel.body, &mut |stmt| {
             if let Stmt::For(inner) = stmt {

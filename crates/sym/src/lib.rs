@@ -16,6 +16,7 @@
 mod arith;
 mod divide;
 mod expr;
+mod memo;
 mod prove;
 mod query;
 mod range;
@@ -30,6 +31,7 @@ mod tests;
 mod properties;
 
 pub use expr::{Atom, Expr, SymbolId, Term};
+pub use memo::Memo;
 pub use prove::{proves_less_equal, proves_less_than};
 pub use range::Range;
 pub use text::{parse_expr, parse_range};

@@ -17,10 +17,13 @@
 
 use std::collections::BTreeMap;
 
-use base::{Arena, SecondaryMap};
+use base::{Arena, Id, SecondaryMap};
 use loops::visit::{walk, walk_mut};
-use loops::{BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value};
-use sym::{Expr, SymbolId};
+use loops::{
+    Buffer, BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, Symbol, SymbolKind, Value,
+    substitute,
+};
+use sym::{Expr, Memo, SymbolId};
 
 use crate::error::Outcome;
 use crate::schedule::State;
@@ -53,12 +56,30 @@ pub(crate) fn expressions(kernel: &mut Kernel) {
     tidy_block(&mut kernel.body, &known);
 }
 
+/// A place in a kernel: what is known there, and what becomes of the expressions met in it.
+struct Place<'a> {
+    known: &'a Ranges,
+    tidied: Memo<Option<Expr>>,
+}
+
+impl Place<'_> {
+    fn of(known: &Ranges) -> Place<'_> {
+        Place { known, tidied: Memo::new() }
+    }
+
+    fn expression(&mut self, expr: &mut Expr) {
+        let known = self.known;
+        self.tidied.rewrite(expr, |terms| (!known.is_simple(terms)).then(|| known.simplify(terms)));
+    }
+}
+
 fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
     let mut dissolves = false;
+    let mut place = Place::of(known);
     for stmt in block.iter_mut() {
-        stmt.expressions_mut().for_each(|expr| tidy_expression(expr, known));
+        stmt.each_expression_mut(&mut |expr| place.expression(expr));
         if let Some(value) = stmt.value_mut() {
-            tidy_value(value, known);
+            tidy_value(value, &mut place);
         }
         match stmt {
             Stmt::For(inner) => {
@@ -91,38 +112,29 @@ fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
     }
 }
 
-fn tidy_expression(expr: &mut Expr, known: &Ranges) {
-    if !known.is_simple(expr) {
-        *expr = known.simplify(expr);
-    }
-}
-
-fn tidy_value(value: &mut Value, known: &Ranges) {
+fn tidy_value(value: &mut Value, place: &mut Place<'_>) {
     let (conditions, inner, otherwise) = match value {
-        Value::Constant(_) | Value::Symbol(_) => return,
-        Value::Index(expr) => return tidy_expression(expr, known),
-        Value::Load { index, .. } | Value::Fold { index, .. } => {
-            return index.iter_mut().for_each(|expr| tidy_expression(expr, known));
-        }
         Value::Apply { arguments, .. } => {
-            return arguments.iter_mut().for_each(|argument| tidy_value(argument, known));
+            return arguments.iter_mut().for_each(|argument| tidy_value(argument, place));
         }
         Value::Guard { conditions, value, otherwise } => (conditions, value, otherwise),
+        _ => return value.each_expression_mut(&mut |expr| place.expression(expr)),
     };
     for condition in conditions.iter_mut() {
-        tidy_expression(&mut condition.left, known);
-        tidy_expression(&mut condition.right, known);
+        place.expression(&mut condition.left);
+        place.expression(&mut condition.right);
     }
+    let known = place.known;
     conditions.retain(|condition| !known.prove(condition));
     if conditions.iter().any(|condition| fails(condition, known)) {
-        tidy_value(otherwise, known);
+        tidy_value(otherwise, place);
         *value = std::mem::replace(&mut **otherwise, Value::Index(Expr::ZERO));
         return;
     }
     let mut inside = known.clone();
     inside.assume(conditions);
-    tidy_value(inner, &inside);
-    tidy_value(otherwise, known);
+    tidy_value(inner, &mut Place::of(&inside));
+    tidy_value(otherwise, place);
     if conditions.is_empty() {
         let inner = std::mem::replace(&mut **inner, Value::Index(Expr::ZERO));
         *value = inner;
@@ -153,34 +165,40 @@ fn dissolve(block: &mut Vec<Stmt>) {
 /// tails with them.
 pub(crate) fn compact(state: &mut State) {
     let kernel = &mut state.kernel;
-    let Used { buffers: touched, symbols: used } = Used::of(kernel);
-    if kernel.buffers.ids().all(|id| touched[id]) && kernel.symbols.ids().all(|id| used[id]) {
-        return;
+    let Used { buffers: touched, symbols: used, .. } = Used::of(kernel);
+    let is_parameter = |buffer: &Buffer| matches!(buffer.scope, Scope::Parameter(_));
+    let stays = |id, buffer: &Buffer| touched[id] || is_parameter(buffer);
+    if let Some(names) = fewer(&kernel.buffers, stays) {
+        rename_buffers(&mut kernel.body, &|id| names[id].unwrap_or(id));
+        kernel.parameters.iter_mut().for_each(|id| *id = names[*id].unwrap_or(*id));
+        kernel.buffers.renumber(&names);
     }
-    let mut buffer_names: BTreeMap<BufferId, BufferId> = BTreeMap::new();
-    let mut buffers = Arena::new();
-    for (id, buffer) in kernel.buffers.iter() {
-        if touched[id] || matches!(buffer.scope, Scope::Parameter(_)) {
-            buffer_names.insert(id, buffers.push(buffer.clone()));
+    let stays = |id, symbol: &Symbol| used[id] || matches!(symbol.kind, SymbolKind::Shape { .. });
+    if let Some(names) = fewer(&kernel.symbols, stays) {
+        let name = |symbol: SymbolId| names[symbol].unwrap_or(symbol);
+        substitute::rename(&mut kernel.body, &name);
+        for (_, buffer) in kernel.buffers.iter_mut() {
+            let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
+            all.for_each(|expr| expr.rename(&name));
         }
+        state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| names[id].is_none()));
+        state.shifted.iter_mut().for_each(|minimum| minimum.rename(&name));
+        kernel.symbols.renumber(&names);
     }
-    let mut symbol_names: SecondaryMap<SymbolId, Option<SymbolId>> = SecondaryMap::new();
-    let mut symbols = Arena::new();
-    for (id, symbol) in kernel.symbols.iter() {
-        if used[id] || matches!(symbol.kind, SymbolKind::Shape { .. }) {
-            symbol_names[id] = Some(symbols.push(symbol.clone()));
-        }
+}
+
+/// New ids, in the same order, for the things of an arena that stay; none if all do.
+fn fewer<I: Id, T>(
+    arena: &Arena<I, T>,
+    stays: impl Fn(I, &T) -> bool,
+) -> Option<SecondaryMap<I, Option<I>>> {
+    let mut names = SecondaryMap::new();
+    let mut count = 0;
+    for (id, _) in arena.iter().filter(|(id, thing)| stays(*id, thing)) {
+        names[id] = Some(I::new(count));
+        count += 1;
     }
-    kernel.parameters.iter_mut().for_each(|id| *id = buffer_names[id]);
-    let name = |symbol: SymbolId| symbol_names[symbol].unwrap_or(symbol);
-    rename(&mut kernel.body, &buffer_names, &name);
-    for buffer in buffers.iter_mut().map(|(_, buffer)| buffer) {
-        let all = buffer.shape.iter_mut().chain(buffer.strides.iter_mut().flatten());
-        all.for_each(|expr| expr.rename(&name));
-    }
-    state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| symbol_names[id].is_none()));
-    state.shifted.iter_mut().for_each(|minimum| minimum.rename(&name));
-    (kernel.buffers, kernel.symbols) = (buffers, symbols);
+    (count < arena.len()).then_some(names)
 }
 
 /// The buffers that a kernel touches and the symbols that occur in it.
@@ -188,6 +206,8 @@ pub(crate) fn compact(state: &mut State) {
 struct Used {
     buffers: SecondaryMap<BufferId, bool>,
     symbols: SecondaryMap<SymbolId, bool>,
+    /// The terms that have been looked at.
+    seen: Memo<()>,
 }
 
 impl Used {
@@ -204,7 +224,7 @@ impl Used {
             if let Some(symbol) = stmt.binds() {
                 used.symbols[symbol] = true;
             }
-            stmt.expressions().for_each(|expr| used.expression(expr));
+            stmt.each_expression(&mut |expr| used.expression(expr));
             let Some(value) = stmt.value() else { return };
             value.walk(&mut |value| {
                 match value {
@@ -214,45 +234,35 @@ impl Used {
                     }
                     _ => {}
                 }
-                value.expressions().for_each(|expr| used.expression(expr));
+                value.each_expression(&mut |expr| used.expression(expr));
             });
         });
         used
     }
 
     fn expression(&mut self, expr: &Expr) {
-        expr.any_symbol(&mut |symbol| {
-            self.symbols[symbol] = true;
-            false
-        });
+        if expr.as_constant().is_none() {
+            self.seen.of(expr, |terms| {
+                terms.any_symbol(&mut |symbol| {
+                    self.symbols[symbol] = true;
+                    false
+                });
+            });
+        }
     }
 }
 
-/// Gives buffers and symbols other ids, each its own: uses and what binds them.
-fn rename(
-    body: &mut [Stmt],
-    buffers: &BTreeMap<BufferId, BufferId>,
-    symbols: &dyn Fn(SymbolId) -> SymbolId,
-) {
+fn rename_buffers(body: &mut [Stmt], name: &dyn Fn(BufferId) -> BufferId) {
     walk_mut(body, &mut |stmt| {
-        stmt.expressions_mut().for_each(|expr| expr.rename(symbols));
         if let Some(value) = stmt.value_mut() {
             value.walk_mut(&mut |value| {
-                value.expressions_mut().for_each(|expr| expr.rename(symbols));
-                match value {
-                    Value::Symbol(symbol) => *symbol = symbols(*symbol),
-                    Value::Load { buffer, .. } | Value::Fold { buffer, .. } => {
-                        *buffer = buffers[buffer];
-                    }
-                    _ => {}
+                if let Value::Load { buffer, .. } | Value::Fold { buffer, .. } = value {
+                    *buffer = name(*buffer);
                 }
             });
         }
-        match stmt {
-            Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } => *buffer = buffers[buffer],
-            Stmt::For(inner) => inner.variable = symbols(inner.variable),
-            Stmt::Let { symbol, .. } => *symbol = symbols(*symbol),
-            _ => {}
+        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
+            *buffer = name(*buffer);
         }
     });
 }
