@@ -18,9 +18,10 @@ use std::collections::BTreeSet;
 
 use base::codes::VERIFIER_FAILED;
 use base::text::Printer;
-use base::{Diagnostic, SecondaryMap};
+use base::{Diagnostic, IdSet, SecondaryMap};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
-use sym::{Expr, SymbolId};
+use sym::{Expr, Memo, Range, SymbolId};
 use tensor::{DType, Reduction};
 
 use crate::domain::Ranges;
@@ -42,7 +43,7 @@ pub fn verify(kernel: &Kernel) -> base::Result<()> {
         remarks: Remarks::new(),
         statement: None,
         in_scope: SecondaryMap::new(),
-        bound: BTreeSet::new(),
+        bound: IdSet::new(),
     };
     verifier.head();
     let ranges = Ranges::new(kernel);
@@ -73,7 +74,20 @@ struct Verifier<'a> {
     statement: Option<usize>,
     in_scope: SecondaryMap<SymbolId, bool>,
     /// Symbols bound so far.
-    bound: BTreeSet<SymbolId>,
+    bound: IdSet<SymbolId>,
+}
+
+/// A place in the kernel: what is known there, and the bounds of the index expressions met in it,
+/// none of those whose symbols cannot be used.
+struct Place<'r> {
+    ranges: &'r Ranges,
+    bounds: Memo<Option<Range>>,
+}
+
+impl Place<'_> {
+    fn of(ranges: &Ranges) -> Place<'_> {
+        Place { ranges, bounds: Memo::new() }
+    }
 }
 
 impl Verifier<'_> {
@@ -113,7 +127,7 @@ impl Verifier<'_> {
     }
 
     fn names<'n>(&mut self, what: &str, names: impl Iterator<Item = &'n String>) {
-        let mut seen = BTreeSet::new();
+        let mut seen = FxHashSet::default();
         for name in names {
             if !is_name(name) {
                 self.wrong(format!("`{name}` cannot be the name of a {what}"));
@@ -153,10 +167,11 @@ impl Verifier<'_> {
     /// Checks a block; `number` is the number of its first statement and then of the one behind it.
     fn block(&mut self, block: &[Stmt], ranges: &Ranges, number: &mut usize) {
         let mut bound_here = Vec::new();
+        let mut place = Place::of(ranges);
         for stmt in block {
             self.statement = Some(*number);
             *number += 1;
-            self.statement(stmt, ranges, number);
+            self.statement(stmt, &mut place, number);
             if let Stmt::Let { symbol, .. } = stmt {
                 self.in_scope[*symbol] = true;
                 bound_here.push(*symbol);
@@ -165,11 +180,12 @@ impl Verifier<'_> {
         bound_here.into_iter().for_each(|symbol| self.in_scope[symbol] = false);
     }
 
-    fn statement(&mut self, stmt: &Stmt, ranges: &Ranges, number: &mut usize) {
+    fn statement(&mut self, stmt: &Stmt, place: &mut Place<'_>, number: &mut usize) {
+        let ranges = place.ranges;
         match stmt {
             Stmt::For(inner) => self.for_loop(inner, ranges, number),
             Stmt::Let { symbol, value } => {
-                let dtype = self.value(value, ranges);
+                let dtype = self.value(value, place);
                 match self.kernel.symbols.get(*symbol).map(|symbol| &symbol.kind) {
                     Some(SymbolKind::Value { dtype: declared, .. }) => {
                         self.same_type(dtype, *declared, "the value");
@@ -179,12 +195,12 @@ impl Verifier<'_> {
                 self.bind(*symbol);
             }
             Stmt::Store { buffer, index, value } => {
-                let dtype = self.value(value, ranges);
-                self.destination(*buffer, index, dtype, ranges, None);
+                let dtype = self.value(value, place);
+                self.destination(*buffer, index, dtype, place, None);
             }
             Stmt::Reduce { buffer, index, reduction, value } => {
-                let dtype = self.value(value, ranges);
-                self.destination(*buffer, index, dtype, ranges, Some(*reduction));
+                let dtype = self.value(value, place);
+                self.destination(*buffer, index, dtype, place, Some(*reduction));
             }
             Stmt::If { conditions, then, otherwise } => {
                 self.conditions(conditions);
@@ -198,7 +214,7 @@ impl Verifier<'_> {
                 self.block(otherwise, &inside, number);
             }
             Stmt::While { setup, condition, body } => {
-                self.while_loop(setup, condition, body, ranges, number)
+                self.while_loop(setup, condition, body, place, number)
             }
         }
     }
@@ -208,15 +224,15 @@ impl Verifier<'_> {
         setup: &[Stmt],
         condition: &Value,
         body: &[Stmt],
-        ranges: &Ranges,
+        place: &mut Place<'_>,
         number: &mut usize,
     ) {
         let own = self.statement;
-        self.block(setup, ranges, number);
+        self.block(setup, place.ranges, number);
         self.statement = own;
-        let dtype = self.value(condition, ranges);
+        let dtype = self.value(condition, place);
         self.same_type(dtype, DType::Bool, "the condition");
-        self.block(body, ranges, number);
+        self.block(body, place.ranges, number);
     }
 
     fn for_loop(&mut self, inner: &Loop, ranges: &Ranges, number: &mut usize) {
@@ -256,7 +272,8 @@ impl Verifier<'_> {
         }
         let many = inner.extent.as_constant() != Some(1);
         if many && matches!(inner.kind, LoopKind::Parallel | LoopKind::Vector) {
-            let mut moving = BTreeSet::from([inner.variable]);
+            let mut moving = IdSet::new();
+            moving.insert(inner.variable);
             if let Some(buffer) = self.shared_store(inner, &inner.body, &mut moving) {
                 let name = self.kernel.buffer_name(buffer);
                 self.wrong(format!("all iterations of this loop store to one element of {name}"));
@@ -283,10 +300,10 @@ impl Verifier<'_> {
         &self,
         inner: &Loop,
         block: &[Stmt],
-        moving: &mut BTreeSet<SymbolId>,
+        moving: &mut IdSet<SymbolId>,
     ) -> Option<BufferId> {
-        let moves = |moving: &BTreeSet<SymbolId>, expr: &Expr| {
-            expr.any_symbol(&mut |symbol| moving.contains(&symbol))
+        let moves = |moving: &IdSet<SymbolId>, expr: &Expr| {
+            expr.any_symbol(&mut |symbol| moving.contains(symbol))
         };
         for stmt in block {
             match stmt {
@@ -331,7 +348,7 @@ impl Verifier<'_> {
         buffer: BufferId,
         index: &[Expr],
         dtype: Option<DType>,
-        ranges: &Ranges,
+        place: &mut Place<'_>,
         reduction: Option<Reduction>,
     ) {
         let Some(data) = self.kernel.buffers.get(buffer) else {
@@ -344,7 +361,7 @@ impl Verifier<'_> {
         if let Some(reduction) = reduction.filter(|reduction| !reduction.accepts(data.dtype)) {
             self.wrong(format!("`{reduction}` does not combine {}", data.dtype));
         }
-        self.access(buffer, index, &data.shape, ranges);
+        self.access(buffer, index, &data.shape, place);
     }
 
     fn same_type(&mut self, found: Option<DType>, wanted: DType, what: &str) {
@@ -354,14 +371,21 @@ impl Verifier<'_> {
     }
 
     /// An access to the first `shape.len()` axes of a buffer.
-    fn access(&mut self, buffer: BufferId, index: &[Expr], shape: &[Expr], ranges: &Ranges) {
-        let kernel = self.kernel;
+    fn access(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        shape: &[Expr],
+        place: &mut Place<'_>,
+    ) {
+        let (kernel, ranges) = (self.kernel, place.ranges);
         if index.len() != shape.len() {
             let (name, given, wanted) = (kernel.buffer_name(buffer), index.len(), shape.len());
             return self.wrong(format!("{name} takes {wanted} index(es) here, not {given}"));
         }
         for (axis, (expr, extent)) in index.iter().zip(shape).enumerate() {
-            if self.expression(expr)
+            if !self.is_within(expr, extent, place)
+                && self.expression(expr)
                 && extent.as_constant().is_some()
                 && !ranges.prove_within(expr, extent)
             {
@@ -376,9 +400,28 @@ impl Verifier<'_> {
         }
     }
 
+    /// Whether the ranges of an index expression's symbols, which may all be used, keep it within
+    /// a constant extent. What is in scope in a place stays so to its end.
+    fn is_within(&self, expr: &Expr, extent: &Expr, place: &mut Place<'_>) -> bool {
+        let ranges = place.ranges;
+        let bounds = match expr.as_constant() {
+            Some(_) => Some(Range::constant(0)),
+            None => *place.bounds.of(expr, |terms| {
+                self.can_use_all(terms).then(|| ranges.bounds(terms))
+            }),
+        };
+        let of_extent = extent.as_constant().map(Range::extent);
+        let bounds = bounds.map(|bounds| bounds.plus(Range::constant(expr.constant_part())));
+        of_extent.zip(bounds).is_some_and(|(extent, bounds)| extent.includes(bounds))
+    }
+
+    fn can_use_all(&self, expr: &Expr) -> bool {
+        !expr.any_symbol(&mut |symbol| !self.is_usable(symbol) || !self.in_scope[symbol])
+    }
+
     /// Whether all symbols of an index expression are in scope and may stand in one.
     fn expression(&mut self, expr: &Expr) -> bool {
-        if !expr.any_symbol(&mut |symbol| !self.is_usable(symbol) || !self.in_scope[symbol]) {
+        if self.can_use_all(expr) {
             return true;
         }
         for symbol in expr.symbols() {
@@ -412,7 +455,7 @@ impl Verifier<'_> {
     }
 
     /// Checks a value and returns its type, where it has one.
-    fn value(&mut self, value: &Value, ranges: &Ranges) -> Option<DType> {
+    fn value(&mut self, value: &Value, place: &mut Place<'_>) -> Option<DType> {
         match value {
             Value::Constant(_) => {}
             Value::Symbol(symbol) => {
@@ -428,15 +471,17 @@ impl Verifier<'_> {
                 self.expression(expr);
             }
             Value::Load { buffer, index } => match self.kernel.buffers.get(*buffer) {
-                Some(data) => self.access(*buffer, index, &data.shape, ranges),
+                Some(data) => self.access(*buffer, index, &data.shape, place),
                 None => self.wrong(format!("there is no buffer {buffer}")),
             },
             Value::Fold { reduction, buffer, index } => {
-                self.fold(*reduction, *buffer, index, ranges);
+                self.fold(*reduction, *buffer, index, place);
             }
             Value::Apply { function, dtype, arguments } => {
                 let mut operands: SmallVec<[DType; 4]> = SmallVec::new();
-                operands.extend(arguments.iter().filter_map(|value| self.value(value, ranges)));
+                for argument in arguments {
+                    operands.extend(self.value(argument, place));
+                }
                 if operands.len() == arguments.len()
                     && let Err(message) = function.result_dtype(&operands, Some(*dtype))
                 {
@@ -444,7 +489,7 @@ impl Verifier<'_> {
                 }
             }
             Value::Guard { conditions, value, otherwise } => {
-                return self.guard(conditions, value, otherwise, ranges);
+                return self.guard(conditions, value, otherwise, place.ranges);
             }
         }
         value.dtype(self.kernel)
@@ -460,12 +505,12 @@ impl Verifier<'_> {
         self.conditions(conditions);
         let mut inside = ranges.clone();
         inside.assume(conditions);
-        let dtype = self.value(value, &inside);
+        let dtype = self.value(value, &mut Place::of(&inside));
         let mut inside = ranges.clone();
         if let [only] = conditions {
             inside.assume(&[only.negated()]);
         }
-        let other = self.value(otherwise, &inside);
+        let other = self.value(otherwise, &mut Place::of(&inside));
         if let (Some(dtype), Some(other)) = (dtype, other)
             && dtype != other
         {
@@ -474,7 +519,13 @@ impl Verifier<'_> {
         dtype
     }
 
-    fn fold(&mut self, reduction: Reduction, buffer: BufferId, index: &[Expr], ranges: &Ranges) {
+    fn fold(
+        &mut self,
+        reduction: Reduction,
+        buffer: BufferId,
+        index: &[Expr],
+        place: &mut Place<'_>,
+    ) {
         let Some(data) = self.kernel.buffers.get(buffer) else {
             return self.wrong(format!("there is no buffer {buffer}"));
         };
@@ -489,6 +540,6 @@ impl Verifier<'_> {
         if !reduction.accepts(data.dtype) {
             self.wrong(format!("`{reduction}` does not combine {}", data.dtype));
         }
-        self.access(buffer, index, outer, ranges);
+        self.access(buffer, index, outer, place);
     }
 }

@@ -9,10 +9,11 @@
 //!   differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
-use crate::kernel::{Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use crate::kernel::{
+    BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value,
+};
 use crate::print::Remarks;
 use crate::verify::{report, verify};
-use crate::visit::{Reference, own_references};
 use sym::{Atom, Expr, SymbolId};
 
 /// Checks that a kernel is well formed and in the scheduled form.
@@ -42,20 +43,33 @@ pub fn verify_scheduled(kernel: &Kernel) -> base::Result<()> {
 }
 
 fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<String>) {
+    let in_vectors = domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector);
+    let is_register = |buffer: BufferId| kernel.buffers[buffer].scope == Scope::Register;
     if let Some(value) = stmt.value() {
-        value.walk(&mut |value| {
-            if let Value::Apply { function, .. } = value
-                && !function.is_machine()
-            {
+        value.walk(&mut |value| match value {
+            Value::Apply { function, .. } if !function.is_machine() => {
                 wrong.push(format!("`{function}` is to be expanded before"));
             }
+            Value::Load { buffer, index } | Value::Fold { buffer, index, .. }
+                if is_register(*buffer) =>
+            {
+                register(kernel, *buffer, index, domain, wrong);
+            }
+            Value::Guard { conditions, .. } if in_vectors => {
+                affine(kernel, conditions, domain, wrong);
+            }
+            _ => {}
         });
     }
-    own_references(stmt, &mut |reference| {
-        if kernel.buffers[reference.buffer].scope == Scope::Register {
-            register(kernel, &reference, domain, wrong);
+    match stmt {
+        Stmt::Store { buffer, index, .. } | Stmt::Reduce { buffer, index, .. }
+            if is_register(*buffer) =>
+        {
+            register(kernel, *buffer, index, domain, wrong);
         }
-    });
+        Stmt::If { conditions, .. } if in_vectors => affine(kernel, conditions, domain, wrong),
+        _ => {}
+    }
     if let Stmt::Reduce { buffer, index, .. } = stmt
         && let Some(lane) = domain.loops.iter().find(|inner| inner.kind == LoopKind::Vector)
         && !lane.extent.is_one()
@@ -64,25 +78,15 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
         let name = &kernel.buffers[*buffer].name;
         wrong.push(format!("all lanes reduce into one element of %{name}"));
     }
-    if domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector) {
-        let mut check = |conditions: &[Condition]| {
-            for condition in conditions {
-                let affine = |expr: &Expr| is_affine(kernel, expr, domain);
-                if !affine(&condition.left) || !affine(&condition.right) {
-                    let text = kernel.condition(condition);
-                    wrong.push(format!("the condition {text} within a vector loop is not affine"));
-                }
-            }
-        };
-        if let Stmt::If { conditions, .. } = stmt {
-            check(conditions);
-        }
-        if let Some(value) = stmt.value() {
-            value.walk(&mut |value| {
-                if let Value::Guard { conditions, .. } = value {
-                    check(conditions);
-                }
-            });
+}
+
+/// Conditions within a vector loop.
+fn affine(kernel: &Kernel, conditions: &[Condition], domain: &Domain<'_>, wrong: &mut Vec<String>) {
+    for condition in conditions {
+        let affine = |expr: &Expr| is_affine(kernel, expr, domain);
+        if !affine(&condition.left) || !affine(&condition.right) {
+            let text = kernel.condition(condition);
+            wrong.push(format!("the condition {text} within a vector loop is not affine"));
         }
     }
 }
@@ -115,28 +119,31 @@ fn is_affine(kernel: &Kernel, expr: &Expr, domain: &Domain<'_>) -> bool {
 /// `Vector` variable. Its first lane is an element, even if a guard leaves that lane out.
 fn register(
     kernel: &Kernel,
-    reference: &Reference<'_>,
+    buffer: BufferId,
+    index: &[Expr],
     domain: &Domain<'_>,
     wrong: &mut Vec<String>,
 ) {
-    let rank = kernel.buffers[reference.buffer].shape.len();
-    for (axis, expr) in reference.index.iter().enumerate() {
-        for symbol in expr.symbols() {
+    for (axis, expr) in index.iter().enumerate() {
+        let is_last = axis + 1 == kernel.buffers[buffer].shape.len();
+        let fits = |symbol| {
             let around = domain.loops.iter().find(|inner| inner.variable == symbol);
-            let fits = match around.map(|inner| inner.kind) {
+            match around.map(|inner| inner.kind) {
                 Some(LoopKind::Unroll) => true,
                 Some(LoopKind::Vector) => {
-                    axis + 1 == rank
+                    is_last
                         && expr.linear_coefficient(symbol) == Some(1)
                         && domain.ranges.bounds(&expr.without(symbol)).min >= 0
                 }
                 Some(LoopKind::Serial | LoopKind::Parallel) | None => false,
-            };
-            if !fits {
-                let (name, symbol) =
-                    (kernel.buffer_name(reference.buffer), kernel.symbol_name(symbol));
-                wrong.push(format!("the register buffer {name} is indexed by `{symbol}`"));
             }
+        };
+        if !expr.any_symbol(&mut |symbol| !fits(symbol)) {
+            continue;
+        }
+        for symbol in expr.symbols().into_iter().filter(|symbol| !fits(*symbol)) {
+            let (name, symbol) = (kernel.buffer_name(buffer), kernel.symbol_name(symbol));
+            wrong.push(format!("the register buffer {name} is indexed by `{symbol}`"));
         }
     }
 }

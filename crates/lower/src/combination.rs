@@ -109,41 +109,87 @@ impl<'a> Combination<'a> {
     fn extent(&self, axis: usize) -> i64 {
         self.space.extents[axis].as_constant().unwrap_or(1)
     }
+}
+
+/// A combination made ready to be written out at many places.
+#[derive(Debug)]
+pub(crate) struct Expansion<'a> {
+    pub(crate) combination: Combination<'a>,
+    /// The literal's elements.
+    numbers: Vec<f64>,
+    /// Elements of the literal from one point of each axis of the space to the next.
+    steps: Vec<usize>,
+    /// What is added up: the points of the axes of the sum.
+    summed: Vec<Vec<i64>>,
+    /// For each of them, by how much it moves each axis of the value; none where an index is not
+    /// linear in the axes of the sum.
+    moved: Option<Vec<Vec<i64>>>,
+}
+
+impl<'a> Expansion<'a> {
+    /// A combination, ready.
+    pub(crate) fn of(combination: Combination<'a>) -> Expansion<'a> {
+        let Combination { space, literal, factors, index, .. } = combination;
+        let mut steps = vec![0; space.extents.len()];
+        let mut step = 1;
+        for (factor, extent) in factors.iter().zip(literal.shape()).rev() {
+            if let Some(axis) = factor.as_symbol() {
+                steps[axis.index()] += step;
+            }
+            step *= extent;
+        }
+        let axes = space.parallel..space.extents.len();
+        let extents: Vec<i64> = axes.clone().map(|axis| combination.extent(axis)).collect();
+        let summed: Vec<Vec<i64>> = points(&extents).collect();
+        let along = |expr: &Expr, point: &[i64]| {
+            let mut parts = axes.clone().zip(point);
+            parts.try_fold(0, |sum, (axis, at)| {
+                Some(sum + expr.linear_coefficient(SymbolId::new(axis))? * at)
+            })
+        };
+        let moved = |point: &Vec<i64>| index.iter().map(|expr| along(expr, point)).collect();
+        let moved = summed.iter().map(moved).collect();
+        let numbers = literal.scalars().map(|scalar| scalar.as_f64()).collect();
+        Expansion { combination, numbers, steps, summed, moved }
+    }
 
     /// The terms of the element at an index, whose entries at axes of the literal are constants;
     /// none if they are not.
     pub(crate) fn terms(&self, index: &[Expr]) -> Option<Vec<Term>> {
-        let parallel = self.space.parallel;
-        let summed: Vec<i64> =
-            (parallel..self.space.extents.len()).map(|axis| self.extent(axis)).collect();
-        // The position in the literal, but for what each axis of the sum adds to it.
-        let (mut first, mut steps) = (0, vec![0; summed.len()]);
-        let mut stride = 1;
-        for (factor, &extent) in self.factors.iter().zip(self.literal.shape()).rev() {
-            let axis = factor.as_symbol()?.index();
-            match axis.checked_sub(parallel) {
-                Some(own) => steps[own] += stride,
-                None => first += index[axis].as_constant()? * stride,
-            }
-            stride *= extent as i64;
+        let parallel = self.combination.space.parallel;
+        let mut first = 0;
+        for (axis, step) in self.steps[..parallel].iter().enumerate().filter(|(_, step)| **step > 0)
+        {
+            first += usize::try_from(index[axis].as_constant()?).ok()? * step;
         }
-        let mut terms = Vec::new();
-        for point in points(&summed) {
-            let moved: i64 = point.iter().zip(&steps).map(|(at, step)| at * step).sum();
-            let factor = self.literal.get_scalar(usize::try_from(first + moved).ok()?).as_f64();
+        let at = |expr: &Expr, point: &[i64]| {
+            expr.substitute(&mut |symbol| {
+                let axis = symbol.index();
+                Some(match axis.checked_sub(parallel) {
+                    Some(own) => Expr::constant(point.get(own).copied().unwrap_or(0)),
+                    None => index[axis].clone(),
+                })
+            })
+        };
+        let all_at = |point: &[i64]| -> Vec<Expr> {
+            self.combination.index.iter().map(|expr| at(expr, point)).collect()
+        };
+        let start = self.moved.is_some().then(|| all_at(&[]));
+        let mut terms = Vec::with_capacity(self.summed.len());
+        for (number, point) in self.summed.iter().enumerate() {
+            let own = point.iter().zip(&self.steps[parallel..]);
+            let position = own.fold(first, |position, (at, step)| position + *at as usize * step);
+            let factor = *self.numbers.get(position)?;
             if factor == 0.0 {
                 continue;
             }
-            let at = |expr: &Expr| {
-                expr.substitute(&mut |symbol| {
-                    let axis = symbol.index();
-                    Some(match axis.checked_sub(parallel) {
-                        Some(own) => Expr::constant(point[own]),
-                        None => index[axis].clone(),
-                    })
-                })
+            let index = match (&start, &self.moved) {
+                (Some(start), Some(moved)) => {
+                    start.iter().zip(&moved[number]).map(|(expr, by)| expr + *by).collect()
+                }
+                _ => all_at(point),
             };
-            terms.push(Term { factor, index: self.index.iter().map(at).collect() });
+            terms.push(Term { factor, index });
         }
         Some(terms)
     }

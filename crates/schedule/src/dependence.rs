@@ -11,12 +11,14 @@
 //! between two stores, those of all loops or of one, because which of two equal values is stored
 //! last does not matter.
 
-use std::collections::BTreeSet;
+use std::ops::Range;
+use std::slice;
 
-use loops::visit::{Effect, bound_symbols, walk};
+use base::IdSet;
+use loops::visit::{Effect, Reference, own_references, walk};
 use loops::{BufferId, Condition, Kernel, Loop, Stmt, Value};
 use smallvec::SmallVec;
-use sym::{Expr, SymbolId};
+use sym::{Expr, Memo, SymbolId};
 
 use crate::linear::{Linear, Space, Unknown};
 use crate::nest::{Descent, SymbolRanges};
@@ -42,25 +44,20 @@ pub(crate) struct Access<'a> {
 /// All accesses of a block to a buffer, in program order; a statement's loads come before its
 /// store.
 pub(crate) fn accesses_of(block: &[Stmt], buffer: BufferId) -> Vec<Access<'_>> {
-    let is_wanted = |other| other == buffer;
-    let mut collector = Collector::of(&is_wanted);
+    let mut collector = Collector {
+        buffer,
+        found: Vec::new(),
+        loops: Vec::new(),
+        way: Vec::new(),
+        conditions: Vec::new(),
+        uncertain: false,
+    };
     collector.block(block);
     collector.found
 }
 
-/// The buffers that a block writes.
-fn written(block: &[Stmt]) -> BTreeSet<BufferId> {
-    let mut found = BTreeSet::new();
-    walk(block, &mut |stmt| {
-        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
-            found.insert(*buffer);
-        }
-    });
-    found
-}
-
-struct Collector<'a, 'w> {
-    is_wanted: &'w dyn Fn(BufferId) -> bool,
+struct Collector<'a> {
+    buffer: BufferId,
     found: Vec<Access<'a>>,
     loops: Vec<SymbolId>,
     way: Vec<Descent>,
@@ -69,18 +66,7 @@ struct Collector<'a, 'w> {
     uncertain: bool,
 }
 
-impl<'a, 'w> Collector<'a, 'w> {
-    fn of(is_wanted: &'w dyn Fn(BufferId) -> bool) -> Collector<'a, 'w> {
-        Collector {
-            is_wanted,
-            found: Vec::new(),
-            loops: Vec::new(),
-            way: Vec::new(),
-            conditions: Vec::new(),
-            uncertain: false,
-        }
-    }
-
+impl<'a> Collector<'a> {
     fn block(&mut self, block: &'a [Stmt]) {
         for (position, stmt) in block.iter().enumerate() {
             self.statement(position, stmt);
@@ -94,7 +80,7 @@ impl<'a, 'w> Collector<'a, 'w> {
     }
 
     fn add(&mut self, position: usize, buffer: BufferId, effect: Effect, index: &'a [Expr]) {
-        if !(self.is_wanted)(buffer) {
+        if buffer != self.buffer {
             return;
         }
         self.found.push(Access {
@@ -193,18 +179,40 @@ impl Directions {
     }
 }
 
+/// An index expression of an access: what it is but for the constant, and that.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The position of a form.
+    form: usize,
+    constant: i128,
+}
+
+/// One access that is tested against others.
+#[derive(Debug)]
+pub(crate) struct Tested {
+    pub(crate) buffer: BufferId,
+    pub(crate) effect: Effect,
+    /// The position in the block of the statement that it stands in.
+    pub(crate) position: usize,
+    /// Its index.
+    places: Range<usize>,
+}
+
 /// Dependence tests between the accesses of one block.
 pub(crate) struct Tester<'a> {
     kernel: &'a Kernel,
     space: Space<'a>,
     /// The accesses of buffers that the block writes: those of others are in nobody's way.
-    pub(crate) accesses: Vec<Access<'a>>,
-    forms: Vec<Vec<Linear>>,
+    pub(crate) accesses: Vec<Tested>,
+    /// The index expressions of all accesses, one access after the other.
+    places: Vec<Place>,
+    /// Index expressions without their constants; the first is nothing else.
+    forms: Vec<Linear>,
     /// The forms with shifted tails ignored, for pairs of stores: all of them, and those of the
     /// loop in question alone; where there are any.
-    unshifted: Vec<Vec<Vec<Linear>>>,
+    unshifted: Vec<Vec<Linear>>,
     /// Symbols bound within the block; all others have one value throughout.
-    bound: BTreeSet<SymbolId>,
+    bound: IdSet<SymbolId>,
 }
 
 impl<'a> Tester<'a> {
@@ -212,59 +220,77 @@ impl<'a> Tester<'a> {
     pub(crate) fn new(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        block: &'a [Stmt],
+        block: &[Stmt],
         shifted: &[Expr],
     ) -> Tester<'a> {
-        let written = written(block);
-        let is_wanted = |buffer| written.contains(&buffer);
-        let mut collector = Collector::of(&is_wanted);
-        collector.block(block);
-        Tester::of(kernel, ranges, collector.found, bound_symbols(block), &[shifted])
+        Tester::of(kernel, ranges, block, IdSet::new(), &[shifted])
     }
 
-    /// Tests for the accesses of a loop, which counts as a block of its own.
+    /// Tests for the accesses of a loop, whose variable is bound within, too.
     pub(crate) fn of_loop(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        found: &'a Loop,
+        found: &Loop,
         shifted: &[Expr],
     ) -> Tester<'a> {
-        let written = written(&found.body);
-        let is_wanted = |buffer| written.contains(&buffer);
-        let mut collector = Collector::of(&is_wanted);
-        collector.loops.push(found.variable);
-        collector.inside(0, 0, &found.body);
-        let mut bound = bound_symbols(&found.body);
+        let mut bound = IdSet::new();
         bound.insert(found.variable);
         // Iterations of a loop with a shifted tail are apart before it is shifted, though those of
         // a loop inside may then not be.
         let own = |minimum: &&Expr| minimum.contains(found.variable);
         let own: Vec<Expr> = shifted.iter().filter(own).cloned().collect();
         let own = if own.len() < shifted.len() { &own[..] } else { &[] };
-        Tester::of(kernel, ranges, collector.found, bound, &[shifted, own])
+        Tester::of(kernel, ranges, &found.body, bound, &[shifted, own])
     }
 
     fn of(
         kernel: &'a Kernel,
         ranges: &'a SymbolRanges,
-        accesses: Vec<Access<'a>>,
-        bound: BTreeSet<SymbolId>,
+        block: &[Stmt],
+        mut bound: IdSet<SymbolId>,
         kinds: &[&[Expr]],
     ) -> Tester<'a> {
-        let mut space = Space::new(ranges, accesses.iter().flat_map(|access| access.index));
-        let form = |space: &mut Space, access: &Access| {
-            access.index.iter().map(|expr| space.linear(expr)).collect::<Vec<_>>()
+        let mut written: IdSet<BufferId> = IdSet::new();
+        let mut found = Vec::new();
+        for (position, stmt) in block.iter().enumerate() {
+            walk(slice::from_ref(stmt), &mut |stmt| {
+                stmt.binds().iter().for_each(|symbol| _ = bound.insert(*symbol));
+                own_references(stmt, &mut |reference| {
+                    if reference.effect.writes() {
+                        written.insert(reference.buffer);
+                    }
+                    found.push((position, reference));
+                });
+            });
+        }
+        let (mut accesses, mut places) = (Vec::new(), Vec::new());
+        let (mut distinct, mut numbers) = (vec![Expr::ZERO], Memo::new());
+        found.retain(|(_, reference)| written.contains(reference.buffer));
+        for (position, Reference { buffer, index, effect }) in found {
+            let first = places.len();
+            places.extend(index.iter().map(|expr| {
+                let form = match expr.as_constant() {
+                    Some(_) => 0,
+                    None => *numbers.of(expr, |terms| {
+                        distinct.push(terms.clone());
+                        distinct.len() - 1
+                    }),
+                };
+                Place { form, constant: i128::from(expr.constant_part()) }
+            }));
+            accesses.push(Tested { buffer, effect, position, places: first..places.len() });
+        }
+        let mut space = Space::new(ranges, &distinct);
+        let forms = distinct.iter().map(|expr| space.linear(expr)).collect();
+        let mut without = |shifted: &&[Expr]| -> Vec<Linear> {
+            distinct.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
         };
-        let forms: Vec<_> = accesses.iter().map(|access| form(&mut space, access)).collect();
-        let mut without = |shifted: &[Expr]| -> Vec<Vec<Linear>> {
-            let form = |access: &Access| {
-                access.index.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
-            };
-            accesses.iter().map(form).collect()
-        };
-        let unshifted = kinds.iter().filter(|kind| !kind.is_empty()).map(|kind| without(kind));
-        let unshifted = unshifted.collect();
-        Tester { kernel, space, accesses, forms, unshifted, bound }
+        let unshifted = kinds.iter().filter(|kind| !kind.is_empty()).map(&mut without).collect();
+        Tester { kernel, space, accesses, places, forms, unshifted, bound }
+    }
+
+    fn places(&self, access: usize) -> &[Place] {
+        &self.places[self.accesses[access].places.clone()]
     }
 
     /// The digits of a loop variable, the most significant first.
@@ -294,29 +320,26 @@ impl<'a> Tester<'a> {
 
     /// Whether two accesses have different constants along an axis, so that no instances meet.
     fn are_apart(&self, first: usize, second: usize) -> bool {
-        let mut axes = self.forms[first].iter().zip(&self.forms[second]);
-        axes.any(|(a, b)| a.terms.is_empty() && b.terms.is_empty() && a.constant != b.constant)
+        let is_constant = |place: &Place| self.forms[place.form].terms.is_empty();
+        let mut axes = self.places(first).iter().zip(self.places(second));
+        axes.any(|(a, b)| a.constant != b.constant && is_constant(a) && is_constant(b))
     }
 
     /// Whether a pair of accesses conflicts just where another one does: its forms differ by the
     /// same constants.
     pub(crate) fn is_alike(&self, (a, b): (usize, usize), (c, d): (usize, usize)) -> bool {
         let kind = |access: usize| (self.accesses[access].buffer, self.accesses[access].effect);
-        let same = |forms: &Vec<Vec<Linear>>| {
-            let mut axes = forms[a].iter().zip(&forms[b]).zip(forms[c].iter().zip(&forms[d]));
-            axes.all(|((a, b), (c, d))| {
-                a.terms == c.terms
-                    && b.terms == d.terms
-                    && a.constant - b.constant == c.constant - d.constant
-            })
-        };
+        let pairs = |a, b| self.places(a).iter().zip(self.places(b));
         kind(a) == kind(c)
             && kind(b) == kind(d)
-            && same(&self.forms)
-            && self.unshifted.iter().all(same)
+            && pairs(a, b).zip(pairs(c, d)).all(|((a, b), (c, d))| {
+                a.form == c.form
+                    && b.form == d.form
+                    && a.constant - b.constant == c.constant - d.constant
+            })
     }
 
-    fn commute(&self, a: &Access<'_>, b: &Access<'_>) -> bool {
+    fn commute(&self, a: &Tested, b: &Tested) -> bool {
         match (a.effect, b.effect) {
             (Effect::Reduce(first), Effect::Reduce(second)) => {
                 let dtype = self.kernel.buffers[a.buffer].dtype;
@@ -340,17 +363,20 @@ impl<'a> Tester<'a> {
         };
         given.0.iter().all(|(unknown, direction)| feasible(unknown, direction))
             && std::iter::once(&self.forms).chain(unshifted).all(|forms| {
-                let mut axes = forms[first].iter().zip(&forms[second]);
-                axes.all(|(a, b)| self.may_be_equal(a, b, given))
+                let mut axes = self.places(first).iter().zip(self.places(second));
+                axes.all(|(a, b)| self.may_be_equal(forms, *a, *b, given))
             })
     }
 
     /// The test of one axis.
-    fn may_be_equal(&self, a: &Linear, b: &Linear, given: &Directions) -> bool {
+    fn may_be_equal(&self, forms: &[Linear], a: Place, b: Place, given: &Directions) -> bool {
+        let more = a.constant - b.constant;
+        let (a, b) = (&forms[a.form], &forms[b.form]);
+        let constant = a.constant - b.constant + more;
         if a.terms.is_empty() && b.terms.is_empty() {
-            return a.constant == b.constant;
+            return constant == 0;
         }
-        let mut sum = Interval::constant(a.constant - b.constant);
+        let mut sum = Interval::constant(constant);
         let mut divisor = 0;
         let of_a = a.terms.iter().map(|&(unknown, p)| (unknown, p, b.coefficient(unknown)));
         let others = b.terms.iter().filter(|(unknown, _)| a.coefficient(*unknown) == 0);
@@ -371,7 +397,6 @@ impl<'a> Tester<'a> {
             };
             divisor = gcd(divisor, step);
         }
-        let constant = a.constant - b.constant;
         let divides = if divisor == 0 { constant == 0 } else { constant % divisor == 0 };
         divides && sum.low <= 0 && sum.high >= 0
     }
@@ -381,7 +406,7 @@ impl<'a> Tester<'a> {
             return direction;
         }
         let differs = |symbol: SymbolId| {
-            self.bound.contains(&symbol)
+            self.bound.contains(symbol)
                 && !(self.kernel.symbols[symbol].kind == loops::SymbolKind::Loop
                     && self.digits(symbol).all(|d| given.get(d) == Some(Direction::Equal)))
         };

@@ -9,7 +9,7 @@ use loops::{Kernel, substitute};
 use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, ScheduleError};
-use crate::nest::{SymbolRanges, block_mut};
+use crate::nest::{Site, SymbolRanges, block_mut};
 use crate::step::{LocalScope, Step, Tail};
 use crate::steps;
 
@@ -25,37 +25,54 @@ pub(crate) struct State {
 }
 
 /// What is known of the form of a kernel's index expressions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Nothing: the kernel is as it was given.
     Given,
     /// A step has written some since they were in simplest form.
     Written,
+    /// A step has written some of the statement at this site alone.
+    WrittenAt(Site),
     /// All are in simplest form.
     Simplest,
 }
 
 impl State {
     /// Replaces symbols in the block at the end of a way. What binds them goes away in the same
-    /// step, so they occur nowhere else.
+    /// step, so they occur nowhere else. The caller says where it has written.
     pub(crate) fn substitute(
         &mut self,
         way: &[crate::nest::Descent],
         replacements: &BTreeMap<SymbolId, Expr>,
     ) {
-        self.form = Form::Written;
         substitute::substitute(block_mut(&mut self.kernel, way), replacements);
         for minimum in &mut self.shifted {
             substitute::substitute_expression(minimum, replacements);
         }
     }
 
+    /// Notes that a step has written index expressions of the statement at a site, and no others.
+    pub(crate) fn has_written(&mut self, site: Site) {
+        self.form = match self.form {
+            Form::Simplest => Form::WrittenAt(site),
+            _ => Form::Written,
+        };
+    }
+
     /// Puts all index expressions in simplest form and drops conditions that always hold.
     pub(crate) fn tidy(&mut self) {
-        if std::mem::replace(&mut self.form, Form::Simplest) == Form::Simplest {
-            return;
+        match std::mem::replace(&mut self.form, Form::Simplest) {
+            Form::Simplest => return,
+            Form::WrittenAt(site) => {
+                steps::simplify::expressions_at(&mut self.kernel, &site);
+                if cfg!(debug_assertions) {
+                    let partly = self.kernel.clone();
+                    steps::simplify::expressions(&mut self.kernel);
+                    assert_eq!(partly, self.kernel, "expressions elsewhere were not simple");
+                }
+            }
+            Form::Given | Form::Written => steps::simplify::expressions(&mut self.kernel),
         }
-        steps::simplify::expressions(&mut self.kernel);
         if self.shifted.is_empty() {
             return;
         }
@@ -158,7 +175,7 @@ impl Schedule {
         if step.writes_indices() {
             self.state.form = Form::Written;
         }
-        if self.state.form == Form::Written {
+        if matches!(self.state.form, Form::Written | Form::WrittenAt(_)) {
             self.state.tidy();
         }
         self.trace.push(step);

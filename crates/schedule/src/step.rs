@@ -219,6 +219,8 @@ impl Step {
         !matches!(
             self,
             Step::Simplify
+                | Step::Split { .. }
+                | Step::Fuse { .. }
                 | Step::Reorder { .. }
                 | Step::Unroll { .. }
                 | Step::Vectorise { .. }

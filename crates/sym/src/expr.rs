@@ -8,6 +8,7 @@
 //! nothing: constants and lone factors are stored inline, terms and operands of atoms are shared.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::terms::Terms;
@@ -19,7 +20,7 @@ base::define_id!(
 );
 
 /// A symbolic integer: a constant plus a sum of terms, in canonical form.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Expr {
     pub(crate) constant: i64,
     pub(crate) terms: Terms,
@@ -81,6 +82,20 @@ impl Factors {
     pub(crate) fn cmp(&self, other: &Factors) -> Ordering {
         let (left, right) = (self.as_slice(), other.as_slice());
         left.len().cmp(&right.len()).then_with(|| compare_all(left, right, Atom::structural_cmp))
+    }
+}
+
+/// Of the constant, the coefficients and lone symbols: expressions that differ only further inside
+/// are few.
+impl Hash for Expr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_i64(self.constant);
+        for term in &*self.terms {
+            state.write_i64(term.coefficient);
+            if let Factors::One(Atom::Symbol(symbol)) = &term.factors {
+                symbol.hash(state);
+            }
+        }
     }
 }
 

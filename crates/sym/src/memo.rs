@@ -32,6 +32,7 @@ impl<T> Memo<T> {
             let terms = Expr { constant: 0, terms: expr.terms.clone() };
             let found = (expr.terms.clone(), find(&terms));
             if self.known.len() < KEPT {
+                self.known.reserve_exact(KEPT - self.known.len());
                 self.known.push(found);
                 return self.known.len() - 1;
             }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::expr::Term;
 
 /// Terms, shared with the copies until it is edited.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Terms(Option<Arc<List>>);
 
 /// Most expressions have no more than two terms.

@@ -66,7 +66,8 @@ impl Writer<'_> {
 
     /// A sum with a literal, written out.
     pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> Value {
-        let terms = self.combination(node).and_then(|own| Some((own.value, own.terms(index)?)));
+        let expansion = self.expansion(node);
+        let terms = expansion.and_then(|it| Some((it.combination.value, it.terms(index)?)));
         let Some((value, terms)) = terms else {
             panic!("{node}: a sum has no index expression and no memory");
         };

@@ -3,11 +3,12 @@
 //! Values are shared when they might be read twice; how often they are is known when the nest is
 //! complete.
 
-use std::collections::BTreeMap;
 use std::slice;
 
+use base::SecondaryMap;
 use loops::visit::{walk_values, walk_values_mut};
 use loops::{Kernel, Stmt, SymbolKind, Value};
+use rustc_hash::FxHashMap;
 use sym::SymbolId;
 
 /// Removes every unchecked `Let` of the block that is read at most once.
@@ -16,9 +17,9 @@ pub(crate) fn inline_single_uses(block: &mut Vec<Stmt>, kernel: &Kernel) {
     let is_single = |symbol: SymbolId| {
         let kind = &kernel.symbols[symbol].kind;
         let unchecked = matches!(kind, SymbolKind::Value { range: None, .. });
-        unchecked && uses.get(&symbol).copied().unwrap_or(0) <= 1
+        unchecked && uses[symbol] <= 1
     };
-    let mut waiting: BTreeMap<SymbolId, Value> = BTreeMap::new();
+    let mut waiting: FxHashMap<SymbolId, Value> = FxHashMap::default();
     for mut stmt in std::mem::take(block) {
         if !waiting.is_empty() {
             walk_values_mut(slice::from_mut(&mut stmt), &mut |value| {
@@ -38,11 +39,11 @@ pub(crate) fn inline_single_uses(block: &mut Vec<Stmt>, kernel: &Kernel) {
     }
 }
 
-fn count_uses(block: &[Stmt]) -> BTreeMap<SymbolId, usize> {
-    let mut uses = BTreeMap::new();
+fn count_uses(block: &[Stmt]) -> SecondaryMap<SymbolId, usize> {
+    let mut uses = SecondaryMap::new();
     walk_values(block, &mut |value| {
         if let Value::Symbol(symbol) = value {
-            *uses.entry(*symbol).or_insert(0) += 1;
+            uses[*symbol] += 1;
         }
     });
     uses

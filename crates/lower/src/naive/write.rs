@@ -6,6 +6,7 @@
 //! Hence one value may stand behind two parameters.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use base::SecondaryMap;
 use graph::{Function, NodeId, Users, ValueId};
@@ -17,7 +18,7 @@ use tensor::DType;
 
 use super::index::{dense_strides, shape_of};
 use super::{Naive, Nest, Stage, StageKind};
-use crate::combination::Combination;
+use crate::combination::{Combination, Expansion};
 use crate::groups::{Grouping, View};
 
 /// A kernel being written.
@@ -41,7 +42,7 @@ pub(crate) struct Writer<'a> {
     /// elements.
     pub(crate) written_out: bool,
     /// The combinations met so far.
-    combinations: FxHashMap<NodeId, Combination<'a>>,
+    expansions: FxHashMap<NodeId, Rc<Expansion<'a>>>,
     /// How many shared values have been given each name.
     names: BTreeMap<&'static str, usize>,
     /// How many guards surround the value at hand; inside of them nothing is shared.
@@ -102,7 +103,7 @@ impl<'a> Writer<'a> {
             lets: Vec::new(),
             known: FxHashMap::default(),
             written_out: false,
-            combinations: FxHashMap::default(),
+            expansions: FxHashMap::default(),
             names: BTreeMap::new(),
             guards: 0,
         }
@@ -156,13 +157,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A node as a combination, if it is one.
-    pub(crate) fn combination(&mut self, node: NodeId) -> Option<Combination<'a>> {
-        if let Some(known) = self.combinations.get(&node) {
-            return Some(*known);
+    /// A node as a combination to be written out, if it is one.
+    pub(crate) fn expansion(&mut self, node: NodeId) -> Option<Rc<Expansion<'a>>> {
+        if let Some(known) = self.expansions.get(&node) {
+            return Some(known.clone());
         }
-        let found = Combination::of(self.function, node)?;
-        self.combinations.insert(node, found);
+        let found = Rc::new(Expansion::of(Combination::of(self.function, node)?));
+        self.expansions.insert(node, found.clone());
         Some(found)
     }
 

@@ -237,17 +237,25 @@ impl<'a> Hand<'a> {
     pub(super) fn share_blocks(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let mut result = Ok(());
         for count in (1..=outer.len()).rev() {
-            let before = self.copy();
-            result = self.share_all(&outer[..count], wanted);
+            let mut before = None;
+            result = self.share_all(&outer[..count], wanted, &mut before);
             if result.is_ok() {
                 break;
             }
-            self.restore(before);
+            if let Some(before) = before {
+                self.restore(before);
+            }
         }
         result
     }
 
-    fn share_all(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
+    /// `before` becomes the schedule as it was, if anything else has been done to it.
+    fn share_all(
+        &mut self,
+        outer: &[String],
+        wanted: i64,
+        before: &mut Option<Schedule>,
+    ) -> Result<(), Refused> {
         let Some((first, rest)) = outer.split_first() else { return Ok(()) };
         let mut shared = first.clone();
         for next in rest {
@@ -255,6 +263,7 @@ impl<'a> Hand<'a> {
             if enough || self.is_guard(&shared) || self.is_guard(next) {
                 break;
             }
+            before.get_or_insert_with(|| self.copy());
             shared = self.fuse(&shared, next)?;
         }
         self.parallelise(&shared)

@@ -61,10 +61,7 @@ fn check_order(state: &State, found: &Loop, target: &str, at: usize) -> Outcome 
     let ranges = SymbolRanges::of(kernel);
     let tester = Tester::of_loop(kernel, &ranges, found, &state.shifted);
     // An access of the second part stands at or behind statement `at` of the loop's body.
-    let is_second = |index: usize| {
-        let access = &tester.accesses[index];
-        access.way.get(1).map_or(access.position, |descent| descent.stmt) >= at
-    };
+    let is_second = |index: usize| tester.accesses[index].position >= at;
     for (a, b) in tester.ordered_pairs(true) {
         if is_second(a) == is_second(b) {
             continue;

@@ -56,5 +56,6 @@ pub(crate) fn apply(state: &mut State, outer: &str, inner: &str, into: &str) -> 
     let extent = rows * &columns;
     block_mut(&mut state.kernel, &site.block)[site.index] =
         Stmt::For(Box::new(Loop { variable, extent, kind: LoopKind::Serial, body }));
+    state.has_written(site);
     Ok(())
 }

@@ -65,10 +65,7 @@ fn check_order(
 ) -> Outcome {
     let kernel = &state.kernel;
     let tester = Tester::of_loop(kernel, ranges, merged, &state.shifted);
-    let is_second = |index: usize| {
-        let access = &tester.accesses[index];
-        access.way.get(1).map_or(access.position, |descent| descent.stmt) >= count
-    };
+    let is_second = |index: usize| tester.accesses[index].position >= count;
     for (a, b) in tester.ordered_pairs(true) {
         if is_second(a) == is_second(b) {
             continue;

@@ -26,7 +26,8 @@ use loops::{
 use sym::{Expr, Memo, SymbolId};
 
 use crate::error::Outcome;
-use crate::schedule::State;
+use crate::nest::{Site, block, block_mut};
+use crate::schedule::{Form, State};
 
 pub(crate) fn apply(state: &mut State) -> Outcome {
     state.tidy();
@@ -42,6 +43,7 @@ pub(crate) fn apply(state: &mut State) -> Outcome {
     });
     if dissolves || !replacements.is_empty() {
         state.substitute(&[], &replacements);
+        state.form = Form::Written;
         dissolve(&mut state.kernel.body);
         state.tidy();
     }
@@ -73,42 +75,58 @@ impl Place<'_> {
     }
 }
 
-fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
-    let mut dissolves = false;
-    let mut place = Place::of(known);
-    for stmt in block.iter_mut() {
-        stmt.each_expression_mut(&mut |expr| place.expression(expr));
-        if let Some(value) = stmt.value_mut() {
-            tidy_value(value, &mut place);
-        }
-        match stmt {
-            Stmt::For(inner) => {
-                let mut inside = known.clone();
-                inside.enter(inner);
-                tidy_block(&mut inner.body, &inside);
-            }
-            Stmt::If { conditions, then, otherwise } => {
-                conditions.retain(|condition| !known.prove(condition));
-                let mut inside = known.clone();
-                inside.assume(conditions);
-                tidy_block(then, &inside);
-                tidy_block(otherwise, known);
-                dissolves |= conditions.is_empty();
-            }
-            Stmt::While { setup, body, .. } => {
-                tidy_block(setup, known);
-                tidy_block(body, known);
-            }
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+/// As [`expressions`], in the loop at a site.
+pub(crate) fn expressions_at(kernel: &mut Kernel, site: &Site) {
+    let mut known = Ranges::new(kernel);
+    for (depth, descent) in site.block.iter().enumerate() {
+        match &block(kernel, &site.block[..depth])[descent.stmt] {
+            Stmt::For(inner) => known.enter(inner),
+            Stmt::If { conditions, .. } if descent.block == 0 => known.assume(conditions),
+            _ => {}
         }
     }
-    if dissolves {
+    let stmt = &mut block_mut(kernel, &site.block)[site.index];
+    tidy_statement(stmt, &mut Place::of(&known));
+}
+
+fn tidy_block(block: &mut Vec<Stmt>, known: &Ranges) {
+    let mut place = Place::of(known);
+    block.iter_mut().for_each(|stmt| tidy_statement(stmt, &mut place));
+    let holds = |stmt: &Stmt| matches!(stmt, Stmt::If { conditions, .. } if conditions.is_empty());
+    if block.iter().any(holds) {
         for stmt in std::mem::take(block) {
             match stmt {
                 Stmt::If { conditions, then, .. } if conditions.is_empty() => block.extend(then),
                 stmt => block.push(stmt),
             }
         }
+    }
+}
+
+fn tidy_statement(stmt: &mut Stmt, place: &mut Place<'_>) {
+    stmt.each_expression_mut(&mut |expr| place.expression(expr));
+    if let Some(value) = stmt.value_mut() {
+        tidy_value(value, place);
+    }
+    let known = place.known;
+    match stmt {
+        Stmt::For(inner) => {
+            let mut inside = known.clone();
+            inside.enter(inner);
+            tidy_block(&mut inner.body, &inside);
+        }
+        Stmt::If { conditions, then, otherwise } => {
+            conditions.retain(|condition| !known.prove(condition));
+            let mut inside = known.clone();
+            inside.assume(conditions);
+            tidy_block(then, &inside);
+            tidy_block(otherwise, known);
+        }
+        Stmt::While { setup, body, .. } => {
+            tidy_block(setup, known);
+            tidy_block(body, known);
+        }
+        Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
     }
 }
 

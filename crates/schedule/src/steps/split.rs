@@ -80,6 +80,7 @@ pub(crate) fn apply(
         let body = vec![Stmt::For(Box::new(inner))];
         **found = Loop { variable: outer, extent, kind: LoopKind::Serial, body };
     }
+    state.has_written(site);
     Ok(())
 }
 
