@@ -79,6 +79,10 @@ impl Ranges {
     /// from the start too, since a value is only used behind its `Let`.
     pub fn new(kernel: &Kernel) -> Ranges {
         let mut of = SecondaryMap::with_default(Range::ALL);
+        if let Some(last) = kernel.symbols.ids().next_back() {
+            // Copies will not have to grow.
+            of[last] = Range::ALL;
+        }
         for (id, symbol) in kernel.symbols.iter() {
             match &symbol.kind {
                 SymbolKind::Shape { range, .. } => of[id] = *range,
@@ -99,6 +103,28 @@ impl Ranges {
         }
         if last.as_constant().is_none() {
             self.learn(last - &Expr::symbol(inner.variable));
+        }
+    }
+
+    /// Goes into the body of a loop, to come back out of it.
+    pub fn descend(&mut self, inner: &Loop) -> Outside {
+        let outside = match inner.extent.as_constant() {
+            // Nothing is learned but the range of the variable.
+            Some(_) => Known::Alike(self.of[inner.variable], self.lanes),
+            None => Known::Other(Box::new(self.clone())),
+        };
+        self.enter(inner);
+        Outside(outside)
+    }
+
+    /// Comes out of the body of a loop.
+    pub fn ascend(&mut self, inner: &Loop, outside: Outside) {
+        match outside.0 {
+            Known::Alike(of, lanes) => {
+                self.of.insert(inner.variable, of);
+                self.lanes = lanes;
+            }
+            Known::Other(ranges) => *self = *ranges,
         }
     }
 
@@ -296,6 +322,18 @@ fn quotients_removed(expr: &Expr) -> Vec<Expr> {
     found
 }
 
+/// What was known outside of a loop, to come back to.
+#[derive(Debug)]
+pub struct Outside(Known);
+
+#[derive(Debug)]
+enum Known {
+    /// The same but for the loop's variable, whose range this was, and the lanes.
+    Alike(Range, Option<(SymbolId, Range)>),
+    /// Something else.
+    Other(Box<Ranges>),
+}
+
 /// Where a statement stands: the loops around it and the conditions in force, outermost first.
 #[derive(Clone, Debug)]
 pub struct Domain<'a> {
@@ -311,14 +349,6 @@ impl<'a> Domain<'a> {
     /// Outside of everything.
     pub fn new(kernel: &Kernel) -> Domain<'a> {
         Domain { loops: Vec::new(), conditions: Vec::new(), ranges: Ranges::new(kernel) }
-    }
-
-    /// Inside a loop.
-    pub fn inside(&self, inner: &'a Loop) -> Domain<'a> {
-        let mut domain = self.clone();
-        domain.loops.push(inner);
-        domain.ranges.enter(inner);
-        domain
     }
 
     /// Where conditions hold.
@@ -340,21 +370,27 @@ impl<'a> Domain<'a> {
 
 /// Visits every statement with its domain, outermost first.
 pub fn walk_domains<'a>(kernel: &'a Kernel, visit: &mut impl FnMut(&'a Stmt, &Domain<'a>)) {
-    walk_block(&kernel.body, &Domain::new(kernel), visit);
+    walk_block(&kernel.body, &mut Domain::new(kernel), visit);
 }
 
 fn walk_block<'a>(
     block: &'a [Stmt],
-    domain: &Domain<'a>,
+    domain: &mut Domain<'a>,
     visit: &mut impl FnMut(&'a Stmt, &Domain<'a>),
 ) {
     for stmt in block {
         visit(stmt, domain);
         match stmt {
-            Stmt::For(inner) => walk_block(&inner.body, &domain.inside(inner), visit),
+            Stmt::For(inner) => {
+                let outside = domain.ranges.descend(inner);
+                domain.loops.push(inner);
+                walk_block(&inner.body, domain, visit);
+                domain.loops.pop();
+                domain.ranges.ascend(inner, outside);
+            }
             Stmt::If { conditions, then, otherwise } => {
-                walk_block(then, &domain.where_all(conditions), visit);
-                walk_block(otherwise, &domain.where_not(conditions), visit);
+                walk_block(then, &mut domain.where_all(conditions), visit);
+                walk_block(otherwise, &mut domain.where_not(conditions), visit);
             }
             Stmt::While { setup, body, .. } => {
                 walk_block(setup, domain, visit);

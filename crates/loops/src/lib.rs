@@ -25,7 +25,7 @@ mod verify;
 mod verify_scheduled;
 pub mod visit;
 
-pub use domain::{Domain, Ranges, walk_domains};
+pub use domain::{Domain, Outside, Ranges, walk_domains};
 pub use kernel::{
     Access, Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, Scope, Stmt, Symbol,
     SymbolKind, Value,

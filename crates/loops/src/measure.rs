@@ -69,14 +69,14 @@ fn size(dtype: DType, count: Expr) -> Expr {
 /// and each update of a reduction counts 1, a fused multiply-add 2, `select`, `cast` and `bitcast`
 /// nothing. A `While` counts as one turn, an `If` as the costlier branch.
 pub fn operations(kernel: &Kernel) -> Expr {
-    block_operations(kernel, &kernel.body, &Ranges::new(kernel))
+    block_operations(kernel, &kernel.body, &mut Ranges::new(kernel))
 }
 
-fn block_operations(kernel: &Kernel, block: &[Stmt], ranges: &Ranges) -> Expr {
+fn block_operations(kernel: &Kernel, block: &[Stmt], ranges: &mut Ranges) -> Expr {
     block.iter().map(|stmt| statement_operations(kernel, stmt, ranges)).sum()
 }
 
-fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
+fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &mut Ranges) -> Expr {
     let of_value = |value| {
         let mut count = Expr::ZERO;
         add_value_operations(kernel, value, &mut count);
@@ -87,14 +87,15 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
             // An extent in terms of variables outside counts as its largest value.
             let most = ranges.bounds(&inner.extent).max;
             let extent = if most == i64::MAX { inner.extent.clone() } else { most.max(0).into() };
-            let mut ranges = ranges.clone();
-            ranges.enter(inner);
-            extent * &block_operations(kernel, &inner.body, &ranges)
+            let outside = ranges.descend(inner);
+            let once = block_operations(kernel, &inner.body, ranges);
+            ranges.ascend(inner, outside);
+            extent * &once
         }
         Stmt::Let { value, .. } | Stmt::Store { value, .. } => of_value(value),
         Stmt::Reduce { value, .. } => of_value(value) + 1,
         Stmt::If { then, otherwise, .. } => {
-            let count = |block| block_operations(kernel, block, ranges);
+            let mut count = |block| block_operations(kernel, block, ranges);
             count(then).max(&count(otherwise))
         }
         Stmt::While { setup, condition, body } => {
@@ -107,17 +108,19 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &Ranges) -> Expr {
 
 fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
     match value {
-        Value::Apply { function, .. } => match function {
-            ScalarFunction::FusedMultiplyAdd => *count += 2,
-            ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => {}
-            _ => *count += 1,
-        },
+        Value::Apply { function, arguments, .. } => {
+            match function {
+                ScalarFunction::FusedMultiplyAdd => *count += 2,
+                ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => {}
+                _ => *count += 1,
+            }
+            arguments.iter().for_each(|value| add_value_operations(kernel, value, count));
+        }
         Value::Guard { value, otherwise, .. } => {
             let (mut one, mut other) = (Expr::ZERO, Expr::ZERO);
             add_value_operations(kernel, value, &mut one);
             add_value_operations(kernel, otherwise, &mut other);
             *count += &one.max(&other);
-            return;
         }
         Value::Fold { buffer, .. } => {
             if let Some(extent) = kernel.buffers[*buffer].shape.last() {
@@ -127,7 +130,6 @@ fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
         }
         Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => {}
     }
-    value.operands().for_each(|operand| add_value_operations(kernel, operand, count));
 }
 
 /// For each parameter, the bytes that running the kernel touches at most: the size of the smallest

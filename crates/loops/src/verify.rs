@@ -371,13 +371,7 @@ impl Verifier<'_> {
     }
 
     /// An access to the first `shape.len()` axes of a buffer.
-    fn access(
-        &mut self,
-        buffer: BufferId,
-        index: &[Expr],
-        shape: &[Expr],
-        place: &mut Place<'_>,
-    ) {
+    fn access(&mut self, buffer: BufferId, index: &[Expr], shape: &[Expr], place: &mut Place<'_>) {
         let (kernel, ranges) = (self.kernel, place.ranges);
         if index.len() != shape.len() {
             let (name, given, wanted) = (kernel.buffer_name(buffer), index.len(), shape.len());
@@ -406,9 +400,9 @@ impl Verifier<'_> {
         let ranges = place.ranges;
         let bounds = match expr.as_constant() {
             Some(_) => Some(Range::constant(0)),
-            None => *place.bounds.of(expr, |terms| {
-                self.can_use_all(terms).then(|| ranges.bounds(terms))
-            }),
+            None => *place
+                .bounds
+                .of(expr, |terms| self.can_use_all(terms).then(|| ranges.bounds(terms))),
         };
         let of_extent = extent.as_constant().map(Range::extent);
         let bounds = bounds.map(|bounds| bounds.plus(Range::constant(expr.constant_part())));

@@ -9,9 +9,7 @@
 //!   differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
-use crate::kernel::{
-    BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value,
-};
+use crate::kernel::{BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
 use crate::print::Remarks;
 use crate::verify::{report, verify};
 use sym::{Atom, Expr, SymbolId};

@@ -14,6 +14,7 @@ use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
 use rustc_hash::FxHashMap;
+use schedule::Trace;
 use sym::Expr;
 use tensor::{DType, Tensor};
 
@@ -335,7 +336,7 @@ impl Emitter<'_> {
             bytes,
             constant_bytes: constant_bytes(frame, arguments).min(bytes),
             naive: Arc::new(Kernel::new("")),
-            trace: Arc::default(),
+            trace: Trace::default(),
             stored: None,
         });
     }

@@ -12,11 +12,12 @@ use base::KernelId;
 use loops::Kernel;
 use module::Module;
 use rustc_hash::FxHasher;
+use schedule::Trace;
 
 use crate::LowerOptions;
 use crate::naive::Naive;
 use crate::store::StoredKernel;
-use crate::strategies;
+use crate::strategies::{self, Scheduled};
 
 /// Naive kernels, each once.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ pub(crate) struct Made {
     /// The naive kernel.
     pub(crate) naive: Arc<Kernel>,
     /// The steps that scheduled it.
-    pub(crate) trace: Arc<str>,
+    pub(crate) trace: Trace,
     /// What the strategies said.
     pub(crate) remarks: Arc<[String]>,
 }
@@ -104,9 +105,8 @@ impl Library {
             let scheduled = options
                 .phases
                 .time("schedules", || strategies::schedule(&naive, target, &options.strategies))?;
-            let (trace, remarks) = (scheduled.trace.into(), scheduled.remarks.into());
-            let made = Made { naive: Arc::new(naive.kernel), trace, remarks };
-            let kernel = scheduled.kernel;
+            let Scheduled { kernel, trace, remarks } = scheduled;
+            let made = Made { naive: Arc::new(naive.kernel), trace, remarks: remarks.into() };
             let stored =
                 options.store.as_ref().map(|store| store.add(made.clone(), kernel.clone()));
             Ok(Finished { id, kernel, made, stored })

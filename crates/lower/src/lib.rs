@@ -46,6 +46,7 @@ use graph::{Function, NodeId, ValueId};
 use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
+use schedule::Trace;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -159,7 +160,7 @@ pub struct KernelInfo {
     /// The kernel before scheduling.
     pub naive: Arc<Kernel>,
     /// The steps that scheduled it.
-    pub trace: Arc<str>,
+    pub trace: Trace,
     /// What it shares with other lowerings, where there is a store of kernels.
     pub stored: Option<Arc<StoredKernel>>,
 }

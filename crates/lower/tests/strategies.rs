@@ -56,7 +56,8 @@ fn naive(kernel: Kernel) -> Naive {
 }
 
 fn agree(naive: &Kernel, scheduled: &Scheduled) -> Result<(), String> {
-    let trace = schedule::parse_trace(&scheduled.trace).map_err(|error| error.to_string())?;
+    let trace =
+        schedule::parse_trace(&scheduled.trace.to_string()).map_err(|error| error.to_string())?;
     let replayed = schedule::replay(naive.clone(), &trace).map_err(|error| error.to_string())?;
     if replayed != scheduled.kernel {
         return Err("the trace replays to another kernel".into());

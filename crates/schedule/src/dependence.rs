@@ -182,9 +182,9 @@ impl Directions {
 /// An index expression of an access: what it is but for the constant, and that.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The position of a form.
+    /// The position of a form; 0 where it is a constant.
     form: usize,
-    constant: i128,
+    constant: i64,
 }
 
 /// One access that is tested against others.
@@ -206,7 +206,7 @@ pub(crate) struct Tester<'a> {
     pub(crate) accesses: Vec<Tested>,
     /// The index expressions of all accesses, one access after the other.
     places: Vec<Place>,
-    /// Index expressions without their constants; the first is nothing else.
+    /// Index expressions without their constants; the first is that of constants.
     forms: Vec<Linear>,
     /// The forms with shifted tails ignored, for pairs of stores: all of them, and those of the
     /// loop in question alone; where there are any.
@@ -276,7 +276,7 @@ impl<'a> Tester<'a> {
                         distinct.len() - 1
                     }),
                 };
-                Place { form, constant: i128::from(expr.constant_part()) }
+                Place { form, constant: expr.constant_part() }
             }));
             accesses.push(Tested { buffer, effect, position, places: first..places.len() });
         }
@@ -305,8 +305,9 @@ impl<'a> Tester<'a> {
     pub(crate) fn ordered_pairs(&self, free_reductions: bool) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for (first, a) in self.accesses.iter().enumerate() {
+            let writes = a.effect.writes();
             for (second, b) in self.accesses.iter().enumerate().skip(first) {
-                let touches = a.buffer == b.buffer && (a.effect.writes() || b.effect.writes());
+                let touches = a.buffer == b.buffer && (writes || b.effect.writes());
                 if touches
                     && !self.are_apart(first, second)
                     && !(free_reductions && self.commute(a, b))
@@ -320,9 +321,8 @@ impl<'a> Tester<'a> {
 
     /// Whether two accesses have different constants along an axis, so that no instances meet.
     fn are_apart(&self, first: usize, second: usize) -> bool {
-        let is_constant = |place: &Place| self.forms[place.form].terms.is_empty();
         let mut axes = self.places(first).iter().zip(self.places(second));
-        axes.any(|(a, b)| a.constant != b.constant && is_constant(a) && is_constant(b))
+        axes.any(|(a, b)| a.form == 0 && b.form == 0 && a.constant != b.constant)
     }
 
     /// Whether a pair of accesses conflicts just where another one does: its forms differ by the
@@ -333,9 +333,7 @@ impl<'a> Tester<'a> {
         kind(a) == kind(c)
             && kind(b) == kind(d)
             && pairs(a, b).zip(pairs(c, d)).all(|((a, b), (c, d))| {
-                a.form == c.form
-                    && b.form == d.form
-                    && a.constant - b.constant == c.constant - d.constant
+                a.form == c.form && b.form == d.form && difference(a, b) == difference(c, d)
             })
     }
 
@@ -370,7 +368,7 @@ impl<'a> Tester<'a> {
 
     /// The test of one axis.
     fn may_be_equal(&self, forms: &[Linear], a: Place, b: Place, given: &Directions) -> bool {
-        let more = a.constant - b.constant;
+        let more = difference(&a, &b);
         let (a, b) = (&forms[a.form], &forms[b.form]);
         let constant = a.constant - b.constant + more;
         if a.terms.is_empty() && b.terms.is_empty() {
@@ -437,12 +435,17 @@ impl<'a> Tester<'a> {
     }
 }
 
+/// Between the constants of two places.
+fn difference(a: &Place, b: &Place) -> i128 {
+    i128::from(a.constant) - i128::from(b.constant)
+}
+
 /// `min(c * v, last)` of shifted tails becomes `c * v`.
 fn unshift(expr: &Expr, shifted: &[Expr]) -> Expr {
     let mut result = Expr::constant(expr.constant_part());
     for term in expr.terms() {
         let [sym::Atom::Min(a, b)] = term.factors() else {
-            result += &single_term(term);
+            result += &Expr::from(term.clone());
             continue;
         };
         let whole = Expr::min(a, b);
@@ -453,11 +456,6 @@ fn unshift(expr: &Expr, shifted: &[Expr]) -> Expr {
         };
     }
     result
-}
-
-/// A term as an expression.
-pub(crate) fn single_term(term: &sym::Term) -> Expr {
-    crate::linear::product(term) * term.coefficient()
 }
 
 /// Beyond every sum of products of numbers of 64 bits that occurs here.

@@ -92,11 +92,7 @@ impl<'a> Space<'a> {
     /// The values an unknown takes.
     pub(crate) fn range(&self, unknown: Unknown) -> Range {
         match unknown {
-            Unknown::Opaque(index) => {
-                let mut term = Expr::ZERO;
-                term += &product(&self.opaque[index]);
-                self.ranges.bounds(&term)
-            }
+            Unknown::Opaque(index) => self.ranges.bounds(&self.opaque[index].product()),
             Unknown::Digit(symbol, digit) => {
                 let range = self.ranges.get(symbol);
                 let Some(divisors) = self.radices.get(&symbol) else { return range };
@@ -119,7 +115,7 @@ impl<'a> Space<'a> {
     ) -> bool {
         match unknown {
             Unknown::Digit(symbol, _) => holds(symbol),
-            Unknown::Opaque(index) => product(&self.opaque[index]).any_symbol(&mut holds),
+            Unknown::Opaque(index) => self.opaque[index].product().any_symbol(&mut holds),
         }
     }
 
@@ -170,18 +166,6 @@ impl<'a> Space<'a> {
         let weight = |digit| i128::from(self.weight(symbol, digit) / low);
         Some((first..end).map(|digit| (Unknown::Digit(symbol, digit), weight(digit))).collect())
     }
-}
-
-/// The product of a term's factors, without its coefficient.
-pub(crate) fn product(term: &Term) -> Expr {
-    let factor = |atom: &Atom| match atom {
-        Atom::Symbol(symbol) => Expr::symbol(*symbol),
-        Atom::FloorDiv(a, b) => a.floor_div(b),
-        Atom::Mod(a, b) => a.modulo(b),
-        Atom::Min(a, b) => Expr::min(a, b),
-        Atom::Max(a, b) => Expr::max(a, b),
-    };
-    term.factors().iter().map(factor).product()
 }
 
 /// `(f, low, high)` where the atom is `(f mod high) div low`, a missing `high` meaning no `mod`.

@@ -16,7 +16,7 @@ use loops::visit::{Effect, walk_references};
 use loops::{BufferId, Condition, Kernel, Scope, Stmt};
 use sym::{Atom, Expr, SymbolId, Term};
 
-use crate::dependence::{Access, accesses_of, single_term};
+use crate::dependence::{Access, accesses_of};
 use crate::nest::{SymbolRanges, condition_symbols};
 
 /// Whether the buffer is local, touched nowhere but in the block, and each run of the block stores
@@ -154,7 +154,7 @@ impl Solution<'_> {
         let mut moving = Expr::ZERO;
         let mut parts: Vec<(i64, i64, SymbolId)> = Vec::new();
         for term in stored.terms() {
-            let single = single_term(term);
+            let single = Expr::from(term.clone());
             if !single.symbols().iter().any(|symbol| self.own.contains(symbol)) {
                 base += &single;
                 continue;

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 
 use sym::{Atom, Expr, SymbolId, Term};
 
-use crate::linear::product;
 use crate::nest::SymbolRanges;
 
 /// The region along one axis.
@@ -119,7 +118,7 @@ impl Finder<'_> {
 
     /// As [`Finder::sum`], for the product of a term's factors.
     fn term(&self, term: &Term) -> Option<(Expr, i64)> {
-        let whole = product(term);
+        let whole = term.product();
         if !whole.symbols().iter().any(|symbol| self.inner.contains(symbol)) {
             return Some((whole, 0));
         }

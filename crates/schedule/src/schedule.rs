@@ -10,7 +10,7 @@ use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, ScheduleError};
 use crate::nest::{Site, SymbolRanges, block_mut};
-use crate::step::{LocalScope, Step, Tail};
+use crate::step::{LocalScope, Step, Tail, Trace};
 use crate::steps;
 
 /// What steps rewrite.
@@ -156,6 +156,11 @@ impl Schedule {
     /// The kernel.
     pub fn into_kernel(self) -> Kernel {
         self.state.kernel
+    }
+
+    /// The kernel, and the steps that made it.
+    pub fn into_parts(self) -> (Kernel, Trace) {
+        (self.state.kernel, self.trace.into())
     }
 
     /// Takes one step.

@@ -7,6 +7,8 @@
 //! Invariant: what prints parses back to the same steps. Relies on `base::text`.
 
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use base::text::{Parser, TextError};
 use loops::Scope;
@@ -268,6 +270,30 @@ impl fmt::Display for Step {
             Step::Simplify => f.write_str("simplify"),
             Step::ExpandFunctions => f.write_str("expand_functions"),
         }
+    }
+}
+
+/// The steps that made a kernel, shared by all who keep them. It prints one step a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace(Arc<[Step]>);
+
+impl From<Vec<Step>> for Trace {
+    fn from(steps: Vec<Step>) -> Trace {
+        Trace(steps.into())
+    }
+}
+
+impl Deref for Trace {
+    type Target = [Step];
+
+    fn deref(&self) -> &[Step] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print_trace(self))
     }
 }
 

@@ -32,9 +32,7 @@ impl Expr {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(scale));
         if self.terms.is_empty() && scale != 0 {
             self.terms = other.clone().terms;
-            for term in self.terms.edit() {
-                term.coefficient = term.coefficient.saturating_mul(scale);
-            }
+            self.scale_terms(scale);
             return;
         }
         for term in &*other.terms {
@@ -48,8 +46,15 @@ impl Expr {
             self.terms.clear();
         }
         self.constant = self.constant.saturating_mul(factor);
-        for term in self.terms.edit() {
-            term.coefficient = term.coefficient.saturating_mul(factor);
+        self.scale_terms(factor);
+    }
+
+    /// Multiplies the terms by a constant other than 0; by 1 they stay shared.
+    fn scale_terms(&mut self, factor: i64) {
+        if factor != 1 {
+            for term in self.terms.edit() {
+                term.coefficient = term.coefficient.saturating_mul(factor);
+            }
         }
     }
 

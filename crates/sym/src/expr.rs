@@ -110,6 +110,11 @@ impl Term {
         self.factors.as_slice()
     }
 
+    /// The product of the factors, without the coefficient.
+    pub fn product(&self) -> Expr {
+        Expr::from(Term { coefficient: 1, factors: self.factors.clone() })
+    }
+
     /// The symbol, where the term is a coefficient times a symbol.
     pub fn as_symbol(&self) -> Option<SymbolId> {
         match &self.factors {

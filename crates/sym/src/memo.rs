@@ -27,8 +27,9 @@ impl<T> Memo<T> {
     /// The answer for the terms of an expression; `find` is given the expression without its
     /// constant.
     pub fn of(&mut self, expr: &Expr, find: impl FnOnce(&Expr) -> T) -> &T {
-        let known = self.known.iter().position(|(terms, _)| *terms == expr.terms);
-        let position = known.unwrap_or_else(|| {
+        let shared = self.known.iter().position(|(terms, _)| terms.is(&expr.terms));
+        let alike = || self.known.iter().position(|(terms, _)| *terms == expr.terms);
+        let position = shared.or_else(alike).unwrap_or_else(|| {
             let terms = Expr { constant: 0, terms: expr.terms.clone() };
             let found = (expr.terms.clone(), find(&terms));
             if self.known.len() < KEPT {
@@ -59,9 +60,8 @@ impl Memo<Option<Expr>> {
             return;
         }
         if let Some(rewritten) = self.of(expr, find) {
-            let constant = expr.constant;
-            *expr = rewritten.clone();
-            *expr += constant;
+            let constant = rewritten.constant.saturating_add(expr.constant);
+            *expr = Expr { constant, terms: rewritten.terms.clone() };
         }
     }
 }

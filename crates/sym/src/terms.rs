@@ -27,6 +27,15 @@ impl Terms {
         Terms(Some(Arc::new(list)))
     }
 
+    /// Whether both are one list.
+    pub(crate) fn is(&self, other: &Terms) -> bool {
+        match (&self.0, &other.0) {
+            (Some(list), Some(other)) => Arc::ptr_eq(list, other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn push(&mut self, term: Term) {
         self.insert(self.len(), term);
     }

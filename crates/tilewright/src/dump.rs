@@ -103,8 +103,8 @@ fn kernel_text(
         Stage::Kernels => info.map(|info| info.naive.to_string()).unwrap_or_default(),
         Stage::Scheduled => {
             let mut text = String::new();
-            for line in info.map(|info| info.trace.lines()).into_iter().flatten() {
-                let _ = writeln!(text, "// {line}");
+            for step in info.into_iter().flat_map(|info| info.trace.iter()) {
+                let _ = writeln!(text, "// {step}");
             }
             let _ = write!(text, "{kernel}");
             text

@@ -28,17 +28,9 @@ const READS_PER_COPY: i64 = 8;
 
 /// Inserts the copies.
 pub(crate) fn legalise(function: Arc<Function>) -> Result<Arc<Function>, String> {
-    let may_need_copies = |node: &Node| match &node.op {
-        Op::Concat { .. } => true,
-        Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
-        _ => false,
-    };
-    if !function.nodes.values().any(may_need_copies) {
-        return Ok(function);
-    }
     let beginnings = beginnings(&function);
     if beginnings.is_empty() {
-        return with_copies(&function).map(Arc::new);
+        return with_copies(function);
     }
     let nested = rebuild(&function, |rewriter, node| {
         let Some(&(earlier, count)) = beginnings.get(&node) else { return Ok(None) };
@@ -47,7 +39,7 @@ pub(crate) fn legalise(function: Arc<Function>) -> Result<Arc<Function>, String>
         let op = rewriter.source.nodes[node].op.clone();
         rewriter.builder.add(op, &operands).map(Some)
     })?;
-    with_copies(&nested).map(Arc::new)
+    with_copies(Arc::new(nested))
 }
 
 /// The concatenations that begin with all operands of earlier ones: the longest of these, and how
@@ -82,19 +74,31 @@ fn beginnings(function: &Function) -> BTreeMap<NodeId, (ValueId, usize)> {
     found
 }
 
-fn with_copies(function: &Function) -> Result<Function, String> {
-    let users = super::body_users(function);
-    rebuild(function, |rewriter, node| {
-        let source = rewriter.source;
-        let Node { op: Op::Concat { axis }, operands, .. } = &source.nodes[node] else {
+fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
+    let users = super::body_users(&function);
+    // Whether an operand of a `Concat` has to be copied.
+    let is_copied = |node: NodeId, number: usize| {
+        let operand = function.nodes[node].operands[number];
+        let first = users[operand].iter().find(|user| is_concat(&function, user));
+        let taken = first != Some(&User::Operand(node, number));
+        taken || !can_lie_within(&function, operand, &users[operand])
+    };
+    let needs_copies = |(id, node): (NodeId, &Node)| match &node.op {
+        Op::Concat { .. } => (0..node.operands.len()).any(|number| is_copied(id, number)),
+        Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
+        _ => false,
+    };
+    if !function.nodes.iter().any(needs_copies) {
+        return Ok(function);
+    }
+    let copied = rebuild(&function, |rewriter, node| {
+        let Node { op: Op::Concat { axis }, operands, .. } = &rewriter.source.nodes[node] else {
             return transposed_operand(rewriter, node);
         };
         let mut copies = Vec::new();
         for (number, &operand) in operands.iter().enumerate() {
             let new = rewriter.get(operand);
-            let first = users[operand].iter().find(|user| is_concat(source, user));
-            let taken = first != Some(&User::Operand(node, number));
-            if !taken && can_lie_within(source, operand, &users[operand]) {
+            if !is_copied(node, number) {
                 copies.push(new);
                 continue;
             }
@@ -103,7 +107,8 @@ fn with_copies(function: &Function) -> Result<Function, String> {
             copies.extend(rewriter.builder.add(Op::Slice { starts, steps, shape }, &[new])?);
         }
         rewriter.builder.add(Op::Concat { axis: *axis }, &copies).map(Some)
-    })
+    })?;
+    Ok(Arc::new(copied))
 }
 
 /// The contraction with one operand transposed, if it needs that.

@@ -12,11 +12,12 @@
 
 mod chains;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use base::Arena;
 use graph::{Function, NodeId, User, Users, ValueId};
+use rustc_hash::FxHashMap;
 use sym::{Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
@@ -59,13 +60,14 @@ struct Merger<'a> {
     function: &'a Function,
     users: &'a Users,
     grouping: &'a mut Grouping,
-    stages: BTreeMap<NodeId, Stage>,
+    classes: Vec<Class>,
+    stages: FxHashMap<NodeId, Stage>,
     /// The nodes whose nests read a value, also through views of it.
-    readers: BTreeMap<ValueId, BTreeSet<NodeId>>,
+    readers: FxHashMap<ValueId, BTreeSet<NodeId>>,
     /// The output node of the group that a node is in.
-    group_of: BTreeMap<NodeId, NodeId>,
+    group_of: FxHashMap<NodeId, NodeId>,
     /// By output node: the nodes of the group in order, what was fused and what not.
-    members: BTreeMap<NodeId, Members>,
+    members: FxHashMap<NodeId, Members>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -81,10 +83,11 @@ pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: 
         function,
         users,
         grouping,
-        stages: BTreeMap::new(),
-        readers: BTreeMap::new(),
-        group_of: BTreeMap::new(),
-        members: BTreeMap::new(),
+        classes: function.nodes.ids().map(|node| class_of_node(function, node)).collect(),
+        stages: FxHashMap::default(),
+        readers: FxHashMap::default(),
+        group_of: FxHashMap::default(),
+        members: FxHashMap::default(),
     };
     let order: Vec<NodeId> = function.regions[function.body].nodes.clone();
     let order: Vec<NodeId> = order.into_iter().filter(|&node| merger.has_nests(node)).collect();
@@ -100,9 +103,8 @@ pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: 
 impl Merger<'_> {
     /// Puts nodes into the kernels of others.
     fn share(&mut self, order: &[NodeId]) {
-        let function = self.function;
         for &node in order {
-            if matches!(class_of_node(function, node), Class::Contraction | Class::Combination) {
+            if matches!(self.class(node), Class::Contraction | Class::Combination) {
                 self.epilogue(node);
             }
         }
@@ -110,7 +112,7 @@ impl Merger<'_> {
             self.row_group(node);
         }
         for &node in order {
-            if class_of_node(function, node) == Class::Contraction {
+            if self.class(node) == Class::Contraction {
                 self.chain(node);
             }
         }
@@ -333,7 +335,7 @@ impl Merger<'_> {
     }
 
     fn class(&self, node: NodeId) -> Class {
-        class_of_node(self.function, node)
+        self.classes[base::Id::index(node)]
     }
 
     // --- row groups ---

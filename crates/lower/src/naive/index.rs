@@ -77,6 +77,10 @@ pub(crate) fn reshape_index(
             }
         }
         let run = first_source..source;
+        if run.len() == 1 && target == first_target + 1 && from[run.start] == to[first_target] {
+            made.push(index[run.start].simplify(ranges));
+            continue;
+        }
         let linear = linear_index(&from[run.clone()], &index[run], ranges);
         split_index(&linear, &to[first_target..target], ranges, &mut made);
     }

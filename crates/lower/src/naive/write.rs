@@ -6,6 +6,7 @@
 //! Hence one value may stand behind two parameters.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use base::SecondaryMap;
@@ -125,7 +126,7 @@ impl<'a> Writer<'a> {
                 axes.index.push(Expr::ZERO);
                 continue;
             }
-            let variable = self.variable(&format!("{name}{}", axes.loops.len()), extent);
+            let variable = self.variable(&numbered(name, "", axes.loops.len()), extent);
             axes.loops.push((variable, extent));
             axes.index.push(Expr::symbol(variable));
         }
@@ -204,7 +205,7 @@ impl<'a> Writer<'a> {
         let count = self.names.entry(name).or_insert(0);
         let name = match *count {
             0 => name.to_owned(),
-            count => format!("{name}_{count}"),
+            count => numbered(name, "_", count),
         };
         let kind = SymbolKind::Value { dtype, range: None };
         let symbol = self.kernel.symbols.push(Symbol { name, kind });
@@ -244,13 +245,13 @@ impl<'a> Writer<'a> {
         if let Some(&buffer) = self.internals.get(&value) {
             let shape = shape_of(self.function, value);
             let kept = index.iter().zip(&shape).filter(|&(_, &extent)| extent != 1);
-            return Some((buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
+            return Some((buffer, self.simplified(kept.map(|(expr, _)| expr), index.len())));
         }
         let grouping = self.grouping;
         let is_whole = index.iter().all(|expr| quotients(expr) == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
             let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
-            return Some((*buffer, kept.map(|(expr, _)| self.simplify(expr)).collect()));
+            return Some((*buffer, self.simplified(kept.map(|(expr, _)| expr), index.len())));
         }
         let view = grouping.view(value)?;
         let shape = shape_of(self.function, value);
@@ -264,6 +265,13 @@ impl<'a> Writer<'a> {
             self.whole.insert(value, (buffer, kept));
         }
         Some((buffer, index))
+    }
+
+    /// At most so many expressions, each in its simplest form.
+    fn simplified<'e>(&self, exprs: impl Iterator<Item = &'e Expr>, most: usize) -> Vec<Expr> {
+        let mut simplified = Vec::with_capacity(most);
+        simplified.extend(exprs.map(|expr| self.simplify(expr)));
+        simplified
     }
 
     fn parameter(
@@ -338,6 +346,14 @@ struct Axis {
     extent: i64,
     stride: i64,
     index: Expr,
+}
+
+/// A name with a number behind it.
+fn numbered(name: &str, between: &str, number: usize) -> String {
+    let mut text = String::with_capacity(name.len() + 8);
+    text.extend([name, between]);
+    write!(text, "{number}").expect("a string takes all that is written");
+    text
 }
 
 /// How many quotients and remainders an expression takes.

@@ -214,7 +214,7 @@ impl<'a> Hand<'a> {
     /// Whether a condition depends on a loop; one that is fused would need a quotient there.
     pub(super) fn is_guard(&self, name: &str) -> bool {
         let Some(found) = self.find(name) else { return false };
-        super::structure::guards(&found.body).contains(&found.variable)
+        super::structure::is_guard(&found.body, found.variable)
     }
 
     /// Whether a loop's body writes a buffer of the kernel's own.

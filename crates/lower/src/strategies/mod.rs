@@ -27,7 +27,7 @@ mod tile;
 use backend::Target;
 use loops::visit::walk_values;
 use loops::{Kernel, Value, verify_scheduled};
-use schedule::{Schedule, print_trace};
+use schedule::{Schedule, Trace};
 
 use crate::naive::{Naive, StageKind};
 use hand::Hand;
@@ -46,8 +46,8 @@ pub struct StrategyOptions {
 pub struct Scheduled {
     /// The kernel, in the scheduled form.
     pub kernel: Kernel,
-    /// The steps that made it of the naive kernel, one a line.
-    pub trace: String,
+    /// The steps that made it of the naive kernel.
+    pub trace: Trace,
     /// Which strategy it was, and why not another.
     pub remarks: Vec<String>,
 }
@@ -132,8 +132,8 @@ fn attempt(
 }
 
 fn finish(schedule: Schedule, remarks: Vec<String>) -> Scheduled {
-    let trace = print_trace(schedule.trace());
-    Scheduled { kernel: schedule.into_kernel(), trace, remarks }
+    let (kernel, trace) = schedule.into_parts();
+    Scheduled { kernel, trace, remarks }
 }
 
 /// Whether the kernel holds scalar functions that no target computes as they are.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::SecondaryMap;
-use loops::visit::{Effect, Reference, walk, walk_references, walk_values};
+use loops::visit::{Effect, walk};
 use loops::{BufferId, Comparison, Condition, Kernel, Stmt, Value};
 use sym::{Atom, Expr, SymbolId, Term};
 
@@ -110,24 +110,53 @@ impl Nest {
             loops.push(LoopInfo { name, variable: inner.variable, extent });
             block = &inner.body;
         }
-        let mut nested = false;
-        walk(block, &mut |stmt| {
-            nested |= matches!(stmt, Stmt::For(_) | Stmt::While { .. });
-        });
-        if nested {
-            return None;
-        }
         let mut strides_of: SecondaryMap<BufferId, Option<Arc<[i64]>>> = SecondaryMap::new();
         let mut accesses = Vec::new();
-        walk_references(block, &mut |reference| {
-            let Reference { buffer, effect, index } = reference;
+        let mut add = |buffer: BufferId, effect: Effect, index: &[Expr]| {
             // Without constant strides nothing is known to move.
             let own = || strides(kernel, buffer).unwrap_or_default().into();
             let strides = strides_of[buffer].get_or_insert_with(own).clone();
             accesses.push(Access { buffer, effect, index: index.to_vec(), strides });
+        };
+        let mut nested = false;
+        let mut guards = BTreeSet::new();
+        let mut add_guards = |conditions: &[Condition]| {
+            for condition in conditions {
+                guards.extend(condition.left.symbols());
+                guards.extend(condition.right.symbols());
+            }
+        };
+        // How often elements that `Let`s have loaded are read.
+        let mut loaded: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
+        let (mut lets, mut reads) = (0, 0usize);
+        walk(block, &mut |stmt| {
+            if let Some(value) = stmt.value() {
+                value.walk(&mut |value| match value {
+                    Value::Load { buffer, index } => add(*buffer, Effect::Load, index),
+                    Value::Fold { reduction, buffer, index } => {
+                        add(*buffer, Effect::Fold(*reduction), index);
+                    }
+                    Value::Symbol(symbol) => reads += usize::from(loaded[*symbol]),
+                    Value::Guard { conditions, .. } => add_guards(conditions),
+                    _ => {}
+                });
+            }
+            match stmt {
+                Stmt::Store { buffer, index, .. } => add(*buffer, Effect::Store, index),
+                Stmt::Reduce { reduction, buffer, index, .. } => {
+                    add(*buffer, Effect::Reduce(*reduction), index);
+                }
+                Stmt::Let { symbol, value: Value::Load { .. } } => {
+                    loaded[*symbol] = true;
+                    lets += 1;
+                }
+                Stmt::Let { .. } => {}
+                Stmt::If { conditions, .. } => add_guards(conditions),
+                Stmt::For(_) | Stmt::While { .. } => nested = true,
+            }
         });
-        let uses = accesses.len() + read_again(block);
-        Some(Nest { loops, accesses, uses, guards: guards(block) })
+        let uses = accesses.len() + reads.saturating_sub(lets);
+        (!nested).then_some(Nest { loops, accesses, uses, guards })
     }
 
     /// What the block writes.
@@ -139,24 +168,6 @@ impl Nest {
     pub(super) fn loads(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().filter(|access| !access.effect.writes())
     }
-}
-
-/// How often elements that `Let`s have loaded are read beyond once.
-fn read_again(block: &[Stmt]) -> usize {
-    let mut loaded: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
-    let (mut lets, mut reads) = (0, 0);
-    walk(block, &mut |stmt| {
-        if let Stmt::Let { symbol, value: Value::Load { .. } } = stmt {
-            loaded[*symbol] = true;
-            lets += 1;
-        }
-    });
-    if lets > 0 {
-        walk_values(block, &mut |value| {
-            reads += usize::from(matches!(value, Value::Symbol(symbol) if loaded[*symbol]));
-        });
-    }
-    reads.saturating_sub(lets)
 }
 
 /// The loops of the last of some nests with which everything that they keep moves: what one of
@@ -319,12 +330,11 @@ fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
     Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
 }
 
-/// Symbols that conditions in a block depend on.
-pub(super) fn guards(block: &[Stmt]) -> BTreeSet<SymbolId> {
-    let mut found = BTreeSet::new();
+/// Whether a condition in a block depends on a symbol.
+pub(super) fn is_guard(block: &[Stmt], symbol: SymbolId) -> bool {
+    let mut found = false;
     walk_conditions(block, &mut |condition| {
-        found.extend(condition.left.symbols());
-        found.extend(condition.right.symbols());
+        found |= condition.left.contains(symbol) || condition.right.contains(symbol);
     });
     found
 }
@@ -354,10 +364,12 @@ fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
         if let Stmt::If { conditions, .. } = stmt {
             conditions.iter().for_each(&mut *visit);
         }
-    });
-    walk_values(block, &mut |value| {
-        if let Value::Guard { conditions, .. } = value {
-            conditions.iter().for_each(&mut *visit);
+        if let Some(value) = stmt.value() {
+            value.walk(&mut |value| {
+                if let Value::Guard { conditions, .. } = value {
+                    conditions.iter().for_each(&mut *visit);
+                }
+            });
         }
     });
 }
