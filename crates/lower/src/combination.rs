@@ -19,7 +19,7 @@ use tensor::{DType, Tensor};
 
 use crate::definitions::operand_index;
 use crate::groups::Domain;
-use crate::naive::index::{generic_index, shape_of};
+use crate::naive::index::{Ranges, generic_index, shape_of};
 
 /// Most elements of a literal that is written out, and most statements of a nest.
 pub(crate) const MOST_WRITTEN: i64 = 64;
@@ -154,8 +154,8 @@ impl<'a> Expansion<'a> {
     }
 
     /// The terms of the element at an index, whose entries at axes of the literal are constants;
-    /// none if they are not.
-    pub(crate) fn terms(&self, index: &[Expr]) -> Option<Vec<Term>> {
+    /// none if they are not. The places are in simplest form.
+    pub(crate) fn terms(&self, index: &[Expr], ranges: Ranges<'_>) -> Option<Vec<Term>> {
         let parallel = self.combination.space.parallel;
         let mut first = 0;
         for (axis, step) in self.steps[..parallel].iter().enumerate().filter(|(_, step)| **step > 0)
@@ -172,7 +172,10 @@ impl<'a> Expansion<'a> {
             })
         };
         let all_at = |point: &[i64]| -> Vec<Expr> {
-            self.combination.index.iter().map(|expr| at(expr, point)).collect()
+            let places = self.combination.index.iter().map(|expr| at(expr, point));
+            places
+                .map(|place| if place.is_simple(ranges) { place } else { place.simplify(ranges) })
+                .collect()
         };
         let start = self.moved.is_some().then(|| all_at(&[]));
         let mut terms = Vec::with_capacity(self.summed.len());

@@ -16,7 +16,7 @@ use std::slice;
 
 use base::IdSet;
 use loops::visit::{Effect, Reference, own_references, walk};
-use loops::{BufferId, Condition, Kernel, Loop, Stmt, Value};
+use loops::{BufferId, Condition, Kernel, Loop, Scope, Stmt, Value};
 use smallvec::SmallVec;
 use sym::{Expr, Memo, SymbolId};
 
@@ -256,6 +256,10 @@ impl<'a> Tester<'a> {
             walk(slice::from_ref(stmt), &mut |stmt| {
                 stmt.binds().iter().for_each(|symbol| _ = bound.insert(*symbol));
                 own_references(stmt, &mut |reference| {
+                    let scope = kernel.buffers[reference.buffer].scope;
+                    if scope == Scope::Parameter(loops::Access::Read) {
+                        return;
+                    }
                     if reference.effect.writes() {
                         written.insert(reference.buffer);
                     }
@@ -379,9 +383,11 @@ impl<'a> Tester<'a> {
         let of_a = a.terms.iter().map(|&(unknown, p)| (unknown, p, b.coefficient(unknown)));
         let others = b.terms.iter().filter(|(unknown, _)| a.coefficient(*unknown) == 0);
         for (unknown, p, q) in of_a.chain(others.map(|&(unknown, q)| (unknown, 0, q))) {
-            let range = self.space.range(unknown);
-            let values = Interval::of(range);
             let direction = self.direction(unknown, given);
+            if direction == Direction::Equal && p == q {
+                continue;
+            }
+            let values = Interval::of(self.space.range(unknown));
             let difference = match direction {
                 Direction::Equal => values.times(p - q),
                 Direction::Any => values.times(p).plus(values.times(-q)),

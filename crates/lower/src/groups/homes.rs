@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use base::SecondaryMap;
+use base::{Id, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr, Range};
 use tensor::DType;
@@ -48,6 +48,25 @@ struct Demand {
     windowed: bool,
 }
 
+/// How many of something there are, and which if it is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Roots {
+    #[default]
+    None,
+    One(NodeId),
+    Several,
+}
+
+impl Roots {
+    fn and(self, other: Roots) -> Roots {
+        match (self, other) {
+            (Roots::None, roots) | (roots, Roots::None) => roots,
+            (one, other) if one == other => one,
+            _ => Roots::Several,
+        }
+    }
+}
+
 struct Chooser<'a> {
     function: &'a Function,
     users: &'a Users,
@@ -56,8 +75,8 @@ struct Chooser<'a> {
     once: bool,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
-    /// The nodes with nests of their own into which a value's readers are inlined; of several, two.
-    roots: SecondaryMap<ValueId, BTreeSet<NodeId>>,
+    /// The nodes with nests of their own into which a value's readers are inlined.
+    roots: SecondaryMap<ValueId, Roots>,
     /// The statements of the nest into which a combination is inlined, so far.
     written: SecondaryMap<ValueId, i64>,
 }
@@ -93,15 +112,12 @@ impl Chooser<'_> {
             User::Operand(node, number) => number >= self.function.nodes[node].operands.len(),
         };
         self.demands[value].memory |= users.iter().any(as_a_whole);
-        let mut roots = BTreeSet::new();
-        for user in users {
-            if let &User::Operand(reader, _) = user
-                && roots.len() < 2
-            {
-                roots.extend(self.roots_of_reader(reader));
-            }
-        }
-        let several = roots.len() > 1 || self.is_read_at_several_places(value);
+        let readers = users.iter().filter_map(|user| match *user {
+            User::Operand(reader, _) => Some(self.roots_of_reader(reader)),
+            User::Result(..) => None,
+        });
+        let roots = readers.fold(Roots::None, Roots::and);
+        let several = roots == Roots::Several || self.is_read_at_several_places(value);
         self.roots[value] = roots;
         self.stored[value] = self.is_stored(node, value, several);
     }
@@ -121,11 +137,11 @@ impl Chooser<'_> {
         self.users[value].len() > 1 && self.users[value].iter().any(moves)
     }
 
-    fn roots_of_reader(&self, reader: NodeId) -> BTreeSet<NodeId> {
+    fn roots_of_reader(&self, reader: NodeId) -> Roots {
         let results = &self.function.nodes[reader].results;
         match results.iter().any(|&result| self.stored[result]) {
-            true => BTreeSet::from([reader]),
-            false => results.iter().flat_map(|&result| self.roots[result].clone()).collect(),
+            true => Roots::One(reader),
+            false => results.iter().map(|&result| self.roots[result]).fold(Roots::None, Roots::and),
         }
     }
 
@@ -384,8 +400,8 @@ impl Chooser<'_> {
     ) -> bool {
         let in_panels = index.iter().any(|expr| matches!(expr.as_atom(), Some(Atom::Mod(..))));
         let read = |axis: &usize| {
-            let axis = IterationSpace::axis(*axis).as_symbol();
-            axis.is_some_and(|axis| index.iter().any(|expr| expr.contains(axis)))
+            let axis = Id::new(*axis);
+            index.iter().any(|expr| expr.contains(axis))
         };
         let summed = (space.parallel..space.extents.len()).rev().find(read);
         let Some(axis) = summed.filter(|_| in_panels) else { return false };
@@ -421,13 +437,13 @@ impl Chooser<'_> {
         axis: usize,
     ) -> (Option<i64>, Option<Option<i64>>) {
         let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
-        let ranges = |symbol: sym::SymbolId| Range::extent(extent(base::Id::index(symbol)));
-        let axis = IterationSpace::axis(axis).as_symbol();
+        let ranges = |symbol: sym::SymbolId| Range::extent(extent(Id::index(symbol)));
+        let axis = Id::new(axis);
         let stride = |value: ValueId, index: &[Expr]| {
             let strides = dense_strides(&shape_of(self.function, value));
             let mut parts = index.iter().zip(strides);
             parts.try_fold(0, |sum, (expr, stride)| {
-                Some(sum + coefficient_in_panel(expr, axis?)? * stride)
+                Some(sum + coefficient_in_panel(expr, axis)? * stride)
             })
         };
         let before = stride(value, index);

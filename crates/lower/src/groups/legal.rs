@@ -169,21 +169,25 @@ fn strided_operand(
 ) -> Option<(usize, usize)> {
     let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
     let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
-    let symbol = IterationSpace::axis(innermost).as_symbol()?;
+    let symbol = SymbolId::new(innermost);
     let mut found = None;
     for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
         let moved = class_of(function, operand) == Some(Class::Movement);
         if moved || is_contiguous(function, operand, space, index, symbol) {
             return None;
         }
-        let reads = (0..space.parallel).filter(|&axis| {
-            let axis = IterationSpace::axis(axis).as_symbol();
-            axis.is_some_and(|axis| !index.iter().any(|expr| expr.contains(axis)))
-        });
-        let reads: i64 = reads.map(extent).product();
+        let reads = || -> i64 {
+            let still = |&axis: &usize| {
+                let axis = SymbolId::new(axis);
+                !index.iter().any(|expr| expr.contains(axis))
+            };
+            (0..space.parallel).filter(still).map(extent).product()
+        };
         let mut having = (0..index.len()).filter(|&axis| index[axis].contains(symbol));
         match (having.next(), having.next()) {
-            (Some(axis), None) if index[axis].as_symbol().is_some() && reads >= READS_PER_COPY => {
+            (Some(axis), None)
+                if index[axis].as_symbol().is_some() && reads() >= READS_PER_COPY =>
+            {
                 found = Some((number, axis));
             }
             (None, _) => {}

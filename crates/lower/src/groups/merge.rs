@@ -53,7 +53,7 @@ struct Stage {
     /// The place in the result that the generic index stands for.
     writes: Vec<Expr>,
     /// The nodes substituted into it.
-    tree: BTreeSet<NodeId>,
+    tree: Vec<NodeId>,
 }
 
 struct Merger<'a> {
@@ -148,7 +148,7 @@ impl Merger<'_> {
             parallel: 0,
             reads: Vec::new(),
             writes: Vec::new(),
-            tree: BTreeSet::new(),
+            tree: Vec::new(),
         };
         match space(&data.op) {
             Some(space) => {
@@ -189,7 +189,9 @@ impl Merger<'_> {
     }
 
     fn read_operands(&self, node: NodeId, index: Option<Vec<Expr>>, stage: &mut Stage) {
-        stage.tree.insert(node);
+        if !stage.tree.contains(&node) {
+            stage.tree.push(node);
+        }
         let ranges = ranges_of(&stage.extents);
         let shows_operand = self.grouping.shows_operand(self.function, node);
         for (number, &operand) in self.function.nodes[node].operands.iter().enumerate() {

@@ -25,11 +25,16 @@ impl Writer<'_> {
     /// The element of a value at an index: read where it has memory, else computed.
     pub(crate) fn element(&mut self, value: ValueId, mut index: Vec<Expr>) -> Value {
         index.iter_mut().for_each(|expr| self.simplify_in_place(expr));
+        self.simple_element(value, index)
+    }
+
+    /// As [`Writer::element`], at an index in simplest form.
+    fn simple_element(&mut self, value: ValueId, index: Vec<Expr>) -> Value {
         let known = self.known.get(&value).and_then(|places| places.get(&index));
         if let Some(known) = known {
             return known.clone();
         }
-        let (name, element) = match self.place(value, &index, Access::Read) {
+        let (name, element) = match self.simple_place(value, &index, Access::Read) {
             Some((buffer, place)) => {
                 let stored = self.kernel.buffers[buffer].dtype;
                 let loaded = convert(load(buffer, place), stored, self.dtype(value));
@@ -67,7 +72,9 @@ impl Writer<'_> {
     /// A sum with a literal, written out.
     pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> Value {
         let expansion = self.expansion(node);
-        let terms = expansion.and_then(|it| Some((it.combination.value, it.terms(index)?)));
+        let ranges = |symbol| self.range(symbol);
+        let terms =
+            expansion.and_then(|it| Some((it.combination.value, it.terms(index, &ranges)?)));
         let Some((value, terms)) = terms else {
             panic!("{node}: a sum has no index expression and no memory");
         };
@@ -77,10 +84,10 @@ impl Writer<'_> {
         let mut terms = terms.into_iter().peekable();
         let mut sum: Option<Value> = None;
         while let Some(Term { factor, index }) = terms.next() {
-            let element = self.element(value, index);
+            let element = self.simple_element(value, index);
             let begins = sum.is_none() && factor == -1.0;
             if let Some(next) = terms.next_if(|next| begins && next.factor == 1.0) {
-                let next = self.element(value, next.index);
+                let next = self.simple_element(value, next.index);
                 sum = Some(apply(ScalarFunction::Sub, vec![next, element]));
                 continue;
             }

@@ -242,16 +242,27 @@ impl<'a> Writer<'a> {
         index: &[Expr],
         access: Access,
     ) -> Option<(BufferId, Vec<Expr>)> {
+        let index: Vec<Expr> = index.iter().map(|expr| self.simplify(expr)).collect();
+        self.simple_place(value, &index, access)
+    }
+
+    /// As [`Writer::place`], at an index in simplest form.
+    pub(crate) fn simple_place(
+        &mut self,
+        value: ValueId,
+        index: &[Expr],
+        access: Access,
+    ) -> Option<(BufferId, Vec<Expr>)> {
         if let Some(&buffer) = self.internals.get(&value) {
             let shape = shape_of(self.function, value);
             let kept = index.iter().zip(&shape).filter(|&(_, &extent)| extent != 1);
-            return Some((buffer, self.simplified(kept.map(|(expr, _)| expr), index.len())));
+            return Some((buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
         }
         let grouping = self.grouping;
         let is_whole = index.iter().all(|expr| quotients(expr) == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
             let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
-            return Some((*buffer, self.simplified(kept.map(|(expr, _)| expr), index.len())));
+            return Some((*buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
         }
         let view = grouping.view(value)?;
         let shape = shape_of(self.function, value);
@@ -265,13 +276,6 @@ impl<'a> Writer<'a> {
             self.whole.insert(value, (buffer, kept));
         }
         Some((buffer, index))
-    }
-
-    /// At most so many expressions, each in its simplest form.
-    fn simplified<'e>(&self, exprs: impl Iterator<Item = &'e Expr>, most: usize) -> Vec<Expr> {
-        let mut simplified = Vec::with_capacity(most);
-        simplified.extend(exprs.map(|expr| self.simplify(expr)));
-        simplified
     }
 
     fn parameter(
@@ -306,7 +310,7 @@ impl<'a> Writer<'a> {
             if extent == 1 {
                 continue;
             }
-            let index = self.simplify(&index[axis]);
+            let index = index[axis].clone();
             let mut inner = Axis { extent, stride: view.strides[axis], index };
             while let Some(merged) = axes.last().and_then(|outer| self.merge(outer, &inner)) {
                 axes.pop();
@@ -346,6 +350,13 @@ struct Axis {
     extent: i64,
     stride: i64,
     index: Expr,
+}
+
+/// Copies of expressions, of which there are so many at most.
+fn some_of<'e>(exprs: impl Iterator<Item = &'e Expr>, most: usize) -> Vec<Expr> {
+    let mut copies = Vec::with_capacity(most);
+    copies.extend(exprs.cloned());
+    copies
 }
 
 /// A name with a number behind it.

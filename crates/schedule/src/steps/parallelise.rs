@@ -69,14 +69,14 @@ pub(crate) fn check_independent(
     let mut private: SecondaryMap<BufferId, bool> = SecondaryMap::new();
     let mut last: Option<(usize, usize)> = None;
     for (first, second) in tester.ordered_pairs(false) {
-        // What is written out meets the same elements again and again.
-        let pair = (first, second);
-        if last.replace(pair).is_some_and(|last| tester.is_alike(pair, last)) {
-            continue;
-        }
         let buffer = tester.accesses[first].buffer;
         let local = !matches!(kernel.buffers[buffer].scope, Scope::Parameter(_));
         if private[buffer] || (local && spared == Spared::Local) {
+            continue;
+        }
+        // What is written out meets the same elements again and again.
+        let pair = (first, second);
+        if last.replace(pair).is_some_and(|last| tester.is_alike(pair, last)) {
             continue;
         }
         let conflict = tester.may_conflict_across(first, second, found.variable, &[])

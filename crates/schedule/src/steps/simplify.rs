@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use base::{Arena, Id, SecondaryMap};
-use loops::visit::{walk, walk_mut};
+use loops::visit::{own_references, walk, walk_mut};
 use loops::{
     Buffer, BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, Symbol, SymbolKind, Value,
     substitute,
@@ -183,7 +183,7 @@ fn dissolve(block: &mut Vec<Stmt>) {
 /// tails with them.
 pub(crate) fn compact(state: &mut State) {
     let kernel = &mut state.kernel;
-    let Used { buffers: touched, symbols: used, .. } = Used::of(kernel);
+    let Used { buffers: touched, symbols: used } = Used::of(kernel);
     let is_parameter = |buffer: &Buffer| matches!(buffer.scope, Scope::Parameter(_));
     let stays = |id, buffer: &Buffer| touched[id] || is_parameter(buffer);
     if let Some(names) = fewer(&kernel.buffers, stays) {
@@ -219,54 +219,24 @@ fn fewer<I: Id, T>(
     (count < arena.len()).then_some(names)
 }
 
-/// The buffers that a kernel touches and the symbols that occur in it.
+/// The buffers that a kernel touches and the symbols that it binds: no others occur in it but those
+/// of shapes.
 #[derive(Default)]
 struct Used {
     buffers: SecondaryMap<BufferId, bool>,
     symbols: SecondaryMap<SymbolId, bool>,
-    /// The terms that have been looked at.
-    seen: Memo<()>,
 }
 
 impl Used {
     fn of(kernel: &Kernel) -> Used {
         let mut used = Used::default();
-        for buffer in kernel.buffers.values() {
-            let all = buffer.shape.iter().chain(buffer.strides.iter().flatten());
-            all.for_each(|expr| used.expression(expr));
-        }
         walk(&kernel.body, &mut |stmt| {
-            if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
-                used.buffers[*buffer] = true;
-            }
             if let Some(symbol) = stmt.binds() {
                 used.symbols[symbol] = true;
             }
-            stmt.each_expression(&mut |expr| used.expression(expr));
-            let Some(value) = stmt.value() else { return };
-            value.walk(&mut |value| {
-                match value {
-                    Value::Symbol(symbol) => used.symbols[*symbol] = true,
-                    Value::Load { buffer, .. } | Value::Fold { buffer, .. } => {
-                        used.buffers[*buffer] = true;
-                    }
-                    _ => {}
-                }
-                value.each_expression(&mut |expr| used.expression(expr));
-            });
+            own_references(stmt, &mut |reference| used.buffers[reference.buffer] = true);
         });
         used
-    }
-
-    fn expression(&mut self, expr: &Expr) {
-        if expr.as_constant().is_none() {
-            self.seen.of(expr, |terms| {
-                terms.any_symbol(&mut |symbol| {
-                    self.symbols[symbol] = true;
-                    false
-                });
-            });
-        }
     }
 }
 
