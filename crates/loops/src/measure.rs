@@ -1,9 +1,9 @@
 //! Sizes and counts: scratch memory, operations, bytes of parameters.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
-use sym::Expr;
+use base::SecondaryMap;
+use sym::{Expr, Range};
 use tensor::{DType, ScalarFunction};
 
 use crate::domain::{Ranges, walk_domains};
@@ -12,6 +12,9 @@ use crate::visit::own_references;
 
 /// Scratch buffers begin at multiples of this many bytes.
 const ALIGNMENT: i64 = 64;
+
+/// No value at all.
+const EMPTY: Range = Range::new(i64::MAX, i64::MIN);
 
 /// Where the buffers of scope `Scratch` lie in a worker's scratch memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,29 +138,26 @@ fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
 /// For each parameter, the bytes that running the kernel touches at most: the size of the smallest
 /// box around all places where it is accessed; axes of symbolic extent count in full.
 pub fn bytes_touched(kernel: &Kernel) -> BTreeMap<BufferId, Expr> {
-    let mut boxes: BTreeMap<BufferId, Vec<sym::Range>> = BTreeMap::new();
+    let mut boxes: SecondaryMap<BufferId, Option<Vec<Range>>> = SecondaryMap::new();
     walk_domains(kernel, &mut |stmt, domain| {
         own_references(stmt, &mut |reference| {
-            let bounds = reference.index.iter().map(|index| domain.ranges.bounds(index));
-            let bounds = bounds.chain(std::iter::repeat(sym::Range::ALL));
-            match boxes.entry(reference.buffer) {
-                Entry::Vacant(place) => {
-                    let axes = kernel.buffers[reference.buffer].shape.len();
-                    place.insert(bounds.take(axes).collect());
-                }
-                Entry::Occupied(known) => {
-                    let known = known.into_mut().iter_mut();
-                    known.zip(bounds).for_each(|(all, one)| *all = all.union(one));
-                }
+            let buffer = &kernel.buffers[reference.buffer];
+            if !matches!(buffer.scope, Scope::Parameter(_)) {
+                return;
             }
+            let new = || vec![EMPTY; buffer.shape.len()];
+            let all = boxes[reference.buffer].get_or_insert_with(new);
+            let touched = reference.index.iter().map(|index| domain.ranges.bounds(index));
+            let touched = touched.chain(std::iter::repeat(Range::ALL));
+            all.iter_mut().zip(touched).for_each(|(all, one)| *all = all.union(one));
         });
     });
     let touched = |id: &BufferId| -> Expr {
-        let (buffer, axes) = (&kernel.buffers[*id], boxes.get(id));
-        let Some(axes) = axes else { return Expr::ZERO };
-        let extent = |(extent, axis): (&Expr, &sym::Range)| {
+        let buffer = &kernel.buffers[*id];
+        let Some(axes) = &boxes[*id] else { return Expr::ZERO };
+        let extent = |(extent, axis): (&Expr, &Range)| {
             let Some(constant) = extent.as_constant() else { return extent.clone() };
-            let inside = axis.intersect(sym::Range::extent(constant));
+            let inside = axis.intersect(Range::extent(constant));
             (inside.max - inside.min + 1).max(0).into()
         };
         size(buffer.dtype, buffer.shape.iter().zip(axes).map(extent).product())

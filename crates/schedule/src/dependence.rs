@@ -11,12 +11,14 @@
 //! between two stores, those of all loops or of one, because which of two equal values is stored
 //! last does not matter.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::slice;
 
 use base::IdSet;
 use loops::visit::{Effect, Reference, own_references, walk};
 use loops::{BufferId, Condition, Kernel, Loop, Scope, Stmt, Value};
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use sym::{Expr, Memo, SymbolId};
 
@@ -285,9 +287,14 @@ impl<'a> Tester<'a> {
             accesses.push(Tested { buffer, effect, position, places: first..places.len() });
         }
         let mut space = Space::new(ranges, &distinct);
-        let forms = distinct.iter().map(|expr| space.linear(expr)).collect();
+        let forms: Vec<Linear> = distinct.iter().map(|expr| space.linear(expr)).collect();
         let mut without = |shifted: &&[Expr]| -> Vec<Linear> {
-            distinct.iter().map(|expr| space.linear(&unshift(expr, shifted))).collect()
+            let both = distinct.iter().zip(&forms);
+            let without = |(expr, form): (&Expr, &Linear)| match has_minimum(expr) {
+                true => space.linear(&unshift(expr, shifted)),
+                false => form.clone(),
+            };
+            both.map(without).collect()
         };
         let unshifted = kinds.iter().filter(|kind| !kind.is_empty()).map(&mut without).collect();
         Tester { kernel, space, accesses, places, forms, unshifted, bound }
@@ -309,11 +316,11 @@ impl<'a> Tester<'a> {
     pub(crate) fn ordered_pairs(&self, free_reductions: bool) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for (first, a) in self.accesses.iter().enumerate() {
-            let writes = a.effect.writes();
+            let (writes, places) = (a.effect.writes(), self.places(first));
             for (second, b) in self.accesses.iter().enumerate().skip(first) {
                 let touches = a.buffer == b.buffer && (writes || b.effect.writes());
                 if touches
-                    && !self.are_apart(first, second)
+                    && !are_apart(places, self.places(second))
                     && !(free_reductions && self.commute(a, b))
                 {
                     pairs.push((first, second));
@@ -321,12 +328,6 @@ impl<'a> Tester<'a> {
             }
         }
         pairs
-    }
-
-    /// Whether two accesses have different constants along an axis, so that no instances meet.
-    fn are_apart(&self, first: usize, second: usize) -> bool {
-        let mut axes = self.places(first).iter().zip(self.places(second));
-        axes.any(|(a, b)| a.form == 0 && b.form == 0 && a.constant != b.constant)
     }
 
     /// Whether a pair of accesses conflicts just where another one does: its forms differ by the
@@ -339,6 +340,15 @@ impl<'a> Tester<'a> {
             && pairs(a, b).zip(pairs(c, d)).all(|((a, b), (c, d))| {
                 a.form == c.form && b.form == d.form && difference(a, b) == difference(c, d)
             })
+    }
+
+    /// A number that is the same for pairs that are alike, and for few others.
+    pub(crate) fn likeness(&self, (a, b): (usize, usize)) -> u64 {
+        let mut hasher = FxHasher::default();
+        for (a, b) in self.places(a).iter().zip(self.places(b)) {
+            (a.form, b.form, a.constant.wrapping_sub(b.constant)).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     fn commute(&self, a: &Tested, b: &Tested) -> bool {
@@ -441,9 +451,20 @@ impl<'a> Tester<'a> {
     }
 }
 
+/// Whether two indices have different constants along an axis, so that they never meet.
+fn are_apart(first: &[Place], second: &[Place]) -> bool {
+    let mut axes = first.iter().zip(second);
+    axes.any(|(a, b)| a.constant != b.constant && a.form == 0 && b.form == 0)
+}
+
 /// Between the constants of two places.
 fn difference(a: &Place, b: &Place) -> i128 {
     i128::from(a.constant) - i128::from(b.constant)
+}
+
+/// Whether there may be a shifted tail in an index.
+fn has_minimum(expr: &Expr) -> bool {
+    expr.terms().iter().any(|term| matches!(term.factors(), [sym::Atom::Min(..)]))
 }
 
 /// `min(c * v, last)` of shifted tails becomes `c * v`.

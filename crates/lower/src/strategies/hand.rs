@@ -258,9 +258,17 @@ impl<'a> Hand<'a> {
     ) -> Result<(), Refused> {
         let Some((first, rest)) = outer.split_first() else { return Ok(()) };
         let mut shared = first.clone();
+        let mut guards = None;
         for next in rest {
-            let enough = self.extent(&shared).is_some_and(|extent| extent >= wanted);
-            if enough || self.is_guard(&shared) || self.is_guard(next) {
+            if self.extent(&shared).is_some_and(|extent| extent >= wanted) {
+                break;
+            }
+            // What has been fused is no guard, nor is anything else one for that.
+            let body = || self.find(&shared).map_or(&[][..], |found| &found.body);
+            let guards = guards.get_or_insert_with(|| super::structure::guards(body()));
+            let is_guard =
+                |name: &str| self.find(name).is_some_and(|found| guards.contains(&found.variable));
+            if is_guard(&shared) || is_guard(next) {
                 break;
             }
             before.get_or_insert_with(|| self.copy());

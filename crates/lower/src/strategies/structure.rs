@@ -330,6 +330,16 @@ fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
     Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
 }
 
+/// Symbols that conditions in a block depend on.
+pub(super) fn guards(block: &[Stmt]) -> BTreeSet<SymbolId> {
+    let mut found = BTreeSet::new();
+    walk_conditions(block, &mut |condition| {
+        found.extend(condition.left.symbols());
+        found.extend(condition.right.symbols());
+    });
+    found
+}
+
 /// Whether a condition in a block depends on a symbol.
 pub(super) fn is_guard(block: &[Stmt], symbol: SymbolId) -> bool {
     let mut found = false;

@@ -16,6 +16,7 @@
 
 use base::SecondaryMap;
 use loops::{BufferId, Kernel, Loop, LoopKind, Scope};
+use rustc_hash::FxHashMap;
 use sym::Expr;
 
 use crate::dependence::Tester;
@@ -67,7 +68,7 @@ pub(crate) fn check_independent(
 ) -> Outcome {
     let tester = Tester::of_loop(kernel, ranges, found, shifted);
     let mut private: SecondaryMap<BufferId, bool> = SecondaryMap::new();
-    let mut last: Option<(usize, usize)> = None;
+    let mut tested: FxHashMap<u64, (usize, usize)> = FxHashMap::default();
     for (first, second) in tester.ordered_pairs(false) {
         let buffer = tester.accesses[first].buffer;
         let local = !matches!(kernel.buffers[buffer].scope, Scope::Parameter(_));
@@ -76,7 +77,8 @@ pub(crate) fn check_independent(
         }
         // What is written out meets the same elements again and again.
         let pair = (first, second);
-        if last.replace(pair).is_some_and(|last| tester.is_alike(pair, last)) {
+        let other = tested.insert(tester.likeness(pair), pair);
+        if other.is_some_and(|other| tester.is_alike(pair, other)) {
             continue;
         }
         let conflict = tester.may_conflict_across(first, second, found.variable, &[])
