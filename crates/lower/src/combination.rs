@@ -19,7 +19,7 @@ use tensor::{DType, Tensor};
 
 use crate::definitions::operand_index;
 use crate::groups::Domain;
-use crate::naive::index::{Ranges, generic_index, shape_of};
+use crate::naive::index::{Ranges, extents_of, generic_index, shape_of};
 
 /// Most elements of a literal that is written out, and most statements of a nest.
 pub(crate) const MOST_WRITTEN: i64 = 64;
@@ -68,8 +68,7 @@ impl<'a> Combination<'a> {
         let axes = axes?;
         let summed = space.parallel..space.extents.len();
         // The axis along which vectors run is not one of the sum.
-        let shape = shape_of(function, value);
-        let last = (0..shape.len()).rev().find(|&axis| shape[axis] != 1)?;
+        let last = extents_of(function, value).rposition(|extent| extent != 1)?;
         let innermost = space.operands[1 - own][last].as_symbol()?;
         let vectors = innermost.index() < space.parallel && !axes.contains(&innermost);
         let covers = vectors && summed.clone().all(|axis| axes.contains(&SymbolId::new(axis)));

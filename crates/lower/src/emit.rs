@@ -23,7 +23,7 @@ use crate::groups::{Group, Grouping, View, body_users, form};
 use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive::element::splat;
-use crate::naive::index::shape_of;
+use crate::naive::index::{extents_of, shape_of};
 use crate::naive::outline::Outline;
 use crate::naive::{self, Naive};
 use crate::{KernelInfo, KernelSource, LowerOptions, Remark, Role};
@@ -460,7 +460,7 @@ fn is_made(function: &Function, root: ValueId) -> bool {
 /// Bytes of a dense value.
 pub(crate) fn byte_count(function: &Function, value: ValueId) -> i64 {
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
-    let count: i64 = shape_of(function, value).iter().product();
+    let count: i64 = extents_of(function, value).product();
     dtype.size_of_elements(count.max(0) as usize).unwrap_or(0) as i64
 }
 

@@ -151,7 +151,7 @@ impl<'a> Space<'a> {
     }
 
     /// An atom as a sum of digits with weights.
-    fn digits_of(&self, atom: &Atom) -> Option<Vec<(Unknown, i128)>> {
+    fn digits_of(&self, atom: &Atom) -> Option<SmallVec<[(Unknown, i128); 2]>> {
         let (symbol, low, high) = digit_span(atom)?;
         let divisors = self.radices.get(&symbol);
         let position = |divisor: i64| match divisor {

@@ -23,7 +23,7 @@ use tensor::DType;
 
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
-use crate::naive::index::{dense_strides, shape_of};
+use crate::naive::index::{dense_strides, extents_of, shape_of};
 
 /// A computation of at most this cost may be done again rather than stored, once for each of
 /// several readers.
@@ -278,7 +278,7 @@ impl Chooser<'_> {
 
     /// Whether a movement makes more elements than it reads.
     fn repeats(&self, node: &Node) -> bool {
-        let count = |value| shape_of(self.function, value).iter().product::<i64>();
+        let count = |value| extents_of(self.function, value).product::<i64>();
         count(node.operands[0]) < count(node.results[0])
     }
 
@@ -331,7 +331,7 @@ impl Chooser<'_> {
     fn may_repeat(&self, value: ValueId, limit: u32) -> bool {
         let mut tree = Tree { cost: 0, leaves: Vec::new() };
         self.walk_tree(value, true, &mut tree);
-        let count = |value| shape_of(self.function, value).iter().product::<i64>();
+        let count = |value| extents_of(self.function, value).product::<i64>();
         let size = count(value);
         let large = tree.leaves.iter().filter(|&&leaf| 2 * count(leaf) > size && size > 1);
         let only_for_this = |&leaf: &ValueId| {

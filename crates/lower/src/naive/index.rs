@@ -13,12 +13,19 @@ pub(crate) type Ranges<'a> = &'a dyn Fn(SymbolId) -> Range;
 /// # Panics
 /// If the value is no tensor or has a symbolic extent; `specialise` has refused such functions.
 pub(crate) fn shape_of(function: &Function, value: ValueId) -> Vec<i64> {
-    let ty = function.ty(value).as_tensor();
-    let shape = ty.and_then(|ty| ty.shape.iter().map(Expr::as_constant).collect());
-    match shape {
-        Some(shape) => shape,
-        None => panic!("{value} of function {} has no constant shape", function.name),
-    }
+    extents_of(function, value).collect()
+}
+
+/// As [`shape_of`], one after the other.
+pub(crate) fn extents_of(
+    function: &Function,
+    value: ValueId,
+) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator {
+    let without = move || -> ! {
+        panic!("{value} of function {} has no constant shape", function.name);
+    };
+    let Some(ty) = function.ty(value).as_tensor() else { without() };
+    ty.shape.iter().map(move |extent| extent.as_constant().unwrap_or_else(|| without()))
 }
 
 /// Elements from one index to the next along each axis of a dense tensor.

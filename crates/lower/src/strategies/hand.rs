@@ -12,11 +12,13 @@ pub(super) struct Hand<'a> {
     schedule: &'a mut Schedule,
     /// Loops whose last iteration overlaps the one before it: not to be shared among workers.
     overlapping: Vec<String>,
+    /// The schedule before each attempt under way; none where that is the schedule as it is.
+    before: Vec<Option<Schedule>>,
 }
 
 impl<'a> Hand<'a> {
     pub(super) fn new(schedule: &'a mut Schedule) -> Hand<'a> {
-        Hand { schedule, overlapping: Vec::new() }
+        Hand { schedule, overlapping: Vec::new(), before: Vec::new() }
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
@@ -33,8 +35,26 @@ impl<'a> Hand<'a> {
         *self.schedule = copy;
     }
 
+    /// Takes steps, of which none stay if one is refused.
+    pub(super) fn attempt<T>(
+        &mut self,
+        steps: impl FnOnce(&mut Self) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        self.before.push(None);
+        let result = steps(self);
+        if let Some(Some(before)) = self.before.pop()
+            && result.is_err()
+        {
+            self.restore(before);
+        }
+        result
+    }
+
     /// Takes a step.
     pub(super) fn take(&mut self, step: Step) -> Result<(), Refused> {
+        for before in self.before.iter_mut().filter(|before| before.is_none()) {
+            *before = Some(self.schedule.clone());
+        }
         self.schedule.apply(step).map_err(|error| refusal(&error))
     }
 

@@ -118,17 +118,15 @@ pub(super) fn apply(
     };
     let problem = Problem::find(hand.kernel(), nests)?;
     if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target) {
-        let before = hand.copy();
-        match stream::apply(&mut hand, &problem, vector, target) {
-            Ok(remark) => return Ok(remark),
-            Err(_) => hand.restore(before),
+        let streamed = hand.attempt(|hand| stream::apply(hand, &problem, vector, target));
+        if streamed.is_ok() {
+            return streamed;
         }
     }
     let choice = choose(&problem, hand.kernel(), target)?;
-    let before = hand.copy();
-    match deep::apply(&mut hand, &problem, &choice, target) {
-        Ok(remark) => return Ok(remark),
-        Err(_) => hand.restore(before),
+    let cut = hand.attempt(|hand| deep::apply(hand, &problem, &choice, target));
+    if cut.is_ok() {
+        return cut;
     }
     let remark = describe(&problem, &choice);
     let shared = emit(&mut hand, &problem, &choice)?;
