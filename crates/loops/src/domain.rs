@@ -200,6 +200,11 @@ impl Ranges {
         self.of.insert(symbol, range);
     }
 
+    /// Sets the values that a symbol can have.
+    pub fn set(&mut self, symbol: SymbolId, range: Range) {
+        self.of.insert(symbol, range);
+    }
+
     /// The values that a symbol can have.
     pub fn of(&self, symbol: SymbolId) -> Range {
         self.of[symbol]

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use base::SecondaryMap;
 use loops::visit::walk;
 use loops::{BufferId, Condition, Kernel, Loop, LoopKind, Ranges, Stmt, is_name};
 use sym::{Expr, Range, SymbolId};
@@ -173,7 +172,7 @@ pub(crate) fn check_not_vector(kernel: &Kernel, site: &Site) -> Outcome {
 /// not looked at; for those see [`SymbolRanges::within`].
 #[derive(Clone, Debug)]
 pub(crate) struct SymbolRanges {
-    of: SecondaryMap<SymbolId, Range>,
+    inside: Ranges,
     outside: Ranges,
     /// Every loop without its body, outer ones before inner ones.
     loops: Vec<Loop>,
@@ -183,24 +182,21 @@ impl SymbolRanges {
     /// The ranges of a kernel's symbols; a loop's variable ranges over the loop's largest extent.
     pub(crate) fn of(kernel: &Kernel) -> SymbolRanges {
         let outside = Ranges::new(kernel);
-        let mut of = SecondaryMap::with_default(Range::ALL);
-        for id in kernel.symbols.ids().filter(|id| outside.of(*id) != Range::ALL) {
-            of[id] = outside.of(id);
-        }
+        let mut inside = outside.clone();
         let mut loops = Vec::new();
         walk(&kernel.body, &mut |stmt| {
             if let Stmt::For(inner) = stmt {
-                let largest = inner.extent.bounds(&|symbol| of[symbol]).max;
-                of[inner.variable] = Range::new(0, largest.saturating_sub(1));
+                let largest = inside.bounds(&inner.extent).max;
+                inside.set(inner.variable, Range::new(0, largest.saturating_sub(1)));
                 let (variable, kind) = (inner.variable, inner.kind);
                 loops.push(Loop { variable, extent: inner.extent.clone(), kind, body: Vec::new() });
             }
         });
-        SymbolRanges { of, outside, loops }
+        SymbolRanges { inside, outside, loops }
     }
 
     pub(crate) fn get(&self, symbol: SymbolId) -> Range {
-        self.of[symbol]
+        self.inside.of(symbol)
     }
 
     /// The number of iterations of the loop that binds a variable, where it is a constant.
@@ -210,15 +206,15 @@ impl SymbolRanges {
     }
 
     pub(crate) fn bounds(&self, expr: &Expr) -> Range {
-        expr.bounds(&|symbol| self.of[symbol])
+        self.inside.bounds(expr)
     }
 
     pub(crate) fn simplify(&self, expr: &Expr) -> Expr {
-        expr.simplify(&|symbol| self.of[symbol])
+        expr.simplify(&|symbol| self.get(symbol))
     }
 
     pub(crate) fn less_equal(&self, a: &Expr, b: &Expr) -> bool {
-        sym::proves_less_equal(a, b, &|symbol| self.of[symbol])
+        sym::proves_less_equal(a, b, &|symbol| self.get(symbol))
     }
 
     /// What is known in a place where the conditions hold and all of these symbols are in scope.

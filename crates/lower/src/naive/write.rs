@@ -259,12 +259,12 @@ impl<'a> Writer<'a> {
             return Some((buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
         }
         let grouping = self.grouping;
+        let view = grouping.view(value)?;
         let is_whole = index.iter().all(|expr| quotients(expr) == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
             let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
             return Some((*buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
         }
-        let view = grouping.view(value)?;
         let shape = shape_of(self.function, value);
         let kept: Vec<bool> = shape.iter().map(|&extent| extent != 1).collect();
         let axes = self.merged_axes(&shape, view, index);

@@ -558,10 +558,8 @@ pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choi
         Step::Extend { target: init, extent: whole },
         Step::Extend { target: update.name.clone(), extent: whole },
     ];
-    let before = hand.copy();
-    if steps.into_iter().try_for_each(|step| hand.take(step)).is_err() {
-        hand.restore(before);
-    }
+    // Where one is refused, none is taken.
+    _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
 }
 
 /// Takes the steps; the loops around the tile that may be shared among workers.
