@@ -172,7 +172,9 @@ pub(crate) fn check_not_vector(kernel: &Kernel, site: &Site) -> Outcome {
 /// not looked at; for those see [`SymbolRanges::within`].
 #[derive(Clone, Debug)]
 pub(crate) struct SymbolRanges {
+    /// Of loop variables too.
     inside: Ranges,
+    /// Outside of all loops.
     outside: Ranges,
     /// Every loop without its body, outer ones before inner ones.
     loops: Vec<Loop>,

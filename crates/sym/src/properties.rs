@@ -4,7 +4,7 @@ use base::Id;
 use proptest::prelude::*;
 
 use crate::tests::{NAMES, parse, print};
-use crate::{Atom, Expr, Range, SymbolId, proves_less_equal, proves_less_than};
+use crate::{Atom, Expr, Memo, Range, SymbolId, proves_less_equal, proves_less_than};
 
 /// An expression as written.
 #[derive(Clone, Debug)]
@@ -195,6 +195,19 @@ proptest! {
             if expr.is_simple(&ranges) {
                 prop_assert_eq!(expr.rewritten(&ranges), expr);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_is_found(trees in prop::collection::vec(tree(), 1..24)) {
+        let mut memo = Memo::new();
+        for (tree, constant) in trees.iter().flat_map(|tree| [(tree, 0), (tree, 7)]) {
+            let expr = tree.build() + constant;
+            let mut rewritten = expr.clone();
+            memo.rewrite(&mut rewritten, |terms| {
+                (!terms.is_simple(&ranges)).then(|| terms.simplify(&ranges))
+            });
+            prop_assert_eq!(rewritten, expr.simplify(&ranges));
         }
     }
 

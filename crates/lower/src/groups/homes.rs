@@ -48,7 +48,7 @@ struct Demand {
     windowed: bool,
 }
 
-/// How many of something there are, and which if it is one.
+/// The nodes with nests of their own into which the readers of a value are inlined.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Roots {
     #[default]
@@ -75,7 +75,7 @@ struct Chooser<'a> {
     once: bool,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
-    /// The nodes with nests of their own into which a value's readers are inlined.
+    /// Where a value's readers are inlined.
     roots: SecondaryMap<ValueId, Roots>,
     /// The statements of the nest into which a combination is inlined, so far.
     written: SecondaryMap<ValueId, i64>,
