@@ -11,7 +11,7 @@ use sym::{Atom, Expr, SymbolId};
 
 use crate::kernel::{Access, BufferId, Kernel, Scope, Stmt, Value};
 
-/// The most turns of a loop whose quotients and remainders are tried one by one.
+/// The most turns of a loop whose quotients and remainders are looked at.
 const TRIED: i64 = 1 << 14;
 
 /// Whether `written` may begin where `read` begins: both are parameters of elements of one size,
@@ -145,6 +145,13 @@ fn range(term: &Expr, symbol: SymbolId, extent: i64) -> Option<(i64, i64)> {
     if extent > TRIED {
         return None;
     }
+    if let [only] = term.terms()
+        && let Some(digits) = Digits::of(only).filter(|_| extent > 0)
+    {
+        let last = digits.of_turn(digits.until.map_or(extent, |until| until.min(extent)) - 1);
+        let last = last.checked_mul(only.coefficient())?;
+        return Some((last.min(0), last.max(0)));
+    }
     let at = |turn: i64| term.evaluate(&|_| Some(turn));
     let values: Option<Vec<i64>> = (0..extent).map(at).collect();
     let values = values?;
@@ -189,6 +196,16 @@ fn are_told_apart(terms: &[&sym::Term], variable: SymbolId, extent: i64) -> bool
     if extent > TRIED {
         return false;
     }
+    // The turn is known up to a power of its radix, and further by the digits that begin there.
+    let digits: Vec<Digits> = terms.iter().filter_map(|term| Digits::of(term)).collect();
+    let mut known = 1;
+    while let Some(next) = digits.iter().find(|digits| digits.from == known) {
+        match next.until.filter(|until| *until < extent) {
+            None => return true,
+            Some(until) if until > known && until % known == 0 => known = until,
+            Some(_) => break,
+        }
+    }
     let all: Vec<Expr> = terms.iter().map(|term| Expr::from((*term).clone())).collect();
     let at = |turn: i64| -> Option<Vec<i64>> {
         let value = |symbol: SymbolId| (symbol == variable).then_some(turn);
@@ -196,6 +213,44 @@ fn are_told_apart(terms: &[&sym::Term], variable: SymbolId, extent: i64) -> bool
     };
     let turns: Option<std::collections::BTreeSet<Vec<i64>>> = (0..extent).map(at).collect();
     turns.is_some_and(|turns| turns.len() as i64 == extent)
+}
+
+/// Some digits of a loop's variable `v`, in mixed radix: `(v mod until) div from`.
+#[derive(Clone, Copy, Debug)]
+struct Digits {
+    from: i64,
+    /// None where nothing is cut off.
+    until: Option<i64>,
+}
+
+impl Digits {
+    /// Of a term that is nothing but these, times its coefficient.
+    fn of(term: &sym::Term) -> Option<Digits> {
+        match term.factors() {
+            [atom] => Digits::of_atom(atom),
+            _ => None,
+        }
+    }
+
+    fn of_atom(atom: &Atom) -> Option<Digits> {
+        let (inner, n) = match atom {
+            Atom::Symbol(_) => return Some(Digits { from: 1, until: None }),
+            Atom::FloorDiv(inner, n) | Atom::Mod(inner, n) => (inner, n),
+            Atom::Min(..) | Atom::Max(..) => return None,
+        };
+        let Digits { from, until } = Digits::of_atom(inner.as_atom()?)?;
+        let next = from.checked_mul(n.as_constant().filter(|n| *n > 0)?)?;
+        match atom {
+            Atom::FloorDiv(..) => Some(Digits { from: next, until }),
+            _ => until
+                .is_none_or(|until| until % next == 0)
+                .then_some(Digits { from, until: Some(next) }),
+        }
+    }
+
+    fn of_turn(self, turn: i64) -> i64 {
+        self.until.map_or(turn, |until| turn % until) / self.from
+    }
 }
 
 /// Elements from one index to the next along each axis, if they are constant.
