@@ -336,3 +336,55 @@ impl Found {
         Place { index, strides, path: self.path.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use base::Id;
+
+    use super::*;
+
+    /// Quotients and remainders of quotients and remainders, by small numbers.
+    fn exprs(variable: SymbolId) -> Vec<Expr> {
+        let (v, mut made) = (Expr::symbol(variable), Vec::new());
+        for (a, b) in [2, 3, 4, 6].iter().flat_map(|a| [2, 3, 4].map(|b| (*a, b))) {
+            let (a, b) = (Expr::constant(a), Expr::constant(b));
+            let (quotient, remainder) = (v.floor_div(&a), v.modulo(&a));
+            made.extend([quotient.modulo(&b), remainder.floor_div(&b), quotient, remainder]);
+        }
+        made.retain(|expr| expr.terms().len() == 1);
+        made
+    }
+
+    #[test]
+    fn digits_say_what_trying_does() {
+        let variable = SymbolId::new(0);
+        let exprs = exprs(variable);
+        let at = |expr: &Expr, turn: i64| expr.evaluate(&|_| Some(turn));
+        for expr in &exprs {
+            let term = &expr.terms()[0];
+            let digits = Digits::of(term).expect("there are no other expressions");
+            for turn in 0..40 {
+                assert_eq!(Some(digits.of_turn(turn) * term.coefficient()), at(expr, turn));
+            }
+            for extent in 1..20 {
+                let values: Vec<i64> = (0..extent).filter_map(|turn| at(expr, turn)).collect();
+                let ends = values.iter().min().copied().zip(values.iter().max().copied());
+                assert_eq!(range(expr, variable, extent), ends, "{expr:?} below {extent}");
+            }
+        }
+        for (one, other) in exprs.iter().flat_map(|one| exprs.iter().map(move |it| (one, it))) {
+            for extent in [5, 8, 9, 24] {
+                let turns: BTreeSet<_> =
+                    (0..extent).map(|turn| (at(one, turn), at(other, turn))).collect();
+                let apart = are_told_apart(&[&one.terms()[0], &other.terms()[0]], variable, extent);
+                assert_eq!(
+                    apart,
+                    turns.len() as i64 == extent,
+                    "{one:?}, {other:?} below {extent}"
+                );
+            }
+        }
+    }
+}
