@@ -7,8 +7,8 @@
 //! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
 //! `Weight` there. Run after dead nodes are gone and equal nodes are one.
 
-use base::{Arena, Diagnostic, IdSet, Result, SecondaryMap, codes};
-use graph::{Definition, Function, NodeId, Op, ValueId, rebuild};
+use base::{Arena, IdSet};
+use graph::{Definition, Function, NodeId, Op, ValueId};
 
 /// The two halves of a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,15 +20,10 @@ pub struct Cut {
 }
 
 /// Cuts a function in two.
-///
-/// # Errors
-/// An internal error if a half is ill-typed.
-pub fn cut(function: Function) -> Result<Cut> {
+#[must_use]
+pub fn cut(function: Function) -> Cut {
     let crossing = crossing_values(&function);
-    let main = main_of(&function, &crossing).map_err(|reason| {
-        Diagnostic::error(codes::INTERNAL_ERROR, format!("the cut is ill-typed: {reason}"))
-    })?;
-    Ok(Cut { setup: setup_of(function, &crossing), main })
+    Cut { setup: setup_of(&function, &crossing), main: main_of(function, &crossing) }
 }
 
 /// The constant values that `main` reads, in order of definition; all results of their nodes.
@@ -71,40 +66,21 @@ fn is_recomputed(op: &Op) -> bool {
     )
 }
 
-fn setup_of(function: Function, crossing: &[ValueId]) -> Function {
-    let mut setup = function;
+fn setup_of(function: &Function, crossing: &[ValueId]) -> Function {
+    let mut setup = function.part(Vec::new(), crossing.to_vec());
     setup.name = "setup".to_owned();
     setup.symbols = Arena::new();
-    setup.assumptions = Vec::new();
-    setup.parameter_names = Vec::new();
     setup.result_names = (0..crossing.len()).map(constant_name).collect();
-    let body = setup.body;
-    setup.regions[body].parameters = Vec::new();
-    setup.regions[body].results = crossing.to_vec();
-    setup.compact();
     setup
 }
 
-fn main_of(function: &Function, crossing: &[ValueId]) -> std::result::Result<Function, String> {
-    let mut numbers: SecondaryMap<ValueId, Option<usize>> = SecondaryMap::new();
-    for (number, &value) in crossing.iter().enumerate() {
-        numbers[value] = Some(number);
-    }
-    let mut main = rebuild(function, |rewriter, id| {
-        let results = &rewriter.source.nodes[id].results;
-        let number = |&value: &ValueId| numbers[value];
-        // All results of a node cross, or none.
-        let Some(numbers) = results.iter().map(number).collect::<Option<Vec<usize>>>() else {
-            return Ok(None);
-        };
-        let crossing = numbers.into_iter().zip(results).map(|(number, &value)| {
-            rewriter.builder.parameter(constant_name(number), rewriter.source.ty(value).clone())
-        });
-        let parameters: Vec<ValueId> = crossing.collect();
-        Ok((!parameters.is_empty()).then_some(parameters))
-    })?;
+fn main_of(function: Function, crossing: &[ValueId]) -> Function {
+    let parameters = [function.parameters(), crossing].concat();
+    let results = function.results().to_vec();
+    let mut main = function.into_part(parameters, results);
     main.name = "main".to_owned();
-    Ok(main)
+    main.parameter_names.extend((0..crossing.len()).map(constant_name));
+    main
 }
 
 fn constant_name(number: usize) -> String {

@@ -16,11 +16,11 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use crate::fold;
-use crate::rules::{No, Rule};
+use crate::rules::{No, Rules};
 
 /// What stays from node to node while a function is made anew.
 pub(crate) struct Session<'a> {
-    rules: &'a [&'a Rule],
+    rules: &'a Rules,
     folds: bool,
     /// Whether each value of the new function depends on constants alone.
     constant: SecondaryMap<ValueId, bool>,
@@ -31,9 +31,8 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session with these rules, in order of preference; `folds` says whether nodes of literals
-    /// become literals.
-    pub(crate) fn new(rules: &'a [&'a Rule], folds: bool) -> Session<'a> {
+    /// A session with these rules; `folds` says whether nodes of literals become literals.
+    pub(crate) fn new(rules: &'a Rules, folds: bool) -> Session<'a> {
         Session { rules, folds, constant: SecondaryMap::new(), known: 0, reasons: Vec::new() }
     }
 
@@ -63,26 +62,34 @@ pub(crate) type Made = Built<ValueId>;
 impl Maker<'_, '_> {
     /// The results of a node without regions, in their simplest form.
     pub(crate) fn make(&mut self, op: &Op, operands: &[ValueId]) -> Built<Vec<ValueId>> {
+        if let Some(value) = self.simpler(op, operands)? {
+            return Ok(vec![value]);
+        }
+        self.place();
+        self.builder.add(op.clone(), operands)
+    }
+
+    /// What stands for the result of a node without regions; none if it is in its simplest form.
+    pub(crate) fn simpler(&mut self, op: &Op, operands: &[ValueId]) -> Built<Option<ValueId>> {
         if self.session.folds
             && let Some(value) = fold::value(self.builder, op, operands)
         {
-            return Ok(vec![self.literal(value)]);
+            return Ok(Some(self.literal(value)));
         }
         // Rules look at operands.
-        let rules = if operands.is_empty() { &[] } else { self.session.rules };
+        let rules = if operands.is_empty() { &[] } else { self.session.rules.of(op) };
         for rule in rules {
             let mark = self.seen.len();
             let outcome = rule.apply(self, op, operands);
             self.seen.truncate(mark);
             match outcome {
-                Ok(value) => return Ok(vec![value]),
+                Ok(value) => return Ok(Some(value)),
                 Err(No::Match) => {}
                 Err(No::Because(reason)) => self.session.reasons.push((rule.name, reason)),
                 Err(No::Fault(reason)) => return Err(format!("rule `{}`: {reason}", rule.name)),
             }
         }
-        self.place();
-        self.builder.add(op.clone(), operands)
+        Ok(None)
     }
 
     /// As [`Self::make`], of a node with one result.

@@ -29,6 +29,7 @@ pub(crate) fn simplify(
             return Ok(None);
         }
         let operands = rewriter.operands(id);
-        session.maker(rewriter, node.location).make(&node.op, &operands).map(Some)
+        let simpler = session.maker(rewriter, node.location).simpler(&node.op, &operands)?;
+        Ok(simpler.map(|value| vec![value]))
     })
 }

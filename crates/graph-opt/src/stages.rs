@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use graph::{Definition, Function, NodeId, Op, Region, ValueId};
+use graph::{Definition, Function, NodeId, Op, ValueId};
 use sym::{Expr, SymbolId};
 
 /// A function that runs when the sizes it uses are known.
@@ -122,9 +122,9 @@ fn part(
     parameters: &[ValueId],
     results: Option<Vec<ValueId>>,
 ) -> Function {
-    let mut part = function.clone();
+    let own = results.clone().unwrap_or_else(|| function.results().to_vec());
+    let mut part = function.part(parameters.to_vec(), own);
     part.name = format!("{}_{level}", function.name);
-    part.assumptions = Vec::new();
     let mut kept = 0;
     let name = |&value: &ValueId| match function.values[value].definition {
         Definition::Parameter(_, number) => function.parameter_names[number as usize].clone(),
@@ -134,17 +134,10 @@ fn part(
         }
     };
     part.parameter_names = parameters.iter().map(name).collect();
-    let body = part.body;
-    for (number, &value) in parameters.iter().enumerate() {
-        part.values[value].definition = Definition::Parameter(body, number as u32);
-    }
-    let region: &mut Region = &mut part.regions[body];
-    region.parameters = parameters.to_vec();
-    if let Some(results) = results {
-        part.result_names = (0..results.len()).map(|number| format!("kept{number}")).collect();
-        region.results = results;
-    }
-    part.compact();
+    part.result_names = match results {
+        Some(results) => (0..results.len()).map(|number| format!("kept{number}")).collect(),
+        None => function.result_names.clone(),
+    };
     part
 }
 

@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn halves_make_the_whole(sample in graph_samples(OPTIONS)) {
         let data = data(&sample);
-        let halves = cut(sample.function.clone()).map_err(|error| failed(error.to_string()))?;
+        let halves = cut(sample.function.clone());
         let setup = common::Data { inputs: Vec::new(), constants: data.constants.clone() };
         let constants = setup.run(&halves.setup, &[]).map_err(failed)?;
         let expected = data.run(&sample.function, &[]).map_err(failed)?;

@@ -99,7 +99,7 @@ fn all_passes(text: &str, _: &[&str]) -> Result<String, String> {
 /// The two halves, which together compute what the whole does.
 fn halves(text: &str, _: &[&str]) -> Result<String, String> {
     let function = read(text)?;
-    let halves = cut(function.clone()).map_err(|error| error.to_string())?;
+    let halves = cut(function.clone());
     for half in [&halves.setup, &halves.main] {
         graph::verify(half).map_err(|found| found.to_string())?;
     }

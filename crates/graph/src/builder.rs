@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use base::{ConstantId, LocationId, Locations};
+use smallvec::SmallVec;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
@@ -16,7 +17,7 @@ use crate::function::{
     Assumption, Definition, Function, Node, NodeId, RegionId, Symbol, Type, ValueData, ValueId,
     Values,
 };
-use crate::infer::infer_with_regions;
+use crate::infer::{RegionType, infer_with_regions};
 use crate::op::{IterationSpace, Op, TensorType};
 use crate::text::Names;
 
@@ -138,22 +139,40 @@ impl FunctionBuilder {
         operands: &[ValueId],
         regions: &[RegionId],
     ) -> Built<Vec<ValueId>> {
-        let types: Vec<&Type> = operands.iter().map(|&id| &self.function.values[id].ty).collect();
-        let region_types: Vec<_> =
-            regions.iter().map(|&region| self.function.region_type(region)).collect();
-        let names = |symbol| self.function.symbol_name(symbol);
-        let results = infer_with_regions(&op, &types, &region_types, &names)
-            .map_err(|reason| format!("{}: {reason}", op.name()))?;
-        let region = self.open[self.open.len() - 1];
-        let node = Node {
-            op,
-            operands: Values::from_slice(operands),
-            results: Values::new(),
-            regions: regions.to_vec(),
-            location: self.location,
+        let results = {
+            let function = &self.function;
+            let types: SmallVec<[&Type; 4]> = operands.iter().map(|&id| function.ty(id)).collect();
+            let regions: Vec<RegionType> =
+                regions.iter().map(|&region| function.region_type(region)).collect();
+            let names = |symbol| function.symbol_name(symbol);
+            infer_with_regions(&op, &types, &regions, &names)
+                .map_err(|reason| format!("{}: {reason}", op.name()))?
         };
-        let node = self.function.add_node(region, node, results);
-        Ok(self.function.nodes[node].results.to_vec())
+        Ok(self.push(op, Values::from_slice(operands), regions.to_vec(), results).to_vec())
+    }
+
+    /// Adds a node without regions whose results are known to be of these types.
+    pub(crate) fn add_typed(
+        &mut self,
+        op: Op,
+        operands: Values,
+        results: impl IntoIterator<Item = Type>,
+    ) -> Values {
+        self.push(op, operands, Vec::new(), results)
+    }
+
+    /// Appends a node to the innermost open region, making a result of each type.
+    fn push(
+        &mut self,
+        op: Op,
+        operands: Values,
+        regions: Vec<RegionId>,
+        types: impl IntoIterator<Item = Type>,
+    ) -> Values {
+        let region = self.open[self.open.len() - 1];
+        let node = Node { op, operands, results: Values::new(), regions, location: self.location };
+        let id = self.function.add_node(region, node, types);
+        self.function.nodes[id].results.clone()
     }
 
     fn one(&mut self, op: Op, operands: &[ValueId]) -> Built {
@@ -184,16 +203,7 @@ impl FunctionBuilder {
     pub fn literal(&mut self, tensor: Tensor) -> ValueId {
         let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
         let ty = Type::Tensor(TensorType { dtype: tensor.dtype(), shape });
-        let region = self.open[self.open.len() - 1];
-        let node = Node {
-            op: Op::Literal(tensor),
-            operands: Values::new(),
-            results: Values::new(),
-            regions: Vec::new(),
-            location: self.location,
-        };
-        let node = self.function.add_node(region, node, vec![ty]);
-        self.function.nodes[node].results[0]
+        self.push(Op::Literal(tensor), Values::new(), Vec::new(), [ty])[0]
     }
 
     /// A literal of rank 1.
@@ -523,13 +533,18 @@ impl Function {
     }
 
     /// Appends a node to a region, making a result value of each type.
-    pub(crate) fn add_node(&mut self, region: RegionId, node: Node, results: Vec<Type>) -> NodeId {
-        let id = self.nodes.push(node);
+    pub(crate) fn add_node(
+        &mut self,
+        region: RegionId,
+        mut node: Node,
+        results: impl IntoIterator<Item = Type>,
+    ) -> NodeId {
+        let id = self.nodes.next_id();
         for (number, ty) in results.into_iter().enumerate() {
             let definition = Definition::Result(id, number as u32);
-            let value = self.values.push(ValueData { ty, name: None, definition });
-            self.nodes[id].results.push(value);
+            node.results.push(self.values.push(ValueData { ty, name: None, definition }));
         }
+        self.nodes.push(node);
         self.regions[region].nodes.push(id);
         id
     }

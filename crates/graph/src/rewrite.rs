@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Id, IdSet, SecondaryMap};
+use base::{Arena, Id, IdSet, SecondaryMap};
 use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
-use crate::function::{Definition, Function, NodeId, Region, RegionId, Type, ValueId};
+use crate::function::{
+    Assumption, Definition, Function, NodeId, Region, RegionId, Type, ValueId, Values,
+};
 use crate::op::Op;
 
 /// What [`rebuild`] asks of every node: the new values of its results, or `None` to copy it.
@@ -94,8 +96,9 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Adds a copy of an old node, its regions rebuilt by the rule, and returns its results.
-    fn copy(&mut self, node: NodeId, rule: &mut Rule<'_>) -> Built<Vec<ValueId>> {
+    /// Adds a copy of an old node, its regions rebuilt by the rule, and returns its results. What
+    /// reads the same types as before has the types that it had.
+    fn copy(&mut self, node: NodeId, rule: &mut Rule<'_>) -> Built<Values> {
         let source = self.source;
         let old = &source.nodes[node];
         let regions = old
@@ -104,7 +107,14 @@ impl Rewriter<'_> {
             .map(|&region| self.region(region, rule))
             .collect::<Built<Vec<RegionId>>>()?;
         self.builder.set_location(old.location);
-        self.builder.add_with_regions(old.op.clone(), &self.operands(node), &regions)
+        let operands: Values = old.operands.iter().map(|&value| self.get(value)).collect();
+        let function = self.builder.function();
+        let mut types = old.operands.iter().zip(&operands);
+        if regions.is_empty() && types.all(|(&old, &new)| source.ty(old) == function.ty(new)) {
+            let results = old.results.iter().map(|&result| source.ty(result).clone());
+            return Ok(self.builder.add_typed(old.op.clone(), operands, results));
+        }
+        self.builder.add_with_regions(old.op.clone(), &operands, &regions).map(Values::from)
     }
 
     fn region(&mut self, region: RegionId, rule: &mut Rule<'_>) -> Built<RegionId> {
@@ -128,7 +138,7 @@ impl Rewriter<'_> {
             self.builder.set_location(location);
             let replaced = rule(self, node).map_err(place)?;
             let results = match replaced {
-                Some(results) => results,
+                Some(results) => Values::from(results),
                 None => self.copy(node, rule).map_err(place)?,
             };
             let old = &source.nodes[node].results;
@@ -156,6 +166,9 @@ pub type Users = SecondaryMap<ValueId, SmallVec<[User; 1]>>;
 impl Function {
     /// All nodes in order, each followed by those in its regions.
     pub fn nodes_in_order(&self) -> Vec<NodeId> {
+        if self.has_one_region() {
+            return self.regions[self.body].nodes.clone();
+        }
         let mut order = Vec::with_capacity(self.nodes.len());
         self.push_nodes(self.body, &mut order);
         order
@@ -172,8 +185,16 @@ impl Function {
 
     /// The regions in use: the body, then those of the nodes in order.
     pub fn regions_in_order(&self) -> Vec<RegionId> {
+        if self.has_one_region() {
+            return vec![self.body];
+        }
         let inner = self.nodes_in_order().into_iter().flat_map(|node| &self.nodes[node].regions);
         std::iter::once(self.body).chain(inner.copied()).collect()
+    }
+
+    /// Whether there is no region but the body, not even a dead one.
+    fn has_one_region(&self) -> bool {
+        self.regions.len() == 1
     }
 
     /// Who reads each value, in order.
@@ -206,22 +227,74 @@ impl Function {
     /// appearance. Needed are what results read, what defines a symbol that is needed, and host
     /// functions without results. Parameters and symbols stay.
     pub fn compact(&mut self) {
-        let needed = self.needed_nodes();
-        let mut numbers = Numbers::default();
-        numbers.region(self, self.body, &needed);
-        let Numbers { values, nodes, regions } = &numbers;
-        if nodes.is_identity(self.nodes.len())
-            && values.is_identity(self.values.len())
-            && regions.is_identity(self.regions.len())
-        {
+        let body = &self.regions[self.body];
+        let needed = Needed::of(self, body, &self.assumptions);
+        if self.is_compact(&needed) {
             return;
         }
-        self.values.renumber(&values.new);
-        self.nodes.renumber(&nodes.new);
-        self.regions.renumber(&regions.new);
+        let numbers = Numbers::of(self, body, &needed);
+        self.values.renumber(&numbers.values.new);
+        self.nodes.renumber(&numbers.nodes.new);
+        self.regions.renumber(&numbers.regions.new);
+        self.translate(&numbers, &needed);
+    }
+
+    /// The part of this function that computes values of the body from others, with the nodes that
+    /// it needs, numbered anew. Symbols and locations stay; it assumes nothing, and its parameters
+    /// and results have no names yet.
+    pub fn part(&self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Function {
+        let body = self.body_of_part(parameters, results);
+        let needed = Needed::of(self, &body, &[]);
+        let numbers = Numbers::of(self, &body, &needed);
+        let mut part = Function {
+            name: self.name.clone(),
+            symbols: self.symbols.clone(),
+            values: numbers.values.of(&self.values),
+            nodes: numbers.nodes.of(&self.nodes),
+            regions: numbers.regions.of(&self.regions),
+            body: self.body,
+            parameter_names: Vec::new(),
+            result_names: Vec::new(),
+            assumptions: Vec::new(),
+            locations: self.locations.clone(),
+        };
+        part.regions[numbers.regions.get(self.body)] = body;
+        part.translate(&numbers, &needed);
+        part
+    }
+
+    /// As [`Self::part`], of a function that is not wanted any more, whose assumptions and names of
+    /// parameters and results stay.
+    pub fn into_part(mut self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Function {
+        let body = self.body;
+        self.regions[body] = self.body_of_part(parameters, results);
+        self.compact();
+        self
+    }
+
+    fn body_of_part(&self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Region {
+        let mut given = IdSet::new();
+        given.extend(&parameters);
+        let is_computed =
+            |id: &NodeId| !self.nodes[*id].results.iter().any(|&result| given.contains(result));
+        let nodes = self.regions[self.body].nodes.iter().copied().filter(is_computed).collect();
+        Region { parameters, nodes, results }
+    }
+
+    /// Whether all nodes are needed, and ids are in order of appearance.
+    fn is_compact(&self, needed: &IdSet<NodeId>) -> bool {
+        let mut walk = Walk { function: self, values: 0, nodes: 0, regions: 0 };
+        walk.region(self.body, needed)
+            && (walk.values, walk.nodes, walk.regions)
+                == (self.values.len(), self.nodes.len(), self.regions.len())
+    }
+
+    /// Puts new ids in the place of old ones, by which things stand in order already.
+    fn translate(&mut self, numbers: &Numbers, needed: &IdSet<NodeId>) {
+        let Numbers { values, nodes, regions } = numbers;
         self.body = regions.get(self.body);
         for (id, region) in self.regions.iter_mut() {
-            region.nodes.retain(|&node| needed[node]);
+            region.nodes.retain(|&node| needed.contains(node));
             values.translate(&mut region.parameters);
             nodes.translate(&mut region.nodes);
             values.translate(&mut region.results);
@@ -237,30 +310,6 @@ impl Function {
                 self.values[value].definition = Definition::Result(id, number as u32);
             }
         }
-    }
-
-    fn needed_nodes(&self) -> SecondaryMap<NodeId, bool> {
-        let mut need = Needed {
-            function: self,
-            parents: self.parents(),
-            nodes: SecondaryMap::new(),
-            values: SecondaryMap::new(),
-            symbols: BTreeSet::new(),
-            work: Vec::new(),
-        };
-        need.run();
-        need.nodes
-    }
-
-    /// The node around each region; none for the body.
-    fn parents(&self) -> SecondaryMap<RegionId, Option<NodeId>> {
-        let mut parents = SecondaryMap::new();
-        for node in self.nodes_in_order() {
-            for &region in &self.nodes[node].regions {
-                parents[region] = Some(node);
-            }
-        }
-        parents
     }
 
     /// The values that depend on constants alone and whose types name no symbol: what can be
@@ -316,88 +365,118 @@ impl Function {
     }
 }
 
-/// The search for what results need.
+/// The search for what results need: one walk from the end to the front, because what a node reads
+/// stands in front of it.
 struct Needed<'a> {
     function: &'a Function,
-    parents: SecondaryMap<RegionId, Option<NodeId>>,
-    nodes: SecondaryMap<NodeId, bool>,
-    values: SecondaryMap<ValueId, bool>,
+    nodes: IdSet<NodeId>,
+    /// Of those whose types name symbols only.
+    values: IdSet<ValueId>,
     symbols: BTreeSet<SymbolId>,
-    work: Vec<ValueId>,
 }
 
-impl Needed<'_> {
-    fn run(&mut self) {
+impl<'a> Needed<'a> {
+    /// The nodes that the results of a body need, and that assumptions do.
+    fn of(function: &'a Function, body: &Region, assumptions: &[Assumption]) -> IdSet<NodeId> {
+        let mut need = Needed {
+            function,
+            nodes: IdSet::new(),
+            values: IdSet::new(),
+            symbols: BTreeSet::new(),
+        };
+        for &value in &body.parameters {
+            need.symbols_of(&function.ty(value).exprs());
+        }
+        for assumption in assumptions {
+            need.symbols_of(&assumption.exprs());
+        }
+        need.region(body);
+        need.nodes
+    }
+
+    fn region(&mut self, region: &Region) {
+        self.values(&region.results);
+        for &id in region.nodes.iter().rev() {
+            if self.nodes.contains(id) || self.acts(id) {
+                self.node(id);
+            }
+        }
+    }
+
+    /// Whether a node is needed whoever reads it: it defines a symbol that is needed, or is a host
+    /// function without results, or one of these is in it.
+    fn acts(&self, id: NodeId) -> bool {
+        let node = &self.function.nodes[id];
+        match &node.op {
+            Op::Bind { symbol, .. } => self.symbols.contains(symbol),
+            Op::Host { .. } => node.results.is_empty(),
+            _ => {
+                let mut inner = node.regions.iter().map(|&region| &self.function.regions[region]);
+                inner.any(|region| region.nodes.iter().any(|&id| self.acts(id)))
+            }
+        }
+    }
+
+    fn node(&mut self, id: NodeId) {
         let function = self.function;
-        let mut binds = BTreeMap::new();
-        for node in function.nodes_in_order() {
-            match &function.nodes[node].op {
-                Op::Bind { symbol, .. } => _ = binds.insert(*symbol, node),
-                Op::Host { .. } if function.nodes[node].results.is_empty() => self.node(node),
-                _ => {}
-            }
+        let node = &function.nodes[id];
+        self.nodes.insert(id);
+        if !function.symbols.is_empty() {
+            self.symbols_of(&node.op.exprs());
         }
-        self.work.extend(function.results());
-        for value in function.parameters() {
-            self.symbols_of(function.ty(*value).exprs());
-        }
-        for assumption in &function.assumptions {
-            self.symbols_of(assumption.exprs());
-        }
-        loop {
-            self.drain();
-            let bound = |symbol| binds.get(symbol).copied().filter(|&node| !self.nodes[node]);
-            let new: Vec<NodeId> = self.symbols.iter().filter_map(bound).collect();
-            if new.is_empty() {
-                return;
-            }
-            new.into_iter().for_each(|node| self.node(node));
+        self.values(&node.operands);
+        self.values(&node.results);
+        for &region in &node.regions {
+            self.region(&function.regions[region]);
         }
     }
 
-    /// Follows values to what defines them until there are no more.
-    fn drain(&mut self) {
+    fn values(&mut self, values: &[ValueId]) {
         let function = self.function;
-        let has_symbols = !function.symbols.is_empty();
-        while let Some(value) = self.work.pop() {
-            if std::mem::replace(&mut self.values[value], true) {
-                continue;
+        for &value in values {
+            if !function.symbols.is_empty() && self.values.insert(value) {
+                self.symbols_of(&function.ty(value).exprs());
             }
-            if has_symbols {
-                self.symbols_of(function.ty(value).exprs());
-            }
-            match function.values[value].definition {
-                Definition::Result(node, _) => self.node(node),
-                // An iteration's values need the loop they belong to.
-                Definition::Parameter(region, _) => {
-                    if let Some(node) = self.parents[region] {
-                        self.node(node);
-                    }
-                }
+            if let Definition::Result(node, _) = function.values[value].definition {
+                self.nodes.insert(node);
             }
         }
     }
 
-    fn node(&mut self, node: NodeId) {
-        if std::mem::replace(&mut self.nodes[node], true) {
-            return;
-        }
-        let data = &self.function.nodes[node];
-        if !self.function.symbols.is_empty() {
-            self.symbols_of(data.op.exprs());
-        }
-        self.work.extend(&data.operands);
-        self.work.extend(&data.results);
-        for &region in &data.regions {
-            self.work.extend(&self.function.regions[region].results);
-        }
+    fn symbols_of(&mut self, exprs: &[&Expr]) {
+        self.symbols.extend(exprs.iter().flat_map(|expr| expr.symbols()));
     }
+}
 
-    fn symbols_of(&mut self, exprs: Vec<&Expr>) {
-        for expr in exprs {
-            self.symbols.extend(expr.symbols());
-        }
+/// A walk that counts what it meets as long as ids are in order of appearance.
+struct Walk<'a> {
+    function: &'a Function,
+    values: usize,
+    nodes: usize,
+    regions: usize,
+}
+
+impl Walk<'_> {
+    /// Whether all that is met in a region is needed and in order.
+    fn region(&mut self, id: RegionId, needed: &IdSet<NodeId>) -> bool {
+        let function = self.function;
+        let region = &function.regions[id];
+        next(&mut self.regions, id)
+            && region.parameters.iter().all(|&value| next(&mut self.values, value))
+            && region.nodes.iter().all(|&id| {
+                let node = &function.nodes[id];
+                needed.contains(id)
+                    && node.regions.iter().all(|&inner| self.region(inner, needed))
+                    && next(&mut self.nodes, id)
+                    && node.results.iter().all(|&value| next(&mut self.values, value))
+            })
     }
+}
+
+/// Whether an id is the next one.
+fn next<I: Id>(count: &mut usize, id: I) -> bool {
+    *count += 1;
+    id.index() + 1 == *count
 }
 
 /// The numbers that what is needed gets, in order of appearance.
@@ -409,14 +488,26 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn region(&mut self, function: &Function, id: RegionId, needed: &SecondaryMap<NodeId, bool>) {
-        let region = &function.regions[id];
+    /// Of a function with this body.
+    fn of(function: &Function, body: &Region, needed: &IdSet<NodeId>) -> Numbers {
+        let mut numbers = Numbers::default();
+        numbers.region(function, function.body, body, needed);
+        numbers
+    }
+
+    fn region(
+        &mut self,
+        function: &Function,
+        id: RegionId,
+        region: &Region,
+        needed: &IdSet<NodeId>,
+    ) {
         self.regions.push(id);
         region.parameters.iter().for_each(|&value| self.values.push(value));
-        for &id in region.nodes.iter().filter(|&&id| needed[id]) {
+        for &id in region.nodes.iter().filter(|&&id| needed.contains(id)) {
             let node = &function.nodes[id];
             for &inner in &node.regions {
-                self.region(function, inner, needed);
+                self.region(function, inner, &function.regions[inner], needed);
             }
             self.nodes.push(id);
             node.results.iter().for_each(|&value| self.values.push(value));
@@ -427,27 +518,26 @@ impl Numbers {
 /// The new id of each old one that stays.
 struct NewIds<I> {
     new: SecondaryMap<I, Option<I>>,
-    count: usize,
-    /// Whether every id so far stays what it was.
-    same: bool,
+    /// Those that stay, in their new order.
+    old: Vec<I>,
 }
 
 impl<I: Id> Default for NewIds<I> {
     fn default() -> Self {
-        NewIds { new: SecondaryMap::new(), count: 0, same: true }
+        NewIds { new: SecondaryMap::new(), old: Vec::new() }
     }
 }
 
 impl<I: Id> NewIds<I> {
     /// Gives an id the next number.
     fn push(&mut self, old: I) {
-        self.same &= old.index() == self.count;
-        self.new[old] = Some(I::new(self.count));
-        self.count += 1;
+        self.new[old] = Some(I::new(self.old.len()));
+        self.old.push(old);
     }
 
-    fn is_identity(&self, length: usize) -> bool {
-        self.same && self.count == length
+    /// Copies of what stays, in its new order.
+    fn of<T: Clone>(&self, things: &Arena<I, T>) -> Arena<I, T> {
+        self.old.iter().map(|&id| things[id].clone()).collect()
     }
 
     fn get(&self, old: I) -> I {

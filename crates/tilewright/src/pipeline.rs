@@ -227,11 +227,11 @@ pub(crate) fn front_or_ask(
         optimise(&mut function, options)?;
     }
     let (setup, main, stages) = phases.time("cut", || {
-        let cut = graph_opt::cut(function)?;
+        let cut = graph_opt::cut(function);
         let main = Arc::new(cut.main);
         let stages = graph_opt::stages(&main, imported.parameters().len());
-        Ok::<_, Diagnostics>((cut.setup, main, stages))
-    })?;
+        (cut.setup, main, stages)
+    });
     module.functions = base::Arena::default();
     let setup = module.functions.push(Arc::new(setup));
     let main = module.functions.push(main);

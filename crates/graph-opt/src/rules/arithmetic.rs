@@ -3,7 +3,7 @@
 use graph::{Op, ValueId};
 use tensor::{DType, Scalar, ScalarFunction};
 
-use super::{Fired, How, No, Rule};
+use super::{Fired, How, No, Rule, Subject};
 use crate::maker::{Made, Maker};
 
 /// One side of a rule: a tree of scalar functions.
@@ -58,6 +58,7 @@ macro_rules! rules {
                 stringify!($before), "(", stringify!($($left)*), ") => ", stringify!($after)
                 $(, "(", stringify!($($right)*), ")")? $(, " if ", stringify!($condition))?
             ),
+            subject: Subject::Map,
             how: How::Expressions(Rewrite {
                 before: pattern!($before($($left)*)),
                 after: pattern!($after $(($($right)*))?),

@@ -4,23 +4,44 @@ use graph::{Op, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction};
 
-use super::{Fired, No, Rule, require};
+use super::{Fired, No, Rule, Subject, require};
 use crate::maker::Maker;
 
 pub(super) const RULES: &[Rule] = &[
-    Rule::new("identity_element", "f(x, e) => x if e is f's right identity", identity_element),
+    Rule::new(
+        "identity_element",
+        Subject::Map,
+        "f(x, e) => x if e is f's right identity",
+        identity_element,
+    ),
     Rule::new(
         "constants_right",
+        Subject::Map,
         "f(c, x) => f(x, c) if f is commutative and c constant",
         constants_right,
     ),
-    Rule::new("associativity", "f(f(x, c), d) => f(x, f(c, d)) if f is associative", associativity),
-    Rule::new("idempotence", "f(x, x) => x if f is idempotent", idempotence),
-    Rule::new("projection", "f(f(x)) => f(x) if f is a projection", projection),
-    Rule::new("cast_to_itself", "cast<T>(x: T) => x", cast_to_itself),
-    Rule::new("cast_twice", "cast<C>(cast<B>(x: A)) => cast<C>(x) if B holds all of A", cast_twice),
-    Rule::new("division", "x / c => x * (1 / c) if c is a power of two", division),
-    Rule::new("map_of_broadcasts", "f(broadcast x, ..) => broadcast f(x, ..)", map_of_broadcasts),
+    Rule::new(
+        "associativity",
+        Subject::Map,
+        "f(f(x, c), d) => f(x, f(c, d)) if f is associative",
+        associativity,
+    ),
+    Rule::new("idempotence", Subject::Map, "f(x, x) => x if f is idempotent", idempotence),
+    Rule::new("projection", Subject::Map, "f(f(x)) => f(x) if f is a projection", projection),
+    Rule::new("cast_to_itself", Subject::Map, "cast<T>(x: T) => x", cast_to_itself),
+    Rule::new(
+        "cast_twice",
+        Subject::Map,
+        "cast<C>(cast<B>(x: A)) => cast<C>(x) if B holds all of A",
+        cast_twice,
+    ),
+    Rule::new("division", Subject::Map, "x / c => x * (1 / c) if c is a power of two", division),
+    Rule::new(
+        "map_of_broadcasts",
+        Subject::Map,
+        "f(broadcast x, ..) => broadcast f(x, ..)",
+        map_of_broadcasts,
+    ),
 ];
 
 /// The scalar function of a node and its result's type.

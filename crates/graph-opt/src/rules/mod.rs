@@ -20,7 +20,64 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     /// `before => after if condition`, for people.
     pub(crate) law: &'static str,
+    subject: Subject,
     how: How,
+}
+
+/// The primitive that a rule looks at.
+#[derive(Clone, Copy)]
+enum Subject {
+    Map,
+    Broadcast,
+    Reshape,
+    Transpose,
+    Slice,
+    Pad,
+    Concat,
+    Gather,
+    /// A contraction or a reduction.
+    Space,
+}
+
+impl Subject {
+    const COUNT: usize = Subject::Space as usize + 1;
+
+    /// What a primitive is to rules; none if there are no rules for it.
+    fn of(op: &Op) -> Option<Subject> {
+        Some(match op {
+            Op::Map { .. } => Subject::Map,
+            Op::Broadcast { .. } => Subject::Broadcast,
+            Op::Reshape { .. } => Subject::Reshape,
+            Op::Transpose { .. } => Subject::Transpose,
+            Op::Slice { .. } => Subject::Slice,
+            Op::Pad { .. } => Subject::Pad,
+            Op::Concat { .. } => Subject::Concat,
+            Op::Gather { .. } => Subject::Gather,
+            Op::Contract { .. } | Op::Reduce { .. } => Subject::Space,
+            _ => return None,
+        })
+    }
+}
+
+/// Rules by the primitive that they look at, in order of preference.
+#[derive(Default)]
+pub(crate) struct Rules {
+    by_subject: [Vec<&'static Rule>; Subject::COUNT],
+}
+
+impl Rules {
+    fn new(rules: impl IntoIterator<Item = &'static Rule>) -> Rules {
+        let mut found = Rules::default();
+        for rule in rules {
+            found.by_subject[rule.subject as usize].push(rule);
+        }
+        found
+    }
+
+    /// The rules that look at a primitive.
+    pub(crate) fn of(&self, op: &Op) -> &[&'static Rule] {
+        Subject::of(op).map_or(&[], |subject| &self.by_subject[subject as usize])
+    }
 }
 
 /// How a rule is written.
@@ -54,10 +111,11 @@ impl From<String> for No {
 impl Rule {
     const fn new(
         name: &'static str,
+        subject: Subject,
         law: &'static str,
         function: fn(&mut Maker<'_, '_>, &Op, &[ValueId]) -> Fired,
     ) -> Rule {
-        Rule { name, law, how: How::Function(function) }
+        Rule { name, law, subject, how: How::Function(function) }
     }
 
     /// Applies the rule to a node.
@@ -80,8 +138,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// The rules that the user has not disabled.
-pub(crate) fn enabled(context: &PassContext) -> Vec<&'static Rule> {
-    all().filter(|rule| !context.is_disabled(rule.name)).collect()
+pub(crate) fn enabled(context: &PassContext) -> Rules {
+    Rules::new(all().filter(|rule| !context.is_disabled(rule.name)))
 }
 
 /// Name and law of every rule: `before => after if condition`.
@@ -98,7 +156,7 @@ pub fn apply_rule(
     name: &str,
 ) -> Result<(Function, Vec<&'static str>), String> {
     let rule = all().find(|rule| rule.name == name);
-    let rules = [rule.ok_or_else(|| format!("there is no rule `{name}`"))?];
+    let rules = Rules::new([rule.ok_or_else(|| format!("there is no rule `{name}`"))?]);
     let mut session = Session::new(&rules, false);
     let after = simplify(function, &mut session)?;
     Ok((after, session.reasons.into_iter().map(|(_, reason)| reason).collect()))

@@ -6,60 +6,93 @@
 use graph::{Op, ValueId};
 use sym::Expr;
 
-use super::{Fired, No, Rule, require};
+use super::{Fired, No, Rule, Subject, require};
 use crate::maker::Maker;
 use crate::permutation;
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new(
         "transpose_twice",
+        Subject::Transpose,
         "transpose q (transpose p x) => transpose (p q) x",
         transpose_twice,
     ),
     Rule::new(
         "transpose_of_units",
+        Subject::Transpose,
         "transpose x => reshape x if only axes of extent 1 move",
         transpose_of_units,
     ),
     Rule::new(
         "transpose_of_broadcast",
+        Subject::Transpose,
         "transpose (broadcast x) => broadcast (transpose x)",
         transpose_of_broadcast,
     ),
-    Rule::new("transpose_of_iota", "transpose (iota axis a) => iota axis b", transpose_of_iota),
-    Rule::new("reshape_twice", "reshape (reshape x) => reshape x", reshape_twice),
+    Rule::new(
+        "transpose_of_iota",
+        Subject::Transpose,
+        "transpose (iota axis a) => iota axis b",
+        transpose_of_iota,
+    ),
+    Rule::new("reshape_twice", Subject::Reshape, "reshape (reshape x) => reshape x", reshape_twice),
     Rule::new(
         "reshape_of_broadcast",
+        Subject::Reshape,
         "reshape (broadcast x) => broadcast x if only axes of extent 1 come or go",
         reshape_of_broadcast,
     ),
-    Rule::new("broadcast_twice", "broadcast (broadcast x) => broadcast x", broadcast_twice),
+    Rule::new(
+        "broadcast_twice",
+        Subject::Broadcast,
+        "broadcast (broadcast x) => broadcast x",
+        broadcast_twice,
+    ),
     Rule::new(
         "broadcast_of_units",
+        Subject::Broadcast,
         "broadcast x => broadcast (reshape x) if x has axes of extent 1",
         broadcast_of_units,
     ),
     Rule::new(
         "broadcast_to_units",
+        Subject::Broadcast,
         "broadcast x => reshape x if every new axis has extent 1",
         broadcast_to_units,
     ),
-    Rule::new("slice_twice", "slice (slice x) => slice x", slice_twice),
+    Rule::new("slice_twice", Subject::Slice, "slice (slice x) => slice x", slice_twice),
     Rule::new(
         "slice_of_broadcast",
+        Subject::Slice,
         "slice (broadcast x) => broadcast (slice x)",
         slice_of_broadcast,
     ),
     Rule::new(
         "slice_of_concat",
+        Subject::Slice,
         "slice (concat .., x, ..) => slice x if it lies within x",
         slice_of_concat,
     ),
-    Rule::new("pad_twice", "pad (pad x) => pad x if both fill alike", pad_twice),
-    Rule::new("pad_of_splat", "pad c c => broadcast c", pad_of_splat),
-    Rule::new("concat_twice", "concat (concat x, y), z => concat x, y, z", concat_twice),
-    Rule::new("concat_of_nothing", "concat x, y => x if y has no elements", concat_of_nothing),
-    Rule::new("gather_one", "gather x {c} => slice x if c is one index", gather_one),
+    Rule::new("pad_twice", Subject::Pad, "pad (pad x) => pad x if both fill alike", pad_twice),
+    Rule::new("pad_of_splat", Subject::Pad, "pad c c => broadcast c", pad_of_splat),
+    Rule::new(
+        "concat_twice",
+        Subject::Concat,
+        "concat (concat x, y), z => concat x, y, z",
+        concat_twice,
+    ),
+    Rule::new(
+        "concat_of_nothing",
+        Subject::Concat,
+        "concat x, y => x if y has no elements",
+        concat_of_nothing,
+    ),
+    Rule::new(
+        "gather_one",
+        Subject::Gather,
+        "gather x {c} => slice x if c is one index",
+        gather_one,
+    ),
 ];
 
 /// The axes that are not known to have extent 1.

@@ -6,29 +6,42 @@ use sym::{Atom, Expr, SymbolId};
 use tensor::{Reduction, Scalar, ScalarFunction};
 
 use super::movement::corresponding;
-use super::{Fired, No, Rule, require};
+use super::{Fired, No, Rule, Subject, require};
 use crate::maker::Maker;
 use crate::permutation;
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new(
         "unit_axes",
+        Subject::Space,
         "an axis of extent 1 is not summed over, nor part of a window",
         unit_axes,
     ),
-    Rule::new("read_through_broadcast", "sum (broadcast x)[i] => sum x[j]", read_through_broadcast),
+    Rule::new(
+        "read_through_broadcast",
+        Subject::Space,
+        "sum (broadcast x)[i] => sum x[j]",
+        read_through_broadcast,
+    ),
     Rule::new(
         "read_through_reshape",
+        Subject::Space,
         "sum (reshape x)[i] => sum x[j] if only axes of extent 1 come or go",
         read_through_reshape,
     ),
     Rule::new(
         "read_through_transpose",
+        Subject::Space,
         "sum (transpose x)[i] => sum x[j] if the vector axis stays contiguous",
         read_through_transpose,
     ),
-    Rule::new("product_with_ones", "sum x[i] * 1 => sum x[i]", product_with_ones),
-    Rule::new("reduce_nothing", "reduce x[i] => x if no axis is reduced", reduce_nothing),
+    Rule::new("product_with_ones", Subject::Space, "sum x[i] * 1 => sum x[i]", product_with_ones),
+    Rule::new(
+        "reduce_nothing",
+        Subject::Space,
+        "reduce x[i] => x if no axis is reduced",
+        reduce_nothing,
+    ),
 ];
 
 /// The space of a contraction or reduction.

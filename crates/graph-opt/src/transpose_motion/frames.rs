@@ -385,9 +385,9 @@ impl<'a> Frames<'a> {
                 moved.map_or(0, |_| self.elements(result))
             }
             (Op::Reshape { shape }, &[x]) => {
-                let frame = self.of(result);
-                let follows = transfer::through_reshape(shape, self.shape(x), &frame).is_some();
-                if follows || frame.is_sorted() { 0 } else { self.elements(result) }
+                let Some(frame) = &self.frames[result] else { return 0 };
+                let follows = transfer::through_reshape(shape, self.shape(x), frame).is_some();
+                if follows { 0 } else { self.elements(result) }
             }
             (Op::Contract { space, .. }, operands) => {
                 let harmed = |&(number, x): &(usize, &ValueId)| {

@@ -53,24 +53,26 @@ fn in_frames(function: &Function, frames: &Frames<'_>, context: &PassContext) ->
         if !rewriter.source.nodes[id].regions.is_empty() {
             return Ok(None);
         }
-        make_in_frame(frames, &mut session, rewriter, id).map(Some)
+        let made = make_in_frame(frames, &mut session, rewriter, id)?;
+        Ok(made.map(|value| vec![value]))
     });
     moved.map_err(|reason| ill_typed("transpose_motion", reason))
 }
 
-/// Makes a node in the frame of its result. Outside, every value stands in its original order,
-/// behind a transpose that meets its opposite where the reader has the same frame.
+/// Makes a node in the frame of its result; none if it stays as it is. Outside, every value stands
+/// in its original order, behind a transpose that meets its opposite where the reader has the same
+/// frame.
 fn make_in_frame(
     frames: &Frames<'_>,
     session: &mut Session<'_>,
     rewriter: &mut Rewriter<'_>,
     id: NodeId,
-) -> Built<Vec<ValueId>> {
+) -> Built<Option<ValueId>> {
     let node = &rewriter.source.nodes[id];
     let operands = rewriter.operands(id);
     let mut maker = session.maker(rewriter, node.location);
     let (&[result], true) = (&node.results[..], transfer::is_movable(&node.op)) else {
-        return maker.make(&node.op, &operands);
+        return maker.simpler(&node.op, &operands);
     };
     let frame = frames.of(result);
     let made = match &node.op {
@@ -81,10 +83,10 @@ fn make_in_frame(
             let operand = maker.transpose(operands[0], &source)?;
             maker.one(&op, &[operand])?
         }
-        _ if frame.is_sorted() => return maker.make(&node.op, &operands),
+        _ if frame.is_sorted() => return maker.simpler(&node.op, &operands),
         op => uniform_or_reshaped(&mut maker, op, &operands, &frame)?,
     };
-    Ok(vec![maker.transpose(made, &permutation::inverse(&frame))?])
+    maker.transpose(made, &permutation::inverse(&frame)).map(Some)
 }
 
 /// The result, in a frame, of any movable primitive but a reduction.
