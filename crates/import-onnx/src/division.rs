@@ -142,7 +142,8 @@ impl<'a> Parts<'a> {
         let mut runtime: BTreeSet<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
         let mut host: BTreeSet<&str> =
             runtime.iter().copied().filter(|name| parts.is_text(name)).collect();
-        let outer = |name: &str| values.contains_key(name) && !made(graph).contains(name);
+        let made = made(graph);
+        let outer = |name: &str| values.contains_key(name) && !made.contains(name);
         for number in order(&graph.node, &outer).ok()? {
             let node = &graph.node[number];
             let read: Vec<&str> =

@@ -6,7 +6,8 @@
 //! function sees only its own.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use crate::tensors;
 use crate::value::{Coded, Value, Weight};
 
 /// Names and their values.
-pub(crate) type Scope = BTreeMap<String, Value>;
+pub(crate) type Scope = HashMap<Arc<str>, Value>;
 
 /// The results of the function with their names.
 type NamedResults = Vec<(String, graph::ValueId)>;
@@ -107,6 +108,9 @@ pub(crate) fn values(
 
 /// Refuses names of literals that no constant of the model has.
 fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()> {
+    if options.literals.is_empty() {
+        return Ok(());
+    }
     let mut names = BTreeSet::new();
     add_constant_names(body, &mut names);
     let unknown = options.literals.iter().filter(|name| !names.contains(name.as_str()));
@@ -201,7 +205,7 @@ impl Importer<'_> {
         let mut tensors = parameters.into_iter().map(|(_, value)| value);
         for (input, structure) in wanted.iter().zip(&structures) {
             if let Some(value) = Value::from_tensors(structure, &mut tensors) {
-                self.define(&input.name, value)?;
+                self.define(input.name.as_str().into(), value)?;
             }
         }
         if body.output.is_empty() {
@@ -308,14 +312,14 @@ impl Importer<'_> {
         for tensor in &graph.initializer {
             let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
             let value = self.constant(&tensor.name, value);
-            self.define(&tensor.name, value)?;
+            self.define(tensor.name.as_str().into(), value)?;
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
             let value =
                 tensors::decode_sparse(sparse, &mut self.graph.external, &self.graph.limits)?;
             let value = self.constant(name, value);
-            self.define(name, value)?;
+            self.define(name.into(), value)?;
         }
         let known = |name: &str| self.lookup(name).is_some();
         let order = order(&graph.node, &known)?;
@@ -350,7 +354,7 @@ impl Importer<'_> {
     /// Lowers a graph that sees the names around it, in place, with these inputs.
     pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Value]) -> Lowered {
         self.enter()?;
-        let names = graph.input.iter().map(|input| input.name.clone());
+        let names = graph.input.iter().map(|input| input.name.as_str().into());
         self.scopes.push(names.zip(inputs.iter().cloned()).collect());
         let outputs = self.graph_here(graph);
         self.scopes.pop();
@@ -366,7 +370,7 @@ impl Importer<'_> {
         for (index, node) in nodes.iter().enumerate() {
             producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
         }
-        let given: Scope = given.into_iter().collect();
+        let given: Scope = given.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let mut needed = BTreeSet::new();
         let mut work = vec![name];
         while let Some(name) = work.pop() {
@@ -415,10 +419,11 @@ impl Importer<'_> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    fn define(&mut self, name: &str, value: Value) -> Result<()> {
+    fn define(&mut self, name: Arc<str>, value: Value) -> Result<()> {
         let scope = self.scopes.len() - 1;
-        if self.scopes[scope].insert(name.to_owned(), value).is_some() {
-            return Err(defined_twice(name));
+        match self.scopes[scope].entry(name) {
+            Entry::Vacant(place) => _ = place.insert(value),
+            Entry::Occupied(place) => return Err(defined_twice(place.key())),
         }
         Ok(())
     }
@@ -426,11 +431,11 @@ impl Importer<'_> {
     // --- nodes ---
 
     fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
-        let place = survey::place(proto, index);
-        self.count_node().map_err(|found| found.at(place.clone()))?;
+        let place = || survey::place(proto, index);
+        self.count_node().map_err(|found| found.at(place()))?;
         let values = self.lower(proto).map_err(|found| match found.place {
             Some(_) => found,
-            None => found.at(place.clone()),
+            None => found.at(place()),
         })?;
         for (number, name) in proto.output.iter().enumerate() {
             if name.is_empty() {
@@ -441,17 +446,18 @@ impl Importer<'_> {
                     codes::UNSUPPORTED_OPERATOR,
                     format!("output {number} of `{}` is not supported", proto.op_type),
                 )
-                .at(place)
+                .at(place())
                 .because(format!("the importer computes {} of its outputs", values.len()))
                 .remedy("export the model without it")
                 .into());
             };
+            let name: Arc<str> = name.as_str().into();
             if let Some(id) = value.node.get()
                 && self.graph.builder.function().values[*id].name.is_none()
             {
                 self.graph.builder.set_name(*id, name.clone());
             }
-            self.define(name, value.clone()).map_err(|found| found.at(place.clone()))?;
+            self.define(name, value.clone()).map_err(|found| found.at(place()))?;
         }
         Ok(())
     }
@@ -559,7 +565,7 @@ impl Importer<'_> {
         let mut scope = Scope::new();
         for (name, value) in function.input.iter().zip(inputs) {
             if let Some(value) = value {
-                scope.insert(name.clone(), value);
+                scope.insert(name.as_str().into(), value);
             }
         }
         let scopes = std::mem::replace(&mut self.scopes, vec![scope]);

@@ -4,7 +4,7 @@
 //! there is a choice. Source: A. B. Kahn, "Topological sorting of large networks" (1962).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use base::{Diagnostic, Diagnostics, codes};
 
@@ -19,7 +19,7 @@ use crate::survey::place;
 /// Diagnostics of names that nothing defines, that two nodes define, and of circles.
 pub(crate) fn order(nodes: &[NodeProto], known: &dyn Fn(&str) -> bool) -> base::Result<Vec<usize>> {
     let mut found = Diagnostics::new();
-    let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut producers: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
         for output in node.output.iter().filter(|output| !output.is_empty()) {
             if producers.insert(output, index).is_some() || known(output) {
@@ -27,22 +27,29 @@ pub(crate) fn order(nodes: &[NodeProto], known: &dyn Fn(&str) -> bool) -> base::
             }
         }
     }
-    let mut waits = vec![0usize; nodes.len()];
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut is_sorted = true;
     for (index, node) in nodes.iter().enumerate() {
         for name in names_read(node) {
             match producers.get(name) {
-                Some(&producer) => {
-                    waits[index] += 1;
-                    readers[producer].push(index);
-                }
+                Some(&producer) => is_sorted &= producer < index,
                 None if known(name) => {}
                 None => found.push(undefined(name).at(place(node, index))),
             }
         }
     }
-    let waits_for = found.or_ok(waits)?;
-    run_order(nodes, waits_for, &readers)
+    found.or_ok(())?;
+    if is_sorted {
+        return Ok((0..nodes.len()).collect());
+    }
+    let mut waits = vec![0usize; nodes.len()];
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        for producer in names_read(node).into_iter().filter_map(|name| producers.get(name)) {
+            waits[index] += 1;
+            readers[*producer].push(index);
+        }
+    }
+    run_order(nodes, waits, &readers)
 }
 
 fn run_order(
@@ -72,15 +79,17 @@ fn run_order(
     }
 }
 
-/// The names that a node reads, in its own inputs and from graphs inside it, each once.
-pub(crate) fn names_read(node: &NodeProto) -> BTreeSet<&str> {
-    let mut names: BTreeSet<&str> =
+/// The names that a node reads, in its own inputs and from graphs inside it, each once, sorted.
+pub(crate) fn names_read(node: &NodeProto) -> Vec<&str> {
+    let mut names: Vec<&str> =
         node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     for attribute in &node.attribute {
         for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
             names.extend(names_captured(graph));
         }
     }
+    names.sort_unstable();
+    names.dedup();
     names
 }
 

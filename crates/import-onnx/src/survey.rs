@@ -93,12 +93,14 @@ pub(crate) fn no_opset(domain: &str) -> Diagnostic {
     .remedy("export the model again")
 }
 
+/// An operator with its domain, where that is not ONNX's own.
+fn full_name(domain: &str, operator: &str) -> String {
+    if domain.is_empty() { operator.to_owned() } else { format!("{domain}.{operator}") }
+}
+
 /// The refusal of an operator that is not in the table.
 pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Diagnostic {
-    let operator = match domain(&node.domain) {
-        "" => node.op_type.clone(),
-        domain => format!("{domain}.{}", node.op_type),
-    };
+    let operator = full_name(domain(&node.domain), &node.op_type);
     let problem = match version {
         Some(version) => format!("operator `{operator}` of version {version} is not supported"),
         None => format!("operator `{operator}` is not supported"),
@@ -126,7 +128,8 @@ struct Walk<'a> {
     functions: &'a BTreeMap<FunctionName<'a>, &'a FunctionProto>,
     enters_graphs: bool,
     missing: Missing,
-    histogram: BTreeMap<String, usize>,
+    /// How often each domain and operator stands in it.
+    operators: BTreeMap<(&'a str, &'a str), usize>,
     /// Functions seen, and those being walked.
     seen: BTreeSet<FunctionName<'a>>,
     open: Vec<FunctionName<'a>>,
@@ -142,7 +145,7 @@ impl<'a> Walk<'a> {
             functions,
             enters_graphs,
             missing: Missing::default(),
-            histogram: BTreeMap::new(),
+            operators: BTreeMap::new(),
             seen: BTreeSet::new(),
             open: Vec::new(),
             recursive: None,
@@ -165,12 +168,7 @@ impl<'a> Walk<'a> {
 
     fn node(&mut self, node: &'a NodeProto, index: usize, opsets: &BTreeMap<String, i64>) {
         let domain = domain(&node.domain);
-        let full = if domain.is_empty() {
-            node.op_type.clone()
-        } else {
-            format!("{domain}.{}", node.op_type)
-        };
-        *self.histogram.entry(full.clone()).or_default() += 1;
+        *self.operators.entry((domain, &node.op_type)).or_default() += 1;
         let name = function_name(node);
         if let Some(function) = self.functions.get(&name) {
             if self.open.contains(&name) {
@@ -186,6 +184,7 @@ impl<'a> Walk<'a> {
         // A domain that is not imported is another refusal, made when the node is lowered.
         let version = opsets.get(domain).copied();
         if find(domain, &node.op_type, version.unwrap_or(NEWEST)).is_none() {
+            let full = full_name(domain, &node.op_type);
             self.missing.nodes.entry(full.clone()).or_default().push(place(node, index));
             let first = || unsupported_operator(node, version);
             self.missing.first.entry(full).or_insert_with(first);
@@ -256,5 +255,7 @@ pub(crate) fn histogram(
 ) -> (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) {
     let mut walk = Walk::new(functions, true);
     walk.nodes(&graph.node, opsets);
-    (walk.histogram, walk.missing.nodes)
+    let operators = walk.operators.into_iter();
+    let histogram = operators.map(|((domain, name), count)| (full_name(domain, name), count));
+    (histogram.collect(), walk.missing.nodes)
 }

@@ -37,6 +37,9 @@ mod training;
 mod trees;
 mod unique;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use base::{Diagnostic, codes};
 
 use crate::graph_writer::{Graph, Result};
@@ -86,8 +89,10 @@ pub(crate) enum Lower {
 
 /// The row of an operator as of a version; none if it is not supported.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Operator> {
-    let row = TABLE.iter().find(|row| row.name == name && row.domain == domain)?;
-    (row.versions[0] <= version).then_some(row)
+    static ROWS: LazyLock<HashMap<&str, &Operator>> =
+        LazyLock::new(|| TABLE.iter().map(|row| (row.name, row)).collect());
+    let row = ROWS.get(name).copied()?;
+    (row.domain == domain && row.versions[0] <= version).then_some(row)
 }
 
 /// The operators of ONNX that put elements elsewhere, whatever they are.
