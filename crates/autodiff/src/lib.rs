@@ -241,7 +241,7 @@ impl<'b> Reverse<'b> {
         Ok(self.builder.tensor_type(value)?.dtype)
     }
 
-    pub(crate) fn shape(&self, value: ValueId) -> graph::Built<Vec<Expr>> {
+    pub(crate) fn shape(&self, value: ValueId) -> graph::Built<graph::Shape> {
         self.builder.shape(value)
     }
 

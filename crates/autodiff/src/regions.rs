@@ -85,7 +85,8 @@ impl Reverse<'_> {
             (0..stacked.len()).filter(|&number| cotangents[carried + number].is_some()).collect();
         operands.extend(seeded.iter().filter_map(|&number| cotangents[carried + number]));
         let ty = |value: ValueId| self.builder.function().ty(value).clone();
-        let mut own = vec![Type::Tensor(TensorType { dtype: DType::I64, shape: Vec::new() })];
+        let mut own =
+            vec![Type::Tensor(TensorType { dtype: DType::I64, shape: Vec::new().into() })];
         own.extend(operands[..sums].iter().map(|&value| ty(value)));
         own.extend(types[1..].iter().cloned());
         own.extend(seeded.iter().map(|&number| stacked[number].clone()));

@@ -291,12 +291,12 @@ impl<I: Id> IdSet<I> {
 
     /// Adds an id; whether it is new.
     pub fn insert(&mut self, id: I) -> bool {
-        let is_new = !self.contains(id);
-        let word = id.index() / 64;
+        let (word, bit) = (id.index() / 64, 1 << (id.index() % 64));
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
-        self.words[word] |= 1 << (id.index() % 64);
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
         is_new
     }
 }

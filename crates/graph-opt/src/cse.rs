@@ -14,7 +14,6 @@ use std::mem;
 use base::{IdSet, LocationId, PassContext, Result, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, RegionId, ValueId};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
-use smallvec::SmallVec;
 
 /// Makes equal nodes one.
 pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
@@ -25,6 +24,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
         constants,
         merged: SecondaryMap::new(),
         known: FxHashMap::with_capacity_and_hasher(nodes, FxBuildHasher),
+        before: SecondaryMap::new(),
         opened: Vec::new(),
         places: BTreeMap::new(),
     };
@@ -40,10 +40,14 @@ struct Merger<'a> {
     constants: IdSet<ValueId>,
     /// What replaces a value.
     merged: SecondaryMap<ValueId, Option<ValueId>>,
-    /// The nodes seen in the regions that are open, by fingerprint.
-    known: FxHashMap<u64, SmallVec<[NodeId; 2]>>,
-    /// The keys of `known` in the order added, to leave a region.
-    opened: Vec<u64>,
+    /// The last node of each fingerprint that was seen in the regions that are open. Entries are
+    /// short: of large functions most look-ups miss the processor's caches.
+    known: FxHashMap<u32, NodeId>,
+    /// The one seen before a node, of the same fingerprint.
+    before: SecondaryMap<NodeId, Option<NodeId>>,
+    /// Keys and nodes in the order in which they were added to `known` in regions other than the
+    /// body, to leave them.
+    opened: Vec<(u32, NodeId)>,
     /// The places of the nodes that a node has taken in.
     places: BTreeMap<NodeId, Vec<LocationId>>,
 }
@@ -58,16 +62,18 @@ impl Merger<'_> {
             for inner in self.function.nodes[id].regions.clone() {
                 self.region(inner);
             }
-            self.node(id);
+            self.node(id, region != self.function.body);
         }
         let mut results = mem::take(&mut self.function.regions[region].results);
         self.replace(&mut results);
         self.function.regions[region].results = results;
-        if region == self.function.body {
-            return;
-        }
-        for key in self.opened.drain(outside..) {
-            self.known.entry(key).and_modify(|nodes| _ = nodes.pop());
+        while self.opened.len() > outside
+            && let Some((key, node)) = self.opened.pop()
+        {
+            match self.before[node] {
+                Some(before) => self.known.insert(key, before),
+                None => self.known.remove(&key),
+            };
         }
     }
 
@@ -78,20 +84,26 @@ impl Merger<'_> {
     }
 
     /// Merges a node into an equal one, or remembers it.
-    fn node(&mut self, id: NodeId) {
+    fn node(&mut self, id: NodeId, in_region: bool) {
         let node = &self.function.nodes[id];
         if matches!(node.op, Op::Bind { .. } | Op::Host { .. }) || !node.regions.is_empty() {
             return;
         }
         let key = fingerprint(node);
-        let bucket = self.known.entry(key).or_default();
-        let equal = bucket.iter().find(|&&other| {
+        let last = self.known.get(&key).copied();
+        let mut alike = std::iter::successors(last, |&other| self.before[other]);
+        let equal = alike.find(|&other| {
             let other = &self.function.nodes[other];
             other.operands == node.operands && other.op == node.op
         });
-        let Some(&kept) = equal else {
-            bucket.push(id);
-            self.opened.push(key);
+        let Some(kept) = equal else {
+            self.known.insert(key, id);
+            if last.is_some() {
+                self.before[id] = last;
+            }
+            if in_region {
+                self.opened.push((key, id));
+            }
             return;
         };
         if !node.results.iter().any(|&result| self.constants.contains(result)) {
@@ -117,7 +129,7 @@ impl Merger<'_> {
 }
 
 /// A number that nodes share whose primitives and operands are equal, and others rarely.
-fn fingerprint(node: &Node) -> u64 {
+fn fingerprint(node: &Node) -> u32 {
     let op = &node.op;
     let mut hasher = FxHasher::default();
     (mem::discriminant(op), &node.operands).hash(&mut hasher);
@@ -135,5 +147,5 @@ fn fingerprint(node: &Node) -> u64 {
         Op::Transpose { permutation } => permutation.hash(&mut hasher),
         _ => {}
     }
-    hasher.finish()
+    (hasher.finish() >> 32) as u32
 }

@@ -11,7 +11,7 @@
 //! has an opposite.
 
 use base::{Id, LocationId, SecondaryMap};
-use graph::{Built, Function, FunctionBuilder, NodeId, Op, Rewriter, ValueId};
+use graph::{Built, Function, FunctionBuilder, NodeId, Op, Rewriter, Shape, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
@@ -113,7 +113,7 @@ impl Maker<'_, '_> {
         self.builder.function()
     }
 
-    pub(crate) fn shape(&self, value: ValueId) -> Built<Vec<Expr>> {
+    pub(crate) fn shape(&self, value: ValueId) -> Built<Shape> {
         self.builder.shape(value)
     }
 
@@ -204,7 +204,7 @@ impl Maker<'_, '_> {
     }
 
     /// One element throughout a shape.
-    pub(crate) fn full(&mut self, shape: &[Expr], value: Scalar) -> Made {
+    pub(crate) fn full(&mut self, shape: impl Into<Shape>, value: Scalar) -> Made {
         let scalar = self.literal(Tensor::scalar(value));
         self.broadcast(scalar, shape, &[])
     }
@@ -222,18 +222,25 @@ impl Maker<'_, '_> {
         self.one(&Op::Map { function: ScalarFunction::Cast, dtype }, &[value])
     }
 
-    pub(crate) fn broadcast(&mut self, value: ValueId, shape: &[Expr], axes: &[usize]) -> Made {
+    pub(crate) fn broadcast(
+        &mut self,
+        value: ValueId,
+        shape: impl Into<Shape>,
+        axes: &[usize],
+    ) -> Made {
+        let shape = shape.into();
         if self.shape(value)? == shape && axes.len() == shape.len() {
             return Ok(value);
         }
-        self.one(&Op::Broadcast { shape: shape.to_vec(), axes: axes.to_vec() }, &[value])
+        self.one(&Op::Broadcast { shape, axes: axes.to_vec() }, &[value])
     }
 
-    pub(crate) fn reshape(&mut self, value: ValueId, shape: &[Expr]) -> Made {
+    pub(crate) fn reshape(&mut self, value: ValueId, shape: impl Into<Shape>) -> Made {
+        let shape = shape.into();
         if self.shape(value)? == shape {
             return Ok(value);
         }
-        self.one(&Op::Reshape { shape: shape.to_vec() }, &[value])
+        self.one(&Op::Reshape { shape }, &[value])
     }
 
     pub(crate) fn transpose(&mut self, value: ValueId, permutation: &[usize]) -> Made {
@@ -254,7 +261,7 @@ impl Maker<'_, '_> {
         if whole && self.shape(value)? == shape {
             return Ok(value);
         }
-        let (starts, steps, shape) = (starts.to_vec(), steps.to_vec(), shape.to_vec());
+        let (starts, steps, shape) = (starts.to_vec(), steps.to_vec(), shape.into());
         self.one(&Op::Slice { starts, steps, shape }, &[value])
     }
 }

@@ -17,7 +17,7 @@ fn transposes(function: &Function) -> usize {
 
 fn start(name: &str) -> (FunctionBuilder, TensorType, ValueId) {
     let mut builder = FunctionBuilder::new(name);
-    let ty = TensorType { dtype: DType::F32, shape: vec![2.into(), 3.into(), 4.into()] };
+    let ty = TensorType { dtype: DType::F32, shape: vec![2.into(), 3.into(), 4.into()].into() };
     let x = builder.parameter("x", Type::Tensor(ty.clone()));
     (builder, ty, x)
 }

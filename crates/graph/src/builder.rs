@@ -19,6 +19,7 @@ use crate::function::{
 };
 use crate::infer::{RegionType, infer_with_regions};
 use crate::op::{IterationSpace, Op, TensorType};
+use crate::shape::Shape;
 use crate::text::Names;
 
 /// A value, or a sentence that says why there is none.
@@ -116,7 +117,7 @@ impl FunctionBuilder {
     }
 
     /// A tensor's shape.
-    pub fn shape(&self, value: ValueId) -> Built<Vec<Expr>> {
+    pub fn shape(&self, value: ValueId) -> Built<Shape> {
         Ok(self.tensor_type(value)?.shape.clone())
     }
 
@@ -229,7 +230,7 @@ impl FunctionBuilder {
 
     /// Counts along an axis.
     pub fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Built {
-        self.one(Op::Iota { result: TensorType { dtype, shape: shape.to_vec() }, axis }, &[])
+        self.one(Op::Iota { result: TensorType { dtype, shape: shape.into() }, axis }, &[])
     }
 
     /// The value of an expression, as an i64 of rank 0.
@@ -285,15 +286,17 @@ impl FunctionBuilder {
     // --- movement ---
 
     /// Operand axis `k` becomes axis `axes[k]` of the result.
-    pub fn broadcast(&mut self, value: ValueId, shape: &[Expr], axes: &[usize]) -> Built {
+    pub fn broadcast(&mut self, value: ValueId, shape: impl Into<Shape>, axes: &[usize]) -> Built {
+        let shape = shape.into();
         if self.tensor_type(value)?.shape == shape && axes.iter().copied().eq(0..shape.len()) {
             return Ok(value);
         }
-        self.one(Op::Broadcast { shape: shape.to_vec(), axes: axes.to_vec() }, &[value])
+        self.one(Op::Broadcast { shape, axes: axes.to_vec() }, &[value])
     }
 
     /// Broadcasts to a shape as NumPy does: the last axes correspond, an extent of 1 is repeated.
-    pub fn broadcast_to(&mut self, value: ValueId, shape: &[Expr]) -> Built {
+    pub fn broadcast_to(&mut self, value: ValueId, shape: impl Into<Shape>) -> Built {
+        let shape = shape.into();
         let rank = self.tensor_type(value)?.shape.len();
         if rank > shape.len() {
             return Err(format!("rank {rank} does not broadcast to rank {}", shape.len()));
@@ -304,18 +307,22 @@ impl FunctionBuilder {
 
     /// Broadcasts all values to their common shape as NumPy does.
     pub fn broadcast_together(&mut self, values: &[ValueId]) -> Built<Vec<ValueId>> {
-        let shapes =
-            values.iter().map(|&value| self.shape(value)).collect::<Built<Vec<Vec<Expr>>>>()?;
+        let shapes = values
+            .iter()
+            .map(|&value| Ok(&self.tensor_type(value)?.shape[..]))
+            .collect::<Built<Vec<&[Expr]>>>()?;
         let shape = broadcast_shapes(&shapes, &|symbol| self.function.symbol_name(symbol))?;
+        let shape = Shape::from(shape);
         values.iter().map(|&value| self.broadcast_to(value, &shape)).collect()
     }
 
     /// The same elements under another shape.
-    pub fn reshape(&mut self, value: ValueId, shape: &[Expr]) -> Built {
+    pub fn reshape(&mut self, value: ValueId, shape: impl Into<Shape>) -> Built {
+        let shape = shape.into();
         if self.tensor_type(value)?.shape == shape {
             return Ok(value);
         }
-        self.one(Op::Reshape { shape: shape.to_vec() }, &[value])
+        self.one(Op::Reshape { shape }, &[value])
     }
 
     /// Result axis `k` is operand axis `permutation[k]`.
@@ -341,7 +348,7 @@ impl FunctionBuilder {
         if whole {
             return Ok(value);
         }
-        let (starts, steps, shape) = (starts.to_vec(), steps.to_vec(), shape.to_vec());
+        let (starts, steps, shape) = (starts.to_vec(), steps.to_vec(), shape.into());
         self.one(Op::Slice { starts, steps, shape }, &[value])
     }
 
@@ -560,8 +567,8 @@ pub fn accumulator_of(dtype: DType) -> DType {
 ///
 /// # Errors
 /// A sentence when two extents of an axis differ and neither is 1.
-pub fn broadcast_shapes(shapes: &[Vec<Expr>], names: Names<'_>) -> Result<Vec<Expr>, String> {
-    let rank = shapes.iter().map(Vec::len).max().unwrap_or(0);
+pub fn broadcast_shapes(shapes: &[&[Expr]], names: Names<'_>) -> Result<Vec<Expr>, String> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![Expr::from(1); rank];
     for (number, shape) in shapes.iter().enumerate() {
         for (axis, extent) in shape.iter().enumerate() {
@@ -588,7 +595,7 @@ fn matmul_space(left: &[Expr], right: &[Expr], names: Names<'_>) -> Built<Iterat
     let (has_row, has_column) = (left.len() > 1, right.len() > 1);
     let left_batch = &left[..left.len().saturating_sub(2)];
     let right_batch = &right[..right.len().saturating_sub(2)];
-    let batch = broadcast_shapes(&[left_batch.to_vec(), right_batch.to_vec()], names)?;
+    let batch = broadcast_shapes(&[left_batch, right_batch], names)?;
     let depth = &left[left.len() - 1];
     let other = &right[right.len() - if has_column { 2 } else { 1 }];
     if depth != other {

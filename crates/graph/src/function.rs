@@ -214,11 +214,11 @@ impl From<TensorType> for Type {
 
 impl Type {
     /// The extents in it, which are over the function's symbols.
-    pub fn exprs(&self) -> Vec<&Expr> {
+    pub fn exprs(&self) -> &[Expr] {
         match self {
-            Type::Tensor(ty) => ty.shape.iter().collect(),
+            Type::Tensor(ty) => &ty.shape,
             Type::Sequence(inner) | Type::Optional(inner) => inner.exprs(),
-            Type::Token | Type::Opaque(_) => Vec::new(),
+            Type::Token | Type::Opaque(_) => &[],
         }
     }
 

@@ -12,6 +12,7 @@ use tensor::{DType, Reduction};
 
 use crate::function::Type;
 use crate::op::{IterationSpace, Op, TensorType};
+use crate::shape::Shape;
 use crate::text::{Names, shape_text, type_text};
 
 type Inferred<T> = Result<T, String>;
@@ -102,7 +103,7 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
         Op::Gather { axes, batch, position } => {
             expect_count("operand", 1 + axes.len(), operands.len())?;
             let shape = indexed_shape(axes, *batch, *position, operands, 1, names)?;
-            one(TensorType { dtype: operands[0].dtype, shape })
+            one(TensorType { dtype: operands[0].dtype, shape: shape.into() })
         }
         Op::Scatter { axes, batch, position, reduction } => {
             one(infer_scatter(axes, *batch, *position, *reduction, operands, names)?)
@@ -119,8 +120,8 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
         Op::ArgReduce { axis, .. } => {
             expect_axis(*axis, operands[0])?;
             expect_ordered(operands[0].dtype)?;
-            let mut shape = operands[0].shape.clone();
-            shape.remove(*axis);
+            let (before, rest) = operands[0].shape.split_at(*axis);
+            let shape = before.iter().chain(&rest[1..]).cloned().collect();
             one(TensorType { dtype: DType::I64, shape })
         }
         Op::Cumulate { axis, reduction, .. } => {
@@ -155,7 +156,7 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
 }
 
 fn infer_broadcast(
-    shape: &[Expr],
+    shape: &Shape,
     axes: &[usize],
     operand: &TensorType,
     names: Names<'_>,
@@ -172,10 +173,10 @@ fn infer_broadcast(
             )
         })?;
     }
-    Ok(TensorType { dtype: operand.dtype, shape: shape.to_vec() })
+    Ok(TensorType { dtype: operand.dtype, shape: shape.clone() })
 }
 
-fn infer_reshape(shape: &[Expr], operand: &TensorType, names: Names<'_>) -> Inferred<TensorType> {
+fn infer_reshape(shape: &Shape, operand: &TensorType, names: Names<'_>) -> Inferred<TensorType> {
     let (from, to) = (element_count(&operand.shape), element_count(shape));
     let differ = (&to - &from).as_constant().is_some_and(|value| value != 0);
     expect(!differ, || {
@@ -183,7 +184,7 @@ fn infer_reshape(shape: &[Expr], operand: &TensorType, names: Names<'_>) -> Infe
         let (from, to) = (from.display(names), to.display(names));
         format!("{old} holds {from} elements, but {new} holds {to}")
     })?;
-    Ok(TensorType { dtype: operand.dtype, shape: shape.to_vec() })
+    Ok(TensorType { dtype: operand.dtype, shape: shape.clone() })
 }
 
 fn infer_transpose(permutation: &[usize], operand: &TensorType) -> Inferred<TensorType> {
@@ -202,7 +203,7 @@ fn infer_transpose(permutation: &[usize], operand: &TensorType) -> Inferred<Tens
 fn infer_slice(
     starts: &[Expr],
     steps: &[i64],
-    shape: &[Expr],
+    shape: &Shape,
     operand: &TensorType,
     names: Names<'_>,
 ) -> Inferred<TensorType> {
@@ -224,7 +225,7 @@ fn infer_slice(
             format!("indices {start} to {last} leave axis {axis} of extent {extent}")
         })?;
     }
-    Ok(TensorType { dtype: operand.dtype, shape: shape.to_vec() })
+    Ok(TensorType { dtype: operand.dtype, shape: shape.clone() })
 }
 
 fn infer_pad(
@@ -259,7 +260,7 @@ fn infer_pad(
         })?;
         shape.push(padded);
     }
-    Ok(TensorType { dtype: operand.dtype, shape })
+    Ok(TensorType { dtype: operand.dtype, shape: shape.into() })
 }
 
 fn infer_concat(axis: usize, operands: &[&TensorType], names: Names<'_>) -> Inferred<TensorType> {
@@ -364,7 +365,7 @@ fn infer_contract(
 fn infer_non_zero(operand: &TensorType) -> Inferred<Vec<TensorType>> {
     expect_dtype(operand, 0, DType::Bool)?;
     let rank = Expr::constant(operand.shape.len() as i64);
-    let shape = vec![element_count(&operand.shape), rank];
+    let shape = [element_count(&operand.shape), rank].into();
     Ok(vec![TensorType { dtype: DType::I64, shape }, scalar(DType::I64)])
 }
 
@@ -418,7 +419,7 @@ fn infer_scan(
             let (first, trip_count) = (first.display(names), trip_count.display(names));
             format!("operand {index} has {first} slices for {trip_count} iterations")
         })?;
-        parameters.push(Type::Tensor(TensorType { dtype: scanned.dtype, shape: rest.to_vec() }));
+        parameters.push(Type::Tensor(TensorType { dtype: scanned.dtype, shape: rest.into() }));
     }
     expect_types("parameters of the body", &parameters, &body.parameters, names)?;
     let carried_types = &parameters[1..=carried];
@@ -426,15 +427,14 @@ fn infer_scan(
     let mut results = carried_types.to_vec();
     let stacked: Vec<&Type> = body.results[carried..].iter().collect();
     for element in tensors(&stacked)? {
-        let mut shape = vec![trip_count.clone()];
-        shape.extend_from_slice(&element.shape);
+        let shape = std::iter::once(trip_count).chain(&element.shape).cloned().collect();
         results.push(Type::Tensor(TensorType { dtype: element.dtype, shape }));
     }
     Ok(results)
 }
 
-fn result_shape(space: &IterationSpace) -> Vec<Expr> {
-    space.extents[..space.parallel].to_vec()
+fn result_shape(space: &IterationSpace) -> Shape {
+    space.extents[..space.parallel].into()
 }
 
 /// Checks that every operand has one index an axis, over axes of the space only, within bounds
@@ -484,7 +484,7 @@ pub fn element_count(shape: &[Expr]) -> Expr {
 }
 
 fn scalar(dtype: DType) -> TensorType {
-    TensorType { dtype, shape: Vec::new() }
+    TensorType { dtype, shape: Shape::default() }
 }
 
 fn tensors<'a>(operands: &[&'a Type]) -> Inferred<Vec<&'a TensorType>> {

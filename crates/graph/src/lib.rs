@@ -14,6 +14,7 @@ mod function;
 mod infer;
 mod op;
 mod rewrite;
+mod shape;
 mod text;
 mod verify;
 
@@ -25,6 +26,7 @@ pub use function::{
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};
 pub use rewrite::{Rewriter, User, Users, rebuild};
+pub use shape::Shape;
 pub use text::{
     Names, assumption_text, literal_text, parse, parse_function, parse_literal, print, shape_text,
     type_text,

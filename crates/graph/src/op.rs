@@ -12,6 +12,7 @@ use base::{ConstantId, Id, KernelId};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
+use crate::shape::Shape;
 use crate::text::attribute::{
     After, Attribute, AttributeReader, AttributeWriter, Bare, Either, Flag, Form, Implied,
 };
@@ -63,14 +64,14 @@ pub enum Op {
     /// repeated, any other equals the result's.
     Broadcast {
         /// Shape of the result.
-        shape: Vec<Expr>,
+        shape: Shape,
         /// Result axis of each operand axis.
         axes: Vec<usize>,
     },
     /// The same elements in row-major order under another shape.
     Reshape {
         /// Shape of the result.
-        shape: Vec<Expr>,
+        shape: Shape,
     },
     /// Result axis `k` is operand axis `permutation[k]`.
     Transpose {
@@ -85,7 +86,7 @@ pub enum Op {
         /// Distance between indices.
         steps: Vec<i64>,
         /// Shape of the result.
-        shape: Vec<Expr>,
+        shape: Shape,
     },
     /// Operand 0 surrounded, and interspersed, with the rank-0 operand 1. `low` and `high` may be
     /// negative (they crop).
@@ -194,7 +195,7 @@ pub enum Op {
     /// "Fast splittable pseudorandom number generators", 2014).
     RandomBits {
         /// Shape of the result (u64).
-        shape: Vec<Expr>,
+        shape: Shape,
     },
 
     // --- control flow: regions; operands and results as stated ---
@@ -238,7 +239,7 @@ pub struct TensorType {
     /// Element type.
     pub dtype: DType,
     /// Extent of each axis.
-    pub shape: Vec<Expr>,
+    pub shape: Shape,
 }
 
 /// The axes over which a contraction or reduction runs, and where each operand is read.

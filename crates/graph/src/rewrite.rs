@@ -385,10 +385,10 @@ impl<'a> Needed<'a> {
             symbols: BTreeSet::new(),
         };
         for &value in &body.parameters {
-            need.symbols_of(&function.ty(value).exprs());
+            need.symbols_of(function.ty(value).exprs());
         }
         for assumption in assumptions {
-            need.symbols_of(&assumption.exprs());
+            need.symbols_of(assumption.exprs());
         }
         need.region(body);
         need.nodes
@@ -422,7 +422,7 @@ impl<'a> Needed<'a> {
         let node = &function.nodes[id];
         self.nodes.insert(id);
         if !function.symbols.is_empty() {
-            self.symbols_of(&node.op.exprs());
+            node.op.each_expr(&mut |expr| self.symbols_of([expr]));
         }
         self.values(&node.operands);
         self.values(&node.results);
@@ -435,7 +435,7 @@ impl<'a> Needed<'a> {
         let function = self.function;
         for &value in values {
             if !function.symbols.is_empty() && self.values.insert(value) {
-                self.symbols_of(&function.ty(value).exprs());
+                self.symbols_of(function.ty(value).exprs());
             }
             if let Definition::Result(node, _) = function.values[value].definition {
                 self.nodes.insert(node);
@@ -443,8 +443,13 @@ impl<'a> Needed<'a> {
         }
     }
 
-    fn symbols_of(&mut self, exprs: &[&Expr]) {
-        self.symbols.extend(exprs.iter().flat_map(|expr| expr.symbols()));
+    fn symbols_of<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) {
+        for expr in exprs {
+            expr.any_symbol(&mut |symbol| {
+                self.symbols.insert(symbol);
+                false
+            });
+        }
     }
 }
 

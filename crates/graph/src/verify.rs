@@ -123,11 +123,11 @@ impl Verifier<'_> {
     /// The symbols in assumptions: those of parameters, and those that the body binds.
     fn assumptions(&mut self) {
         let exprs = self.function.assumptions.iter().flat_map(Assumption::exprs);
-        let problems = self.unknown_symbols(exprs.collect());
+        let problems = self.unknown_symbols(exprs);
         self.general.extend(problems);
     }
 
-    fn unknown_symbols(&self, exprs: Vec<&Expr>) -> Vec<String> {
+    fn unknown_symbols<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<String> {
         let symbols = exprs.into_iter().flat_map(Expr::symbols);
         let mut unknown: Vec<SymbolId> = symbols.filter(|&symbol| !self.known[symbol]).collect();
         unknown.dedup();

@@ -34,7 +34,7 @@ impl Graph {
             operands.push(self.data(value)?);
         }
         let tensor =
-            |dtype, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.to_vec() });
+            |dtype, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.into() });
         let mut types = vec![tensor(DType::I64, &[])];
         types.extend(carried.iter().map(|value| tensor(value.dtype(), value.shape())));
         types.extend(scanned.iter().map(|value| tensor(value.dtype(), &value.shape()[1..])));

@@ -1,6 +1,7 @@
 //! The movement primitives of [`Graph`]: each result element is an element of an operand. Movements
 //! of known values with few elements are folded.
 
+use graph::Shape;
 use sym::Expr;
 
 use crate::graph_writer::{Graph, Result, constant_shape, shape_error, type_error};
@@ -11,13 +12,14 @@ impl Graph {
     pub(crate) fn broadcast(
         &mut self,
         value: &Value,
-        shape: &[Expr],
+        shape: impl Into<Shape>,
         axes: &[usize],
     ) -> Result<Value> {
-        if value.shape() == shape {
+        let shape = shape.into();
+        if value.ty().shape == shape {
             return Ok(value.clone());
         }
-        self.check_size(shape)?;
+        self.check_size(&shape)?;
         let refined: Vec<Expr> = value
             .shape()
             .iter()
@@ -28,7 +30,7 @@ impl Graph {
             })
             .collect();
         let value = self.refine(value, &refined)?;
-        let moved = self.fold_movement(&value, shape, |index, source| {
+        let moved = self.fold_movement(&value, &shape, |index, source| {
             for ((at, &axis), extent) in source.iter_mut().zip(axes).zip(&refined) {
                 *at = if extent.as_constant() == Some(1) { 0 } else { index[axis] };
             }
@@ -42,7 +44,8 @@ impl Graph {
     }
 
     /// Broadcasts to a shape as NumPy does: the last axes correspond.
-    pub(crate) fn broadcast_to(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+    pub(crate) fn broadcast_to(&mut self, value: &Value, shape: impl Into<Shape>) -> Result<Value> {
+        let shape = shape.into();
         let Some(lead) = shape.len().checked_sub(value.rank()) else {
             let (from, to) = (value.rank(), shape.len());
             return Err(shape_error(format!("rank {from} does not broadcast to rank {to}")));

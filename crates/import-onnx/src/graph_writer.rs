@@ -191,6 +191,8 @@ impl Graph {
         let dtype = function.result_dtype(&types, None).map_err(type_error)?;
         let shapes: Vec<&[Expr]> = operands.iter().map(|operand| operand.shape()).collect();
         let shape = self.common_shape(&shapes)?;
+        let own = operands.iter().find(|operand| operand.ty().shape == shape);
+        let shape = own.map_or_else(|| shape.into(), |operand| operand.ty().shape.clone());
         let operands: Vec<Value> = operands
             .iter()
             .map(|operand| self.broadcast_to(operand, &shape))

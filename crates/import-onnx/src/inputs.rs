@@ -225,7 +225,7 @@ fn add_parameter(
         }
     };
     graph.check_size(&shape)?;
-    let ty = TensorType { dtype, shape };
+    let ty = TensorType { dtype, shape: shape.into() };
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
     graph.builder.set_name(id, input.name.clone());
     let value = Value::of_node(id, ty);

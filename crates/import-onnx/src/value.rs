@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use graph::{TensorType, ValueId};
+use graph::{Shape, TensorType, ValueId};
 use sym::Expr;
 use tensor::{DType, Keys, Scalar, Structure, Tensor};
 
@@ -159,7 +159,7 @@ impl Value {
 
     /// A sequence or an optional value.
     pub(crate) fn of_list(list: List) -> Value {
-        let ty = TensorType { dtype: DType::Bool, shape: Vec::new() };
+        let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
         Value { list: Some(Rc::new(list)), ..Value::of_type(ty) }
     }
 
@@ -174,7 +174,7 @@ impl Value {
                 return Value::of_weight(String::new(), Tensor::from_strings(&shape, texts));
             }
         }
-        let ty = TensorType { dtype: DType::String, shape: coded.codes.shape().to_vec() };
+        let ty = TensorType { dtype: DType::String, shape: coded.codes.ty().shape.clone() };
         Value { coded: Some(Rc::new(coded)), ..Value::of_type(ty) }
     }
 

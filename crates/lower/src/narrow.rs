@@ -47,7 +47,7 @@ fn dtype_of(function: &Function, value: ValueId) -> DType {
 /// The type of packed bytes for a tensor type of sub-byte elements with constant extents.
 fn packed(ty: &TensorType) -> Built<TensorType> {
     let bytes = ty.dtype.size_of_elements(count(&ty.shape)?).ok_or("too many elements")?;
-    Ok(TensorType { dtype: DType::U8, shape: vec![Expr::from(bytes)] })
+    Ok(TensorType { dtype: DType::U8, shape: [Expr::from(bytes)].into() })
 }
 
 fn count(shape: &[Expr]) -> Built<usize> {

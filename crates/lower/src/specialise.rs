@@ -58,10 +58,10 @@ fn drop_binds(function: &mut Function, symbols: &BTreeMap<SymbolId, i64>) {
 
 /// Whether there is nothing to do.
 fn is_concrete(function: &Function) -> bool {
-    let constant = |exprs: Vec<&Expr>| exprs.iter().all(|expr| expr.as_constant().is_some());
+    let constant = |expr: &Expr| expr.as_constant().is_some();
     let value_free =
-        |op: &Op| !matches!(op, Op::Dimension(_) | Op::Bind { .. }) && constant(op.exprs());
-    function.values.values().all(|value| constant(value.ty.exprs()))
+        |op: &Op| !matches!(op, Op::Dimension(_) | Op::Bind { .. }) && op.has_constant_exprs();
+    function.values.values().all(|value| value.ty.exprs().iter().all(constant))
         && function.nodes.values().all(|node| value_free(&node.op))
 }
 

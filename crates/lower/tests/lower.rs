@@ -262,7 +262,7 @@ proptest! {
 /// A few hundred nodes over matrices of 6 x 6, each reading what came shortly before.
 fn large_function(seed: u64) -> Result<Function, String> {
     let mut builder = FunctionBuilder::new("large");
-    let ty = TensorType { dtype: DType::F32, shape: vec![6.into(), 6.into()] };
+    let ty = TensorType { dtype: DType::F32, shape: vec![6.into(), 6.into()].into() };
     let mut values = vec![builder.parameter("x", Type::Tensor(ty))];
     let mut state = seed;
     let mut draw = |most: usize| {

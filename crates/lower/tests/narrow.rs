@@ -29,13 +29,13 @@ fn evaluate(function: &Function, inputs: &[Tensor]) -> Vec<Tensor> {
 /// `x` of one type through casts to another, some movement, and back out as it is.
 fn cast(from: DType, to: DType, count: usize) -> Function {
     let mut builder = FunctionBuilder::new("f");
-    let ty = |dtype| Type::Tensor(TensorType { dtype, shape: vec![Expr::from(count)] });
+    let ty = |dtype| Type::Tensor(TensorType { dtype, shape: vec![Expr::from(count)].into() });
     let x = builder.parameter("x", ty(from));
     let y = builder.cast(x, to).expect("a cast");
     let op = Op::Slice {
         starts: vec![Expr::from(count as i64 - 1)],
         steps: vec![-1],
-        shape: vec![Expr::from(count)],
+        shape: vec![Expr::from(count)].into(),
     };
     let z = builder.add(op, &[x]).expect("reversed")[0];
     builder.finish(vec![("y".to_owned(), y), ("z".to_owned(), z)])
@@ -101,7 +101,7 @@ fn arithmetic_is_rounded() {
             (0..1u64 << dtype.bits()).map(|code| Scalar::from_bits(dtype, code)).collect();
         let mut builder = FunctionBuilder::new("f");
         let shape = vec![Expr::from(codes.len())];
-        let x = builder.parameter("x", Type::Tensor(TensorType { dtype, shape }));
+        let x = builder.parameter("x", Type::Tensor(TensorType { dtype, shape: shape.into() }));
         let y = builder.map(ScalarFunction::Add, &[x, x]).expect("a sum");
         let z = builder.map(ScalarFunction::Lt, &[x, y]).expect("a comparison");
         let function = builder.finish(vec![("y".to_owned(), y), ("z".to_owned(), z)]);
@@ -115,7 +115,8 @@ fn extremes_of_nothing() {
     for dtype in NARROW {
         let shape = vec![Expr::from(3i64), Expr::from(0i64)];
         let mut builder = FunctionBuilder::new("f");
-        let x = builder.parameter("x", Type::Tensor(TensorType { dtype, shape: shape.clone() }));
+        let x =
+            builder.parameter("x", Type::Tensor(TensorType { dtype, shape: shape.clone().into() }));
         let mut results = Vec::new();
         for (name, reduction) in [("most", Reduction::Max), ("least", Reduction::Min)] {
             let operands = vec![vec![IterationSpace::axis(0), IterationSpace::axis(1)]];

@@ -16,7 +16,7 @@ use tilewright_lower as lower;
 /// The hyperbolic tangent of some elements, the exponential of four.
 fn lowered(count: usize, store: Option<Arc<KernelStore>>) -> (Module, Lowered) {
     let mut builder = FunctionBuilder::new("f");
-    let ty = |count: usize| TensorType { dtype: DType::F32, shape: vec![count.into()] };
+    let ty = |count: usize| TensorType { dtype: DType::F32, shape: vec![count.into()].into() };
     let x = builder.parameter("x", Type::Tensor(ty(count)));
     let y = builder.parameter("y", Type::Tensor(ty(4)));
     let a = builder.map(ScalarFunction::Tanh, &[x]).expect("a map");

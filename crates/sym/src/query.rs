@@ -7,11 +7,13 @@ use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 
 impl Expr {
     /// The value, where it is a constant.
+    #[inline]
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
     /// The symbol, where the expression is nothing else.
+    #[inline]
     pub fn as_symbol(&self) -> Option<SymbolId> {
         match self.as_atom() {
             Some(Atom::Symbol(symbol)) => Some(*symbol),
@@ -20,11 +22,13 @@ impl Expr {
     }
 
     /// Whether it is the constant 0.
+    #[inline]
     pub fn is_zero(&self) -> bool {
         self.as_constant() == Some(0)
     }
 
     /// Whether it is the constant 1.
+    #[inline]
     pub fn is_one(&self) -> bool {
         self.as_constant() == Some(1)
     }

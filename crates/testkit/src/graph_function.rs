@@ -116,7 +116,7 @@ impl Growth {
 
     fn ty(&self, value: ValueId) -> TensorType {
         let ty = self.builder.tensor_type(value);
-        ty.cloned().unwrap_or(TensorType { dtype: DType::Bool, shape: Vec::new() })
+        ty.cloned().unwrap_or(TensorType { dtype: DType::Bool, shape: Vec::new().into() })
     }
 
     fn is_small(&self, value: ValueId) -> bool {
@@ -138,7 +138,7 @@ impl Growth {
             }
             let extents = shape.iter().map(|extent| extent.as_constant().unwrap_or(3) as usize);
             let input = self.tensor(dtype, &extents.collect::<Vec<usize>>());
-            let ty = Type::Tensor(TensorType { dtype, shape });
+            let ty = Type::Tensor(TensorType { dtype, shape: shape.into() });
             let value = self.builder.parameter(format!("input {number}"), ty);
             self.inputs.push(input);
             self.values.push(Known { value, stable: true });
@@ -269,7 +269,7 @@ impl Growth {
         let ty = self.ty(first.value);
         let fits = |growth: &Growth, other: Known| {
             let other = growth.ty(other.value);
-            let shapes = [ty.shape.clone(), other.shape];
+            let shapes = [&ty.shape[..], &other.shape[..]];
             other.dtype == ty.dtype
                 && graph::broadcast_shapes(&shapes, &|symbol| symbol.to_string()).is_ok()
         };
@@ -324,7 +324,7 @@ impl Growth {
     /// Merges two neighbouring axes, or adds one of extent 1.
     fn reshape(&mut self) -> Grown {
         let Known { value, stable } = self.any();
-        let mut shape = self.ty(value).shape;
+        let mut shape = self.ty(value).shape.to_vec();
         if shape.len() >= 2 && self.below(3) > 0 {
             let axis = self.below(shape.len() - 1);
             let inner = shape.remove(axis + 1);
@@ -339,7 +339,7 @@ impl Growth {
     /// Puts a new axis somewhere.
     fn broadcast(&mut self) -> Grown {
         let Known { value, stable } = self.any();
-        let mut shape = self.ty(value).shape;
+        let mut shape = self.ty(value).shape.to_vec();
         let axis = self.below(shape.len() + 1);
         let axes: Vec<usize> = (0..=shape.len()).filter(|&other| other != axis).collect();
         shape.insert(axis, self.extent());
@@ -461,8 +461,8 @@ impl Growth {
         for &operand in operands {
             let mut used = Vec::new();
             let mut index = Vec::new();
-            for extent in self.ty(operand).shape {
-                let free = |&axis: &usize| extents[axis] == extent && !used.contains(&axis);
+            for extent in &self.ty(operand).shape {
+                let free = |&axis: &usize| extents[axis] == *extent && !used.contains(&axis);
                 let shared: Vec<usize> = (0..extents.len()).filter(free).collect();
                 let window = extent.as_constant().filter(|&extent| extent >= 3);
                 if !shared.is_empty() && self.below(4) > 0 {
@@ -477,7 +477,7 @@ impl Growth {
                 } else {
                     used.push(extents.len());
                     index.push(IterationSpace::axis(extents.len()));
-                    extents.push(extent);
+                    extents.push(extent.clone());
                 }
             }
             indices.push(index);
@@ -565,8 +565,8 @@ impl Growth {
         let (trip_count, rest) = shape.split_first()?;
         let reverse = self.below(2) == 0;
         let start = self.builder.full(rest, Scalar::zero(dtype)).ok()?;
-        let slice = Type::Tensor(TensorType { dtype, shape: rest.to_vec() });
-        let counter = Type::Tensor(TensorType { dtype: DType::I64, shape: Vec::new() });
+        let slice = Type::Tensor(TensorType { dtype, shape: rest.to_vec().into() });
+        let counter = Type::Tensor(TensorType { dtype: DType::I64, shape: Vec::new().into() });
         let parameters = self.builder.begin_region(&[counter, slice.clone(), slice]);
         let step = self.builder.map(ScalarFunction::Max, &parameters[1..]).ok()?;
         let body = self.builder.end_region(&[step, step]);

@@ -225,7 +225,7 @@ fn operands(function: ScalarFunction, seed: u64) -> Vec<Tensor> {
 /// A function of operands of f64.
 fn of_f64(function: ScalarFunction) -> Option<Function> {
     let mut builder = FunctionBuilder::new("one");
-    let ty = Type::Tensor(TensorType { dtype: DType::F64, shape: vec![5.into()] });
+    let ty = Type::Tensor(TensorType { dtype: DType::F64, shape: vec![5.into()].into() });
     let mut operands: Vec<graph::ValueId> = (0..function.arity())
         .map(|number| builder.parameter(format!("x{number}"), ty.clone()))
         .collect();

@@ -1,7 +1,6 @@
 //! Rules of scalar functions as such: what holds of every commutative, associative, idempotent one.
 
-use graph::{Op, ValueId};
-use sym::Expr;
+use graph::{Op, Shape, ValueId};
 use tensor::{DType, Scalar, ScalarFunction};
 
 use super::{Fired, No, Rule, Subject, require};
@@ -175,7 +174,7 @@ fn map_of_broadcasts(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
     let all_fit = operands.iter().zip(&alike).all(fits);
     require(all_fit, "an operand is not repeated likewise")?;
     let (shape, axes) = (shape.clone(), axes.clone());
-    let mut small: Option<Vec<Expr>> = None;
+    let mut small: Option<Shape> = None;
     let mut inner = Vec::new();
     for (&operand, alike) in operands.iter().zip(alike) {
         let Some((_, source)) = maker.definition(operand).filter(|_| alike) else {

@@ -148,7 +148,7 @@ fn transpose_of_iota(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
     else {
         return Err(No::Match);
     };
-    result.shape = permutation::apply(permutation, &result.shape);
+    result.shape = permutation::apply(permutation, &result.shape).into();
     let axis = permutation::inverse(permutation)[axis];
     Ok(maker.one(&Op::Iota { result, axis }, &[])?)
 }
@@ -333,7 +333,7 @@ fn gather_one(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired
     let literal = maker.function().literal(index).ok_or(No::Match)?;
     require(literal.shape().is_empty(), "the indices have axes")?;
     let index = literal.get_scalar(0).as_i64();
-    let mut shape = maker.shape(x)?;
+    let mut shape = maker.shape(x)?.to_vec();
     let inside = shape[axis].as_constant().is_some_and(|extent| (0..extent).contains(&index));
     require(inside, "the index may be out of range")?;
     let mut starts = vec![Expr::ZERO; shape.len()];

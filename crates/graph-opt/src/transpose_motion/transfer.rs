@@ -38,7 +38,7 @@ pub(super) fn in_frame(op: &Op, frame: &[usize]) -> Op {
         Op::Slice { starts, steps, shape } => {
             *starts = permutation::apply(frame, starts);
             *steps = permutation::apply(frame, steps);
-            *shape = permutation::apply(frame, shape);
+            *shape = permutation::apply(frame, shape).into();
         }
         Op::Pad { low, high, interior } => {
             *low = permutation::apply(frame, low);

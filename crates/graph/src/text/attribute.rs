@@ -13,6 +13,7 @@ use super::parse::{Parsed, Reader, dtype, parse_literal};
 use super::print::{Listing, literal_text};
 use crate::function::{Type, ValueId};
 use crate::op::{IterationSpace, TensorType};
+use crate::shape::Shape;
 
 /// How an attribute of type `T` stands in the text of a primitive.
 pub(crate) trait Form<T> {
@@ -194,8 +195,8 @@ impl OfResults for DType {
 }
 
 /// The shape of the only result.
-impl OfResults for Vec<Expr> {
-    fn of_results(types: &[Type]) -> Result<Vec<Expr>, &'static str> {
+impl OfResults for Shape {
+    fn of_results(types: &[Type]) -> Result<Shape, &'static str> {
         TensorType::of_results(types).map(|ty| ty.shape)
     }
 }
@@ -246,6 +247,16 @@ impl Written for Vec<Expr> {
 
     fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<Vec<Expr>> {
         reader.reader.exprs()
+    }
+}
+
+impl Attribute for Shape {
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.iter().for_each(visit);
+    }
+
+    fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        self.iter_mut().collect()
     }
 }
 

@@ -229,7 +229,7 @@ impl Reader<'_, '_> {
             }
         }
         let dtype = dtype(self.parser)?;
-        Ok(Type::Tensor(TensorType { dtype, shape: self.exprs()? }))
+        Ok(Type::Tensor(TensorType { dtype, shape: self.exprs()?.into() }))
     }
 
     pub(crate) fn value(&mut self) -> Parsed<ValueId> {

@@ -119,7 +119,7 @@ fn parameter_type(value: &Value) -> Type {
 }
 
 fn scalar_type(dtype: DType) -> Type {
-    Type::Tensor(TensorType { dtype, shape: Vec::new() })
+    Type::Tensor(TensorType { dtype, shape: [].into() })
 }
 
 impl Importer<'_> {
@@ -550,7 +550,7 @@ fn scan_written_out(
 /// The type of a slice along the first axis.
 fn slice_type(value: &Value) -> Type {
     let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
-    Type::Tensor(TensorType { dtype, shape })
+    Type::Tensor(TensorType { dtype, shape: shape.into() })
 }
 
 /// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.

@@ -39,7 +39,7 @@ fn uniform(
 ) -> Result<Value> {
     graph.check_size(shape)?;
     let key = key(node, graph, draw)?;
-    let bits = graph.primitive(Op::RandomBits { shape: shape.to_vec() }, &[&key])?;
+    let bits = graph.primitive(Op::RandomBits { shape: shape.into() }, &[&key])?;
     // As many bits as a mantissa holds.
     let kept = if dtype == DType::F64 { 53 } else { 24 };
     let amount = Value::of_scalar(Scalar::from_bits(DType::U64, 64 - kept));

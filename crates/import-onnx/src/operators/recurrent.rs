@@ -313,7 +313,7 @@ impl Direction {
         operands.extend([inputs.clone(), time]);
         let operands = operands.iter().map(|v| graph.data(v)).collect::<Result<Vec<_>>>()?;
         let tensor =
-            |dtype, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.to_vec() });
+            |dtype, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.into() });
         let mut types = vec![tensor(DType::I64, &[])];
         types.extend(states.iter().map(|state| tensor(state.dtype(), state.shape())));
         types.push(tensor(inputs.dtype(), &inputs.shape()[1..]));

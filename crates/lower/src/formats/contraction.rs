@@ -167,7 +167,7 @@ impl Contraction {
         for (operand, place) in places.into_iter().enumerate() {
             let Some(place) = place else { continue };
             let value = self.operands[operand].value;
-            let mut shape = builder.shape(value)?;
+            let mut shape = builder.shape(value)?.to_vec();
             shape[place] = &shape[place] * &shape[place + 1];
             shape.remove(place + 1);
             self.operands[operand].value = builder.reshape(value, &shape)?;

@@ -118,7 +118,7 @@ impl Depthwise {
     ) -> Built<()> {
         let value = contraction.operands[self.data].value;
         let Padded { image, fill, mut low, mut high } = Padded::of(value, builder);
-        let mut shape = builder.shape(image)?;
+        let mut shape = builder.shape(image)?.to_vec();
         let (last, step) = (shape.len() - 1, self.step);
         let [edge, length] = [&low[last], &shape[last]].map(|e| e.as_constant().unwrap_or(0));
         let reach = self.reach(contraction).unwrap_or(0);

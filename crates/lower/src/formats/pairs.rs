@@ -99,7 +99,7 @@ fn pack(
     axis: usize,
 ) -> Built<()> {
     let value = contraction.operands[operand].value;
-    let mut shape = builder.shape(value)?;
+    let mut shape = builder.shape(value)?.to_vec();
     let half = shape[place].floor_div(&Expr::constant(2));
     shape.splice(place..=place, [half, Expr::constant(2)]);
     let split = builder.reshape(value, &shape)?;

@@ -213,7 +213,7 @@ fn pack(
     let axis_symbol = IterationSpace::axis(vector);
     let width = Expr::constant(panel);
     let value = contraction.operands[operand].value;
-    let mut shape = builder.shape(value)?;
+    let mut shape = builder.shape(value)?.to_vec();
     let last = shape.len() - 1;
     let panels = (&shape[last] + (panel - 1)).floor_div(&width);
     let mut high = vec![Expr::ZERO; shape.len()];

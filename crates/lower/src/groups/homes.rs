@@ -307,7 +307,7 @@ impl Chooser<'_> {
     /// copied in tiles, which conditions would hinder.
     fn is_transposed(&self, value: ValueId) -> bool {
         let extents: Vec<Expr> = match self.function.ty(value).as_tensor() {
-            Some(ty) => ty.shape.clone(),
+            Some(ty) => ty.shape.to_vec(),
             None => return false,
         };
         let Some(axis) = (0..extents.len()).rev().find(|&axis| !extents[axis].is_one()) else {

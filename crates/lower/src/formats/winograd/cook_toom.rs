@@ -46,6 +46,8 @@ pub(super) struct Transforms {
     pub(super) input: Vec<Matrix>,
     /// Factors of the `m` x `n` matrix, to be applied one after the other.
     pub(super) output: Vec<Matrix>,
+    /// Operations of the input's transform and of the output's, written out.
+    pub(super) additions: [i64; 2],
 }
 
 /// One more than [`MOST_PRODUCTS`].
@@ -84,7 +86,15 @@ fn make(outputs: usize, taps: usize) -> Transforms {
         input.push(row);
     }
     input.push(polynomial(points.iter().copied()));
-    Transforms { filter, input: by_parts(input), output: transposed_parts(&evaluations) }
+    let (input, output) = (by_parts(input), transposed_parts(&evaluations));
+    let additions = [&input, &output].map(|factors| factors.iter().map(additions).sum());
+    Transforms { filter, input, output, additions }
+}
+
+/// Operations of a matrix times a vector, written out.
+fn additions(matrix: &Matrix) -> i64 {
+    let entries = |row: &Vec<Rational>| row.iter().filter(|entry| !entry.is_zero()).count() as i64;
+    matrix.iter().map(|row| (entries(row) - 1).max(0)).sum()
 }
 
 fn powers(point: Rational, count: usize) -> Vec<Rational> {

@@ -12,7 +12,7 @@ use super::super::contraction::Contraction;
 use super::super::panels::Products;
 use super::Problem;
 use super::budget::PriceOfGrowth;
-use super::cook_toom::{self, MOST_PRODUCTS, Matrix, Transforms};
+use super::cook_toom::{self, MOST_PRODUCTS, Transforms};
 use crate::strategies::cost::div_ceil;
 
 /// What an extent counts as that is known only while running.
@@ -232,24 +232,16 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
 
 /// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
 fn operations(transforms: &[&Transforms], points: &[i64], outputs: &[i64]) -> (f64, f64) {
-    let work = |factors: &[Matrix]| factors.iter().map(additions).sum::<i64>();
     let (mut into, mut out_of) = (points.iter().product::<i64>(), outputs.iter().product::<i64>());
     for (at, transforms) in transforms.iter().enumerate() {
         let others = |counts: &[i64]| counts.iter().product::<i64>();
         // Axes to come count as many as they have points, those that are done as they have outputs.
         let around = others(&points[..at]) * others(&points[at + 1..]);
-        into += work(&transforms.input) * around;
-        out_of += work(&transforms.output) * others(&outputs[..at]) * others(&points[at + 1..]);
+        let [input, output] = transforms.additions;
+        into += input * around;
+        out_of += output * others(&outputs[..at]) * others(&points[at + 1..]);
     }
     (into as f64, out_of as f64)
-}
-
-/// Operations of a matrix times a vector, written out.
-fn additions(matrix: &Matrix) -> i64 {
-    let entries = |row: &Vec<_>| {
-        row.iter().filter(|entry: &&super::rational::Rational| !entry.is_zero()).count() as i64
-    };
-    matrix.iter().map(|row| (entries(row) - 1).max(0)).sum()
 }
 
 /// Cycles to write or read a byte in the smallest cache that holds so many.
