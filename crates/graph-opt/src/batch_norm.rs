@@ -243,7 +243,7 @@ impl Folding<'_, '_, '_> {
                 places.push(place);
             }
         }
-        let split = self.maker.reshape(small, &permutation::apply(&places, &w_shape))?;
+        let split = self.maker.reshape(small, permutation::apply(&places, &w_shape))?;
         let mut order = permutation::identity(places.len());
         order.sort_by_key(|&axis| places[axis]);
         let split = self.maker.transpose(split, &order)?;

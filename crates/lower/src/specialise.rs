@@ -75,7 +75,7 @@ pub(crate) fn internal(reason: String) -> Diagnostics {
 fn check_extents(function: &Function) -> base::Result<()> {
     let mut found = Diagnostics::new();
     let extents = |value: ValueId| -> Vec<i64> {
-        function.ty(value).exprs().into_iter().filter_map(Expr::as_constant).collect()
+        function.ty(value).exprs().iter().filter_map(Expr::as_constant).collect()
     };
     let count = |value: ValueId| extents(value).iter().map(|&it| i128::from(it)).product::<i128>();
     for node in function.nodes_in_order() {
@@ -128,7 +128,7 @@ fn check(function: &Function) -> base::Result<()> {
         }
     }
     for &parameter in function.parameters() {
-        for symbol in function.ty(parameter).exprs().into_iter().flat_map(Expr::symbols) {
+        for symbol in function.ty(parameter).exprs().iter().flat_map(Expr::symbols) {
             unbound.entry(symbol).or_insert(base::Locations::UNKNOWN);
         }
     }

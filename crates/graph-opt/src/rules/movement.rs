@@ -123,7 +123,7 @@ fn transpose_of_units(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) 
     let Op::Transpose { permutation } = op else { return Err(No::Match) };
     let shape = maker.shape(operands[0])?;
     require(permutation::moves_nothing(permutation, &shape), "longer axes move")?;
-    Ok(maker.reshape(operands[0], &permutation::apply(permutation, &shape))?)
+    Ok(maker.reshape(operands[0], permutation::apply(permutation, &shape))?)
 }
 
 fn transpose_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
@@ -138,7 +138,7 @@ fn transpose_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
     order.sort_by_key(|&axis| position[axes[axis]]);
     let moved = maker.transpose(x[0], &order)?;
     let axes: Vec<usize> = order.iter().map(|&axis| position[axes[axis]]).collect();
-    Ok(maker.broadcast(moved, &permutation::apply(permutation, &shape), &axes)?)
+    Ok(maker.broadcast(moved, permutation::apply(permutation, &shape), &axes)?)
 }
 
 fn transpose_of_iota(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
@@ -195,7 +195,7 @@ fn broadcast_of_units(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) 
     let old = maker.shape(operands[0])?;
     let kept = long_axes(&old);
     require(kept.len() < old.len(), "every axis of the operand is longer than 1")?;
-    let small = maker.reshape(operands[0], &permutation::apply(&kept, &old))?;
+    let small = maker.reshape(operands[0], permutation::apply(&kept, &old))?;
     Ok(maker.broadcast(small, shape, &permutation::apply(&kept, axes))?)
 }
 

@@ -264,7 +264,7 @@ fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> F
     let distinct = (0..space.parallel).all(|a| read.iter().filter(|pair| pair.0 == a).count() <= 1);
     require(distinct, "it reads a diagonal")?;
     let axes: Vec<usize> = read.iter().map(|&(_, axis)| axis).collect();
-    let mut value = maker.reshape(operands[0], &permutation::apply(&axes, &shape))?;
+    let mut value = maker.reshape(operands[0], permutation::apply(&axes, &shape))?;
     let mut order = permutation::identity(read.len());
     order.sort_by_key(|&position| read[position].0);
     value = maker.transpose(value, &order)?;

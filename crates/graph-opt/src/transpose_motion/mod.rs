@@ -105,14 +105,14 @@ fn uniform_or_reshaped(
                 return maker.transpose(made, frame);
             };
             let operand = maker.transpose(operands[0], &source)?;
-            maker.reshape(operand, &permutation::apply(frame, shape))
+            maker.reshape(operand, permutation::apply(frame, shape))
         }
         Op::Broadcast { shape, axes } => {
             let source = transfer::through_broadcast(axes, frame);
             let operand = maker.transpose(operands[0], &source)?;
             let position = permutation::inverse(frame);
             let axes: Vec<usize> = source.iter().map(|&axis| position[axes[axis]]).collect();
-            maker.broadcast(operand, &permutation::apply(frame, shape), &axes)
+            maker.broadcast(operand, permutation::apply(frame, shape), &axes)
         }
         _ => {
             let mut moved = Vec::new();
