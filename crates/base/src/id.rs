@@ -113,19 +113,18 @@ impl<I: Id, T> Arena<I, T> {
         id.index() < self.items.len()
     }
 
-    /// Gives things other ids, in place: those with none in `new` go, the others' are all from
-    /// zero to their number.
-    pub fn renumber(&mut self, new: &SecondaryMap<I, Option<I>>) {
-        let mut ids = self.ids();
-        self.items.retain(|_| ids.next().is_some_and(|id| new[id].is_some()));
-        let mut places: Vec<usize> = new.iter().filter_map(|(_, new)| *new).map(I::index).collect();
-        for at in 0..places.len() {
-            while places[at] != at {
-                let place = places[at];
-                self.items.swap(at, place);
-                places.swap(at, place);
+    /// Numbers things anew: what stays, each once, in the order of its new ids.
+    pub fn renumber(&mut self, order: &[I]) {
+        if order.is_sorted() {
+            // No place is read after something else was put there.
+            for (new, old) in order.iter().enumerate().filter(|(new, old)| *new != old.index()) {
+                self.items.swap(new, old.index());
             }
+            self.items.truncate(order.len());
+            return;
         }
+        let mut old: Vec<Option<T>> = self.items.drain(..).map(Some).collect();
+        self.items.extend(order.iter().filter_map(|id| old[id.index()].take()));
     }
 
     /// The thing named `id`, or `None` where the id is from elsewhere (verifiers ask this).
@@ -212,6 +211,11 @@ impl<I: Id, T: Clone> SecondaryMap<I, T> {
         T: Default,
     {
         Self::with_default(T::default())
+    }
+
+    /// Makes room for the values of so many ids at once.
+    pub fn reserve(&mut self, ids: usize) {
+        self.items.reserve(ids);
     }
 
     /// Sets the value of `id` and returns the one before.
@@ -369,14 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn arena_is_renumbered_in_place() {
+    fn arena_is_renumbered() {
         let mut arena: Arena<ThingId, char> = "abcde".chars().collect();
-        let mut new: SecondaryMap<ThingId, Option<ThingId>> = SecondaryMap::new();
-        for (old, index) in [(0, 2), (2, 3), (3, 0), (4, 1)] {
-            new[ThingId::new(old)] = Some(ThingId::new(index));
-        }
-        arena.renumber(&new);
+        arena.renumber(&[3, 4, 0, 2].map(ThingId::new));
         assert_eq!(arena.values().collect::<String>(), "deac");
+        arena.renumber(&[0, 2, 3].map(ThingId::new));
+        assert_eq!(arena.values().collect::<String>(), "dac");
     }
 
     #[test]

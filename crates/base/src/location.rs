@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::id::Arena;
@@ -44,12 +45,23 @@ pub struct Locations {
     table: Arc<Table>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Table {
     arena: Arena<LocationId, Arc<Location>>,
-    /// The inverse of `arena`. Looked up only, never walked, so hash order does not show.
-    known: HashMap<Arc<Location>, LocationId>,
+    /// The inverse of `arena`, by hash; where another location has the hash already, the next free
+    /// number stands for it. So the table grows without a look at the locations. Looked up only,
+    /// never walked, so hash order does not show.
+    known: HashMap<u64, LocationId>,
+    hasher: RandomState,
 }
+
+impl PartialEq for Table {
+    fn eq(&self, other: &Table) -> bool {
+        self.arena == other.arena
+    }
+}
+
+impl Eq for Table {}
 
 impl Default for Locations {
     fn default() -> Self {
@@ -179,13 +191,16 @@ impl Locations {
     }
 
     fn intern(&mut self, location: Location) -> LocationId {
-        if let Some(&id) = self.table.known.get(&location) {
-            return id;
+        let mut key = self.table.hasher.hash_one(&location);
+        while let Some(&id) = self.table.known.get(&key) {
+            if *self.table.arena[id] == location {
+                return id;
+            }
+            key = key.wrapping_add(1);
         }
         let table = Arc::make_mut(&mut self.table);
-        let location = Arc::new(location);
-        let id = table.arena.push(location.clone());
-        table.known.insert(location, id);
+        let id = table.arena.push(Arc::new(location));
+        table.known.insert(key, id);
         id
     }
 }

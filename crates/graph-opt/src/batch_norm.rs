@@ -10,6 +10,8 @@
 //! contraction and what stands between must have no other reader. Sums round differently, within
 //! the usual error of the contraction.
 
+use std::sync::Arc;
+
 use base::{Id, PassContext, Result, SecondaryMap};
 use graph::{Built, Function, Node, Op, ValueId, rebuild};
 use sym::Expr;
@@ -20,7 +22,7 @@ use crate::maker::{Maker, Session};
 use crate::{groups, ill_typed, permutation, rules};
 
 /// Folds constant factors and terms into contractions.
-pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, context: &mut PassContext) -> Result<()> {
     if !may_fold(function) {
         return Ok(());
     }
@@ -46,7 +48,7 @@ pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<
         }
         Ok(Some(results))
     });
-    *function = folded.map_err(|reason| ill_typed("batch_norm", reason))?;
+    *function = folded.map(Arc::new).map_err(|reason| ill_typed("batch_norm", reason))?;
     Ok(())
 }
 

@@ -10,13 +10,20 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::mem;
+use std::sync::Arc;
 
 use base::{IdSet, LocationId, PassContext, Result, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, RegionId, ValueId};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 
 /// Makes equal nodes one.
-pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<()> {
+    merge(Arc::make_mut(function));
+    Ok(())
+}
+
+/// As the pass.
+pub(crate) fn merge(function: &mut Function) {
     let (body, nodes) = (function.body, function.nodes.len());
     let constants = function.constant_values();
     let mut merger = Merger {
@@ -31,7 +38,6 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
     merger.region(body);
     merger.fuse_places();
     function.compact();
-    Ok(())
 }
 
 struct Merger<'a> {

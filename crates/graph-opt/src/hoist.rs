@@ -4,14 +4,17 @@
 //! before: `if c then { w = weight, t = transpose w, contract(x, t) } else { .. }`
 //! after:  `w = weight, t = transpose w, if c then { contract(x, t) } else { .. }`
 
+use std::sync::Arc;
+
 use base::{PassContext, Result, SecondaryMap};
 use graph::{Function, NodeId, RegionId, ValueId};
 
 /// Moves constants in front of the outermost node around them.
-pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<()> {
     if function.regions_in_order().len() == 1 {
         return Ok(());
     }
+    let function = Arc::make_mut(function);
     let mut constant = SecondaryMap::new();
     let body = function.body;
     let mut order = Vec::new();

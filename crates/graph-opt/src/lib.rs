@@ -6,7 +6,7 @@
 //! - [`stages()`]: what depends on sizes computed while running becomes functions of its own.
 //!
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
-//! targets.
+//! targets. A pass that changes nothing leaves a function shared with others as it is.
 
 mod batch_norm;
 mod cse;
@@ -24,6 +24,8 @@ mod sink;
 mod stages;
 mod transpose_motion;
 
+use std::sync::Arc;
+
 use base::{Diagnostic, Diagnostics, PassRow, codes};
 use graph::Function;
 
@@ -32,11 +34,11 @@ pub use rules::{apply_rule, laws};
 pub use stages::{Origin, Stage, stages};
 
 /// The passes, in order.
-pub fn passes() -> &'static [PassRow<Function>] {
+pub fn passes() -> &'static [PassRow<Arc<Function>>] {
     PASSES
 }
 
-const PASSES: &[PassRow<Function>] = &[
+const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "hoist", run: hoist::run, after: &[] },
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },

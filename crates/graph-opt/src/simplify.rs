@@ -3,6 +3,8 @@
 //! before: `reshape (reshape (x + -0.0))`
 //! after:  `reshape x`
 
+use std::sync::Arc;
+
 use base::{PassContext, Result};
 use graph::{Function, rebuild};
 
@@ -11,10 +13,11 @@ use crate::{ill_typed, rules};
 
 /// Makes every node anew through the rules. `--disable fold` leaves nodes of literals as they are;
 /// the names of rules work likewise.
-pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, context: &mut PassContext) -> Result<()> {
     let rules = rules::enabled(context);
     let mut session = Session::new(&rules, !context.is_disabled("fold"));
-    *function = simplify(function, &mut session).map_err(|reason| ill_typed("simplify", reason))?;
+    let simple = simplify(function, &mut session);
+    *function = simple.map(Arc::new).map_err(|reason| ill_typed("simplify", reason))?;
     Ok(())
 }
 

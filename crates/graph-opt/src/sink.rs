@@ -9,15 +9,17 @@
 //! nodes have become one, because a copy in a region equals the one outside.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{PassContext, Result};
 use graph::{Definition, Function, NodeId, Op, RegionId, ValueData, ValueId, Values};
 
 /// Copies what is cheap into the regions that read it.
-pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<()> {
     if function.regions_in_order().len() == 1 {
         return Ok(());
     }
+    let function = Arc::make_mut(function);
     let body = function.regions[function.body].nodes.clone();
     let outside: BTreeSet<NodeId> =
         body.iter().copied().filter(|&id| is_cheap(function, id)).collect();

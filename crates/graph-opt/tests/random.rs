@@ -32,7 +32,7 @@ proptest! {
     #[test]
     fn passes_keep_the_function(sample in graph_samples(OPTIONS)) {
         let data = data(&sample);
-        let mut function = sample.function.clone();
+        let mut function = std::sync::Arc::new(sample.function.clone());
         for row in passes() {
             let before = function.clone();
             (row.run)(&mut function, &mut PassContext::default())

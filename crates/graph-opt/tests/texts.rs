@@ -67,8 +67,8 @@ fn rule(text: &str, arguments: &[&str]) -> Result<String, String> {
 fn pass(text: &str, arguments: &[&str]) -> Result<String, String> {
     let before = read(text)?;
     let mut context = PassContext::default();
-    let mut after = before.clone();
-    let mut run = |function: &mut Function| {
+    let mut after = Arc::new(before.clone());
+    let mut run = |function: &mut Arc<Function>| {
         for name in arguments {
             let row = passes().iter().find(|row| row.name == *name);
             let row = row.ok_or_else(|| format!("there is no pass `{name}`"))?;
@@ -89,7 +89,7 @@ fn pass(text: &str, arguments: &[&str]) -> Result<String, String> {
 
 /// The whole table.
 fn all_passes(text: &str, _: &[&str]) -> Result<String, String> {
-    let mut function = read(text)?;
+    let mut function = Arc::new(read(text)?);
     run_passes(passes(), &mut function, &mut PassContext::default(), &mut ())
         .map_err(|error| error.to_string())?;
     graph::verify(&function).map_err(|found| found.to_string())?;

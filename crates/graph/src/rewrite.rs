@@ -44,11 +44,9 @@ pub fn rebuild(
     function.locations = source.locations.clone();
     function.nodes.reserve(source.nodes.len());
     function.values.reserve(source.values.len());
-    let mut rewriter = Rewriter {
-        source,
-        builder: FunctionBuilder::extend(function),
-        values: SecondaryMap::new(),
-    };
+    let mut values = SecondaryMap::new();
+    values.reserve(source.values.len());
+    let mut rewriter = Rewriter { source, builder: FunctionBuilder::extend(function), values };
     for (&old, name) in source.parameters().iter().zip(&source.parameter_names) {
         let new = rewriter.builder.parameter(name, source.ty(old).clone());
         rewriter.bind(old, new);
@@ -200,6 +198,7 @@ impl Function {
     /// Who reads each value, in order.
     pub fn users(&self) -> Users {
         let mut users = Users::new();
+        users.reserve(self.values.len());
         for node in self.nodes_in_order() {
             for (number, &operand) in self.nodes[node].operands.iter().enumerate() {
                 users[operand].push(User::Operand(node, number));
@@ -233,9 +232,9 @@ impl Function {
             return;
         }
         let numbers = Numbers::of(self, body, &needed);
-        self.values.renumber(&numbers.values.new);
-        self.nodes.renumber(&numbers.nodes.new);
-        self.regions.renumber(&numbers.regions.new);
+        self.values.renumber(&numbers.values.old);
+        self.nodes.renumber(&numbers.nodes.old);
+        self.regions.renumber(&numbers.regions.old);
         self.translate(&numbers, &needed);
     }
 
@@ -496,6 +495,8 @@ impl Numbers {
     /// Of a function with this body.
     fn of(function: &Function, body: &Region, needed: &IdSet<NodeId>) -> Numbers {
         let mut numbers = Numbers::default();
+        numbers.values.reserve(function.values.len());
+        numbers.nodes.reserve(function.nodes.len());
         numbers.region(function, function.body, body, needed);
         numbers
     }
@@ -534,6 +535,11 @@ impl<I: Id> Default for NewIds<I> {
 }
 
 impl<I: Id> NewIds<I> {
+    fn reserve(&mut self, ids: usize) {
+        self.new.reserve(ids);
+        self.old.reserve(ids);
+    }
+
     /// Gives an id the next number.
     fn push(&mut self, old: I) {
         self.new[old] = Some(I::new(self.old.len()));

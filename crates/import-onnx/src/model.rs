@@ -309,6 +309,9 @@ impl Importer<'_> {
 
     /// Lowers a graph in the current scope and returns its outputs.
     fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.reserve(graph.initializer.len() + graph.node.len());
+        }
         for tensor in &graph.initializer {
             let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
             let value = self.constant(&tensor.name, value);

@@ -64,7 +64,7 @@ pub(crate) struct Weight {
 /// What a name of the model stands for. Clones share the node.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    ty: Rc<TensorType>,
+    ty: TensorType,
     /// The node, once there is one.
     pub(crate) node: Rc<OnceCell<ValueId>>,
     known: Option<Rc<[Known]>>,
@@ -99,7 +99,7 @@ pub(crate) enum List {
 impl Value {
     fn of_type(ty: TensorType) -> Value {
         Value {
-            ty: Rc::new(ty),
+            ty,
             node: Rc::default(),
             known: None,
             weight: None,

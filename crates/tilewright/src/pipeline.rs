@@ -198,8 +198,9 @@ pub(crate) fn front_or_ask(
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
-    let mut function = Function::clone(&imported);
+    let mut function = imported.clone();
     optimise(&mut function, options)?;
+    let mut function = Arc::unwrap_or_clone(function);
     let mut remarks = Vec::new();
     let phases = &options.phases;
     let formats = !options.disabled.contains(FORMATS);
@@ -222,9 +223,11 @@ pub(crate) fn front_or_ask(
         }
     }
     if formats {
-        function = phases
-            .time(FORMATS, || lower::formats::choose(function, target, &chosen, &mut remarks))?;
-        optimise(&mut function, options)?;
+        let mut chosen = phases
+            .time(FORMATS, || lower::formats::choose(function, target, &chosen, &mut remarks))
+            .map(Arc::new)?;
+        optimise(&mut chosen, options)?;
+        function = Arc::unwrap_or_clone(chosen);
     }
     let (setup, main, stages) = phases.time("cut", || {
         let cut = graph_opt::cut(function);
@@ -265,7 +268,7 @@ fn check_disabled(options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// Internal errors of passes and, where passes are verified, of the verifier.
-pub(crate) fn optimise(function: &mut Function, options: &Options) -> Result<()> {
+pub(crate) fn optimise(function: &mut Arc<Function>, options: &Options) -> Result<()> {
     let mut context = PassContext {
         disabled: options.disabled.iter().cloned().collect(),
         ..PassContext::default()
@@ -281,12 +284,12 @@ struct Hooks<'a> {
     phases: &'a Phases,
 }
 
-impl PassHooks<Function> for Hooks<'_> {
+impl PassHooks<Arc<Function>> for Hooks<'_> {
     fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.phases.time(name, pass)
     }
 
-    fn after(&mut self, _name: &'static str, function: &Function) -> Result<()> {
+    fn after(&mut self, _name: &'static str, function: &Arc<Function>) -> Result<()> {
         if self.verify { graph::verify(function) } else { Ok(()) }
     }
 }

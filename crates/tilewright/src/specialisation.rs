@@ -93,7 +93,7 @@ impl LoweredFunction {
         }
         // What nothing was bound in is as the passes left it.
         if is_narrow || !request.symbols.is_empty() {
-            optimise(Arc::make_mut(&mut function), options)?;
+            optimise(&mut function, options)?;
         }
         let function = module.functions.push(function);
         let lower_options = LowerOptions {

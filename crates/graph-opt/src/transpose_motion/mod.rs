@@ -16,6 +16,8 @@
 mod frames;
 mod transfer;
 
+use std::sync::Arc;
+
 use base::{PassContext, Result};
 use graph::{Built, Function, NodeId, Op, Rewriter, ValueId, rebuild};
 
@@ -24,7 +26,7 @@ use crate::{cse, ill_typed, permutation, rules};
 use frames::Frames;
 
 /// Moves transposes; see the head of the file.
-pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, context: &mut PassContext) -> Result<()> {
     // What moved may tie values in another way, so there may be more to gain.
     loop {
         let mut frames = Frames::new(function);
@@ -37,11 +39,11 @@ pub(crate) fn run(function: &mut Function, context: &mut PassContext) -> Result<
             return Ok(());
         }
         let mut moved = in_frames(function, &frames, context)?;
-        cse::run(&mut moved, context)?;
+        cse::merge(&mut moved);
         if Frames::new(&moved).total() >= before {
             return Ok(());
         }
-        *function = moved;
+        *function = Arc::new(moved);
     }
 }
 

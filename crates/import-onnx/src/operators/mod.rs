@@ -37,10 +37,10 @@ mod training;
 mod trees;
 mod unique;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use base::{Diagnostic, codes};
+use rustc_hash::FxHashMap;
 
 use crate::graph_writer::{Graph, Result};
 use crate::model::Importer;
@@ -89,7 +89,7 @@ pub(crate) enum Lower {
 
 /// The row of an operator as of a version; none if it is not supported.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Operator> {
-    static ROWS: LazyLock<HashMap<&str, &Operator>> =
+    static ROWS: LazyLock<FxHashMap<&str, &Operator>> =
         LazyLock::new(|| TABLE.iter().map(|row| (row.name, row)).collect());
     let row = ROWS.get(name).copied()?;
     (row.domain == domain && row.versions[0] <= version).then_some(row)
