@@ -98,14 +98,7 @@ pub(crate) enum List {
 
 impl Value {
     fn of_type(ty: TensorType) -> Value {
-        Value {
-            ty,
-            node: Rc::default(),
-            known: None,
-            weight: None,
-            list: None,
-            coded: None,
-        }
+        Value { ty, node: Rc::default(), known: None, weight: None, list: None, coded: None }
     }
 
     /// A value of the graph.
