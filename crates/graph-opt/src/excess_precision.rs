@@ -9,6 +9,8 @@
 //! Runtime computes the chain; conversions that the model asks for stay. This changes bits, so it
 //! follows from the graph alone, not from what is fused.
 
+use std::sync::Arc;
+
 use base::{PassContext, Result, SecondaryMap};
 use graph::{Built, Function, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use tensor::{DType, ScalarFunction};
@@ -16,7 +18,7 @@ use tensor::{DType, ScalarFunction};
 use crate::ill_typed;
 
 /// Leaves out roundings between maps.
-pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
+pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<()> {
     if !function.nodes.values().any(|node| short_map(node).is_some()) {
         return Ok(());
     }
@@ -32,7 +34,7 @@ pub(crate) fn run(function: &mut Function, _: &mut PassContext) -> Result<()> {
             _ => Ok(None),
         }
     });
-    *function = widened.map_err(|reason| ill_typed("excess_precision", reason))?;
+    *function = Arc::new(widened.map_err(|reason| ill_typed("excess_precision", reason))?);
     Ok(())
 }
 

@@ -186,13 +186,13 @@ pub(crate) fn compact(state: &mut State) {
     let Used { buffers: touched, symbols: used } = Used::of(kernel);
     let is_parameter = |buffer: &Buffer| matches!(buffer.scope, Scope::Parameter(_));
     let stays = |id, buffer: &Buffer| touched[id] || is_parameter(buffer);
-    if let Some(names) = fewer(&kernel.buffers, stays) {
+    if let Some((names, kept)) = fewer(&kernel.buffers, stays) {
         rename_buffers(&mut kernel.body, &|id| names[id].unwrap_or(id));
         kernel.parameters.iter_mut().for_each(|id| *id = names[*id].unwrap_or(*id));
-        kernel.buffers.renumber(&names);
+        kernel.buffers.renumber(&kept);
     }
     let stays = |id, symbol: &Symbol| used[id] || matches!(symbol.kind, SymbolKind::Shape { .. });
-    if let Some(names) = fewer(&kernel.symbols, stays) {
+    if let Some((names, kept)) = fewer(&kernel.symbols, stays) {
         let name = |symbol: SymbolId| names[symbol].unwrap_or(symbol);
         substitute::rename(&mut kernel.body, &name);
         for (_, buffer) in kernel.buffers.iter_mut() {
@@ -201,22 +201,26 @@ pub(crate) fn compact(state: &mut State) {
         }
         state.shifted.retain(|minimum| !minimum.any_symbol(&mut |id| names[id].is_none()));
         state.shifted.iter_mut().for_each(|minimum| minimum.rename(&name));
-        kernel.symbols.renumber(&names);
+        kernel.symbols.renumber(&kept);
     }
 }
 
-/// New ids, in the same order, for the things of an arena that stay; none if all do.
+/// The things of an arena that stay, and what each is called then, in the same order; none if all
+/// do.
 fn fewer<I: Id, T>(
     arena: &Arena<I, T>,
     stays: impl Fn(I, &T) -> bool,
-) -> Option<SecondaryMap<I, Option<I>>> {
-    let mut names = SecondaryMap::new();
-    let mut count = 0;
-    for (id, _) in arena.iter().filter(|(id, thing)| stays(*id, thing)) {
-        names[id] = Some(I::new(count));
-        count += 1;
+) -> Option<(SecondaryMap<I, Option<I>>, Vec<I>)> {
+    let stay = arena.iter().filter(|(id, thing)| stays(*id, thing));
+    let kept: Vec<I> = stay.map(|(id, _)| id).collect();
+    if kept.len() == arena.len() {
+        return None;
     }
-    (count < arena.len()).then_some(names)
+    let mut names = SecondaryMap::new();
+    for (new, &old) in kept.iter().enumerate() {
+        names[old] = Some(I::new(new));
+    }
+    Some((names, kept))
 }
 
 /// The buffers that a kernel touches and the symbols that it binds: no others occur in it but those
