@@ -9,7 +9,10 @@
 //! Operands beyond 2^20 in f32 and 2^40 in f64, where neighbours are far apart beside a period,
 //! lose accuracy, and beyond 2^22 and 2^51 the quadrant; infinities give NaN.
 //!
-//! Largest errors found within 10^6 in f32: sin and cos 1.5 ULP, tan 2.6. In f64 none was found to
+//! tan is the quotient of the two. There `r`, the sine and the cosine carry what rounding took from
+//! each beside them, and the quotient is corrected by what is left of the division.
+//!
+//! Largest errors found within 10^6 in f32: sin and cos 1.5 ULP, tan 0.8. In f64 none was found to
 //! be more than 2 ULP from the platform's.
 
 use loops::Value;
@@ -60,10 +63,16 @@ struct Reduced {
     quadrant: Value,
 }
 
-fn reduced(m: &mut Maths, x: &Value) -> Reduced {
+/// The number of quarter turns in an operand, in the lowest bits and as a float.
+fn quarter_turns(m: &mut Maths, x: &Value) -> (Value, Value) {
     let rounder = m.number(m.pick(ROUNDER));
     let rounded = m.bind(m.fma(x, &m.number(std::f64::consts::FRAC_2_PI), &rounder));
     let n = m.bind(m.sub(&rounded, &rounder));
+    (rounded, n)
+}
+
+fn reduced(m: &mut Maths, x: &Value) -> Reduced {
+    let (rounded, n) = quarter_turns(m, x);
     let mut rest = x.clone();
     for part in m.pick(HALF_PI) {
         rest = m.bind(m.fma(&n, &m.number(-part), &rest));
@@ -119,11 +128,76 @@ pub(super) fn cos(m: &mut Maths, x: &Value) -> Value {
     turned(m, &value, &quadrant)
 }
 
+/// A value, and what rounding took from it.
+struct Double {
+    high: Value,
+    low: Value,
+}
+
+/// `x - n pi/2`, as a sum.
+fn rest(m: &mut Maths, x: &Value, n: &Value) -> Double {
+    let [first, second, third] = m.pick(HALF_PI);
+    let exact = m.bind(m.fma(n, &m.number(-first), x));
+    let product = m.bind(m.mul(n, &m.number(second)));
+    let product_low = m.fma(n, &m.number(second), &m.neg(&product));
+    let difference = m.bind(m.sub(&exact, &product));
+    // D. E. Knuth, The Art of Computer Programming, 4.2.2, theorem B.
+    let taken = m.bind(m.sub(&difference, &exact));
+    let lost = m.sub(&m.sub(&exact, &m.sub(&difference, &taken)), &m.add(&product, &taken));
+    let low = m.fma(n, &m.number(-third), &m.sub(&lost, &product_low));
+    let low = m.bind(low);
+    sum(m, &difference, low)
+}
+
+/// The sum of a value and a smaller one.
+fn sum(m: &mut Maths, large: &Value, small: Value) -> Double {
+    let small = m.bind(small);
+    let high = m.bind(m.add(large, &small));
+    let low = m.bind(m.sub(&small, &m.sub(&high, large)));
+    Double { high, low }
+}
+
+/// The sine and the cosine of an angle within a quarter of a half turn, as sums.
+fn sine_and_cosine(m: &mut Maths, angle: &Double) -> (Double, Double) {
+    let Double { high: angle, low: angle_low } = angle;
+    let square = m.bind(m.mul(angle, angle));
+    let square_low = m.fma(angle, angle, &m.neg(&square));
+
+    let half = m.number(-0.5);
+    let below_one = m.fma(&square, &half, &m.number(1.0));
+    let below_one = m.bind(below_one);
+    let lost = m.fma(&square, &half, &m.sub(&m.number(1.0), &below_one));
+    // The derivative of the cosine is about minus the angle here.
+    let lost = m.fma(&square_low, &half, &m.fma(angle, &m.neg(angle_low), &lost));
+    let fourth = m.mul(&square, &square);
+    let c = m.polynomial(&square, m.pick(COS));
+    let small = m.fma(&fourth, &c, &lost);
+    let cosine = sum(m, &below_one, small);
+
+    let s = m.polynomial(&square, m.pick(SIN));
+    let small = m.fma(&m.mul(angle, &square), &s, &m.mul(angle_low, &cosine.high));
+    let sine = sum(m, angle, small);
+    (sine, cosine)
+}
+
 /// The quotient of the two, or of the cosine and the negated sine.
 pub(super) fn tan(m: &mut Maths, x: &Value) -> Value {
-    let Reduced { sin, cos, quadrant } = reduced(m, x);
+    let (rounded, n) = quarter_turns(m, x);
+    let angle = rest(m, x, &n);
+    let (sine, cosine) = sine_and_cosine(m, &angle);
+    let quadrant = m.bits(&rounded);
     let odd = is_odd(m, &quadrant);
     let odd = m.bind(odd);
-    let value = m.div(&m.select(&odd, &m.neg(&cos), &sin), &m.select(&odd, &sin, &cos));
+    let mut either = |one: &Value, other: &Value| m.bind(m.select(&odd, one, other));
+    let (above, above_low) = (either(&cosine.high, &sine.high), either(&cosine.low, &sine.low));
+    let (below, below_low) = (either(&sine.high, &cosine.high), either(&sine.low, &cosine.low));
+    let inverse = m.bind(m.div(&m.number(1.0), &below));
+    let quotient = m.bind(m.mul(&above, &inverse));
+    let minus = m.bind(m.neg(&quotient));
+    let left = m.fma(&minus, &below, &above);
+    let left = m.add(&left, &m.fma(&minus, &below_low, &above_low));
+    let value = m.fma(&left, &inverse, &quotient);
+    let value = m.bind(value);
+    let value = m.select(&odd, &m.neg(&value), &value);
     small_as_is(m, x, &value)
 }
