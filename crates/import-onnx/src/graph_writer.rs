@@ -33,6 +33,8 @@ pub(crate) struct Graph {
     pub(crate) limits: Limits,
     /// Names of constants that become literals.
     pub(crate) literals: BTreeSet<String>,
+    /// Whether sizes are computed that need not be.
+    pub(crate) binds: bool,
     /// Nodes so far that draw random numbers without a seed.
     pub(crate) random_nodes: u64,
 }

@@ -28,6 +28,7 @@ mod node;
 mod operators;
 mod options;
 mod order;
+pub mod pieces;
 pub mod proto;
 mod survey;
 mod tensors;

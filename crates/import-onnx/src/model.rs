@@ -52,6 +52,8 @@ pub(crate) struct Importer<'m> {
     differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
+    /// The node of the model's own graph that is being lowered.
+    node_here: Option<usize>,
     /// Strings that the model gives.
     strings: Strings,
     /// What must be known of inputs before the model can be imported.
@@ -70,8 +72,11 @@ pub(crate) fn import(
     if let Err(found) = &imported {
         // Answers given before were not enough where nothing new is asked.
         importer.asked.retain(|name, wanted| !options.tells(name, *wanted));
-        if !importer.asked.is_empty() {
-            return Ok(Imported::Asks { inputs: importer.asked, reason: found.clone() });
+        let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
+        let node = importer.node_here.filter(|_| found.iter().all(is_unknown));
+        if !importer.asked.is_empty() || node.is_some() {
+            let (inputs, reason) = (importer.asked, found.clone());
+            return Ok(Imported::Asks { inputs, node, reason });
         }
     }
     let (results, outputs) = imported.map_err(|found| {
@@ -158,6 +163,7 @@ impl<'m> Importer<'m> {
             external,
             limits: options.limits.clone(),
             literals: options.literals.clone(),
+            binds: options.binds,
             random_nodes: 0,
         };
         let importer = Importer {
@@ -169,6 +175,7 @@ impl<'m> Importer<'m> {
             differentiated: Vec::new(),
             depth: 0,
             nodes: 0,
+            node_here: None,
             strings: Strings::default(),
             asked: BTreeMap::new(),
         };
@@ -220,6 +227,7 @@ impl Importer<'_> {
             }
         }
         let outputs = self.graph_here(body)?;
+        self.node_here = None;
         let mut results = Vec::new();
         for (value, output) in outputs.iter().zip(&body.output) {
             self.check_output(output, value)?;
@@ -435,6 +443,9 @@ impl Importer<'_> {
 
     fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
         let place = || survey::place(proto, index);
+        if self.scopes.len() == 1 && self.path.is_empty() {
+            self.node_here = Some(index);
+        }
         self.count_node().map_err(|found| found.at(place()))?;
         let values = self.lower(proto).map_err(|found| match found.place {
             Some(_) => found,
@@ -588,12 +599,7 @@ impl Importer<'_> {
         function: &FunctionProto,
         caller: &NodeProto,
     ) -> base::Result<Vec<Value>> {
-        let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
-        for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
-            attributes.insert(&attribute.name, attribute);
-        }
-        let nodes: Vec<NodeProto> =
-            function.node.iter().map(|node| substitute(node, &attributes)).collect();
+        let nodes = called_nodes(function, caller);
         let known =
             |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
         for index in order(&nodes, &known)? {
@@ -616,6 +622,28 @@ fn unknown_strings(name: &str) -> Diagnostic {
         .at(format!("output \"{name}\""))
         .because("they are those of an input")
         .remedy("run the model with its inputs given")
+}
+
+/// The nodes of a function with the attributes of a call in their places.
+fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> {
+    let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
+    for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
+        attributes.insert(&attribute.name, attribute);
+    }
+    function.node.iter().map(|node| substitute(node, &attributes)).collect()
+}
+
+/// The body of a function as a graph, for one call of it; none where the call leaves inputs out.
+pub(crate) fn called(function: &FunctionProto, caller: &NodeProto) -> Option<GraphProto> {
+    let is_whole = caller.input.len() == function.input.len()
+        && caller.input.iter().all(|name| !name.is_empty());
+    let untyped = |name: &String| ValueInfoProto { name: name.clone(), r#type: None };
+    is_whole.then(|| GraphProto {
+        node: called_nodes(function, caller),
+        input: function.input.iter().map(untyped).collect(),
+        output: function.output.iter().map(untyped).collect(),
+        ..GraphProto::default()
+    })
 }
 
 /// A node of a function with the attributes of the caller in their places.

@@ -22,6 +22,9 @@ pub struct ImportOptions {
     /// Names of constants of the model that become literals: passes may read their values, and they
     /// cannot be replaced by other weights.
     pub literals: BTreeSet<String>,
+    /// Whether sizes are computed while running where asking for a value would do, too: for a model
+    /// whose inputs differ in value from run to run.
+    pub binds: bool,
     /// What is refused as too large.
     pub limits: Limits,
 }
@@ -40,8 +43,10 @@ pub enum Imported {
     },
     /// Shapes depend on more than extents of the inputs; import again with these told.
     Asks {
-        /// The inputs by name, and what must be told of each.
+        /// The inputs by name, and what must be told of each; none where that is no help.
         inputs: BTreeMap<String, Wanted>,
+        /// The node of the model's graph at which something must be known.
+        node: Option<usize>,
         /// What is to be said where it cannot be told.
         reason: Diagnostics,
     },

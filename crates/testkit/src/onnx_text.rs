@@ -4,6 +4,7 @@
 //! ir 8                                        // 8 if left out
 //! opset 18                                    // 18 if left out; `opset "ml" 2` for a domain
 //! input x: f32[n, 3, ?]                       // `f32?` for an unknown rank
+//! input s: sequence f32[2]
 //! constant w: f32[2] {1.0, 2.0}
 //! y, _ = Conv(x, w, _) {strides = [2, 2], auto_pad = "SAME_UPPER", alpha = 0.5}
 //! z = "my.domain" Foo(y) {value = i64[1] {3}, body = {a = Relu(x) output a: f32}, r = @outer}
@@ -201,6 +202,7 @@ fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
 fn value_info(parser: &mut Parser<'_>) -> Parsed<ValueInfoProto> {
     let name = parser.identifier()?.to_owned();
     parser.expect(":")?;
+    let is_sequence = parser.keyword("sequence");
     let elem_type = number_of(dtype(parser)?);
     let shape = match parser.at("[") {
         true => Some(TensorShapeProto { dim: parser.list("[", ",", "]", dimension)? }),
@@ -210,8 +212,12 @@ fn value_info(parser: &mut Parser<'_>) -> Parsed<ValueInfoProto> {
         }
     };
     let tensor = type_proto::Tensor { elem_type, shape };
-    let value = Some(type_proto::Value::Tensor(tensor));
-    Ok(ValueInfoProto { name, r#type: Some(TypeProto { value }) })
+    let ty = TypeProto { value: Some(type_proto::Value::Tensor(tensor)) };
+    let sequence = |ty| {
+        let element = Box::new(type_proto::Element { elem_type: Some(ty) });
+        TypeProto { value: Some(type_proto::Value::Sequence(element)) }
+    };
+    Ok(ValueInfoProto { name, r#type: Some(if is_sequence { sequence(ty) } else { ty }) })
 }
 
 fn dimension(parser: &mut Parser<'_>) -> Parsed<Dimension> {

@@ -6,19 +6,20 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use backend::Target;
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Result, codes};
 use bytes::Bytes;
 use graph::{Function, Op, Type};
 use import_onnx::{Imported, ValueInfo, Wanted};
 use lower::KernelStore;
 use module::Module;
-use tensor::{Kind, Structure, Tensor, Value};
+use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::divided::{Divided, may_be_divided, tensors};
-use crate::pipeline::Told;
+use crate::piecewise::Piecewise;
+use crate::pipeline::{Question, Told};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
-use crate::variant::{Given, Made, Model, Variant, is_tellable, tensor_names};
+use crate::variant::{Given, Made, Model, Variant, bound, is_tellable, tensor_names};
 use crate::{Options, Port, PortExtent, target};
 
 /// Variants that are kept for values and ranks of inputs seen before.
@@ -42,6 +43,8 @@ pub struct Executable {
     variants: RwLock<Vec<Arc<Variant>>>,
     /// Its parts, where strings or encoded images are read apart; set by the first run.
     divided: OnceLock<Option<Divided>>,
+    /// Its pieces, where it cannot be compiled as a whole.
+    pieces: OnceLock<Piecewise>,
     /// Kernels that specialisations share.
     store: Arc<KernelStore>,
 }
@@ -109,7 +112,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
     let store = Arc::default();
     let model = Model { source: &source, options, target: &target, threads, store: &store };
     let mut asked = BTreeMap::new();
-    let divided = OnceLock::new();
+    let (divided, pieces) = (OnceLock::new(), OnceLock::new());
     let (inputs, outputs, variants) =
         match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
             Made::Variant(variant) => {
@@ -128,14 +131,18 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
                 _ = divided.set(None);
                 (inputs, outputs, vec![Arc::new(*variant)])
             }
-            Made::Asks(wanted, reason) => {
+            Made::Asks(question) => {
                 let info = source.inspect(&options.limits)?;
                 let inputs = declared_ports(&info.inputs, options);
                 let sizes = |name: &str| {
                     let port = inputs.iter().find(|port| port.name == name)?;
                     port.fixed_shape().map(|shape| shape.iter().product())
                 };
-                ask(&mut asked, wanted, &sizes, &reason)?;
+                if let Err(found) = ask(&mut asked, &question, &sizes) {
+                    let found_pieces =
+                        question.node.and_then(|node| Piecewise::at(&source, options, node));
+                    _ = pieces.set(found_pieces.ok_or(found)?);
+                }
                 if !may_be_divided(&info) {
                     _ = divided.set(None);
                 }
@@ -150,6 +157,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         asked: Mutex::new(asked),
         variants: RwLock::new(variants),
         divided,
+        pieces,
         store,
         target,
         source,
@@ -162,17 +170,15 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
 /// The reason to ask, where an answer would not help or cannot be given.
 fn ask(
     asked: &mut BTreeMap<String, Wanted>,
-    wanted: BTreeMap<String, Wanted>,
+    question: &Question,
     sizes: &dyn Fn(&str) -> Option<usize>,
-    reason: &Diagnostics,
 ) -> Result<()> {
-    for (name, wanted) in wanted {
-        let is_large = wanted == Wanted::Value && sizes(&name).is_some_and(|n| !is_tellable(n));
-        if is_large || asked.insert(name, wanted) == Some(wanted) {
-            return Err(reason.clone());
-        }
+    let mut is_answered = !question.wanted.is_empty();
+    for (name, &wanted) in &question.wanted {
+        let is_large = wanted == Wanted::Value && sizes(name).is_some_and(|n| !is_tellable(n));
+        is_answered &= !is_large && asked.insert(name.clone(), wanted) != Some(wanted);
     }
-    Ok(())
+    if is_answered { Ok(()) } else { Err(question.reason.clone()) }
 }
 
 impl Executable {
@@ -205,6 +211,15 @@ impl Executable {
     pub fn statistics(&self) -> Statistics {
         let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
         let mut statistics = rest.map(Executable::statistics).unwrap_or_default();
+        if let Some(pieces) = self.pieces.get() {
+            pieces.each_executable(&mut |part| {
+                let part = part.statistics();
+                statistics.kernels += part.kernels;
+                statistics.code_bytes += part.code_bytes;
+                statistics.constant_bytes += part.constant_bytes;
+                statistics.arena_bytes = statistics.arena_bytes.max(part.arena_bytes);
+            });
+        }
         for variant in self.variants.read().unwrap_or_else(PoisonError::into_inner).iter() {
             statistics.constant_bytes += variant.constant_bytes();
             let kept = variant.kept();
@@ -238,7 +253,40 @@ impl Executable {
             }
         }
         let given = Given { structures: &[], tensors: inputs };
-        Ok(self.run_given(given)?.1)
+        let values = || inputs.iter().cloned().map(Value::from).collect::<Vec<Value>>();
+        match self.run_whole(given) {
+            None => only_tensors(self.run_pieces(&values())?),
+            Some(done) => Ok(done?.1),
+        }
+    }
+
+    /// Runs the model as a whole; none where it is run in pieces.
+    fn run_whole(&self, given: Given<'_>) -> Option<Result<(Arc<Variant>, Vec<Tensor>)>> {
+        if self.pieces.get().is_some() {
+            return None;
+        }
+        let done = self.run_given(given);
+        if done.is_err() && self.pieces.get().is_some() { None } else { Some(done) }
+    }
+
+    fn run_pieces(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.pieces.get().map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs))
+    }
+
+    /// The type of an output for such inputs, with extents that data decide 0; none where it takes
+    /// a run to know it.
+    pub(crate) fn output_type(&self, name: &str, inputs: &[Value]) -> Option<(DType, Vec<usize>)> {
+        let tensors = tensors(inputs.to_vec())?;
+        let variant = self.variant(&tensors).ok()?;
+        let function = &variant.front.imported;
+        let number = function.result_names.iter().position(|other| other == name)?;
+        let ty = function.ty(function.results()[number]).as_tensor()?;
+        let symbols = bound(&eval::graph::bind_symbols(function, &tensors).ok()?);
+        let extent = |extent: &sym::Expr| {
+            let value = extent.evaluate(&|symbol| symbols.get(&symbol).copied());
+            value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
+        };
+        Some((ty.dtype, ty.shape.iter().map(extent).collect()))
     }
 
     /// Runs the model on values, which may be sequences and optional values.
@@ -257,7 +305,8 @@ impl Executable {
         }
         let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
         let given = Given { structures: &structures, tensors: &tensors };
-        let (variant, results) = self.run_given(given)?;
+        let Some(done) = self.run_whole(given) else { return self.run_pieces(inputs) };
+        let (variant, results) = done?;
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();
         Ok(outputs.filter_map(|output| Value::from_tensors(output, &mut results)).collect())
@@ -280,7 +329,12 @@ impl Executable {
     pub(crate) fn draws(&self) -> bool {
         let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
         let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-        rest.is_some_and(Executable::draws)
+        let mut in_pieces = false;
+        if let Some(pieces) = self.pieces.get() {
+            pieces.each_executable(&mut |part| in_pieces |= part.draws());
+        }
+        in_pieces
+            || rest.is_some_and(Executable::draws)
             || variants.iter().any(|variant| draws(&variant.front.imported))
     }
 
@@ -314,7 +368,13 @@ impl Executable {
             outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
             return Ok(());
         }
-        let variant = self.variant(inputs)?;
+        let variant = self.variant(inputs);
+        if self.pieces.get().is_some() && outputs.len() == self.outputs.len() {
+            let results = self.run(inputs)?;
+            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
+            return Ok(());
+        }
+        let variant = variant?;
         if !variant.front.strings.is_empty() && outputs.len() == self.outputs.len() {
             let (_, results) = self.run_given(Given { structures: &[], tensors: inputs })?;
             outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
@@ -344,11 +404,17 @@ impl Executable {
                 return done;
             }
         }
-        let variant = self.variant(inputs)?;
-        if variant.is_one_stage() {
-            variant.specialisation(self.model(), inputs)?;
+        if self.pieces.get().is_some() {
+            return self.check_inputs(inputs);
         }
-        Ok(())
+        match self.variant(inputs) {
+            Err(_) if self.pieces.get().is_some() => Ok(()),
+            Err(found) => Err(found),
+            Ok(variant) if variant.is_one_stage() => {
+                variant.specialisation(self.model(), inputs).map(|_| ())
+            }
+            Ok(_) => Ok(()),
+        }
     }
 
     /// What the variants of the model have in common.
@@ -363,6 +429,9 @@ impl Executable {
     /// Inputs that do not fit the model; diagnostics of the compile.
     pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
         self.check_inputs(inputs)?;
+        if self.pieces.get().is_some() {
+            return Err(in_pieces().into());
+        }
         self.variant_for(Given { structures: &[], tensors: inputs })
     }
 
@@ -414,12 +483,17 @@ impl Executable {
                     kept.push(variant.clone());
                     return Ok(variant);
                 }
-                Made::Asks(wanted, reason) => {
+                Made::Asks(question) => {
                     let sizes = |name: &str| {
                         let number = names.iter().position(|other| other == name)?;
                         given.tensors.get(number).map(Tensor::len)
                     };
-                    ask(&mut asked, wanted, &sizes, &reason)?;
+                    ask(&mut asked, &question, &sizes).inspect_err(|_| {
+                        let at = |node| Piecewise::at(&self.source, &self.options, node);
+                        if let Some(pieces) = question.node.and_then(at) {
+                            _ = self.pieces.set(pieces);
+                        }
+                    })?;
                 }
             }
         }
@@ -430,6 +504,9 @@ impl Executable {
     /// # Errors
     /// `TW0205` if what is compiled depends on inputs.
     pub(crate) fn only_variant(&self) -> Result<Arc<Variant>> {
+        if self.pieces.get().is_some() {
+            return Err(in_pieces().into());
+        }
         let kept = self.variants.read().unwrap_or_else(PoisonError::into_inner);
         kept.first().cloned().ok_or_else(|| {
             let names: Vec<String> =
@@ -503,6 +580,20 @@ impl Executable {
     }
 }
 
+/// The refusal of what wants all kernels of a model that is run in pieces.
+fn in_pieces() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "the model is compiled piece by piece while it runs")
+        .at("the model")
+        .because("what its kernels compute depends on values that only a run knows")
+        .remedy("use `run` or `bench`, or export the model with a fixed number of iterations")
+}
+
+/// The tensors that values are.
+fn only_tensors(values: Vec<Value>) -> Result<Vec<Tensor>> {
+    tensors(values)
+        .ok_or_else(|| Diagnostic::error(codes::INTERNAL_ERROR, "an output is no tensor").into())
+}
+
 /// Whether a function draws random numbers.
 pub(crate) fn draws(function: &Function) -> bool {
     let nodes = function.nodes_in_order();
@@ -567,7 +658,7 @@ fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
     };
     let port = |info: &ValueInfo| Port {
         name: info.name.clone(),
-        dtype: info.dtype.unwrap_or(tensor::DType::String),
+        dtype: info.dtype.unwrap_or(DType::String),
         shape: match &info.shape {
             Some(shape) => shape.iter().map(extent).collect(),
             None => vec![PortExtent::Any],

@@ -28,6 +28,7 @@ mod internal;
 mod jit;
 mod measure;
 mod options;
+mod piecewise;
 mod pipeline;
 mod port;
 mod reference;

@@ -102,6 +102,7 @@ impl Told {
             input_structures: self.structures.clone(),
             input_values: self.values.clone(),
             literals: options.literals.clone(),
+            binds: false,
             limits: options.limits.clone(),
         };
         import.input_shapes.extend(self.shapes.clone());
@@ -143,8 +144,18 @@ impl Given {
 pub(crate) enum Outcome {
     /// All of it.
     Front(Box<Front>),
-    /// More must be told of these inputs first; otherwise there is a reason to refuse.
-    Asks(BTreeMap<String, Wanted>, Diagnostics),
+    /// More must be told first.
+    Asks(Question),
+}
+
+/// What must be told before a model can be compiled.
+pub(crate) struct Question {
+    /// Of which inputs what.
+    pub(crate) wanted: BTreeMap<String, Wanted>,
+    /// The node of the model's graph for which it must be known.
+    pub(crate) node: Option<usize>,
+    /// Why the model is refused where that cannot be told.
+    pub(crate) reason: Diagnostics,
 }
 
 /// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut,
@@ -155,7 +166,7 @@ pub(crate) enum Outcome {
 pub(crate) fn front(source: &Source, options: &Options, target: &Target) -> Result<Front> {
     match front_or_ask(source, options, target, &Told::default())? {
         Outcome::Front(front) => Ok(*front),
-        Outcome::Asks(_, reason) => Err(reason),
+        Outcome::Asks(question) => Err(question.reason),
     }
 }
 
@@ -173,7 +184,7 @@ pub(crate) fn front_told(
     loop {
         match front_or_ask(source, options, target, &told)? {
             Outcome::Front(front) => return Ok(*front),
-            Outcome::Asks(asked, reason) if !told.answer(&asked, given) => return Err(reason),
+            Outcome::Asks(asked) if !told.answer(&asked.wanted, given) => return Err(asked.reason),
             Outcome::Asks(..) => {}
         }
     }
@@ -193,7 +204,9 @@ pub(crate) fn front_or_ask(
     let import = || source.import(&told.import_options(options));
     let (mut module, outputs, strings) = match options.phases.time("import", import)? {
         Imported::Module { module, outputs, strings } => (module, outputs, strings),
-        Imported::Asks { inputs, reason } => return Ok(Outcome::Asks(inputs, reason)),
+        Imported::Asks { inputs: wanted, node, reason } => {
+            return Ok(Outcome::Asks(Question { wanted, node, reason }));
+        }
     };
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")

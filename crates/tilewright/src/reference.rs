@@ -41,7 +41,7 @@ pub(crate) fn evaluate(
     let (module, outputs, strings) = loop {
         match model.import(&told.import_options(options))? {
             Imported::Module { module, outputs, strings } => break (module, outputs, strings),
-            Imported::Asks { inputs, reason } if !told.answer(&inputs, &given) => {
+            Imported::Asks { inputs, reason, .. } if !told.answer(&inputs, &given) => {
                 return Err(reason);
             }
             Imported::Asks { .. } => {}

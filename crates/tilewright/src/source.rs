@@ -19,6 +19,8 @@ pub(crate) enum Source {
     Bytes(Bytes),
     /// A decoded model, and the folder of its external data.
     Model(Arc<ModelProto>, Option<PathBuf>),
+    /// As `Model`, of a part whose inputs have other values each time.
+    Part(Arc<ModelProto>, Option<PathBuf>),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
 }
@@ -40,6 +42,10 @@ impl Source {
             Source::Model(model, folder) => {
                 import_onnx::import_model_or_ask(model, folder.as_deref(), options)
             }
+            Source::Part(model, folder) => {
+                let options = ImportOptions { binds: true, ..options.clone() };
+                import_onnx::import_model_or_ask(model, folder.as_deref(), &options)
+            }
             Source::Module(module) => {
                 let functions = module.functions.values();
                 let count = functions.map(|function| function.results().len()).sum();
@@ -60,7 +66,9 @@ impl Source {
                 Some((model, path.parent().map(Path::to_owned)))
             }
             Source::Bytes(bytes) => Some((import_onnx::decode(bytes.clone(), limits).ok()?, None)),
-            Source::Model(model, folder) => Some((ModelProto::clone(model), folder.clone())),
+            Source::Model(model, folder) | Source::Part(model, folder) => {
+                Some((ModelProto::clone(model), folder.clone()))
+            }
             Source::Module(_) => None,
         }
     }
@@ -73,7 +81,9 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::inspect(path, limits),
             Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
-            Source::Model(model, _) => Ok(import_onnx::inspect_model(model)),
+            Source::Model(model, _) | Source::Part(model, _) => {
+                Ok(import_onnx::inspect_model(model))
+            }
             Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")
                 .because("it is a graph function already")
                 .remedy("look at the function itself")

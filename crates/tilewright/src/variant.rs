@@ -19,7 +19,7 @@ use sym::SymbolId;
 use tensor::{Structure, Tensor};
 
 use crate::executable::ports;
-use crate::pipeline::{Front, Outcome, Told, front_or_ask};
+use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
 use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
 use crate::{Options, Port};
@@ -82,7 +82,7 @@ pub(crate) struct StageRun {
 /// What a model asks, or the variant that answers.
 pub(crate) enum Made {
     Variant(Box<Variant>),
-    Asks(BTreeMap<String, Wanted>, Diagnostics),
+    Asks(Question),
 }
 
 impl Variant {
@@ -122,7 +122,7 @@ impl Variant {
         }
         let front = match front_or_ask(model.source, model.options, model.target, &told)? {
             Outcome::Front(front) => *front,
-            Outcome::Asks(inputs, reason) => return Ok(Made::Asks(inputs, reason)),
+            Outcome::Asks(question) => return Ok(Made::Asks(question)),
         };
         let setup_symbols = BTreeMap::new();
         let setup = Specialisation::new(Request {

@@ -83,6 +83,40 @@ fn sizes_inside() -> Diagnostic {
         .remedy("export the model with a fixed number of iterations")
 }
 
+/// The refusal of a loop that changes shapes, unless its iterations are written out.
+fn shapes_change() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop changes the shape of what it carries")
+        .because("kernels are made for constant shapes, and the number of iterations is not known")
+        .remedy("export the model with a fixed number of iterations")
+}
+
+/// The refusal of a loop that carries sequences, unless its iterations are written out.
+fn sequences_inside() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop whose end depends on data carries sequences")
+        .because("what sequences are made of must be known to compile")
+        .remedy("export the model with a fixed number of iterations")
+}
+
+/// The refusal of a loop that stacks any number of rows.
+fn rows_unknown() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "how many results a loop stacks depends on data")
+        .because("nothing says how many iterations there may be at most")
+        .remedy("export the model with a largest number of iterations")
+}
+
+/// Refuses a loop's region whose first results have other shapes than what is carried.
+fn check_carried(graph: &Graph, region: RegionId, carried: &[Type]) -> Result<()> {
+    let results = graph.builder.function().region_type(region).results;
+    let changes = |(next, now): (&Type, &Type)| match (next.as_tensor(), now.as_tensor()) {
+        (Some(next), Some(now)) => next.dtype == now.dtype && next.shape != now.shape,
+        _ => false,
+    };
+    match results.iter().zip(carried).any(changes) {
+        true => Err(shapes_change()),
+        false => Ok(()),
+    }
+}
+
 /// Both branches, of which one result each is taken: what a branch does with sizes that it computes
 /// runs between kernels, where no region is.
 fn both_branches(node: &Node<'_>, importer: &mut Importer<'_>, condition: &Value) -> Lowered {
@@ -168,7 +202,7 @@ pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
             return Err(node.not_known(0, "number of iterations"));
         }
         true if starts.is_none() => return Err(node.not_known(1, "condition")),
-        true => Err(unsupported("its condition depends on data, and it carries sequences")),
+        true => Err(sequences_inside()),
         false => rolled(node, importer, body, &carried, count.as_ref(), starts),
     };
     let lists = carried.iter().any(|value| value.list().is_some());
@@ -271,6 +305,7 @@ fn counted(
     if binds(&importer.graph, region) {
         return Err(sizes_inside());
     }
+    check_carried(&importer.graph, region, &types[1..])?;
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
     let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
     adopt_all(&importer.graph, results).map(Some)
@@ -333,7 +368,7 @@ fn asked(
                 node.not_known(0, "number of iterations")
             }
             (_, Some(condition)) if condition.known().is_none() => node.not_known(1, "condition"),
-            _ => unsupported("it stacks results, but how many depends on data"),
+            _ => rows_unknown(),
         });
     }
     let mut stacks = Vec::new();
@@ -388,6 +423,7 @@ fn asked(
             _ => sizes_inside(),
         });
     }
+    check_carried(&importer.graph, step, &types)?;
     let results = importer.graph.builder.add_with_regions(Op::While, &initial, &[goes_on, step]);
     let mut results = adopt_all(&importer.graph, results)?;
     if let Some(most) = most.filter(|_| !stacks.is_empty()) {

@@ -66,7 +66,10 @@ pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dtype = node.input(0)?.dtype();
     let what = "bounds of the range";
     let (start, delta) = (node.input(0)?.clone(), node.input(2)?.clone());
-    let count = if dtype.is_float() {
+    let bounds = [&start, node.input(1)?, &delta];
+    let count = if graph.binds && bounds.iter().any(|it| it.known().is_none()) {
+        count_by_data(graph, bounds)?
+    } else if dtype.is_float() {
         let number = |index| node.single_number(index, what).map(Scalar::as_f64);
         let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
         let count = ((limit - start) / delta).ceil().max(0.0);
@@ -91,6 +94,38 @@ pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let steps = counting(graph, dtype, &count)?;
     let scaled = graph.mul(&steps, &delta)?;
     Ok(vec![graph.add(&scaled, &start)?])
+}
+
+/// How many numbers a range has whose bounds are data.
+fn count_by_data(graph: &mut Graph, bounds: [&Value; 3]) -> Result<Expr> {
+    let mut scalars = Vec::new();
+    for bound in bounds {
+        scalars.push(graph.reshape(bound, &[])?);
+    }
+    let [start, limit, delta] = &scalars[..] else { unreachable!("as many as there were") };
+    let distance = graph.sub(limit, start)?;
+    let count = match distance.dtype().is_float() {
+        true => {
+            let quotient = graph.div(&distance, delta)?;
+            graph.ceil(&quotient)?
+        }
+        false => {
+            // Rounded up: the distance is made longer by less than a step.
+            let zero = graph.number(distance.dtype(), 0.0);
+            let one = graph.number(distance.dtype(), 1.0);
+            let forwards = graph.less(&zero, delta)?;
+            let back = graph.neg(&one)?;
+            let unit = graph.select(&forwards, &one, &back)?;
+            let longer = graph.sub(delta, &unit)?;
+            let longer = graph.add(&distance, &longer)?;
+            graph.div(&longer, delta)?
+        }
+    };
+    let most = graph.limits.elements as f64;
+    let count = graph.clamp(&count, 0.0, most)?;
+    let count = graph.cast(&count, DType::I64)?;
+    let most = Expr::from(i64::try_from(graph.limits.elements).unwrap_or(i64::MAX));
+    graph.bind(&count, &most)
 }
 
 /// 0, 1, 2 ...: known where they are few.

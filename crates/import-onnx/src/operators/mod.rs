@@ -119,6 +119,13 @@ const MOVEMENTS: [&str; 20] = [
     "Where",
 ];
 
+/// Whether a node draws random numbers.
+pub(crate) fn is_random(node: &NodeProto) -> bool {
+    let domain = crate::survey::domain(&node.domain);
+    let is_meant = |row: &&Operator| row.domain == domain && row.name == node.op_type;
+    TABLE.iter().find(is_meant).is_some_and(|row| row.attributes.split(' ').any(|it| it == "seed"))
+}
+
 impl Operator {
     /// Whether its outputs hold elements of its inputs and nothing else, so that they may be of
     /// any kind.

@@ -1,9 +1,11 @@
 //! Operators that move elements by rules that do not depend on data.
 
+use base::{Diagnostic, codes};
 use sym::Expr;
-use tensor::{DType, ScalarFunction as F};
+use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
+use super::gather_scatter::gather_axis;
 use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error, normalize_axes, unsupported};
 use crate::value::Value;
@@ -98,7 +100,13 @@ pub(super) fn slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             node.optional(index).map(|_| node.integers(index, what)).transpose()
         };
         let (axes, steps) = (optional(3, "axes")?, optional(4, "steps")?);
-        (node.exprs(1, "starts")?, node.exprs(2, "ends")?, axes, steps)
+        let bounds = (node.exprs(1, "starts"), node.exprs(2, "ends"));
+        let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
+        let by_data = [bounds.0.as_ref().err(), bounds.1.as_ref().err()];
+        if graph.binds && by_data.into_iter().flatten().any(is_unknown) {
+            return slice_by_data(node, graph, axes, steps);
+        }
+        (bounds.0?, bounds.1?, axes, steps)
     };
     let axes = match axes {
         Some(axes) => normalize_axes(&axes, rank)?,
@@ -118,6 +126,74 @@ pub(super) fn slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         by[axis] = step;
     }
     Ok(vec![graph.slice(x, &first, &by, &shape)?])
+}
+
+/// A slice whose bounds data give: how many indices there are is computed, too.
+fn slice_by_data(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    axes: Option<Vec<i64>>,
+    steps: Option<Vec<i64>>,
+) -> Lowered {
+    let (mut x, starts, ends) = (node.input(0)?.clone(), node.input(1)?, node.input(2)?);
+    let count = starts.constant_shape().filter(|shape| shape.len() == 1).map(|shape| shape[0]);
+    let Some(count) = count.filter(|_| starts.shape() == ends.shape()) else {
+        return Err(node.not_known(1, "starts"));
+    };
+    let axes = match axes {
+        Some(axes) => normalize_axes(&axes, x.rank())?,
+        None => (0..count).collect(),
+    };
+    let steps = steps.unwrap_or_else(|| vec![1; axes.len()]);
+    if [axes.len(), steps.len()] != [count; 2] || axes.len() > x.rank() {
+        return Err(shape_error("starts, ends, axes and steps are not equally many"));
+    }
+    for (number, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
+        if step == 0 || step == i64::MIN {
+            return Err(shape_error(format!("a step of {step}")));
+        }
+        let extent = x.shape()[axis].clone();
+        let (start, end) = (
+            bound_by_data(graph, starts, number, &extent, step)?,
+            bound_by_data(graph, ends, number, &extent, step)?,
+        );
+        let distance = if step > 0 { graph.sub(&end, &start)? } else { graph.sub(&start, &end)? };
+        let size = Value::of_scalar(Scalar::i64(step.abs()));
+        let rounded = graph.add(&distance, &Value::of_scalar(Scalar::i64(step.abs() - 1)))?;
+        let zero = Value::of_scalar(Scalar::i64(0));
+        let rounded = graph.max(&rounded, &zero)?;
+        let count = graph.div(&rounded, &size)?;
+        let count = graph.bind(&count, &extent)?;
+        let turns = graph.iota(DType::I64, std::slice::from_ref(&count), 0)?;
+        let offsets = graph.mul(&turns, &Value::of_scalar(Scalar::i64(step)))?;
+        let places = graph.add(&offsets, &start)?;
+        x = gather_axis(graph, &x, axis, &places)?;
+    }
+    Ok(vec![x])
+}
+
+/// A bound of a slice along an axis, as Python has it.
+fn bound_by_data(
+    graph: &mut Graph,
+    bounds: &Value,
+    number: usize,
+    extent: &Expr,
+    step: i64,
+) -> Result<Value> {
+    let one = graph.slice_axis(bounds, 0, Expr::from(number), 1, Expr::ONE)?;
+    let one = graph.reshape(&one, &[])?;
+    let given = graph.cast(&one, DType::I64)?;
+    let whole = graph.dimension(extent.clone());
+    let wrapped = graph.add(&given, &whole)?;
+    let negative = graph.less(&given, &Value::of_scalar(Scalar::i64(0)))?;
+    let place = graph.select(&negative, &wrapped, &given)?;
+    let (least, most) = match step > 0 {
+        true => (Expr::ZERO, extent.clone()),
+        false => (Expr::from(-1), extent - 1),
+    };
+    let (least, most) = (graph.dimension(least), graph.dimension(most));
+    let place = graph.min(&place, &most)?;
+    graph.max(&place, &least)
 }
 
 /// The first index and the number of indices of a slice along an axis, as Python has it.

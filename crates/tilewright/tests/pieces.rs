@@ -1,0 +1,450 @@
+//! Models of which values decide what is to be compiled: they run piece by piece, each shape known
+//! when its kernels are made.
+
+use base::text::Parser;
+use prost::Message;
+use testkit::onnx_text::parse_model;
+use tilewright::{Executable, Options, Tensor};
+
+/// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
+fn executable(text: &str) -> Option<Executable> {
+    with_options(text, Options::default())
+}
+
+fn with_options(text: &str, options: Options) -> Option<Executable> {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: this machine cannot run the JIT's code");
+        return None;
+    }
+    let model = parse_model(&mut Parser::new(text)).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { threads: Some(1), ..options };
+    let compiled = tilewright::compile_bytes(model.encode_to_vec(), &options);
+    Some(compiled.unwrap_or_else(|found| panic!("{found}")))
+}
+
+/// Runs twice with each inputs: right each time, and nothing is compiled the second time.
+fn check(executable: &Executable, runs: &[(Vec<Tensor>, Vec<Tensor>)]) {
+    for (number, (inputs, expected)) in runs.iter().enumerate() {
+        let mut before = None;
+        for _ in 0..2 {
+            let outputs = executable.run(inputs).unwrap_or_else(|found| panic!("{found}"));
+            assert_eq!(outputs.len(), expected.len());
+            for (output, expected) in outputs.iter().zip(expected) {
+                assert_eq!((output.dtype(), output.shape()), (expected.dtype(), expected.shape()));
+                let comparison = tensor::compare(output, expected, 1e-5, 1e-5);
+                assert!(comparison.passed(), "run {number}: {comparison}");
+            }
+            let compiled = executable.statistics();
+            assert_eq!(*before.get_or_insert(compiled), compiled, "run {number} compiled again");
+        }
+    }
+}
+
+fn floats(values: &[f32]) -> Tensor {
+    Tensor::from_slice(&[values.len()], values)
+}
+
+fn integers(values: &[i64]) -> Tensor {
+    Tensor::from_slice(&[values.len()], values)
+}
+
+fn number(value: i64) -> Tensor {
+    Tensor::from_slice(&[], &[value])
+}
+
+/// What a run says that is refused.
+fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
+    match executable.run(inputs) {
+        Ok(_) => panic!("it runs"),
+        Err(found) => found.to_string(),
+    }
+}
+
+/// Tokens grow by the best one of a table's row until it is the last.
+const DECODER: &str = "
+    input prompt: i64[n]
+    input last: i64[]
+    constant table: f32[4, 4]
+      {0.0, 1.0, 0.5, 0.2, 0.1, 0.0, 3.0, 1.0, 0.5, 0.4, 0.3, 4.0, 5.0, 1.0, 2.0, 3.0}
+    constant most: i64[] {10}
+    constant end: i64[1] {-1}
+    holds = Constant() {value = bool[] {true}}
+    tokens, scores = Loop(most, holds, prompt) {body = {
+        input turn: i64[] input goeson: bool[] input now: i64[k]
+        newest = Gather(now, end)
+        row = Gather(table, newest)
+        next = ArgMax(row) {axis = 1, keepdims = 0}
+        grown = Concat(now, next) {axis = 0}
+        one = Squeeze(next)
+        isend = Equal(one, last)
+        more = Not(isend)
+        best = ReduceMax(row) {keepdims = 0}
+        output more: bool[] output grown: i64[l] output best: f32[]
+    }}
+    doubled = Add(tokens, tokens)
+    output doubled: i64[m]
+    output scores: f32[t]
+";
+
+fn decoded(prompt: &[i64], last: i64) -> (Vec<Tensor>, Vec<Tensor>) {
+    let best = [(1, 1.0_f32), (2, 3.0), (3, 4.0), (0, 5.0)];
+    let (mut tokens, mut scores) = (prompt.to_vec(), Vec::new());
+    while scores.len() < 10 {
+        let (next, score) = best[tokens[tokens.len() - 1] as usize];
+        tokens.push(next);
+        scores.push(score);
+        if next == last {
+            break;
+        }
+    }
+    let doubled: Vec<i64> = tokens.iter().map(|token| 2 * token).collect();
+    (vec![integers(prompt), number(last)], vec![integers(&doubled), floats(&scores)])
+}
+
+#[test]
+fn tokens_grow_until_data_say_stop() {
+    let Some(executable) = executable(DECODER) else { return };
+    let runs = [decoded(&[0], 3), decoded(&[1, 2, 3], 3), decoded(&[2], 7), decoded(&[3, 0], 0)];
+    check(&executable, &runs);
+}
+
+/// A cache of keys grows by a row each turn; attention over it.
+const CACHE: &str = "
+    input query: f32[1, 2]
+    input cache: f32[k, 2]
+    input limit: f32[]
+    constant w: f32[2, 2] {0.5, -1.0, 1.0, 0.25}
+    constant most: i64[] {6}
+    holds = Constant() {value = bool[] {true}}
+    h, all, norms = Loop(most, holds, query, cache) {body = {
+        input turn: i64[] input goeson: bool[] input q: f32[1, 2] input keys: f32[l, 2]
+        key = MatMul(q, w)
+        grown = Concat(keys, key) {axis = 0}
+        turned = Transpose(grown)
+        scores = MatMul(q, turned)
+        weights = Softmax(scores) {axis = -1}
+        next = MatMul(weights, grown)
+        norm = ReduceL2(next) {keepdims = 0}
+        more = Greater(norm, limit)
+        output more: bool[] output next: f32[1, 2] output grown: f32[m, 2] output norm: f32[]
+    }}
+    output h: f32[1, 2]
+    output all: f32[m, 2]
+    output norms: f32[t]
+";
+
+fn attended(query: [f32; 2], cache: &[[f32; 2]], limit: f32) -> (Vec<Tensor>, Vec<Tensor>) {
+    let rows = |rows: &[[f32; 2]]| Tensor::from_slice(&[rows.len(), 2], rows.as_flattened());
+    let (mut q, mut keys, mut norms) = (query, cache.to_vec(), Vec::new());
+    loop {
+        keys.push([q[0] * 0.5 + q[1], q[1] * 0.25 - q[0]]);
+        let exps: Vec<f32> = keys.iter().map(|k| (q[0] * k[0] + q[1] * k[1]).exp()).collect();
+        let sum: f32 = exps.iter().sum();
+        let mean = |axis: usize| keys.iter().zip(&exps).map(|(k, e)| k[axis] * e / sum).sum();
+        q = [mean(0), mean(1)];
+        norms.push((q[0] * q[0] + q[1] * q[1]).sqrt());
+        if norms[norms.len() - 1] <= limit || norms.len() == 6 {
+            break;
+        }
+    }
+    let inputs = vec![rows(&[query]), rows(cache), Tensor::from_slice(&[], &[limit])];
+    (inputs, vec![rows(&[q]), rows(&keys), floats(&norms)])
+}
+
+#[test]
+fn a_cache_grows() {
+    let Some(executable) = executable(CACHE) else { return };
+    let runs = [
+        attended([1.0, 2.0], &[[0.5, 1.0], [1.0, -1.0]], 0.4),
+        attended([1.0, 2.0], &[], 0.6),
+        attended([0.5, -2.0], &[[0.5, 1.0]], 10.0),
+    ];
+    check(&executable, &runs);
+}
+
+/// Boxes of each image that overlap no better one, as many as there are, behind each other.
+const DETECTOR: &str = "
+    input boxes: f32[n, 3, 4]
+    input scores: f32[n, 3]
+    constant none: f32[0, 4] {}
+    constant first: i64[1] {0}
+    constant both: i64[2] {0, 1}
+    constant most: i64[] {3}
+    constant overlap: f32[] {0.5}
+    constant two: i64[] {2}
+    constant zero: i64[] {0}
+    holds = Constant() {value = bool[] {true}}
+    shape = Shape(boxes)
+    count = Gather(shape, zero)
+    kept = Loop(count, holds, none) {body = {
+        input image: i64[] input goeson: bool[] input before: f32[k, 4]
+        here = Gather(boxes, image)
+        score = Gather(scores, image)
+        batch = Unsqueeze(here, first)
+        classes = Unsqueeze(score, both)
+        chosen = NonMaxSuppression(batch, classes, most, overlap)
+        places = Gather(chosen, two) {axis = 1}
+        found = Gather(here, places)
+        after = Concat(before, found) {axis = 0}
+        more = Identity(goeson)
+        output more: bool[] output after: f32[l, 4]
+    }}
+    output kept: f32[m, 4]
+";
+
+#[test]
+fn boxes_are_chosen_image_by_image() {
+    let Some(executable) = executable(DETECTOR) else { return };
+    let (a, near, far) = ([0.0, 0.0, 1.0, 1.0], [0.0, 0.1, 1.0, 1.1], [0.0, 5.0, 1.0, 6.0]);
+    let run = |images: &[([[f32; 4]; 3], [f32; 3])], kept: &[[f32; 4]]| {
+        let boxes = images.iter().flat_map(|(boxes, _)| boxes.as_flattened().to_vec()).collect();
+        let scores: Vec<f32> = images.iter().flat_map(|(_, scores)| *scores).collect();
+        let count = images.len();
+        let inputs =
+            vec![Tensor::from_vec(&[count, 3, 4], boxes), Tensor::from_vec(&[count, 3], scores)];
+        (inputs, vec![Tensor::from_slice(&[kept.len(), 4], kept.as_flattened())])
+    };
+    let one = ([a, near, far], [0.9, 0.8, 0.7]);
+    let two = ([a, near, far], [0.1, 0.8, 0.9]);
+    let three = ([a, a, near], [0.1, 0.2, 0.3]);
+    let runs = [
+        run(&[one], &[a, far]),
+        run(&[one, two, three], &[a, far, far, near, near]),
+        run(&[three, three], &[near, near]),
+    ];
+    check(&executable, &runs);
+}
+
+/// As many turns as there are positive numbers; each keeps what is above its own number.
+const SEQUENCES: &str = "
+    input x: f32[n]
+    constant zero: f32[] {0.0}
+    holds = Constant() {value = bool[] {true}}
+    positive = Greater(x, zero)
+    flags = Cast(positive) {to = 7}
+    count = ReduceSum(flags) {keepdims = 0}
+    none = SequenceEmpty() {dtype = 1}
+    start = SequenceInsert(none, x)
+    all = Loop(count, holds, start) {body = {
+        input turn: i64[] input goeson: bool[] input before: sequence f32
+        bar = Cast(turn) {to = 1}
+        above = Greater(x, bar)
+        kept = Compress(x, above) {axis = 0}
+        after = SequenceInsert(before, kept)
+        more = Identity(goeson)
+        output more: bool[] output after: sequence f32
+    }}
+    y = ConcatFromSequence(all) {axis = 0}
+    many = SequenceLength(all)
+    output y: f32[m]
+    output many: i64[]
+";
+
+#[test]
+fn sequences_grow_by_pieces_of_any_size() {
+    let Some(executable) = executable(SEQUENCES) else { return };
+    let run = |x: &[f32]| {
+        let count = x.iter().filter(|value| **value > 0.0).count();
+        let mut y = x.to_vec();
+        for turn in 0..count {
+            y.extend(x.iter().filter(|value| **value > turn as f32));
+        }
+        (vec![floats(x)], vec![floats(&y), number(count as i64 + 1)])
+    };
+    check(&executable, &[run(&[0.5, -1.0, 3.5, 1.5]), run(&[-1.0, -2.0]), run(&[9.0, 8.0, 7.0])]);
+}
+
+/// Branches of other shapes, of which one has a loop that grows.
+const BRANCHES: &str = "
+    input x: f32[4]
+    input count: i64[]
+    constant two: i64[1] {2}
+    constant first: i64[1] {0}
+    constant zero: f32[] {0.0}
+    holds = Constant() {value = bool[] {true}}
+    sum = ReduceSum(x) {keepdims = 0}
+    positive = Greater(sum, zero)
+    more = Abs(count)
+    y = If(positive) {then_branch = {
+        grown = Loop(more, holds, x) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[k]
+            tail = Slice(before, first, two)
+            after = Concat(tail, before) {axis = 0}
+            on = Identity(goeson)
+            output on: bool[] output after: f32[l]
+        }}
+        output grown: f32[k]
+    }, else_branch = {
+        head = Slice(x, first, two)
+        output head: f32[2]
+    }}
+    z = Neg(y)
+    output z: f32[m]
+";
+
+#[test]
+fn branches_give_other_shapes() {
+    let Some(executable) = executable(BRANCHES) else { return };
+    let run = |x: [f32; 4], count: i64| {
+        let mut y = x.to_vec();
+        match x.iter().sum::<f32>() > 0.0 {
+            true => (0..count.abs()).for_each(|_| y = [&y[..2], &y[..]].concat()),
+            false => y.truncate(2),
+        }
+        let z: Vec<f32> = y.iter().map(|value| -value).collect();
+        (vec![floats(&x), number(count)], vec![floats(&z)])
+    };
+    let up = [1.0, 2.0, 3.0, 4.0];
+    check(&executable, &[run(up, 2), run([-1.0, -2.0, 0.5, 0.0], 2), run(up, 0), run(up, -3)]);
+}
+
+/// Rows from the last to the first; how many of each are positive, and their sum so far.
+const SCANNED: &str = "
+    input x: f32[3, n]
+    constant zero: f32[] {0.0}
+    total, counts, kept = Scan(zero, x) {num_scan_inputs = 1, scan_input_axes = [1],
+      scan_input_directions = [1], scan_output_axes = [0, 1], scan_output_directions = [1, 0],
+      body = {
+        input before: f32[] input column: f32[3]
+        positive = Greater(column, zero)
+        chosen = Compress(column, positive) {axis = 0}
+        sum = ReduceSum(chosen) {keepdims = 0}
+        after = Add(before, sum)
+        many = Size(chosen)
+        twice = Add(column, column)
+        output after: f32[] output many: i64[] output twice: f32[3]
+    }}
+    output total: f32[]
+    output counts: i64[n]
+    output kept: f32[3, n]
+";
+
+#[test]
+fn scans_compute_sizes() {
+    let Some(executable) = executable(SCANNED) else { return };
+    let run = |columns: &[[f32; 3]]| {
+        let n = columns.len();
+        let by_row = |columns: &[[f32; 3]]| {
+            let rows = (0..3).flat_map(|row| columns.iter().map(move |column| column[row]));
+            Tensor::from_vec(&[3, n], rows.collect())
+        };
+        let positive = |column: &[f32; 3]| column.iter().filter(|it| **it > 0.0).count() as i64;
+        let total: f32 = columns.iter().flatten().filter(|it| **it > 0.0).sum();
+        let counts: Vec<i64> = columns.iter().map(positive).collect();
+        let twice: Vec<[f32; 3]> =
+            columns.iter().rev().map(|column| column.map(|it| 2.0 * it)).collect();
+        let outputs = vec![Tensor::from_slice(&[], &[total]), integers(&counts), by_row(&twice)];
+        (vec![by_row(columns)], outputs)
+    };
+    let runs =
+        [run(&[[1.0, -1.0, 2.0], [-1.0, -2.0, -3.0], [3.0, 4.0, 5.0]]), run(&[[-1.0, 0.5, 0.0]])];
+    check(&executable, &runs);
+}
+
+/// A function with a loop in it; sums of counts up to a bound that data give.
+const CALLED: &str = r#"
+    opset 18
+    opset "own" 1
+    input limit: f32[]
+    y = "own" Sums(limit)
+    output y: f32[]
+    function "own" Sums(bound) -> (sum) {
+        holds = Constant() {value = bool[] {true}}
+        one = Constant() {value = i64[] {1}}
+        zero = Constant() {value = i64[] {0}}
+        start = Constant() {value = f32[] {0.0}}
+        sum = Loop(_, holds, start) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[]
+            end = Add(turn, one)
+            counts = Range(zero, end, one)
+            reals = Cast(counts) {to = 1}
+            part = ReduceSum(reals) {keepdims = 0}
+            after = Add(before, part)
+            more = Less(after, bound)
+            output more: bool[] output after: f32[]
+        }}
+    }
+"#;
+
+#[test]
+fn functions_are_opened() {
+    let Some(executable) = executable(CALLED) else { return };
+    let run = |limit: f32| {
+        let (mut sum, mut turn) = (0.0, 0.0);
+        loop {
+            sum += turn * (turn + 1.0) / 2.0;
+            turn += 1.0;
+            if sum >= limit {
+                break;
+            }
+        }
+        (vec![Tensor::from_slice(&[], &[limit])], vec![Tensor::from_slice(&[], &[sum])])
+    };
+    for limit in [0.0, 3.0, 40.0] {
+        let (inputs, outputs) = run(limit);
+        let found = executable.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(found[0].scalars().next(), outputs[0].scalars().next(), "{limit}");
+    }
+}
+
+/// Rows of a stack, the longer the later.
+const RAGGED: &str = "
+    input x: f32[n]
+    constant one: i64[] {1}
+    constant none: i64[] {0}
+    constant zero: f32[] {0.0}
+    holds = Constant() {value = bool[] {true}}
+    positive = Greater(x, zero)
+    flags = Cast(positive) {to = 7}
+    count = ReduceSum(flags) {keepdims = 0}
+    y = Loop(count, holds) {body = {
+        input turn: i64[] input goeson: bool[]
+        end = Add(turn, one)
+        row = Range(none, end, one)
+        more = Identity(goeson)
+        output more: bool[] output row: i64[k]
+    }}
+    output y: i64[m, k]
+";
+
+#[test]
+fn rows_of_other_shapes_are_refused() {
+    let Some(executable) = executable(RAGGED) else { return };
+    let outputs = executable.run(&[floats(&[1.0, -1.0])]).expect("one row is a stack");
+    assert_eq!(outputs[0].shape(), [1, 1]);
+    let said = refusal(&executable, &[floats(&[1.0, 2.0])]);
+    assert!(said.contains("TW0105") && said.contains("Loop"), "{said}");
+    assert!(said.contains("i64[1] and i64[2] are put together"), "{said}");
+}
+
+#[test]
+fn loops_without_an_end_are_refused() {
+    let text = "
+        input x: f32[n]
+        holds = Constant() {value = bool[] {true}}
+        y = Loop(_, holds, x) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[k]
+            places = NonZero(before)
+            row = Transpose(places)
+            after = GatherND(before, row)
+            more = Identity(goeson)
+            output more: bool[] output after: f32[l]
+        }}
+        output y: f32[m]
+    ";
+    let mut options = Options::default();
+    options.limits.iterations = 5;
+    let Some(executable) = with_options(text, options) else { return };
+    let said = refusal(&executable, &[floats(&[1.0, 2.0])]);
+    assert!(said.contains("TW0112") && said.contains("--limit iterations=N"), "{said}");
+}
+
+#[test]
+fn what_wants_all_kernels_says_that_there_are_none_yet() {
+    let Some(executable) = executable(DECODER) else { return };
+    let said = match tilewright::explain(&executable, &[integers(&[0]), number(3)]) {
+        Ok(text) => panic!("{text}"),
+        Err(found) => found.to_string(),
+    };
+    assert!(said.contains("TW0115") && said.contains("piece by piece"), "{said}");
+}
