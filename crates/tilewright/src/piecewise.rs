@@ -162,13 +162,17 @@ impl Unit {
     fn made_for(&self, inputs: &[Value]) -> Result<Arc<Made>> {
         let mut made = self.made();
         let wider = |(types, _): &Entry| self.part.declared(inputs, Some(types));
-        if let Some((_, found)) = made.iter().find(|entry| wider(entry).as_ref() == Some(&entry.0))
-        {
+        let fits = |entry: &&Entry| wider(entry).as_ref() == Some(&entry.0);
+        if let Some((_, found)) = made.iter().find(fits) {
             return Ok(found.clone());
         }
-        if let Some(types) = made.iter().rev().find_map(wider)
+        let last = made.iter().enumerate().rev();
+        if let Some((number, types)) =
+            last.filter_map(|(number, it)| Some((number, wider(it)?))).next()
             && let Ok(new) = self.make(&types)
         {
+            // What it was made from is of no more use.
+            made.remove(number);
             return Ok(keep(&mut made, types, new));
         }
         // What wants to know more extents than these has one for each shape.
