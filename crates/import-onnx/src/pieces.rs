@@ -183,7 +183,7 @@ impl Part {
         let graph = self.model.graph.as_ref()?;
         let division = Division::of(&self.model, &self.inputs)?;
         let has_lists = (0..graph.node.len()).any(|number| division.driven[number].is_some());
-        has_lists.then(|| division.pieces(&self.outputs))
+        (has_lists && division.gives(&self.outputs)).then(|| division.pieces(&self.outputs))
     }
 }
 
@@ -206,7 +206,7 @@ pub fn pieces_at(model: &ModelProto, node: usize) -> Option<Pieces> {
         return None;
     }
     let outputs: Vec<String> = graph.output.iter().map(|output| output.name.clone()).collect();
-    Some(division.pieces(&outputs))
+    division.gives(&outputs).then(|| division.pieces(&outputs))
 }
 
 /// A division under way.
@@ -504,6 +504,17 @@ impl<'m> Division<'m> {
             }
         }
         Pieces { pieces, outputs: outputs.to_vec() }
+    }
+
+    /// Whether all these names stand for something.
+    fn gives(&self, names: &[String]) -> bool {
+        let is_made = |name: &str| {
+            let made = self.graph.node.iter().flat_map(|node| &node.output);
+            made.map(String::as_str)
+                .chain(self.inputs.iter().map(String::as_str))
+                .any(|it| it == name)
+        };
+        names.iter().all(|name| self.is_constant(name) || is_made(name))
     }
 
     /// The names that a node reads of what is computed, or of the inputs.
