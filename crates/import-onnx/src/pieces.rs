@@ -53,6 +53,15 @@ pub struct Part {
     model: ModelProto,
 }
 
+/// The type of an input of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InputType {
+    /// A tensor; extents that are not given are free.
+    Tensor(DType, Vec<Option<usize>>),
+    /// A sequence or an optional value; none for what cannot be declared.
+    List(Option<TypeProto>),
+}
+
 /// A node that is driven: operands and results by name, a name left out empty.
 #[derive(Clone, Debug)]
 pub struct Driven {
@@ -151,27 +160,13 @@ pub enum ListWork {
 }
 
 impl Part {
-    /// Declarations of the inputs by the types of values. Of those for other values, extents that
-    /// differ become free; none where more than extents differs.
+    /// The model with inputs of these types.
     #[must_use]
-    pub fn declared(
-        &self,
-        inputs: &[Value],
-        others: Option<&[ValueInfoProto]>,
-    ) -> Option<Vec<ValueInfoProto>> {
-        let values = self.inputs.iter().zip(inputs).map(|(name, value)| declaration(name, value));
-        match others {
-            None => Some(values.collect()),
-            Some(others) => values.zip(others).map(|(one, other)| common(one, other)).collect(),
-        }
-    }
-
-    /// The model with its inputs declared so.
-    #[must_use]
-    pub fn model(&self, inputs: Vec<ValueInfoProto>) -> ModelProto {
+    pub fn model(&self, inputs: &[InputType]) -> ModelProto {
         let mut model = self.model.clone();
         if let Some(graph) = &mut model.graph {
-            graph.input = inputs;
+            let declared = self.inputs.iter().zip(inputs);
+            graph.input = declared.map(|(name, ty)| ty.declaration(name)).collect();
         }
         model
     }
@@ -594,41 +589,62 @@ fn list_work(node: &NodeProto, lists: &BTreeSet<&str>) -> Option<(ListWork, bool
     })
 }
 
-/// A declaration of a value's type.
-fn declaration(name: &str, value: &Value) -> ValueInfoProto {
-    match value {
-        Value::Tensor(tensor) => excerpt::declaration(name, tensor),
-        _ => ValueInfoProto { name: name.to_owned(), r#type: declared_type(value) },
-    }
-}
-
-/// A declaration that holds for what either declares; extents in which they differ are free.
-fn common(mut one: ValueInfoProto, other: &ValueInfoProto) -> Option<ValueInfoProto> {
-    if let Some(type_proto::Value::Tensor(tensor)) = one.r#type.as_mut()?.value.as_mut()
-        && let Some(type_proto::Value::Tensor(other)) = &other.r#type.as_ref()?.value
-        && let (Some(shape), Some(other)) = (&mut tensor.shape, &other.shape)
-        && shape.dim.len() == other.dim.len()
-    {
-        for (extent, other) in shape.dim.iter_mut().zip(&other.dim) {
-            if extent != other {
-                extent.value = None;
+impl InputType {
+    /// The type of a value, with its extents.
+    #[must_use]
+    pub fn of(value: &Value) -> InputType {
+        match value {
+            Value::Tensor(tensor) => {
+                let extents = tensor.shape().iter().map(|&extent| Some(extent));
+                InputType::Tensor(tensor.dtype(), extents.collect())
             }
+            _ => InputType::List(declared_type(value)),
         }
     }
-    let same = |a: &ValueInfoProto, b: &ValueInfoProto| {
-        let without = |it: &ValueInfoProto| {
-            let mut it = it.clone();
-            if let Some(type_proto::Value::Tensor(tensor)) =
-                it.r#type.as_mut().and_then(|ty| ty.value.as_mut())
-            {
-                let dims = tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim);
-                dims.for_each(|extent| extent.value = None);
+
+    /// Whether a value is of the type.
+    #[must_use]
+    pub fn holds_for(&self, value: &Value) -> bool {
+        match (self, value) {
+            (InputType::Tensor(dtype, extents), Value::Tensor(tensor)) => {
+                let fits = |(extent, given): (&Option<usize>, &usize)| {
+                    extent.is_none_or(|extent| extent == *given)
+                };
+                *dtype == tensor.dtype()
+                    && extents.len() == tensor.shape().len()
+                    && extents.iter().zip(tensor.shape()).all(fits)
             }
-            it
-        };
-        without(a) == without(b)
-    };
-    same(&one, other).then_some(one)
+            (InputType::List(ty), Value::Sequence(_) | Value::Optional(_)) => {
+                *ty == declared_type(value)
+            }
+            _ => false,
+        }
+    }
+
+    /// The type with those extents free that a value has others of; none where the value differs
+    /// in more.
+    #[must_use]
+    pub fn widened(&self, value: &Value) -> Option<InputType> {
+        let mut wide = self.clone();
+        if let (InputType::Tensor(_, extents), Value::Tensor(tensor)) = (&mut wide, value)
+            && extents.len() == tensor.shape().len()
+        {
+            for (extent, &given) in extents.iter_mut().zip(tensor.shape()) {
+                *extent = extent.filter(|extent| *extent == given);
+            }
+        }
+        wide.holds_for(value).then_some(wide)
+    }
+
+    fn declaration(&self, name: &str) -> ValueInfoProto {
+        match self {
+            InputType::Tensor(dtype, extents) => {
+                let extents = extents.iter().map(|extent| extent.map(|extent| extent as i64));
+                excerpt::declared(name, *dtype, extents)
+            }
+            InputType::List(ty) => ValueInfoProto { name: name.to_owned(), r#type: ty.clone() },
+        }
+    }
 }
 
 fn declared_type(value: &Value) -> Option<TypeProto> {

@@ -13,9 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::pieces::{
-    Along, Body, Driven, ListWork, Part, Piece, Pieces, Stacked, Work, pieces_at,
+    Along, Body, Driven, InputType, ListWork, Part, Piece, Pieces, Stacked, Work, pieces_at,
 };
-use import_onnx::proto::ValueInfoProto;
 use tensor::{Scalar, Tensor, Value};
 
 use crate::Options;
@@ -50,8 +49,11 @@ struct Unit {
     made: Mutex<Vec<Entry>>,
 }
 
-/// Declared types, and what is made for them.
-type Entry = (Vec<ValueInfoProto>, Arc<Made>);
+/// Types of inputs.
+type Types = Vec<InputType>;
+
+/// Types of inputs, and what is made for them.
+type Entry = (Types, Arc<Made>);
 
 /// What the parts of a model have in common.
 struct Common {
@@ -161,14 +163,15 @@ impl Unit {
     /// and with extents free in which they differ from those before.
     fn made_for(&self, inputs: &[Value]) -> Result<Arc<Made>> {
         let mut made = self.made();
-        let wider = |(types, _): &Entry| self.part.declared(inputs, Some(types));
-        let fits = |entry: &&Entry| wider(entry).as_ref() == Some(&entry.0);
-        if let Some((_, found)) = made.iter().find(fits) {
+        let holds = |(types, _): &&Entry| types.iter().zip(inputs).all(|(ty, it)| ty.holds_for(it));
+        if let Some((_, found)) = made.iter().find(holds) {
             return Ok(found.clone());
         }
-        let last = made.iter().enumerate().rev();
-        if let Some((number, types)) =
-            last.filter_map(|(number, it)| Some((number, wider(it)?))).next()
+        let widened = |(number, (types, _)): (usize, &Entry)| {
+            let types = types.iter().zip(inputs).map(|(ty, input)| ty.widened(input));
+            Some((number, types.collect::<Option<Types>>()?))
+        };
+        if let Some((number, types)) = made.iter().enumerate().rev().find_map(widened)
             && let Ok(new) = self.make(&types)
         {
             // What it was made from is of no more use.
@@ -176,21 +179,17 @@ impl Unit {
             return Ok(keep(&mut made, types, new));
         }
         // What wants to know more extents than these has one for each shape.
-        let types = self.own_types(inputs)?;
+        let types: Types = inputs.iter().map(InputType::of).collect();
         let new = self.make(&types)?;
         Ok(keep(&mut made, types, new))
     }
 
-    fn own_types(&self, inputs: &[Value]) -> Result<Vec<ValueInfoProto>> {
-        self.part.declared(inputs, None).ok_or_else(|| unnamed("a part"))
-    }
-
-    fn make(&self, types: &[ValueInfoProto]) -> Result<Made> {
+    fn make(&self, types: &[InputType]) -> Result<Made> {
         if let Some(pieces) = self.part.lists_apart() {
             let pieces = Piecewise::new(pieces, self.part.inputs.clone(), &self.common);
             return Ok(Made::Pieces(pieces));
         }
-        let model = Arc::new(self.part.model(types.to_vec()));
+        let model = Arc::new(self.part.model(types));
         let source = Source::Part(model, self.common.folder.clone());
         Ok(Made::Whole(Box::new(compile_source(source, &self.common.options)?)))
     }
@@ -198,7 +197,7 @@ impl Unit {
     fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.made_for(inputs)?.run(inputs).or_else(|found| {
             // Found out late that extents must be known.
-            let types = self.own_types(inputs)?;
+            let types: Types = inputs.iter().map(InputType::of).collect();
             if self.made().iter().any(|(other, _)| *other == types) {
                 return Err(found);
             }
@@ -220,7 +219,7 @@ impl Unit {
 }
 
 /// Adds to what is kept.
-fn keep(made: &mut Vec<Entry>, types: Vec<ValueInfoProto>, new: Made) -> Arc<Made> {
+fn keep(made: &mut Vec<Entry>, types: Types, new: Made) -> Arc<Made> {
     if made.len() == MOST_TYPES {
         made.remove(0);
     }

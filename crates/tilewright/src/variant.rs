@@ -27,6 +27,9 @@ use crate::{Options, Port};
 /// Specialisations that are kept for shapes seen before.
 const MOST_SPECIALISATIONS: usize = 64;
 
+/// Specialisations of a part of a model that are kept: what grows in a loop has a shape each turn.
+const MOST_OF_A_PART: usize = 512;
+
 /// The most elements of an input that a variant is made for.
 const MOST_ELEMENTS: usize = 1024;
 
@@ -51,7 +54,8 @@ pub(crate) struct Variant {
     /// What `setup` computed.
     constants: Block,
     pub(crate) setup: Specialisation,
-    specialisations: RwLock<Vec<Arc<Specialisation>>>,
+    /// Each with the fingerprint of what it is for: most others need not be looked at.
+    specialisations: RwLock<Vec<(u64, Arc<Specialisation>)>>,
     /// How often a specialisation has been asked for.
     asked: AtomicU64,
     /// One compile at a time.
@@ -197,7 +201,8 @@ impl Variant {
 
     /// Specialisations made so far.
     pub(crate) fn kept(&self) -> Vec<Arc<Specialisation>> {
-        self.specialisations.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(|(_, specialisation)| specialisation.clone()).collect()
     }
 
     /// Bytes of the block of constants.
@@ -340,14 +345,16 @@ impl Variant {
     }
 
     fn find(&self, stage: usize, sizes: &[i64], inputs: &[Tensor]) -> Option<Arc<Specialisation>> {
-        let seen = |specialisation: &&Arc<Specialisation>| {
+        let wanted = fingerprint(stage, sizes, inputs.iter().map(Tensor::shape));
+        let seen = |(fingerprint, specialisation): &&(u64, Arc<Specialisation>)| {
             let For { stage: of, sizes: with, shapes } = &specialisation.made_for;
-            *of == stage
+            *fingerprint == wanted
+                && *of == stage
                 && with == sizes
                 && shapes.iter().zip(inputs).all(|(shape, input)| shape == input.shape())
         };
         let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(seen).cloned()?;
+        let found = kept.iter().find(seen)?.1.clone();
         found.last_use.store(self.asked.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(found)
     }
@@ -392,13 +399,19 @@ impl Variant {
         specialisation.last_use = self.asked.fetch_add(1, Ordering::Relaxed).into();
         let specialisation = Arc::new(specialisation);
         let mut kept = self.specialisations.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == MOST_SPECIALISATIONS {
+        let most = match model.source {
+            Source::Part(..) => MOST_OF_A_PART,
+            _ => MOST_SPECIALISATIONS,
+        };
+        if kept.len() == most {
             // The one that has not been used for longest.
-            let last_use = |at: &usize| kept[*at].last_use.load(Ordering::Relaxed);
+            let last_use = |at: &usize| kept[*at].1.last_use.load(Ordering::Relaxed);
             let oldest = (0..kept.len()).min_by_key(last_use).unwrap_or(0);
             kept.remove(oldest);
         }
-        kept.push(specialisation.clone());
+        let For { stage, sizes, shapes } = &specialisation.made_for;
+        let shapes = shapes.iter().map(Vec::as_slice);
+        kept.push((fingerprint(*stage, sizes, shapes), specialisation.clone()));
         Ok(specialisation)
     }
 
@@ -426,6 +439,15 @@ pub(crate) struct For {
     pub(crate) sizes: Vec<i64>,
     /// Shapes of the user's inputs.
     pub(crate) shapes: Vec<Vec<usize>>,
+}
+
+/// A number that tells most things apart that a specialisation may be for.
+fn fingerprint<'a>(stage: usize, sizes: &[i64], shapes: impl Iterator<Item = &'a [usize]>) -> u64 {
+    // The odd number nearest to 2^64 over the golden ratio, as of Fibonacci hashing.
+    let mix = |all: u64, one: u64| (all ^ one).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    let sizes = sizes.iter().map(|&size| size as u64);
+    let extents = shapes.flat_map(|shape| shape.iter().map(|&extent| extent as u64));
+    std::iter::once(stage as u64).chain(sizes).chain(extents).fold(0, mix)
 }
 
 /// The names of the tensors that inputs are made of.
