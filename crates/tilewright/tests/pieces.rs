@@ -449,3 +449,45 @@ fn what_wants_all_kernels_says_that_there_are_none_yet() {
     };
     assert!(said.contains("TW0115") && said.contains("piece by piece"), "{said}");
 }
+
+/// The positive numbers decide how much is taken, from where, and how it is arranged.
+const SIZES: &str = "
+    input x: f32[2000]
+    constant zero: f32[] {0.0}
+    constant two: i64[1] {2}
+    constant step: i64[1] {-2}
+    constant first: i64[1] {0}
+    constant one: i64[] {1}
+    constant none: i64[] {0}
+    positive = Greater(x, zero)
+    flags = Cast(positive) {to = 7}
+    count = ReduceSum(flags) {keepdims = 0}
+    ends = Unsqueeze(count, first)
+    twice = Mul(ends, two)
+    head = Slice(x, first, twice)
+    shape = Concat(two, ends) {axis = 0}
+    rows = Reshape(head, shape)
+    back = Slice(x, ends, first, first, step)
+    steps = Range(none, count, one)
+    best, places = TopK(x, ends)
+    output rows: f32[2, n]
+    output back: f32[m]
+    output steps: i64[n]
+    output best: f32[n]
+";
+
+#[test]
+fn data_give_sizes_and_shapes() {
+    let Some(executable) = executable(SIZES) else { return };
+    let run = |count: usize| {
+        let x: Vec<f32> = (0..2000)
+            .map(|at| if at % 7 == 3 && at / 7 < count { at as f32 + 1.0 } else { -(at as f32) })
+            .collect();
+        let back: Vec<f32> = (1..=count).rev().step_by(2).map(|at| x[at]).collect();
+        let steps: Vec<i64> = (0..count as i64).collect();
+        let best: Vec<f32> = (0..count).rev().map(|at| (7 * at + 4) as f32).collect();
+        let rows = Tensor::from_slice(&[2, count], &x[..2 * count]);
+        (vec![floats(&x)], vec![rows, floats(&back), integers(&steps), floats(&best)])
+    };
+    check(&executable, &[run(5), run(200), run(1)]);
+}
