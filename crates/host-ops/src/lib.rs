@@ -46,6 +46,34 @@ pub fn split(text: &str, delimiter: Option<&str>, most: Option<usize>) -> Vec<St
     }
 }
 
+/// A number with so many digits, without those at the end that say nothing; with an exponent where
+/// it is large or small.
+///
+/// # Panics
+/// Without digits.
+#[must_use]
+pub fn number_text(number: f64, digits: usize) -> String {
+    if !number.is_finite() {
+        let text = if number.is_nan() { "NaN" } else { "INF" };
+        return format!("{}{text}", if number < 0.0 { "-" } else { "" });
+    }
+    let places = digits - 1;
+    let scientific = format!("{number:.places$e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let short = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    match usize::try_from(places as i32 - exponent) {
+        Ok(places) if exponent >= -4 => short(&format!("{number:.places$}")),
+        _ => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", short(mantissa), exponent.abs())
+        }
+    }
+}
+
 /// Words without those that stop, in a case. Words are compared as they are, or regardless of case.
 #[must_use]
 pub fn normalize(
@@ -97,6 +125,27 @@ mod tests {
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn numbers_are_as_short_as_they_can_be() {
+        let texts = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-0.5, "-0.5"),
+            (0.1_f32.into(), "0.1"),
+            (123_456_789.0, "1.2345679e+08"),
+            (99_999_999.0, "99999999"),
+            (-1e10, "-1e+10"),
+            (1e-4, "0.0001"),
+            (1e-5, "1e-05"),
+            (2.5e-300, "2.5e-300"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-INF"),
+        ];
+        for (number, text) in texts {
+            assert_eq!(number_text(number, 8), text);
+        }
     }
 
     #[test]

@@ -218,3 +218,40 @@ fn maps_become_rows() {
     let Some(executable) = of_map(&text(r#"{map_form = "DENSE"}"#), 7) else { return };
     check_maps(&executable, &[(keys(&[30, -1]), &[1.0, 2.0], &[4.0, 2.0])]);
 }
+
+/// Strings that data choose, changed and read again, with numbers before and behind.
+const BETWEEN: &str = r#"
+    opset 20
+    opset "ai.onnx.ml" 3
+    input x: i64[2]
+    constant tail: string[1] {"_q"}
+    doubled = Add(x, x)
+    named = "ai.onnx.ml" LabelEncoder(doubled) {keys_int64s = [2, 4, 6],
+      values_strings = ["a", "b", "c"], default_string = "other"}
+    longer = StringConcat(named, tail)
+    found = "ai.onnx.ml" LabelEncoder(longer) {keys_strings = ["a_q", "c_q"],
+      values_int64s = [10, 30], default_int64 = -1}
+    real = Cast(found) {to = 1}
+    quarter = Constant() {value = f32[] {0.25}}
+    part = Mul(real, quarter)
+    text = Cast(part) {to = 8}
+    again = Cast(text) {to = 1}
+    output longer: string[2]
+    output text: string[2]
+    output again: f32[2]
+"#;
+
+#[test]
+fn strings_between_numbers() {
+    let Some(executable) = executable(BETWEEN) else { return };
+    let runs = [
+        ([1_i64, 2], ["a_q", "b_q"], ["2.5", "-0.25"], [2.5_f32, -0.25]),
+        ([3, 9], ["c_q", "other_q"], ["7.5", "-0.25"], [7.5, -0.25]),
+    ];
+    for (x, longer, text, again) in runs {
+        let outputs = executable.run(&[Tensor::from_slice(&[2], &x)]).expect("it runs");
+        assert_eq!(outputs[0].strings().expect("strings"), longer);
+        assert_eq!(outputs[1].strings().expect("strings"), text);
+        assert_eq!(outputs[2].to_f64_vec(), again.map(f64::from));
+    }
+}

@@ -130,7 +130,7 @@ pub(super) fn cast_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     convert(node, graph, to)
 }
 
-fn required_type(node: &Node<'_>) -> Result<DType> {
+pub(super) fn required_type(node: &Node<'_>) -> Result<DType> {
     if !node.has("to") {
         return Err(attribute_error("to", "it is missing"));
     }

@@ -9,16 +9,19 @@ use super::elementwise;
 use super::generator::constant_value;
 use super::labels;
 use super::ngrams;
+use crate::data_type::number_of;
 use crate::graph_writer::{Graph, Result, shape_error, type_error};
-use crate::node::{Node, attribute_error, unsupported};
+use crate::node::{Node, attribute_error};
 use crate::value::{Coded, Value};
+
+/// Digits of a float that becomes a string, as ONNX Runtime has it.
+const DIGITS: usize = 8;
 
 /// The strings of an input; none if it holds something else.
 fn strings<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a Tensor> {
     let value = node.input(index)?;
     match value.weight() {
         Some(weight) if weight.tensor.dtype() == DType::String => Ok(&weight.tensor),
-        _ if value.coded().is_some() => Err(unsupported("its strings are chosen by data")),
         _ if value.dtype() == DType::String => Err(node.not_known(index, "strings")),
         _ => Err(type_error(format!("input {index} holds {}, no strings", value.dtype()))),
     }
@@ -65,6 +68,50 @@ fn pairs<T>(node: &Node<'_>, function: impl Fn(&str, &str) -> T) -> Result<(Vec<
     let values =
         (0..count).map(|index| function(&a[place(&left, index)], &b[place(&right, index)]));
     Ok((shape.clone(), values.collect()))
+}
+
+/// A conversion, of strings or to strings too.
+pub(super) fn cast(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let to_string = node.int("to", 0)? == i64::from(number_of(DType::String));
+    match (is_string(node, 0), to_string) {
+        (true, true) => Ok(vec![node.input(0)?.clone()]),
+        (true, false) => Ok(vec![numbers_of(node, elementwise::required_type(node)?)?]),
+        (false, true) => Ok(vec![texts_of(node)?]),
+        (false, false) => elementwise::cast(node, graph),
+    }
+}
+
+/// The numbers that strings stand for.
+fn numbers_of(node: &Node<'_>, to: DType) -> Result<Value> {
+    let x = strings(node, 0)?;
+    let number = |text: &String| {
+        let (text, (low, high)) = (text.trim(), to.integer_range().unwrap_or_default());
+        let found = match to {
+            DType::F32 => text.parse().ok().map(Scalar::f32),
+            _ if to.is_float() => text.parse().ok().map(|number| Scalar::from_f64(to, number)),
+            _ => text
+                .parse()
+                .ok()
+                .filter(|number| (low..=high).contains(number))
+                .map(|number| Scalar::from_i128(to, number)),
+        };
+        found.ok_or_else(|| type_error(format!("`{text}` is no number of type {to}")))
+    };
+    let numbers = texts(x).iter().map(number).collect::<Result<Vec<Scalar>>>()?;
+    Ok(computed(node, 0, Tensor::from_scalars(to, x.shape(), &numbers)))
+}
+
+/// Numbers as strings.
+fn texts_of(node: &Node<'_>) -> Result<Value> {
+    let value = node.input(0)?;
+    let known = value.numbers().zip(value.constant_shape());
+    let (numbers, shape) = known.ok_or_else(|| node.not_known(0, "numbers that become strings"))?;
+    let text = |number: &Scalar| match number.dtype().is_float() {
+        true => host_ops::number_text(number.as_f64(), DIGITS),
+        false => number.as_i128().to_string(),
+    };
+    let texts = numbers.iter().map(text).collect();
+    Ok(computed(node, 0, Tensor::from_strings(&shape, texts)))
 }
 
 /// Whether elements are equal, strings or not.

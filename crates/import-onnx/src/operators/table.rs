@@ -191,8 +191,8 @@ pub(crate) const TABLE: &[Operator] = &[
     op("IsNaN", &[9, 13, 20], (1, 1), 1, "", unary!(IsNan)),
     op("IsInf", &[10, 20], (1, 1), 1, "detect_negative detect_positive", elementwise::is_inf),
     op("Where", &[9, 16], (3, 3), 1, "", elementwise::select),
-    op("Cast", &[6, 9, 13, 19, 21, 23, 24, 25, 28], (1, 1), 1,
-       "round_mode saturate to", elementwise::cast),
+    text("Cast", &[6, 9, 13, 19, 21, 23, 24, 25, 28], (1, 1), 1,
+         "round_mode saturate to", strings::cast),
     op("CastLike", &[15, 19, 21, 23, 24, 25], (2, 2), 1,
        "round_mode saturate", elementwise::cast_like),
     // Activations
@@ -287,8 +287,8 @@ pub(crate) const TABLE: &[Operator] = &[
     op("GlobalLpPool", &[2, 22], (1, 1), 1, "p", pooling::global_lp),
     op("MaxUnpool", &[9, 11, 22], (2, 3), 1, "kernel_shape pads strides", pooling::max_unpool),
     // Shapes
-    op("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], (1, 1), 1, "end start", shape::shape),
-    op("Size", &[1, 13, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::size),
+    text("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], (1, 1), 1, "end start", shape::shape),
+    text("Size", &[1, 13, 19, 21, 23, 24, 25], (1, 1), 1, "", shape::size),
     op("Reshape", &[5, 13, 14, 19, 21, 23, 24, 25], (2, 2), 1, "allowzero", shape::reshape),
     op("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], (1, 1), 1, "axis", shape::flatten),
     op("Squeeze", &[1, 11, 13, 21, 23, 24, 25], (1, 2), 1, "axes", shape::squeeze),
