@@ -1,6 +1,6 @@
 //! A compiled model: what callers hold and run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -270,7 +270,33 @@ impl Executable {
     }
 
     fn run_pieces(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        self.pieces.get().map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs))
+        let pieces = self.pieces.get();
+        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs, &mut |_, _| Ok(())))
+    }
+
+    /// Visits what is compiled as a whole for such inputs: the model, or each part that a run takes
+    /// and works on tensors, once for each shapes.
+    ///
+    /// # Errors
+    /// Those of the visitor, and of a run.
+    pub(crate) fn each_whole(
+        &self,
+        inputs: &[Tensor],
+        visit: &mut dyn FnMut(&Executable, &[Tensor]) -> Result<()>,
+    ) -> Result<()> {
+        self.prepare(inputs)?;
+        let Some(pieces) = self.pieces.get() else { return visit(self, inputs) };
+        let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+        let mut seen: BTreeSet<(*const Executable, Vec<Vec<usize>>)> = BTreeSet::new();
+        let mut watch = |part: &Executable, inputs: &[Value]| {
+            let Some(inputs) = tensors(inputs.to_vec()) else { return Ok(()) };
+            let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
+            match seen.insert((std::ptr::from_ref(part), shapes)) {
+                true => part.each_whole(&inputs, visit),
+                false => Ok(()),
+            }
+        };
+        pieces.run(&values, &mut watch).map(|_| ())
     }
 
     /// The type of an output for such inputs, with extents that data decide 0; none where it takes
@@ -585,7 +611,7 @@ fn in_pieces() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "the model is compiled piece by piece while it runs")
         .at("the model")
         .because("what its kernels compute depends on values that only a run knows")
-        .remedy("use `run` or `bench`, or export the model with a fixed number of iterations")
+        .remedy("use `run`, `bench`, `verify` or `explain` with its inputs given")
 }
 
 /// The tensors that values are.

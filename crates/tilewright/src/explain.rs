@@ -72,33 +72,18 @@ pub struct ExplanationRow {
 pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation> {
     let mut outputs = executable.run(inputs)?;
     executable.run_into(inputs, &mut outputs)?;
-    let variant = executable.variant(inputs)?;
-    let stages = variant.run_stages(executable.model(), inputs)?;
     let (target, threads) = (executable.target(), executable.threads());
-    let front = &variant.front;
-    let locations = &front.module.functions[front.main].locations;
-    let remark = |remark: &lower::Remark| {
-        format!("{}: {}", locations.describe(remark.location), remark.message)
-    };
     let mut explanation = Explanation {
         target: target.name.clone(),
         threads,
         rows: Vec::new(),
         total_us: 0.0,
         ceilings: Ceilings::measure(target, &executable.options, threads)?,
-        formats: front.remarks.iter().map(remark).collect(),
+        formats: Vec::new(),
         arena_bytes: 0,
         largest_live_set: 0,
     };
-    for stage in &stages {
-        let lowered = &stage.specialisation.lowered;
-        let scratch = stage.specialisation.executable.scratch_bytes() as u64 * threads as u64;
-        if lowered.arena_bytes + scratch >= explanation.arena_bytes {
-            explanation.arena_bytes = lowered.arena_bytes + scratch;
-            explanation.largest_live_set = lowered.largest_live_set + scratch;
-        }
-        explanation.add_stage(executable, &variant, stage)?;
-    }
+    executable.each_whole(inputs, &mut |whole, inputs| explanation.add_whole(whole, inputs))?;
     Ok(explanation)
 }
 
@@ -107,6 +92,32 @@ impl Explanation {
     #[must_use]
     pub fn explained_us(&self) -> f64 {
         self.rows.iter().map(|row| row.time_us).sum()
+    }
+
+    /// Profiles the stages of what is compiled as a whole.
+    fn add_whole(&mut self, executable: &Executable, inputs: &[Tensor]) -> Result<()> {
+        let variant = executable.variant(inputs)?;
+        let front = &variant.front;
+        let locations = &front.module.functions[front.main].locations;
+        let remark = |remark: &lower::Remark| {
+            format!("{}: {}", locations.describe(remark.location), remark.message)
+        };
+        for text in front.remarks.iter().map(remark) {
+            if !self.formats.contains(&text) {
+                self.formats.push(text);
+            }
+        }
+        for stage in &variant.run_stages(executable.model(), inputs)? {
+            let lowered = &stage.specialisation.lowered;
+            let scratch = stage.specialisation.executable.scratch_bytes() as u64;
+            let scratch = scratch * self.threads as u64;
+            if lowered.arena_bytes + scratch >= self.arena_bytes {
+                self.arena_bytes = lowered.arena_bytes + scratch;
+                self.largest_live_set = lowered.largest_live_set + scratch;
+            }
+            self.add_stage(executable, &variant, stage)?;
+        }
+        Ok(())
     }
 
     /// Profiles a stage on its operands and adds its rows.

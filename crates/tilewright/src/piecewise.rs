@@ -66,6 +66,9 @@ enum Made {
     Pieces(Piecewise),
 }
 
+/// Hears of each run of an executable of a part before it begins.
+pub(crate) type Watch<'a> = dyn FnMut(&Executable, &[Value]) -> Result<()> + 'a;
+
 /// Values by name.
 type Values<'a> = BTreeMap<&'a str, Value>;
 
@@ -106,17 +109,17 @@ impl Piecewise {
     ///
     /// # Errors
     /// Those of the parts; values that do not fit together.
-    pub(crate) fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    pub(crate) fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
         let names = self.inputs.iter().map(String::as_str);
         let mut values: Values<'_> = names.zip(inputs.iter().cloned()).collect();
         for step in &self.steps {
             match step {
                 Step::Part(unit) => {
-                    let results = unit.run(&unit.inputs(&values)?)?;
+                    let results = unit.run(&unit.inputs(&values)?, watch)?;
                     values.extend(unit.part.outputs.iter().map(String::as_str).zip(results));
                 }
                 Step::Driven { node, bodies } => {
-                    let results = drive(node, bodies, &values).map_err(|found| {
+                    let results = drive(node, bodies, &values, watch).map_err(|found| {
                         let place = |found: Diagnostic| match found.place {
                             Some(_) => found,
                             None => found.at(node.place.clone()),
@@ -194,15 +197,15 @@ impl Unit {
         Ok(Made::Whole(Box::new(compile_source(source, &self.common.options)?)))
     }
 
-    fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        self.made_for(inputs)?.run(inputs).or_else(|found| {
+    fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
+        self.made_for(inputs)?.run(inputs, watch).or_else(|found| {
             // Found out late that extents must be known.
             let types: Types = inputs.iter().map(InputType::of).collect();
             if self.made().iter().any(|(other, _)| *other == types) {
                 return Err(found);
             }
             let Ok(new) = self.make(&types) else { return Err(found) };
-            let results = new.run(inputs).map_err(|_| found)?;
+            let results = new.run(inputs, watch).map_err(|_| found)?;
             keep(&mut self.made(), types, new);
             Ok(results)
         })
@@ -229,22 +232,25 @@ fn keep(made: &mut Vec<Entry>, types: Types, new: Made) -> Arc<Made> {
 }
 
 impl Made {
-    fn run(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
         match self {
-            Made::Whole(executable) => executable.run_values(inputs),
-            Made::Pieces(pieces) => pieces.run(inputs),
+            Made::Whole(executable) => {
+                watch(executable, inputs)?;
+                executable.run_values(inputs)
+            }
+            Made::Pieces(pieces) => pieces.run(inputs, watch),
         }
     }
 }
 
 impl Turn {
     /// The outputs, of the graph's own inputs and what it reads around it.
-    fn run(&self, own: &[Value], around: &Values<'_>) -> Result<Vec<Value>> {
+    fn run(&self, own: &[Value], around: &Values<'_>, watch: &mut Watch<'_>) -> Result<Vec<Value>> {
         let mut inputs = own.to_vec();
         for name in &self.unit.part.inputs[own.len()..] {
             inputs.push(value(around, name)?.clone());
         }
-        let results = self.unit.run(&inputs)?;
+        let results = self.unit.run(&inputs, watch)?;
         let names = self.unit.part.outputs.iter().map(String::as_str);
         let given: Values<'_> = names.zip(results).collect();
         self.outputs.iter().map(|name| value(&given, name).cloned()).collect()
@@ -260,7 +266,12 @@ fn unnamed(name: &str) -> Diagnostics {
 }
 
 /// The results of a driven node.
-fn drive(node: &Driven, bodies: &[Turn], values: &Values<'_>) -> Result<Vec<Value>> {
+fn drive(
+    node: &Driven,
+    bodies: &[Turn],
+    values: &Values<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Value>> {
     let operand = |number: usize| match node.operands.get(number).map(String::as_str) {
         None | Some("") => Ok(None),
         Some(name) => value(values, name).map(Some),
@@ -275,7 +286,7 @@ fn drive(node: &Driven, bodies: &[Turn], values: &Values<'_>) -> Result<Vec<Valu
             let carried = all(&operands(2..node.operands.len())?)?;
             let asks = true;
             Turns { count, goes_on, asks, carried, scanned: Vec::new() }
-                .run(&bodies[0], values, stacked)
+                .run(&bodies[0], values, stacked, watch)
         }
         Work::Scan { scanned, stacked } => {
             let carried = node.operands.len() - scanned.len();
@@ -288,12 +299,12 @@ fn drive(node: &Driven, bodies: &[Turn], values: &Values<'_>) -> Result<Vec<Valu
                 return Err(misfit("what is scanned has different extents"));
             }
             let (goes_on, asks) = (true, false);
-            Turns { count, goes_on, asks, carried, scanned }.run(&bodies[0], values, stacked)
+            Turns { count, goes_on, asks, carried, scanned }.run(&bodies[0], values, stacked, watch)
         }
-        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values),
+        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values, watch),
         Work::If => {
             let condition = operand(0)?.ok_or_else(|| missing(0))?;
-            bodies[usize::from(number(condition)? == 0)].run(&[], values)
+            bodies[usize::from(number(condition)? == 0)].run(&[], values, watch)
         }
         Work::List(work) => Ok(vec![list(*work, &operands(0..node.operands.len())?)?]),
     }
@@ -391,7 +402,13 @@ struct Turns {
 
 impl Turns {
     /// What is carried in the end, and the stacks.
-    fn run(mut self, body: &Turn, around: &Values<'_>, stacked: &[Stacked]) -> Result<Vec<Value>> {
+    fn run(
+        mut self,
+        body: &Turn,
+        around: &Values<'_>,
+        stacked: &[Stacked],
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<Value>> {
         let most = body.unit.common.options.limits.iterations;
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
         let mut turn = 0;
@@ -401,7 +418,7 @@ impl Turns {
                     .because("its end depends on data")
                     .into());
             }
-            let mut results = body.run(&self.own(turn), around)?.into_iter();
+            let mut results = body.run(&self.own(turn), around, watch)?.into_iter();
             if self.asks {
                 self.goes_on = results.next().map_or(Ok(0), |holds| number(&holds))? != 0;
             }

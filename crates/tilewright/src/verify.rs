@@ -82,10 +82,13 @@ pub fn verify(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
     let code = |half: &Specialisation| Ok(half.executable.code().clone());
-    let verifier = Verifier { executable, code: &code };
-    let mut report =
-        VerifyReport { kernels: verifier.kernels(inputs, progress)?, ..Default::default() };
-    report.outputs = output_errors(executable, inputs)?;
+    let mut report = VerifyReport::default();
+    executable.each_whole(inputs, &mut |whole, inputs| {
+        let verifier = Verifier { executable: whole, code: &code };
+        report.kernels.extend(verifier.kernels(inputs, progress)?);
+        report.outputs.extend(output_errors(whole, inputs)?);
+        Ok(())
+    })?;
     Ok(report)
 }
 

@@ -441,13 +441,20 @@ fn loops_without_an_end_are_refused() {
 }
 
 #[test]
-fn what_wants_all_kernels_says_that_there_are_none_yet() {
-    let Some(executable) = executable(DECODER) else { return };
-    let said = match tilewright::explain(&executable, &[integers(&[0]), number(3)]) {
-        Ok(text) => panic!("{text}"),
-        Err(found) => found.to_string(),
-    };
-    assert!(said.contains("TW0115") && said.contains("piece by piece"), "{said}");
+fn each_part_is_verified_and_explained() {
+    for (text, inputs) in [
+        (DECODER, vec![integers(&[0]), number(3)]),
+        (BRANCHES, vec![floats(&[1.0, 2.0, 3.0, 4.0]), number(2)]),
+        (SEQUENCES, vec![floats(&[0.5, -1.0, 3.5, 1.5])]),
+    ] {
+        let Some(executable) = executable(text) else { return };
+        let report = tilewright::verify(&executable, &inputs, &mut |_, _, _| ());
+        let report = report.unwrap_or_else(|found| panic!("{found}"));
+        assert!(report.passed() && report.kernels.len() > 2, "{report}");
+        let explained = tilewright::explain(&executable, &inputs);
+        let explained = explained.unwrap_or_else(|found| panic!("{found}"));
+        assert!(explained.rows.len() > 2, "{explained}");
+    }
 }
 
 /// The positive numbers decide how much is taken, from where, and how it is arranged.
