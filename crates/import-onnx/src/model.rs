@@ -111,6 +111,14 @@ pub(crate) fn values(
     Ok(importer.scopes.swap_remove(0))
 }
 
+/// A number that tells the parts of a model apart, by the names of their outputs.
+fn number_of_part(part: &GraphProto) -> u64 {
+    let names = part.output.iter().flat_map(|output| output.name.bytes());
+    // FNV-1a, of 32 bits.
+    let add = |all: u32, byte: u8| (all ^ u32::from(byte)).wrapping_mul(16_777_619);
+    names.fold(2_166_136_261, add).into()
+}
+
 /// Refuses names of literals that no constant of the model has.
 fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()> {
     if options.literals.is_empty() {
@@ -163,8 +171,8 @@ impl<'m> Importer<'m> {
             external,
             limits: options.limits.clone(),
             literals: options.literals.clone(),
-            binds: options.binds,
-            random_nodes: 0,
+            binds: options.is_part,
+            random_nodes: if options.is_part { number_of_part(body) } else { 0 },
         };
         let importer = Importer {
             graph,

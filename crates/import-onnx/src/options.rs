@@ -22,9 +22,10 @@ pub struct ImportOptions {
     /// Names of constants of the model that become literals: passes may read their values, and they
     /// cannot be replaced by other weights.
     pub literals: BTreeSet<String>,
-    /// Whether sizes are computed while running where asking for a value would do, too: for a model
-    /// whose inputs differ in value from run to run.
-    pub binds: bool,
+    /// Whether the model is a part of another, whose inputs have other values each time: sizes are
+    /// computed while running where asking for a value would do, too, and random numbers without a
+    /// seed are not those of other parts.
+    pub is_part: bool,
     /// What is refused as too large.
     pub limits: Limits,
 }

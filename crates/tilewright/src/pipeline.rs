@@ -102,7 +102,7 @@ impl Told {
             input_structures: self.structures.clone(),
             input_values: self.values.clone(),
             literals: options.literals.clone(),
-            binds: false,
+            is_part: false,
             limits: options.limits.clone(),
         };
         import.input_shapes.extend(self.shapes.clone());

@@ -43,7 +43,7 @@ impl Source {
                 import_onnx::import_model_or_ask(model, folder.as_deref(), options)
             }
             Source::Part(model, folder) => {
-                let options = ImportOptions { binds: true, ..options.clone() };
+                let options = ImportOptions { is_part: true, ..options.clone() };
                 import_onnx::import_model_or_ask(model, folder.as_deref(), &options)
             }
             Source::Module(module) => {
