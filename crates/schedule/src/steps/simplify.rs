@@ -186,13 +186,15 @@ pub(crate) fn compact(state: &mut State) {
     let Used { buffers: touched, symbols: used } = Used::of(kernel);
     let is_parameter = |buffer: &Buffer| matches!(buffer.scope, Scope::Parameter(_));
     let stays = |id, buffer: &Buffer| touched[id] || is_parameter(buffer);
-    if let Some((names, kept)) = fewer(&kernel.buffers, stays) {
+    if let Some(kept) = fewer(&kernel.buffers, stays) {
+        let names = names_of(&kept);
         rename_buffers(&mut kernel.body, &|id| names[id].unwrap_or(id));
         kernel.parameters.iter_mut().for_each(|id| *id = names[*id].unwrap_or(*id));
         kernel.buffers.renumber(&kept);
     }
     let stays = |id, symbol: &Symbol| used[id] || matches!(symbol.kind, SymbolKind::Shape { .. });
-    if let Some((names, kept)) = fewer(&kernel.symbols, stays) {
+    if let Some(kept) = fewer(&kernel.symbols, stays) {
+        let names = names_of(&kept);
         let name = |symbol: SymbolId| names[symbol].unwrap_or(symbol);
         substitute::rename(&mut kernel.body, &name);
         for (_, buffer) in kernel.buffers.iter_mut() {
@@ -205,22 +207,20 @@ pub(crate) fn compact(state: &mut State) {
     }
 }
 
-/// The things of an arena that stay, and what each is called then, in the same order; none if all
-/// do.
-fn fewer<I: Id, T>(
-    arena: &Arena<I, T>,
-    stays: impl Fn(I, &T) -> bool,
-) -> Option<(SecondaryMap<I, Option<I>>, Vec<I>)> {
+/// The things of an arena that stay; none if all do.
+fn fewer<I: Id, T>(arena: &Arena<I, T>, stays: impl Fn(I, &T) -> bool) -> Option<Vec<I>> {
     let stay = arena.iter().filter(|(id, thing)| stays(*id, thing));
     let kept: Vec<I> = stay.map(|(id, _)| id).collect();
-    if kept.len() == arena.len() {
-        return None;
-    }
+    (kept.len() < arena.len()).then_some(kept)
+}
+
+/// What things are called once no others are left.
+fn names_of<I: Id>(kept: &[I]) -> SecondaryMap<I, Option<I>> {
     let mut names = SecondaryMap::new();
     for (new, &old) in kept.iter().enumerate() {
         names[old] = Some(I::new(new));
     }
-    Some((names, kept))
+    names
 }
 
 /// The buffers that a kernel touches and the symbols that it binds: no others occur in it but those
