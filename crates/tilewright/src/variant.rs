@@ -24,6 +24,10 @@ use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
 use crate::{Options, Port};
 
+/// Bytes of weights that are given back to the system at once: to give back a page costs half of
+/// what mapping it did, and a small model need not give back any.
+const RELEASED_TOGETHER: usize = 8 << 20;
+
 /// Specialisations that are kept for shapes seen before.
 const MOST_SPECIALISATIONS: usize = 64;
 
@@ -146,7 +150,16 @@ impl Variant {
             }
             call.constants_to_fill(constants.bytes_mut())?;
             // What has been packed is not read again: the file need not stay in memory beside it.
-            call.run_releasing(&mut |id| tensor::mapped::release(setup.weight(id).bytes()))
+            let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
+            call.run_releasing(&mut |id| {
+                waiting.push(id);
+                waiting_bytes += setup.weight(id).bytes().len();
+                if waiting_bytes >= RELEASED_TOGETHER {
+                    let release = |id| tensor::mapped::release(setup.weight(id).bytes());
+                    waiting.drain(..).for_each(release);
+                    waiting_bytes = 0;
+                }
+            })
         };
         let phases = &model.options.phases;
         phases.time("run of setup", || setup.once(model.threads, run_setup))?;
