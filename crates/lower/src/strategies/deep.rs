@@ -31,12 +31,13 @@ use loops::Stmt;
 use schedule::{Step, Tail};
 
 use super::Refused;
+use super::choice::{Choice, LINE};
 use super::cost::{Tile, div_ceil};
 use super::hand::Hand;
 use super::order::Side;
 use super::panels::Panels;
 use super::structure::{Access, Motion};
-use super::tile::{Choice, LINE, Problem, pair, unroll_sum, whole_panels};
+use super::tile::{Problem, pair, unroll_sum, whole_panels};
 
 /// Iterations of the parallel loop that are wanted.
 const SHARED: i64 = 4;

@@ -10,6 +10,7 @@
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
 mod blocks;
+mod choice;
 pub(crate) mod cost;
 mod deep;
 mod dots;

@@ -29,10 +29,11 @@ use loops::{Kernel, Scope};
 use schedule::Tail;
 
 use super::Refused;
+use super::choice::vector_motions;
 use super::cost::div_ceil;
 use super::hand::Hand;
 use super::structure::Motion;
-use super::tile::{Problem, vector_motions};
+use super::tile::Problem;
 
 /// Rows that are read side by side: few, because rows whose distance is a power of two fall on the
 /// same cache sets.
