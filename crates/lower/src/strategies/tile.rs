@@ -19,9 +19,9 @@
 //! with `acc` in registers. The vector axis is one along which an operand moves by one element and
 //! none moves otherwise; the row axis one along which an operand of the sum stands still, so that
 //! it is loaded once for all rows. How large the tile is and in which order tiles are run follows
-//! from the cost model (`choice`). Matrix products, convolutions, depthwise convolutions, pooling and sums
-//! over leading axes are all this. A large operand that is met once is read otherwise: `stream`;
-//! sums of very many terms are taken in parts: `deep`.
+//! from the cost model (`choice`). Matrix products, convolutions, depthwise convolutions, pooling
+//! and sums over leading axes are all this. A large operand that is met once is read otherwise:
+//! `stream`; sums of very many terms are taken in parts: `deep`.
 
 use backend::Target;
 use loops::visit::Effect;
