@@ -7,7 +7,8 @@ Runs on one thread and on several alternate, each in a process of its own; print
 the rounds, and of the ratios within them. Beside them stands the ratio of the two rooflines: the
 time that `cargo xtask peak` leaves each kernel, the larger of its arithmetic and of its constants
 read from memory, added up for one thread and for several. What is computed on the way may stay in
-the caches and counts nothing, which favours the roofline.
+the caches and counts nothing, which favours the roofline. Ceilings are measured before every model,
+because those of a machine that others use come and go; medians count.
 """
 
 import json
@@ -24,31 +25,45 @@ def main():
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seconds", type=float, default=0.5, help="of measuring in each process")
     given = options.parse_args()
-    result = {"origin": common.origin(), "threads": given.threads, "peak": common.peak()}
-    result["models"] = [scaled(path, result["peak"], given) for path in given.models]
+    result = {"origin": common.origin(), "threads": given.threads, "peaks": [], "models": []}
+    for path in given.models:
+        result["peaks"].append(common.peak() or sys.exit("`cargo xtask peak` does not run"))
+        result["models"].append(scaled(path, given))
+    result["ceilings"] = ceilings(result["peaks"])
+    for row in result["models"]:
+        add_rooflines(row, result["ceilings"])
     title = f"From one thread to {given.threads}, f32"
     common.keep(given.name or f"scaling-t{given.threads}", title, result, report(result))
 
 
-def scaled(path, peak, given):
-    """All rounds of one model."""
+def ceilings(peaks):
+    """Medians of the figures: {name: {unit, one_thread, all_threads}}."""
+    names = peaks[0]["figures"]
+    of = ["one_thread", "all_threads"]
+    medians = {
+        name: {key: statistics.median(peak["figures"][name][key] for peak in peaks) for key in of}
+        for name in names
+    }
+    return {name: {"unit": names[name]["unit"], **medians[name]} for name in names}
+
+
+def scaled(path, given):
+    """All rounds of one model, and what its kernels do."""
     both = [1, given.threads]
     rounds = []
     for index in range(given.rounds):
         ordered = both[::-1] if index % 2 else both
         rounds.append({threads: run(path, threads, given) for threads in ordered})
     ratios = [times[1] / times[given.threads] for times in rounds]
-    least = [roofline(path, threads, peak, given) for threads in both]
     row = {
         "model": path.stem,
         "ms": {threads: statistics.median(times[threads] for times in rounds) for threads in both},
         "ratio": statistics.median(ratios),
         "ratios": ratios,
-        "roofline_ms": dict(zip(both, least)),
-        "roofline_ratio": least[0] / least[1],
+        "work": {threads: work(path, threads, given) for threads in both},
         "load": common.load_average(),
     }
-    print(f"{row['model']}: {row['ratio']:.3f} of {row['roofline_ratio']:.3f}", file=sys.stderr)
+    print(f"{row['model']}: {row['ratio']:.3f}", file=sys.stderr)
     return row
 
 
@@ -62,14 +77,22 @@ def run(path, threads, given):
     return json.loads(common.run_pinned(words, threads))["median_ms"]
 
 
-def roofline(path, threads, peak, given):
-    """Milliseconds that the ceilings of so many threads leave all kernels."""
+def work(path, threads, given):
+    """Operations of each kernel, and bytes of its constants."""
     rows = json.loads(common.run_pinned(command("explain", path, threads, given), threads))["rows"]
-    figures = peak["figures"]
-    of = "one_thread" if threads == 1 else "all_threads"
-    flops_per_ms = max(figures[f"f32_fma_{row}"][of] for row in ("avx2", "avx512")) * 1e6
-    bytes_per_ms = figures["dram_read"][of] * 1e6
-    return sum(max(r["flops"] / flops_per_ms, r["constant_bytes"] / bytes_per_ms) for r in rows)
+    return [(row["flops"], row["constant_bytes"]) for row in rows]
+
+
+def add_rooflines(row, figures):
+    """What the ceilings leave all kernels, in ms, on one thread and on several."""
+    least = {}
+    for threads, kernels in row.pop("work").items():
+        of = "one_thread" if threads == 1 else "all_threads"
+        flops_per_ms = max(figures[f"f32_fma_{name}"][of] for name in ("avx2", "avx512")) * 1e6
+        bytes_per_ms = figures["dram_read"][of] * 1e6
+        least[threads] = sum(max(f / flops_per_ms, b / bytes_per_ms) for f, b in kernels)
+    row["roofline_ms"] = least
+    row["roofline_ratio"] = least[min(least)] / least[max(least)]
 
 
 def report(result):
@@ -87,9 +110,9 @@ def report(result):
         ]
         for row in result["models"]
     ]
-    figures = result["peak"]["figures"].values()
-    ceilings = [f"{f['what']} {f['one_thread']} and {f['all_threads']} {f['unit']}" for f in figures]
-    note = f"Ceilings, of one thread and of all: {'; '.join(ceilings)}."
+    figures = result["ceilings"].items()
+    shown = [f"{name} {f['one_thread']:.4g} and {f['all_threads']:.4g} {f['unit']}" for name, f in figures]
+    note = f"Ceilings of one thread and of all, medians: {'; '.join(shown)}."
     return "\n\n".join([common.table(header, rows), note])
 
 

@@ -13,7 +13,7 @@
 //! for j < block { acc[j] = 0 }
 //! for k_o { for j_o {
 //!   for j_i vector { part[j_i] = acc[j_o, j_i] }
-//!   for k_i < 4 unroll { for j_i vector { part[j_i] += a[k_o, k_i] * b[k_o, k_i, j_o, j_i] }}
+//!   for k_i < 8 unroll { for j_i vector { part[j_i] += a[k_o, k_i] * b[k_o, k_i, j_o, j_i] }}
 //!   for j_i vector { acc[j_o, j_i] = part[j_i] }
 //! } }
 //! for j < block { out[j] = f(acc[j], ..) }
@@ -32,12 +32,12 @@ use super::Refused;
 use super::choice::vector_motions;
 use super::cost::div_ceil;
 use super::hand::Hand;
-use super::structure::Motion;
+use super::structure::{LoopInfo, Motion};
 use super::tile::Problem;
 
-/// Rows that are read side by side: few, because rows whose distance is a power of two fall on the
-/// same cache sets.
-const ROWS: i64 = 4;
+/// Rows that are read side by side, the first number that comes out even: few, because rows whose
+/// distance is a power of two fall on the same cache sets.
+const ROWS: [i64; 2] = [8, 4];
 
 /// Vectors of sums that are in registers at once.
 const VECTORS: i64 = 8;
@@ -59,18 +59,17 @@ pub(super) fn apply(
     let columns = problem.axes[vector].last.extent;
     let even = block_of(columns, problem.bytes, lanes);
     let (block, step) = even.ok_or("its columns are in no even blocks")?;
-    let outer = emit(hand, problem, vector, block, step)?;
+    let rows = rows_of(&problem.reduced[0]).ok_or("its rows are in no even groups")?;
+    let outer = emit(hand, problem, vector, rows, block, step)?;
     hand.share(&outer, SHARED)?;
     let along = &problem.axes[vector].last.name;
-    Ok(format!("{ROWS} rows of an operand at once, blocks of {block} elements along {along}"))
+    Ok(format!("{rows} rows of an operand at once, blocks of {block} elements along {along}"))
 }
 
 /// The axis along which rows of a large operand are contiguous, if each element is met once.
 pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target) -> Option<usize> {
     let [reduced] = &problem.reduced[..] else { return None };
-    if reduced.extent < 2 * ROWS || reduced.extent % ROWS != 0 {
-        return None;
-    }
+    rows_of(reduced)?;
     let turns: i64 = problem.update.loops.iter().map(|found| found.extent).product();
     let met_once = |vector: &usize| {
         let Some(along) = vector_motions(problem, kernel, *vector) else { return false };
@@ -87,6 +86,12 @@ pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target)
         })
     };
     (0..problem.axes.len()).rev().find(met_once)
+}
+
+/// How many rows are read side by side.
+fn rows_of(reduced: &LoopInfo) -> Option<i64> {
+    let even = |rows: &i64| reduced.extent >= 2 * rows && reduced.extent % rows == 0;
+    ROWS.into_iter().find(even)
 }
 
 /// How many columns a block has, and how many of them are in registers at once, so that both come
@@ -107,6 +112,7 @@ fn emit(
     hand: &mut Hand<'_>,
     problem: &Problem,
     vector: usize,
+    rows: i64,
     block: i64,
     step: i64,
 ) -> Result<Vec<String>, Refused> {
@@ -121,7 +127,7 @@ fn emit(
         hand.compute_at(&problem.acc, around)?;
     }
     hand.simplify()?;
-    let (rows, row) = hand.split(&problem.reduced[0].name, ROWS, Tail::Exact)?;
+    let (rows, row) = hand.split(&problem.reduced[0].name, rows, Tail::Exact)?;
     let (parts, part) = hand.split(&update.name, step, Tail::Exact)?;
     let around: Vec<String> = rows.into_iter().chain(parts).collect();
     hand.reorder(&[around.clone(), vec![row.clone(), part.clone()]].concat())?;
