@@ -4,10 +4,11 @@
 //! after:  `a = div(f32(x), f32(c))`, `b = erf(a)`, `y = f16(mul(f32(x), b))`
 //!
 //! A map on short floats means: compute in f32, then round. The rounding between two maps is left
-//! out where nothing but maps and comparisons of the same type reads the value. So a function that
-//! an exporter has spelled out is rounded once, as PyTorch rounds the function itself and as ONNX
-//! Runtime computes the chain; conversions that the model asks for stay. This changes bits, so it
-//! follows from the graph alone, not from what is fused.
+//! out where nothing but maps of the same type reads the value. So a function that an exporter has
+//! spelled out is rounded once, as PyTorch rounds the function itself and as ONNX Runtime computes
+//! the chain. Conversions that the model asks for stay, and what has steps (`floor`, comparisons)
+//! sees rounded values: there the last bit decides. This changes bits, so it follows from the graph
+//! alone, not from what is fused.
 
 use std::sync::Arc;
 
@@ -38,14 +39,17 @@ pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<(
     Ok(())
 }
 
-/// The short type that a node computes in as a map of numbers.
+/// The short type that a node computes in as a map of numbers without steps.
 fn short_map(node: &Node) -> Option<DType> {
+    use ScalarFunction::{Bitcast, Cast, Ceil, Floor, Mod, Rem, Round, Sign, Trunc};
     let Op::Map { function, dtype } = node.op else { return None };
-    let converts = matches!(function, ScalarFunction::Cast | ScalarFunction::Bitcast);
-    (matches!(dtype, DType::F16 | DType::BF16) && !converts).then_some(dtype)
+    let converts = matches!(function, Cast | Bitcast);
+    let has_steps = matches!(function, Floor | Ceil | Round | Trunc | Sign | Rem | Mod);
+    let is_short = matches!(dtype, DType::F16 | DType::BF16);
+    (is_short && !converts && !has_steps).then_some(dtype)
 }
 
-/// The results of maps of short floats that only such maps and comparisons read.
+/// The results of maps of short floats that only such maps read.
 fn wide_values(function: &Function) -> SecondaryMap<ValueId, bool> {
     let users = function.users();
     let mut wide = SecondaryMap::new();
@@ -53,12 +57,7 @@ fn wide_values(function: &Function) -> SecondaryMap<ValueId, bool> {
         let (Some(dtype), &[result]) = (short_map(node), &node.results[..]) else { continue };
         let in_chain = |user: &User| match *user {
             User::Result(..) => false,
-            User::Operand(reader, _) => {
-                let reader = &function.nodes[reader];
-                let compares =
-                    matches!(reader.op, Op::Map { function, .. } if function.is_predicate());
-                short_map(reader) == Some(dtype) || compares
-            }
+            User::Operand(reader, _) => short_map(&function.nodes[reader]) == Some(dtype),
         };
         wide[result] = !users[result].is_empty() && users[result].iter().all(in_chain);
     }
