@@ -409,7 +409,9 @@ impl Turns {
         stacked: &[Stacked],
         watch: &mut Watch<'_>,
     ) -> Result<Vec<Value>> {
-        let most = body.unit.common.options.limits.iterations;
+        let limits = &body.unit.common.options.limits;
+        let (most, most_bytes) = (limits.iterations, limits.memory_bytes);
+        let mut stacked_bytes = 0;
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
         let mut turn = 0;
         while self.goes_on && self.count.is_none_or(|count| turn < count) {
@@ -424,10 +426,17 @@ impl Turns {
             }
             self.carried = results.by_ref().take(self.carried.len()).collect();
             for (stack, row) in stacks.iter_mut().zip(results) {
+                stacked_bytes += bytes_of(&row);
                 match row {
                     Value::Tensor(row) => stack.push(row),
                     _ => return Err(misfit("only tensors can be stacked")),
                 }
+            }
+            let kept = stacked_bytes + self.carried.iter().map(bytes_of).sum::<u64>();
+            if kept > most_bytes {
+                return Err(exceeded("memory-bytes", format!("a loop keeps {kept} bytes"))
+                    .because(format!("more than {most_bytes} after {} turns", turn + 1))
+                    .into());
             }
             turn += 1;
         }
@@ -489,6 +498,17 @@ impl Turns {
         };
         let shape: Vec<usize> = info.shape.iter().map(|extent| extent.unwrap_or(0)).collect();
         Ok(Tensor::zeros(dtype, &shape))
+    }
+}
+
+/// Bytes of the elements of a value.
+fn bytes_of(value: &Value) -> u64 {
+    match value {
+        Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => {
+            tensor.dtype().size_of_elements(tensor.len()).unwrap_or(0) as u64
+        }
+        Value::Sequence(values) => values.iter().map(bytes_of).sum(),
+        Value::Optional(value) => value.as_deref().map_or(0, bytes_of),
     }
 }
 

@@ -441,6 +441,33 @@ fn loops_without_an_end_are_refused() {
 }
 
 #[test]
+fn stacks_beyond_the_memory_are_refused() {
+    let text = "
+        input count: i64[]
+        input x: f32[n]
+        before, row = Loop(count, _, x) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[n]
+            places = NonZero(before)
+            found = Shape(places)
+            row = Identity(before)
+            after = Identity(before)
+            more = Identity(goeson)
+            output more: bool[] output after: f32[n] output row: f32[n]
+        }}
+        output before: f32[n]
+        output row: f32[m, n]
+    ";
+    let mut options = Options::default();
+    options.limits.memory_bytes = 64 << 10;
+    let Some(executable) = with_options(text, options) else { return };
+    let row = floats(&[1.0; 256]);
+    let outputs = executable.run(&[number(40), row.clone()]).expect("40 KB and what is carried");
+    assert_eq!(outputs[1].shape(), [40, 256]);
+    let said = refusal(&executable, &[number(1 << 40), row]);
+    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
+}
+
+#[test]
 fn each_part_is_verified_and_explained() {
     for (text, inputs) in [
         (DECODER, vec![integers(&[0]), number(3)]),
