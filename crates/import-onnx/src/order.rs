@@ -85,7 +85,10 @@ pub(crate) fn names_read(node: &NodeProto) -> Vec<&str> {
         node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     for attribute in &node.attribute {
         for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
-            names.extend(names_captured(graph));
+            names.extend(match node.op_type == "If" {
+                true => names_captured_by_branch(graph),
+                false => names_captured(graph),
+            });
         }
     }
     names.sort_unstable();
@@ -95,13 +98,20 @@ pub(crate) fn names_read(node: &NodeProto) -> Vec<&str> {
 
 /// The names that a graph reads from around it.
 pub(crate) fn names_captured(graph: &GraphProto) -> BTreeSet<&str> {
+    let mut names = names_captured_by_branch(graph);
+    for input in &graph.input {
+        names.remove(input.name.as_str());
+    }
+    names
+}
+
+/// The names that a branch of an `If` reads from around it. Nothing is given to a branch: the inputs
+/// that some exporters declare are names around it.
+pub(crate) fn names_captured_by_branch(graph: &GraphProto) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> =
         graph.output.iter().map(|output| output.name.as_str()).collect();
     for node in &graph.node {
         names.extend(names_read(node));
-    }
-    for input in &graph.input {
-        names.remove(input.name.as_str());
     }
     for tensor in &graph.initializer {
         names.remove(tensor.name.as_str());

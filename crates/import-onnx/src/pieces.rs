@@ -352,7 +352,11 @@ impl<'m> Division<'m> {
                 let (then, otherwise) = (graph("then_branch")?, graph("else_branch")?);
                 let fits = then.output.len() == otherwise.output.len()
                     && then.output.len() >= node.output.len();
-                fits.then(|| (Work::If, vec![self.body(then), self.body(otherwise)]))
+                // Nothing is given to a branch.
+                let body = |graph: &GraphProto| {
+                    self.body(&GraphProto { input: Vec::new(), ..graph.clone() })
+                };
+                fits.then(|| (Work::If, vec![body(then), body(otherwise)]))
             }
             _ => None,
         }

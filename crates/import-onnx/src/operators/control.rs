@@ -3,6 +3,8 @@
 //! A region sees the values around it. Whatever it reads from there gets its node before the region
 //! is opened, so that no node of a region is ever used outside of it.
 
+use std::collections::BTreeSet;
+
 use base::{Diagnostic, codes};
 use graph::{Op, RegionId, TensorType, Type, ValueId};
 use sym::Expr;
@@ -12,7 +14,7 @@ use super::Lowered;
 use crate::graph_writer::{Graph, Result, shape_error};
 use crate::model::Importer;
 use crate::node::{Node, normalize_axis, unsupported};
-use crate::order::names_captured;
+use crate::order::{names_captured, names_captured_by_branch};
 use crate::proto::GraphProto;
 use crate::value::{Known, Value};
 
@@ -36,7 +38,7 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let condition = importer.graph.data(&condition_value)?;
     let mut regions = Vec::new();
     for graph in [then, other] {
-        importer.prepare(graph)?;
+        importer.prepare(names_captured_by_branch(graph))?;
         importer.graph.builder.begin_region(&[]);
         let region = importer.inline(graph).and_then(|values| {
             // What a list is made of must not depend on data.
@@ -157,9 +159,9 @@ fn scalar_type(dtype: DType) -> Type {
 }
 
 impl Importer<'_> {
-    /// Makes the nodes of all values that a graph reads from around it.
-    fn prepare(&mut self, graph: &GraphProto) -> Result<()> {
-        for name in names_captured(graph) {
+    /// Makes the nodes of all values that a graph reads from around it, by these names.
+    fn prepare(&mut self, names: BTreeSet<&str>) -> Result<()> {
+        for name in names {
             for value in self.lookup(name).map(Value::tensors).into_iter().flatten() {
                 self.graph.data(&value)?;
             }
@@ -184,7 +186,7 @@ pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if body.input.len() != carried.len() + 2 || body.output.len() < carried.len() + 1 {
         return Err(shape_error("the body does not take or give what the loop carries"));
     }
-    importer.prepare(body)?;
+    importer.prepare(names_captured(body))?;
     let count = match node.optional(0) {
         Some(_) => node.exprs(0, "number of iterations").ok().and_then(|mut list| list.pop()),
         None => None,
@@ -461,7 +463,7 @@ pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         (list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
     let (out_axes, out_back) =
         (list("scan_output_axes", stacked)?, list("scan_output_directions", stacked)?);
-    importer.prepare(body)?;
+    importer.prepare(names_captured(body))?;
     let graph = &mut importer.graph;
     let mut operands = inputs[..states].to_vec();
     for (number, input) in inputs[states..].iter().enumerate() {
@@ -603,7 +605,7 @@ fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if inputs.iter().any(|input| input.rank() < 1) {
         return Err(shape_error("an input has no axis of batches"));
     }
-    importer.prepare(body)?;
+    importer.prepare(names_captured(body))?;
     let batch = inputs[0].shape()[0].clone();
     let operands = importer.graph.all_owned(&inputs)?;
     let mut types = vec![scalar_type(DType::I64)];
