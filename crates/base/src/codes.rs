@@ -66,6 +66,8 @@ codes! {
         "Shapes depend on a value that is computed from data. Export it as a constant.";
     NO_DERIVATIVE = "TW0116", "no derivative",
         "A gradient is asked for through an operation that the compiler cannot differentiate.";
+    ENDLESS_LOOP = "TW0117", "loop without end",
+        "A loop's condition always holds, and the loop has no largest number of turns.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",

@@ -75,6 +75,7 @@ limits! {
         "Elements of a constant that is computed while importing.";
     iterations: u64 = 1 << 14, "iterations",
         "Turns of a loop that is run piece by piece, whose end depends on data.";
+    turns: u64 = 1 << 24, "turns", "Turns of all compiled loops of a model in one run.";
     dimension: i64 = 1 << 20, "dimension", "Largest value of a symbolic dimension.";
     memory_bytes: u64 = 1 << 36, "memory-bytes",
         "Memory that one run takes: its arena, what `setup` computes, and its outputs.";

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use base::Diagnostic;
+use base::limits::exceeded;
+use base::{Diagnostic, Limits, codes};
 use tensor::DType;
 
 /// Why an evaluation stopped.
@@ -43,6 +44,11 @@ impl std::error::Error for Fault {}
 impl From<Fault> for Diagnostic {
     fn from(fault: Fault) -> Diagnostic {
         let place = if fault.place.is_empty() { "the evaluator".to_owned() } else { fault.place };
+        if fault.code == codes::LIMIT_EXCEEDED {
+            return exceeded("turns", fault.message)
+                .at(place)
+                .because("the evaluator met it while computing the model's values");
+        }
         Diagnostic::error(fault.code, fault.message)
             .at(place)
             .because("the evaluator met it while computing the model's values")
@@ -67,5 +73,20 @@ impl Precision {
             Precision::F64 if dtype.is_float() => DType::F64,
             Precision::F64 | Precision::Declared => dtype,
         }
+    }
+}
+
+/// How a function is evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// In what precision.
+    pub precision: Precision,
+    /// How often its loops may turn, all together.
+    pub most_turns: u64,
+}
+
+impl From<Precision> for Settings {
+    fn from(precision: Precision) -> Settings {
+        Settings { precision, most_turns: Limits::default().turns }
     }
 }

@@ -19,7 +19,7 @@ use graph::{Assumption, Function, Type, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::Tensor;
 
-use crate::{Fault, Precision};
+use crate::{Fault, Settings};
 use run::Run;
 
 /// The value of each symbol bound so far.
@@ -29,14 +29,15 @@ pub type SymbolValues = SecondaryMap<SymbolId, Option<i64>>;
 ///
 /// # Errors
 /// A fault when the inputs do not fit the parameters or each other, when the function meets a
-/// run-time fault, or when it does what only a program can (calls a kernel, or the host).
+/// run-time fault, when its loops turn too often, or when it does what only a program can (calls a
+/// kernel, or the host).
 pub fn evaluate(
     function: &Function,
     constants: &dyn Fn(ConstantId) -> Tensor,
     inputs: &[Tensor],
-    precision: Precision,
+    settings: impl Into<Settings>,
 ) -> Result<Vec<Tensor>, Fault> {
-    evaluate_observed(function, constants, inputs, precision, &mut |_, _| {})
+    evaluate_observed(function, constants, inputs, settings, &mut |_, _| {})
 }
 
 /// As [`evaluate`]; `observe` sees every value as soon as it is there, parameters included, and in
@@ -48,11 +49,11 @@ pub fn evaluate_observed(
     function: &Function,
     constants: &dyn Fn(ConstantId) -> Tensor,
     inputs: &[Tensor],
-    precision: Precision,
+    settings: impl Into<Settings>,
     observe: &mut dyn FnMut(ValueId, &Tensor),
 ) -> Result<Vec<Tensor>, Fault> {
     let symbols = bind_symbols(function, inputs)?;
-    let mut run = Run::new(function, constants, precision, symbols, observe);
+    let mut run = Run::new(function, constants, settings.into(), symbols, observe);
     let inputs = inputs.iter().map(|input| run.as_computed(input.clone())).collect();
     run.region(function.body, inputs)
 }

@@ -8,4 +8,4 @@ pub mod graph;
 pub mod loops;
 
 pub use crate::loops::{Options, Order, evaluate_kernel};
-pub use fault::{Fault, Precision};
+pub use fault::{Fault, Precision, Settings};

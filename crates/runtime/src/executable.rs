@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use base::ConstantId;
+use base::{ConstantId, Limits};
 use program::Program;
 use sym::SymbolId;
 
@@ -30,6 +30,8 @@ pub type HostFunction = fn(HostArguments<'_>) -> base::Result<()>;
 pub struct Executable {
     pub(crate) code: Arc<Code>,
     pub(crate) plan: Plan,
+    /// How often the loops of one run may turn.
+    pub(crate) most_turns: u64,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     weights: Vec<ConstantId>,
@@ -70,7 +72,15 @@ impl Executable {
             list.resize(number, 0);
             list.push(port.bytes);
         }
-        Ok(Executable { code, plan, inputs, outputs, weights })
+        let most_turns = Limits::default().turns;
+        Ok(Executable { code, plan, most_turns, inputs, outputs, weights })
+    }
+
+    /// The executable with another limit of how often all loops of one run turn together; a run
+    /// that exceeds it ends with a diagnostic.
+    #[must_use]
+    pub fn with_most_turns(self, most_turns: u64) -> Executable {
+        Executable { most_turns, ..self }
     }
 
     /// The least size of each input, in bytes. An input that nothing reads has 0.

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codes::{INTERNAL_ERROR, SYMBOL_OUT_OF_RANGE};
+use base::limits::exceeded;
 use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
@@ -35,7 +36,7 @@ pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::
     let executable = state.executable.clone();
     let session = if state.threads > 1 { pool::session(state.threads) } else { None };
     state.symbols.copy_from_slice(&executable.plan.symbols);
-    let mut machine = Machine { executable: &executable, state, session };
+    let mut machine = Machine { executable: &executable, state, session, turns: 0 };
     if let Companion::Profile(profile) = &mut companion {
         profile.start();
     }
@@ -61,6 +62,8 @@ struct Machine<'a> {
     state: &'a mut State,
     /// The pool, if it was free.
     session: Option<Session>,
+    /// How often loops have turned.
+    turns: u64,
 }
 
 /// Larger than any fault.
@@ -146,7 +149,13 @@ impl Machine<'_> {
                 }
                 self.state.symbols[symbol.index()] = value;
             }
-            Instruction::Jump { target } => return Ok(*target),
+            Instruction::Jump { target } => {
+                // Only a loop leads back.
+                if *target <= number {
+                    self.count_turn()?;
+                }
+                return Ok(*target);
+            }
             Instruction::JumpUnless { condition, target } => {
                 let condition = self.pointer(condition)?;
                 // SAFETY: the byte has been checked to lie in the slot.
@@ -161,11 +170,13 @@ impl Machine<'_> {
                 if count <= 0 {
                     return Ok(*end);
                 }
+                self.count_turn()?;
             }
             Instruction::Next { symbol, limit, body } => {
                 let value = &mut self.state.symbols[symbol.index()];
                 *value += 1;
                 if *value < self.state.limits[*limit] {
+                    self.count_turn()?;
                     return Ok(*body);
                 }
             }
@@ -178,6 +189,18 @@ impl Machine<'_> {
             }
         }
         Ok(number + 1)
+    }
+
+    fn count_turn(&mut self) -> base::Result<()> {
+        self.turns += 1;
+        let most = self.executable.most_turns;
+        if self.turns <= most {
+            return Ok(());
+        }
+        Err(exceeded("turns", format!("loops have turned {most} times"))
+            .at("a run of the model")
+            .because("how often they turn depends on data, or on loops inside of loops")
+            .into())
     }
 
     /// Computes the addresses of a kernel's arguments; its extent.

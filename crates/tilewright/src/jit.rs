@@ -56,7 +56,8 @@ pub(crate) fn compile(
     if options.perf_map {
         append_perf_map(&code.perf_map())?;
     }
-    let executable = backend_x64::executable(&module.kernels, program, code)?;
+    let executable = backend_x64::executable(&module.kernels, program, code)?
+        .with_most_turns(options.limits.turns);
     let code_bytes = kernels.iter().map(|(_, code)| code.bytes.len()).sum();
     Ok(Linked { executable, code_bytes })
 }

@@ -2,7 +2,7 @@
 
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
-use eval::Precision;
+use eval::{Precision, Settings};
 use graph::Function;
 use import_onnx::Imported;
 use tensor::{Tensor, Value};
@@ -53,7 +53,8 @@ pub(crate) fn evaluate(
     graph::verify(function)?;
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
     let weights = |id: ConstantId| constant(&module, id);
-    let mut results = eval::graph::evaluate(function, &weights, &tensors, precision)
+    let settings = Settings { precision, most_turns: options.limits.turns };
+    let mut results = eval::graph::evaluate(function, &weights, &tensors, settings)
         .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
     strings.put_into(&mut results);
     let mut results = results.into_iter();

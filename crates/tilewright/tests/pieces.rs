@@ -1,26 +1,10 @@
 //! Models of which values decide what is to be compiled: they run piece by piece, each shape known
 //! when its kernels are made.
 
-use base::text::Parser;
-use prost::Message;
-use testkit::onnx_text::parse_model;
+mod common;
+
+use common::{executable, refusal, with_options};
 use tilewright::{Executable, Options, Tensor};
-
-/// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
-fn executable(text: &str) -> Option<Executable> {
-    with_options(text, Options::default())
-}
-
-fn with_options(text: &str, options: Options) -> Option<Executable> {
-    if !std::arch::is_x86_feature_detected!("avx2") {
-        eprintln!("skipped: this machine cannot run the JIT's code");
-        return None;
-    }
-    let model = parse_model(&mut Parser::new(text)).unwrap_or_else(|error| panic!("{error}"));
-    let options = Options { threads: Some(1), ..options };
-    let compiled = tilewright::compile_bytes(model.encode_to_vec(), &options);
-    Some(compiled.unwrap_or_else(|found| panic!("{found}")))
-}
 
 /// Runs with each inputs: right each time, and nothing is compiled the third time.
 fn check(executable: &Executable, runs: &[(Vec<Tensor>, Vec<Tensor>)]) {
@@ -51,14 +35,6 @@ fn integers(values: &[i64]) -> Tensor {
 
 fn number(value: i64) -> Tensor {
     Tensor::from_slice(&[], &[value])
-}
-
-/// What a run says that is refused.
-fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
-    match executable.run(inputs) {
-        Ok(_) => panic!("it runs"),
-        Err(found) => found.to_string(),
-    }
 }
 
 /// Tokens grow by the best one of a table's row until it is the last.
@@ -422,13 +398,14 @@ fn rows_of_other_shapes_are_refused() {
 fn loops_without_an_end_are_refused() {
     let text = "
         input x: f32[n]
+        input forever: bool[]
         holds = Constant() {value = bool[] {true}}
         y = Loop(_, holds, x) {body = {
             input turn: i64[] input goeson: bool[] input before: f32[k]
             places = NonZero(before)
             row = Transpose(places)
             after = GatherND(before, row)
-            more = Identity(goeson)
+            more = Identity(forever)
             output more: bool[] output after: f32[l]
         }}
         output y: f32[m]
@@ -436,7 +413,7 @@ fn loops_without_an_end_are_refused() {
     let mut options = Options::default();
     options.limits.iterations = 5;
     let Some(executable) = with_options(text, options) else { return };
-    let said = refusal(&executable, &[floats(&[1.0, 2.0])]);
+    let said = refusal(&executable, &[floats(&[1.0, 2.0]), Tensor::from_slice(&[], &[true])]);
     assert!(said.contains("TW0112") && said.contains("--limit iterations=N"), "{said}");
 }
 

@@ -1,25 +1,11 @@
 //! Models that read strings, maps or encoded images run on new ones without a new compile.
 
-use base::text::Parser;
-use import_onnx::proto::{ModelProto, TypeProto, type_proto};
-use prost::Message;
+mod common;
+
+use common::{compiled, executable};
+use import_onnx::proto::{TypeProto, type_proto};
 use tensor::{Keys, Value};
-use testkit::onnx_text::parse_model;
 use tilewright::{DType, Executable, Options, Tensor};
-
-/// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
-fn executable(text: &str) -> Option<Executable> {
-    if !std::arch::is_x86_feature_detected!("avx2") {
-        eprintln!("skipped: this machine cannot run the JIT's code");
-        return None;
-    }
-    Some(compiled(&parse_model(&mut Parser::new(text)).expect("the text is a model")))
-}
-
-fn compiled(model: &ModelProto) -> Executable {
-    let options = Options { threads: Some(1), ..Options::default() };
-    tilewright::compile_bytes(model.encode_to_vec(), &options).expect("it compiles")
-}
 
 fn texts(texts: &[&str]) -> Tensor {
     let texts = texts.iter().map(|&text| text.to_owned()).collect();
@@ -147,12 +133,12 @@ fn what_cannot_be_divided_still_runs() {
 /// A model with the input `x` declared as a map to floats.
 fn of_map(text: &str, key_type: i32) -> Option<Executable> {
     executable("input x: f32[1] output x: f32[1]")?;
-    let mut model = parse_model(&mut Parser::new(text)).expect("the text is a model");
+    let mut model = common::model(text);
     let ty = &mut model.graph.as_mut().expect("a graph").input[0].r#type;
     let value_type = ty.take();
     let map = type_proto::Map { key_type, value_type };
     *ty = Some(TypeProto { value: Some(type_proto::Value::Map(Box::new(map))) });
-    Some(compiled(&model))
+    Some(compiled(&model, Options::default()))
 }
 
 /// Runs with maps: right each time, nothing compiled after the first.

@@ -6,13 +6,15 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::{SymbolValues, axes, check_assumptions, movement, space, value_of};
-use crate::{Fault, Precision};
+use crate::{Fault, Settings};
 
 /// A run under way.
 pub(super) struct Run<'a> {
     function: &'a Function,
     constants: &'a dyn Fn(ConstantId) -> Tensor,
-    precision: Precision,
+    settings: Settings,
+    /// How often loops have turned so far.
+    turns: u64,
     symbols: SymbolValues,
     values: SecondaryMap<ValueId, Option<Tensor>>,
     /// The values that nothing reads after a node.
@@ -24,17 +26,17 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         function: &'a Function,
         constants: &'a dyn Fn(ConstantId) -> Tensor,
-        precision: Precision,
+        settings: Settings,
         symbols: SymbolValues,
         observe: &'a mut dyn FnMut(ValueId, &Tensor),
     ) -> Run<'a> {
         let last_uses = last_uses(function);
         let values = SecondaryMap::new();
-        Run { function, constants, precision, symbols, values, last_uses, observe }
+        Run { function, constants, settings, turns: 0, symbols, values, last_uses, observe }
     }
 
     fn computed(&self, dtype: DType) -> DType {
-        self.precision.dtype(dtype)
+        self.settings.precision.dtype(dtype)
     }
 
     /// A tensor of declared type as it is computed with.
@@ -246,9 +248,20 @@ impl<'a> Run<'a> {
         mut carried: Vec<Tensor>,
     ) -> Result<Vec<Tensor>, Fault> {
         while self.region(condition, carried.clone())?[0].get_scalar(0).as_bool() {
+            self.count_turn()?;
             carried = self.region(body, carried)?;
         }
         Ok(carried)
+    }
+
+    fn count_turn(&mut self) -> Result<(), Fault> {
+        let most = self.settings.most_turns;
+        if self.turns == most {
+            let message = format!("loops have turned {most} times");
+            return Err(Fault::new(codes::LIMIT_EXCEEDED, message));
+        }
+        self.turns += 1;
+        Ok(())
     }
 
     fn run_scan(
@@ -267,6 +280,7 @@ impl<'a> Run<'a> {
             stacks.push(Tensor::zeros(self.computed(ty.dtype), &self.shape(&ty.shape)?));
         }
         for trip in 0..trips {
+            self.count_turn()?;
             let place = (if reverse { trips - 1 - trip } else { trip }) as usize;
             let mut parameters = vec![Tensor::scalar(Scalar::i64(trip))];
             parameters.append(&mut state);

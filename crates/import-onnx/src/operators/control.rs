@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use base::limits::exceeded;
 use base::{Diagnostic, codes};
 use graph::{Op, RegionId, TensorType, Type, ValueId};
 use sym::Expr;
@@ -104,6 +105,15 @@ fn rows_unknown() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "how many results a loop stacks depends on data")
         .because("nothing says how many iterations there may be at most")
         .remedy("export the model with a largest number of iterations")
+}
+
+/// The refusal of a loop that nothing ends.
+fn endless() -> Diagnostic {
+    Diagnostic::error(codes::ENDLESS_LOOP, "a loop never ends")
+        .because("its condition always holds, and it has no largest number of iterations")
+        .remedy(
+            "export the model with a condition that ends the loop, or with a number of iterations",
+        )
 }
 
 /// Refuses a loop's region whose first results have other shapes than what is carried.
@@ -238,7 +248,7 @@ fn rolled(
     {
         return Ok(results);
     }
-    asked(node, importer, body, carried, count)
+    asked(node, importer, body, carried, (count, starts))
 }
 
 /// The iterations of a loop behind each other. None if it has too many, if its condition is not
@@ -308,6 +318,11 @@ fn counted(
         return Err(sizes_inside());
     }
     check_carried(&importer.graph, region, &types[1..])?;
+    let most = importer.graph.limits.turns;
+    if let Some(turns) = trip_count.as_constant().filter(|&turns| turns.unsigned_abs() > most) {
+        return Err(exceeded("turns", format!("a loop turns {turns} times"))
+            .because(format!("loops of one run turn {most} times at most")));
+    }
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
     let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
     adopt_all(&importer.graph, results).map(Some)
@@ -354,7 +369,7 @@ fn asked(
     importer: &mut Importer<'_>,
     body: &GraphProto,
     carried: &[Value],
-    count: Option<&Expr>,
+    (count, starts): (Option<&Expr>, Option<Scalar>),
 ) -> Lowered {
     let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
     let types = match most.filter(|_| body.output.len() > carried.len() + 1) {
@@ -405,6 +420,12 @@ fn asked(
     let (own, buffers) = parameters.split_at(2 + carried.len());
     let results = body_results(importer, body, own, None).and_then(|values| {
         let graph = &mut importer.graph;
+        let condition = values[0].known().and_then(|known| known.first()?.constant());
+        let is_kept =
+            condition.is_some_and(Scalar::as_bool) || values[0].node.get() == Some(&own[1]);
+        if is_kept && node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool) {
+            return Err(endless());
+        }
         let iteration = graph.built(Ok(own[0]))?;
         let next = graph.add_number(&iteration, 1.0)?;
         let mut all = vec![next, graph.reshape(&values[0], &[])?];

@@ -1,0 +1,42 @@
+//! Models as text, compiled.
+#![allow(dead_code, reason = "no test uses all")]
+
+use base::text::Parser;
+use import_onnx::proto::ModelProto;
+use prost::Message;
+use testkit::onnx_text::parse_model;
+use tilewright::{Executable, Options, Tensor};
+
+/// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
+pub fn executable(text: &str) -> Option<Executable> {
+    with_options(text, Options::default())
+}
+
+/// As [`executable`], for one thread and otherwise with these options.
+pub fn with_options(text: &str, options: Options) -> Option<Executable> {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: this machine cannot run the JIT's code");
+        return None;
+    }
+    Some(compiled(&model(text), options))
+}
+
+/// The model of a text.
+pub fn model(text: &str) -> ModelProto {
+    parse_model(&mut Parser::new(text)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A model, compiled for one thread and otherwise with these options.
+pub fn compiled(model: &ModelProto, options: Options) -> Executable {
+    let options = Options { threads: Some(1), ..options };
+    let compiled = tilewright::compile_bytes(model.encode_to_vec(), &options);
+    compiled.unwrap_or_else(|found| panic!("{found}"))
+}
+
+/// What a run says that is refused.
+pub fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
+    match executable.run(inputs) {
+        Ok(_) => panic!("it runs"),
+        Err(found) => found.to_string(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Loops that turn too often end with a diagnostic, compiled and evaluated.
+
+mod common;
+
+use common::{model, refusal, with_options};
+use prost::Message;
+use tilewright::{EvaluationPrecision, Options, Tensor};
+
+fn number(value: f32) -> Tensor {
+    Tensor::from_slice(&[], &[value])
+}
+
+fn at_most(turns: u64) -> Options {
+    let mut options = Options::default();
+    options.limits.turns = turns;
+    options
+}
+
+/// Runs and evaluates: sums are right, and what is refused is refused for its turns.
+fn check(text: &str, turns: u64, right: &[(f32, f32)], refused: &[f32]) {
+    let Some(executable) = with_options(text, at_most(turns)) else { return };
+    let bytes = model(text).encode_to_vec();
+    let evaluate = |input: f32| {
+        let inputs = [number(input).into()];
+        let precision = EvaluationPrecision::Declared;
+        tilewright::evaluate_bytes(bytes.clone(), &at_most(turns), &inputs, precision)
+    };
+    for &(input, expected) in right {
+        let outputs = executable.run(&[number(input)]).unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(outputs[0].get_f64(0), f64::from(expected));
+        let outputs = evaluate(input).unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(outputs[0].as_tensor().map(|it| it.get_f64(0)), Some(f64::from(expected)));
+    }
+    for &input in refused {
+        let evaluated = evaluate(input).expect_err("it is refused").to_string();
+        for said in [refusal(&executable, &[number(input)]), evaluated] {
+            assert!(said.contains("TW0112") && said.contains("--limit turns=N"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn loops_that_data_end() {
+    let text = "
+        input bound: f32[]
+        one = Constant() {value = f32[] {1.0}}
+        zero = Constant() {value = f32[] {0.0}}
+        y = Loop(_, _, zero) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[]
+            after = Add(before, one)
+            more = Less(after, bound)
+            output more: bool[] output after: f32[]
+        }}
+        output y: f32[]
+    ";
+    check(text, 100, &[(0.0, 1.0), (7.0, 7.0), (100.0, 100.0)], &[101.0, f32::INFINITY]);
+}
+
+#[test]
+fn loops_inside_of_loops() {
+    let text = "
+        input x: f32[]
+        ten = Constant() {value = i64[] {10}}
+        y = Loop(ten, _, x) {body = {
+            input turn: i64[] input goeson: bool[] input before: f32[]
+            after = Loop(ten, _, before) {body = {
+                input inner: i64[] input goeson: bool[] input v: f32[]
+                w = Add(v, x)
+                more = Identity(goeson)
+                output more: bool[] output w: f32[]
+            }}
+            go = Identity(goeson)
+            output go: bool[] output after: f32[]
+        }}
+        output y: f32[]
+    ";
+    check(text, 110, &[(2.0, 202.0)], &[]);
+    check(text, 100, &[], &[2.0]);
+}
