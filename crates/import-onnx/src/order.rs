@@ -105,8 +105,8 @@ pub(crate) fn names_captured(graph: &GraphProto) -> BTreeSet<&str> {
     names
 }
 
-/// The names that a branch of an `If` reads from around it. Nothing is given to a branch: the inputs
-/// that some exporters declare are names around it.
+/// The names that a branch of an `If` reads from around it. Nothing is given to a branch: the
+/// inputs that some exporters declare are names around it.
 pub(crate) fn names_captured_by_branch(graph: &GraphProto) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> =
         graph.output.iter().map(|output| output.name.as_str()).collect();

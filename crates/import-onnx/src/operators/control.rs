@@ -14,13 +14,13 @@ use tensor::{DType, Scalar};
 use super::Lowered;
 use crate::graph_writer::{Graph, Result, shape_error};
 use crate::model::Importer;
-use crate::node::{Node, normalize_axis, unsupported};
+use crate::node::Node;
 use crate::order::{names_captured, names_captured_by_branch};
 use crate::proto::GraphProto;
 use crate::value::{Known, Value};
 
 /// The most iterations of a loop that are written out.
-const MOST_WRITTEN_OUT: i64 = 1 << 12;
+pub(super) const MOST_WRITTEN_OUT: i64 = 1 << 12;
 /// The most iterations for which buffers are made where data say how many there are.
 const MOST_STACKED: i64 = 1 << 20;
 
@@ -71,7 +71,7 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
 }
 
 /// Whether sizes are computed from data in a region.
-fn binds(graph: &Graph, region: RegionId) -> bool {
+pub(super) fn binds(graph: &Graph, region: RegionId) -> bool {
     let function = graph.builder.function();
     function.regions[region].nodes.iter().any(|&node| {
         let node = &function.nodes[node];
@@ -80,7 +80,7 @@ fn binds(graph: &Graph, region: RegionId) -> bool {
 }
 
 /// The refusal of a loop whose body computes sizes, unless its iterations are written out.
-fn sizes_inside() -> Diagnostic {
+pub(super) fn sizes_inside() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop computes sizes from data in each iteration")
         .because("kernels are made for constant shapes, and the number of iterations is not known")
         .remedy("export the model with a fixed number of iterations")
@@ -145,7 +145,7 @@ fn both_branches(node: &Node<'_>, importer: &mut Importer<'_>, condition: &Value
 }
 
 /// Closes the region opened last, also after a refusal.
-fn close(
+pub(super) fn close(
     importer: &mut Importer<'_>,
     results: Result<Vec<ValueId>>,
 ) -> Result<(RegionId, Vec<ValueId>)> {
@@ -154,23 +154,26 @@ fn close(
     results.map(|ids| (region, ids))
 }
 
-fn adopt_all(graph: &Graph, results: std::result::Result<Vec<ValueId>, String>) -> Lowered {
+pub(super) fn adopt_all(
+    graph: &Graph,
+    results: std::result::Result<Vec<ValueId>, String>,
+) -> Lowered {
     let results = results.map_err(shape_error)?;
     results.into_iter().map(|id| graph.built(Ok(id))).collect()
 }
 
 /// The type of a value as a parameter of a region.
-fn parameter_type(value: &Value) -> Type {
+pub(super) fn parameter_type(value: &Value) -> Type {
     Type::Tensor(value.ty().clone())
 }
 
-fn scalar_type(dtype: DType) -> Type {
+pub(super) fn scalar_type(dtype: DType) -> Type {
     Type::Tensor(TensorType { dtype, shape: [].into() })
 }
 
 impl Importer<'_> {
     /// Makes the nodes of all values that a graph reads from around it, by these names.
-    fn prepare(&mut self, names: BTreeSet<&str>) -> Result<()> {
+    pub(super) fn prepare(&mut self, names: BTreeSet<&str>) -> Result<()> {
         for name in names {
             for value in self.lookup(name).map(Value::tensors).into_iter().flatten() {
                 self.graph.data(&value)?;
@@ -182,7 +185,7 @@ impl Importer<'_> {
 
 impl Graph {
     /// The nodes of values, which must be of the current region or around it.
-    fn all_owned(&mut self, values: &[Value]) -> Result<Vec<ValueId>> {
+    pub(super) fn all_owned(&mut self, values: &[Value]) -> Result<Vec<ValueId>> {
         values.iter().map(|value| self.data(value)).collect()
     }
 }
@@ -330,7 +333,7 @@ fn counted(
 
 /// The results of a loop's body, whose parameters are the iteration, perhaps the condition, and
 /// what is carried.
-fn body_results(
+pub(super) fn body_results(
     importer: &mut Importer<'_>,
     body: &GraphProto,
     parameters: &[ValueId],
@@ -470,188 +473,4 @@ fn condition_region(
     let within = graph.less(&iteration, limit)?;
     let both = graph.and(&within, &condition)?;
     graph.all_owned(&[both])
-}
-
-/// ONNX's Scan: states carried along, slices of inputs in, slices of outputs stacked.
-pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
-    if node.version < 9 {
-        return scan_batches(node, importer);
-    }
-    let inputs = node.all_inputs()?;
-    let Shape { body, states, scanned, stacked } = scan_shape(node, inputs.len())?;
-    let list = |name: &str, count: usize| list(node, name, count);
-    let (in_axes, in_back) =
-        (list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
-    let (out_axes, out_back) =
-        (list("scan_output_axes", stacked)?, list("scan_output_directions", stacked)?);
-    importer.prepare(names_captured(body))?;
-    let graph = &mut importer.graph;
-    let mut operands = inputs[..states].to_vec();
-    for (number, input) in inputs[states..].iter().enumerate() {
-        let axis = normalize_axis(in_axes[number], input.rank())?;
-        let front = to_front(graph, input, axis)?;
-        operands.push(if in_back[number] != 0 { reversed(graph, &front)? } else { front });
-    }
-    let mut results = scan_front(importer, body, operands, states)?;
-    for (number, result) in results[states..].iter_mut().enumerate() {
-        let graph = &mut importer.graph;
-        if out_back[number] != 0 {
-            *result = reversed(graph, result)?;
-        }
-        let axis = normalize_axis(out_axes[number], result.rank())?;
-        let mut order: Vec<usize> = (1..result.rank()).collect();
-        order.insert(axis, 0);
-        *result = graph.transpose(result, &order)?;
-    }
-    Ok(results)
-}
-
-/// What a scan has how many of.
-struct Shape<'a> {
-    body: &'a GraphProto,
-    states: usize,
-    scanned: usize,
-    stacked: usize,
-}
-
-fn scan_shape<'a>(node: &'a Node<'_>, inputs: usize) -> Result<Shape<'a>> {
-    let body = node.graph("body")?;
-    let scanned = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
-    let Some(states) = inputs.checked_sub(scanned).filter(|_| scanned > 0) else {
-        return Err(shape_error(format!("{scanned} scanned inputs of {inputs}")));
-    };
-    let Some(stacked) = body.output.len().checked_sub(states) else {
-        return Err(shape_error("the body gives fewer results than there are states"));
-    };
-    if body.input.len() != inputs {
-        return Err(shape_error("the body does not take what is scanned"));
-    }
-    Ok(Shape { body, states, scanned, stacked })
-}
-
-/// An attribute with a number for each of several values.
-fn list(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
-    let list = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
-    match list.len() == count {
-        true => Ok(list),
-        false => Err(shape_error(format!("`{name}` has {} entries, not {count}", list.len()))),
-    }
-}
-
-/// A scan along the first axes of the operands behind the states.
-fn scan_front(
-    importer: &mut Importer<'_>,
-    body: &GraphProto,
-    mut operands: Vec<Value>,
-    states: usize,
-) -> Lowered {
-    let graph = &mut importer.graph;
-    let extents = operands[states..].first().and_then(|operand| operand.shape().first());
-    let Some(trip_count) = extents.cloned() else {
-        return Err(shape_error("what is scanned has no axes"));
-    };
-    for operand in &mut operands[states..] {
-        let mut shape = operand.shape().to_vec();
-        match shape.first_mut() {
-            Some(first) => *first = trip_count.clone(),
-            None => return Err(shape_error("what is scanned has no axes")),
-        }
-        *operand = graph.refine(operand, &shape)?;
-    }
-    let initial = graph.all_owned(&operands)?;
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(operands[..states].iter().map(parameter_type));
-    types.extend(operands[states..].iter().map(slice_type));
-    let parameters = graph.builder.begin_region(&types);
-    let results = body_results(importer, body, &parameters[1..], None)
-        .and_then(|values| importer.graph.all_owned(&values));
-    let (region, _) = close(importer, results)?;
-    if binds(&importer.graph, region) {
-        return scan_written_out(importer, body, &operands, states, &trip_count);
-    }
-    let op = Op::Scan { trip_count, carried: states, reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
-    adopt_all(&importer.graph, results)
-}
-
-/// The iterations of a scan behind each other.
-fn scan_written_out(
-    importer: &mut Importer<'_>,
-    body: &GraphProto,
-    operands: &[Value],
-    states: usize,
-    trip_count: &Expr,
-) -> Lowered {
-    let count = trip_count.as_constant().filter(|count| (1..=MOST_WRITTEN_OUT).contains(count));
-    let Some(count) = count else { return Err(sizes_inside()) };
-    let mut carried = operands[..states].to_vec();
-    let mut stacks = vec![Vec::new(); body.output.len() - states];
-    for iteration in 0..count {
-        let mut values = carried;
-        for operand in &operands[states..] {
-            let graph = &mut importer.graph;
-            let slice = graph.slice_axis(operand, 0, Expr::from(iteration), 1, Expr::ONE)?;
-            values.push(graph.reshape(&slice, &operand.shape()[1..])?);
-        }
-        let results = importer.inline_with(body, &values)?;
-        for (stack, value) in stacks.iter_mut().zip(&results[states..]) {
-            let row = [&[Expr::ONE], value.shape()].concat();
-            stack.push(importer.graph.reshape(value, &row)?);
-        }
-        carried = results[..states].to_vec();
-    }
-    for stack in &stacks {
-        carried.push(importer.graph.concat(0, stack)?);
-    }
-    Ok(carried)
-}
-
-/// The type of a slice along the first axis.
-fn slice_type(value: &Value) -> Type {
-    let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
-    Type::Tensor(TensorType { dtype, shape: shape.into() })
-}
-
-/// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.
-fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
-    if node.optional(0).is_some() {
-        return Err(unsupported("lengths of sequences that differ within a batch"));
-    }
-    let inputs: Vec<Value> =
-        (1..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Result<_>>()?;
-    let Shape { body, states, scanned, .. } = scan_shape(node, inputs.len())?;
-    if list(node, "directions", scanned)?.iter().any(|&direction| direction != 0) {
-        return Err(unsupported("scans from the end of a batch's entries"));
-    }
-    if inputs.iter().any(|input| input.rank() < 1) {
-        return Err(shape_error("an input has no axis of batches"));
-    }
-    importer.prepare(names_captured(body))?;
-    let batch = inputs[0].shape()[0].clone();
-    let operands = importer.graph.all_owned(&inputs)?;
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(inputs.iter().map(slice_type));
-    let parameters = importer.graph.builder.begin_region(&types);
-    let entry = parameters[1..].iter().map(|&id| importer.graph.built(Ok(id)));
-    let entry = entry.collect::<Result<Vec<Value>>>();
-    let results = entry
-        .and_then(|entry| scan_front(importer, body, entry, states))
-        .and_then(|values| importer.graph.all_owned(&values));
-    let (region, _) = close(importer, results)?;
-    let op = Op::Scan { trip_count: batch, carried: 0, reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &operands, &[region]);
-    adopt_all(&importer.graph, results)
-}
-
-/// A value with one axis moved to the front.
-fn to_front(graph: &mut Graph, value: &Value, axis: usize) -> Result<Value> {
-    let mut order: Vec<usize> = (0..value.rank()).filter(|other| *other != axis).collect();
-    order.insert(0, axis);
-    graph.transpose(value, &order)
-}
-
-/// A value from the last slice along its first axis to the first.
-pub(super) fn reversed(graph: &mut Graph, value: &Value) -> Result<Value> {
-    let extent = value.shape()[0].clone();
-    graph.slice_axis(value, 0, &extent - 1, -1, extent)
 }

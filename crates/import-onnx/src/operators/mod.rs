@@ -28,6 +28,7 @@ mod recurrent;
 mod reductions;
 mod resize;
 mod sampling;
+mod scan;
 mod sequences;
 mod shape;
 mod strings;

@@ -10,7 +10,7 @@ use super::{
     Lower, Lowered, Operator, activations, attention, control, convolution, detection, elementwise,
     fourier, gather_scatter, generator, images, labels, learning, linear_algebra, linear_attention,
     losses, maps, matmul, movement, normalization, pooling, quantization, random, recurrent,
-    reductions, resize, sampling, sequences, shape, strings, svm, training, trees, unique,
+    reductions, resize, sampling, scan, sequences, shape, strings, svm, training, trees, unique,
 };
 use crate::graph_writer::Graph;
 use crate::model::Importer;
@@ -368,7 +368,7 @@ pub(crate) const TABLE: &[Operator] = &[
     control("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], (2, MANY), "body", control::repeat),
     control("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], (1, MANY),
             "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes \
-             scan_output_directions directions", control::scan),
+             scan_output_directions directions", scan::scan),
     // Sequences and optional values
     list("SequenceEmpty", &[11], (0, 0), "dtype", sequences::empty),
     list("SequenceConstruct", &[11], (1, MANY), "", sequences::construct),

@@ -8,12 +8,12 @@ use testkit::onnx_text::parse_model;
 use tilewright::{Executable, Options, Tensor};
 
 /// The model of a text, compiled; none, said aloud, where this machine cannot run the code.
-pub fn executable(text: &str) -> Option<Executable> {
+pub(crate) fn executable(text: &str) -> Option<Executable> {
     with_options(text, Options::default())
 }
 
 /// As [`executable`], for one thread and otherwise with these options.
-pub fn with_options(text: &str, options: Options) -> Option<Executable> {
+pub(crate) fn with_options(text: &str, options: Options) -> Option<Executable> {
     if !std::arch::is_x86_feature_detected!("avx2") {
         eprintln!("skipped: this machine cannot run the JIT's code");
         return None;
@@ -22,19 +22,19 @@ pub fn with_options(text: &str, options: Options) -> Option<Executable> {
 }
 
 /// The model of a text.
-pub fn model(text: &str) -> ModelProto {
+pub(crate) fn model(text: &str) -> ModelProto {
     parse_model(&mut Parser::new(text)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A model, compiled for one thread and otherwise with these options.
-pub fn compiled(model: &ModelProto, options: Options) -> Executable {
+pub(crate) fn compiled(model: &ModelProto, options: Options) -> Executable {
     let options = Options { threads: Some(1), ..options };
     let compiled = tilewright::compile_bytes(model.encode_to_vec(), &options);
     compiled.unwrap_or_else(|found| panic!("{found}"))
 }
 
 /// What a run says that is refused.
-pub fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
+pub(crate) fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
     match executable.run(inputs) {
         Ok(_) => panic!("it runs"),
         Err(found) => found.to_string(),
