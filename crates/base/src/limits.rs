@@ -71,8 +71,8 @@ limits! {
          written out at each turn.";
     rank: usize = 32, "rank", "Axes of a tensor.";
     elements: u64 = 1 << 32, "elements", "Elements of one tensor.";
-    computed_elements: u64 = 1 << 24, "computed-elements",
-        "Elements of a constant that is computed while importing.";
+    computed_elements: u64 = 1 << 25, "computed-elements",
+        "Elements of all constants that are computed while importing, and bytes of strings.";
     iterations: u64 = 1 << 14, "iterations",
         "Turns of a loop that is run piece by piece, whose end depends on data.";
     turns: u64 = 1 << 24, "turns", "Turns of all compiled loops of a model in one run.";

@@ -35,6 +35,8 @@ pub(crate) struct Graph {
     pub(crate) literals: BTreeSet<String>,
     /// Whether sizes are computed that need not be.
     pub(crate) binds: bool,
+    /// Elements so far of constants that the importer has computed.
+    pub(crate) computed_elements: u64,
     /// Nodes so far that draw random numbers without a seed.
     pub(crate) random_nodes: u64,
 }
@@ -65,6 +67,19 @@ impl Graph {
     /// What the builder made, with its type.
     pub(crate) fn built(&self, built: std::result::Result<ValueId, String>) -> Result<Value> {
         self.adopt(built.map_err(shape_error)?)
+    }
+
+    /// Counts elements of a constant that is about to be computed, `what` it is, and refuses more
+    /// of them than the limit.
+    pub(crate) fn count_computed(&mut self, elements: usize, what: &str) -> Result<()> {
+        self.computed_elements = self.computed_elements.saturating_add(elements as u64);
+        let most = self.limits.computed_elements;
+        if self.computed_elements <= most {
+            return Ok(());
+        }
+        let message = format!("{elements} elements more would be computed while importing");
+        Err(exceeded("computed-elements", message)
+            .because(format!("they are {what}; at most {most} are computed for a model")))
     }
 
     /// Refuses shapes that no machine holds.

@@ -172,6 +172,7 @@ impl<'m> Importer<'m> {
             limits: options.limits.clone(),
             literals: options.literals.clone(),
             binds: options.is_part,
+            computed_elements: 0,
             random_nodes: if options.is_part { number_of_part(body) } else { 0 },
         };
         let importer = Importer {
@@ -335,8 +336,7 @@ impl Importer<'_> {
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
-            let value =
-                tensors::decode_sparse(sparse, &mut self.graph.external, &self.graph.limits)?;
+            let value = tensors::decode_sparse(sparse, &mut self.graph)?;
             let value = self.constant(name, value);
             self.define(name.into(), value)?;
         }

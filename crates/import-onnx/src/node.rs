@@ -164,9 +164,7 @@ impl<'a> Node<'a> {
     pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
         let found = self.attribute(name, kind::SPARSE_TENSOR)?;
         match found.and_then(|attribute| attribute.sparse_tensor.as_deref()) {
-            Some(tensor) => {
-                tensors::decode_sparse(tensor, &mut graph.external, &graph.limits).map(Some)
-            }
+            Some(tensor) => tensors::decode_sparse(tensor, graph).map(Some),
             None => Ok(None),
         }
     }

@@ -11,6 +11,7 @@ use tensor::{DType, Scalar, Tensor};
 
 use crate::data_type::data_type;
 use crate::external::ExternalData;
+use crate::graph_writer::Graph;
 use crate::proto::{SparseTensorProto, TensorProto};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -148,24 +149,20 @@ fn typed_fields(
 }
 
 /// Reads a sparse tensor into a dense one.
-pub(crate) fn decode_sparse(
-    proto: &SparseTensorProto,
-    external: &mut ExternalData,
-    limits: &Limits,
-) -> Result<Tensor> {
+pub(crate) fn decode_sparse(proto: &SparseTensorProto, graph: &mut Graph) -> Result<Tensor> {
     let (Some(values), Some(indices)) = (&proto.values, &proto.indices) else {
         return Err(sparse_error("values or indices are missing"));
     };
-    let shape = checked_shape(&proto.dims, limits)?;
+    let shape = checked_shape(&proto.dims, &graph.limits)?;
     let count = element_count(&shape).ok_or_else(|| too_large(&shape))?;
-    let values = decode(values, external, limits)?;
-    let indices = decode(indices, external, limits)?;
+    let values = decode(values, &mut graph.external, &graph.limits)?;
+    let indices = decode(indices, &mut graph.external, &graph.limits)?;
     if values.dtype() == DType::String || indices.dtype() != DType::I64 {
         return Err(sparse_error("indices must be int64, values numbers"));
     }
-    if count as u64 > limits.computed_elements || byte_size(values.dtype(), &shape).is_none() {
-        let message = format!("a sparse tensor of shape {shape:?} is too large");
-        return Err(exceeded("computed-elements", message).because("it is made dense"));
+    graph.count_computed(count, "those of a sparse tensor that is made dense")?;
+    if byte_size(values.dtype(), &shape).is_none() {
+        return Err(too_large(&shape));
     }
     let coordinates = match indices.shape() {
         [entries] if *entries == values.len() => None,

@@ -3,7 +3,6 @@
 //!
 //! A complex number is two elements along the last axis, real part first; a real signal has one.
 
-use base::limits::exceeded;
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
 
@@ -213,14 +212,11 @@ pub(super) fn mel_weights(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let high = number(4, "upper edge")?.as_f64();
     let dtype = node.dtype("output_datatype", DType::F32)?;
     let bins = length / 2 + 1;
-    let most = i64::try_from(graph.limits.computed_elements).unwrap_or(i64::MAX);
-    if bands.saturating_mul(bins) > most {
-        return Err(exceeded("computed-elements", format!("{bands} mel bins of {length} points"))
-            .because("a table of them is computed while importing"));
-    }
     if bands < 1 || length < 1 || rate < 1 {
         return Err(shape_error(format!("{bands} mel bins of {length} points at rate {rate}")));
     }
+    let elements = usize::try_from(bands.saturating_mul(bins)).unwrap_or(usize::MAX);
+    graph.count_computed(elements, "weights of mel bins")?;
     let mel = |hertz: f64| 2595.0 * (hertz / 700.0).ln_1p() / std::f64::consts::LN_10;
     let hertz = |mel: f64| 700.0 * (mel / 2595.0 * std::f64::consts::LN_10).exp_m1();
     let step = (mel(high) - mel(low)) / (bands + 2) as f64;

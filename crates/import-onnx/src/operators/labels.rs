@@ -6,6 +6,10 @@
 //! strings looks codes up in a table. Outputs become strings where the executable gives them to its
 //! caller.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::rc::Rc;
+
 use base::Diagnostic;
 use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
@@ -19,6 +23,48 @@ use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, attribute_error};
 use crate::value::{Coded, List, Value};
 
+/// A list of distinct strings that grows.
+#[derive(Default)]
+pub(super) struct Distinct<'a> {
+    list: Vec<&'a str>,
+    places: HashMap<&'a str, i64>,
+}
+
+impl<'a> Distinct<'a> {
+    /// The place of a string, which comes behind all others if it is new.
+    pub(super) fn place(&mut self, text: &'a str) -> i64 {
+        let next = self.list.len() as i64;
+        let place = *self.places.entry(text).or_insert(next);
+        if place == next {
+            self.list.push(text);
+        }
+        place
+    }
+
+    fn texts(&self) -> Rc<[String]> {
+        self.list.iter().map(|&text| text.to_owned()).collect()
+    }
+}
+
+/// The first place of each member of a list.
+pub(super) fn first_places<T: Eq + Hash>(list: impl IntoIterator<Item = T>) -> HashMap<T, i64> {
+    let mut places = HashMap::new();
+    for (place, member) in (0..).zip(list) {
+        places.entry(member).or_insert(place);
+    }
+    places
+}
+
+/// What numbers of one type that count as equal have in common: zeros of both signs do, and so do
+/// all that are no number.
+fn identity(number: Scalar) -> Option<u64> {
+    match number.dtype().is_float() {
+        true if number.is_nan() => None,
+        true => Some((number.as_f64() + 0.0).to_bits()),
+        false => Some(number.bits()),
+    }
+}
+
 /// An input's strings as codes.
 pub(super) fn coded(node: &Node<'_>, index: usize) -> Result<Coded> {
     let value = node.input(index)?;
@@ -31,18 +77,11 @@ pub(super) fn coded(node: &Node<'_>, index: usize) -> Result<Coded> {
             dtype => type_error(format!("input {index} holds {dtype}, no strings")),
         });
     };
-    let mut texts: Vec<String> = Vec::new();
-    let mut code = |text: &String| match texts.iter().position(|other| other == text) {
-        Some(place) => place as i64,
-        None => {
-            texts.push(text.clone());
-            texts.len() as i64 - 1
-        }
-    };
-    let codes: Vec<i64> = strings.iter().map(&mut code).collect();
+    let mut distinct = Distinct::default();
+    let codes: Vec<i64> = strings.iter().map(|text| distinct.place(text)).collect();
     let shape = value.constant_shape().unwrap_or_default();
     let codes = constant_value("", Tensor::from_slice(&shape, &codes), true);
-    Ok(Coded { codes, texts: texts.into() })
+    Ok(Coded { codes, texts: distinct.texts() })
 }
 
 /// A node that moves elements, on strings: the same on codes of one list.
@@ -52,21 +91,27 @@ pub(crate) fn moved(
     lower: fn(&Node<'_>, &mut Graph) -> Lowered,
 ) -> Lowered {
     let mut inputs = node.inputs.clone();
-    let mut texts: Vec<String> = Vec::new();
-    for (index, input) in inputs.iter_mut().enumerate() {
-        if let Some(value) = input
-            && value.dtype() == DType::String
-        {
-            let Coded { codes, texts: own } = coded(node, index)?;
-            let first = Value::of_scalar(Scalar::i64(texts.len() as i64));
-            *input = Some(graph.add(&codes, &first)?);
-            texts.extend(own.iter().cloned());
+    let mut lists = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        if input.as_ref().is_some_and(|value| value.dtype() == DType::String) {
+            lists.push((index, coded(node, index)?));
         }
+    }
+    let mut distinct = Distinct::default();
+    for (index, Coded { codes, texts }) in &lists {
+        let table: Vec<i64> = texts.iter().map(|text| distinct.place(text)).collect();
+        let first = table.first().copied().unwrap_or(0);
+        let is_moved = table.iter().zip(first..).all(|(place, moved)| *place == moved);
+        inputs[*index] = Some(match is_moved {
+            true => graph.add(codes, &Value::of_scalar(Scalar::i64(first)))?,
+            false => looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), codes)?,
+        });
     }
     let on_codes = Node { inputs, ..Node::of(node) };
     let lowered = lower(&on_codes, graph);
     node.asked.set(on_codes.asked.get().or(node.asked.get()));
-    let strings = |codes: Value| Value::of_coded(Coded { codes, texts: texts.clone().into() });
+    let texts = distinct.texts();
+    let strings = |codes: Value| Value::of_coded(Coded { codes, texts: texts.clone() });
     Ok(lowered?.into_iter().map(strings).collect())
 }
 
@@ -96,21 +141,20 @@ fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Value, keys: &Tensor) -> Re
     let count = keys.len();
     if x.dtype() == DType::String {
         let keys = keys.strings().ok_or_else(|| type_error("strings for keys that are none"))?;
+        let places = first_places(keys.iter().map(String::as_str));
         let Coded { codes, texts } = coded(node, 0)?;
-        let place = |text: &String| keys.iter().position(|key| key == text).unwrap_or(count);
-        let table: Vec<i64> = texts.iter().map(|text| place(text) as i64).collect();
+        let place = |text: &String| places.get(text.as_str()).copied().unwrap_or(count as i64);
+        let table: Vec<i64> = texts.iter().map(place).collect();
         return looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), &codes);
     }
     if keys.dtype() == DType::String {
         return Err(type_error(format!("{} for keys that are strings", x.dtype())));
     }
     if let (Some(numbers), Some(shape)) = (x.numbers(), x.constant_shape()) {
-        let is_same = |a: &Scalar, b: &Scalar| {
-            a.cast(b.dtype()).as_f64() == b.as_f64() || a.is_nan() && b.is_nan()
-        };
-        let place = |number: &Scalar| keys.scalars().position(|key| is_same(&key, number));
+        let places = first_places(keys.scalars().map(|key| identity(key.cast(x.dtype()))));
+        let place = |number: Scalar| places.get(&identity(number)).copied();
         let places: Vec<i64> =
-            numbers.iter().map(|number| place(number).unwrap_or(count) as i64).collect();
+            numbers.into_iter().map(|number| place(number).unwrap_or(count as i64)).collect();
         return Ok(constant_value("", Tensor::from_slice(&shape, &places), true));
     }
     let keys = constant_value("", keys.clone().reshape(&[count]), true);

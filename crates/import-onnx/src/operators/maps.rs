@@ -6,6 +6,7 @@ use tensor::{DType, Keys, Tensor};
 use super::Lowered;
 use super::gather_scatter::gather_axis;
 use super::generator::constant_value;
+use super::labels::first_places;
 use crate::graph_writer::{Graph, Result, type_error};
 use crate::node::{Node, attribute_error};
 use crate::value::{List, Value};
@@ -19,13 +20,12 @@ fn map<'a>(node: &'a Node<'_>) -> Result<(&'a Keys, &'a Value)> {
 }
 
 /// A row of values, each from its place among those of a map; 0 where there is none.
-fn row(graph: &mut Graph, values: &Value, places: &[Option<usize>]) -> Result<Value> {
+fn row(graph: &mut Graph, values: &Value, places: &[Option<i64>]) -> Result<Value> {
     let count = values.shape()[0].clone();
     let behind = graph.number(values.dtype(), 0.0);
     let padded = graph.pad(values, &behind, &[Expr::ZERO], &[Expr::ONE], &[0])?;
     let missing = count.as_constant().unwrap_or(0);
-    let places: Vec<i64> =
-        places.iter().map(|place| place.map_or(missing, |place| place as i64)).collect();
+    let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(missing)).collect();
     let places = constant_value("", Tensor::from_slice(&[1, places.len()], &places), true);
     gather_axis(graph, &padded, 0, &places)
 }
@@ -33,16 +33,18 @@ fn row(graph: &mut Graph, values: &Value, places: &[Option<usize>]) -> Result<Va
 /// `DictVectorizer`: the value of each key of a vocabulary.
 pub(super) fn dict_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (keys, values) = map(node)?;
-    let places: Vec<Option<usize>> = match keys {
+    let places: Vec<Option<i64>> = match keys {
         Keys::Strings(texts) => {
             let words = node.strings("string_vocabulary")?.filter(|words| !words.is_empty());
             let words = words.ok_or_else(|| attribute_error("string_vocabulary", MISSING))?;
-            words.iter().map(|word| texts.iter().position(|text| text == word)).collect()
+            let places = first_places(texts.iter().map(String::as_str));
+            words.iter().map(|word| places.get(word.as_str()).copied()).collect()
         }
         Keys::Integers(numbers) => {
             let words = node.ints("int64_vocabulary")?.filter(|words| !words.is_empty());
             let words = words.ok_or_else(|| attribute_error("int64_vocabulary", MISSING))?;
-            words.iter().map(|word| numbers.iter().position(|number| number == word)).collect()
+            let places = first_places(numbers);
+            words.iter().map(|word| places.get(word).copied()).collect()
         }
     };
     Ok(vec![row(graph, values, &places)?])
@@ -61,10 +63,10 @@ pub(super) fn cast_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         "TO_INT64" => DType::I64,
         _ => return Err(type_error("values that become strings are not supported")),
     };
-    let places: Vec<Option<usize>> = match node.word("map_form", &["DENSE", "SPARSE"])? {
+    let places: Vec<Option<i64>> = match node.word("map_form", &["DENSE", "SPARSE"])? {
         "DENSE" => {
-            let mut order: Vec<usize> = (0..keys.len()).collect();
-            order.sort_by_key(|&place| keys[place]);
+            let mut order: Vec<i64> = (0..keys.len() as i64).collect();
+            order.sort_by_key(|&place| keys[place as usize]);
             order.into_iter().map(Some).collect()
         }
         _ => {
@@ -73,8 +75,9 @@ pub(super) fn cast_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             if count < 1 || !keys.iter().all(is_inside) {
                 return Err(attribute_error("max_map", "a key of the map is beyond it"));
             }
-            graph.check_size(&[Expr::from(count)])?;
-            (0..count).map(|key| keys.iter().position(|other| *other == key)).collect()
+            graph.count_computed(usize::try_from(count).unwrap_or(usize::MAX), "a row's places")?;
+            let places = first_places(keys);
+            (0..count).map(|key| places.get(&key).copied()).collect()
         }
     };
     let found = row(graph, values, &places)?;

@@ -2,12 +2,13 @@
 //! its inputs hold, as it is told other values on which shapes depend.
 
 use host_ops::{Case, Pattern};
+use tensor::tensor::element_count;
 use tensor::{DType, Scalar, Tensor};
 
 use super::Lowered;
 use super::elementwise;
 use super::generator::constant_value;
-use super::labels;
+use super::labels::{self, Distinct, first_places};
 use super::ngrams;
 use crate::data_type::number_of;
 use crate::graph_writer::{Graph, Result, shape_error, type_error};
@@ -40,8 +41,14 @@ fn computed(node: &Node<'_>, number: usize, tensor: Tensor) -> Value {
     constant_value(node.proto.output.get(number).map_or("", String::as_str), tensor, true)
 }
 
-/// Two tensors of strings broadcast to one shape, a function applied to each pair.
-fn pairs<T>(node: &Node<'_>, function: impl Fn(&str, &str) -> T) -> Result<(Vec<usize>, Vec<T>)> {
+/// Two tensors of strings broadcast to one shape, a function applied to each pair, whose result
+/// counts so many elements.
+fn pairs<T>(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    elements: impl Fn(&str, &str) -> usize,
+    function: impl Fn(&str, &str) -> T,
+) -> Result<(Vec<usize>, Vec<T>)> {
     let (a, b) = (strings(node, 0)?, strings(node, 1)?);
     let rank = a.shape().len().max(b.shape().len());
     let padded = |shape: &[usize]| [&vec![1; rank - shape.len()][..], shape].concat();
@@ -63,11 +70,15 @@ fn pairs<T>(node: &Node<'_>, function: impl Fn(&str, &str) -> T) -> Result<(Vec<
         }
         place
     };
-    let count: usize = shape.iter().product();
+    let count = element_count(&shape).unwrap_or(usize::MAX);
+    // The least that they count, first: counting takes time, too.
+    graph.count_computed(count, "pairs of strings")?;
     let (a, b) = (texts(a), texts(b));
-    let values =
-        (0..count).map(|index| function(&a[place(&left, index)], &b[place(&right, index)]));
-    Ok((shape.clone(), values.collect()))
+    let pair = |index| (a[place(&left, index)].as_str(), b[place(&right, index)].as_str());
+    let pairs = (0..count).map(pair);
+    let counted = pairs.clone().map(|(a, b)| elements(a, b)).fold(0, usize::saturating_add);
+    graph.count_computed(counted, "bytes of pairs of strings")?;
+    Ok((shape.clone(), pairs.map(|(a, b)| function(a, b)).collect()))
 }
 
 /// A conversion, of strings or to strings too.
@@ -122,27 +133,27 @@ pub(super) fn equal(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if node.inputs.iter().flatten().any(|input| input.coded().is_some()) {
         // Equal strings get equal codes of one list.
         let (a, b) = (labels::coded(node, 0)?, labels::coded(node, 1)?);
-        let texts: Vec<&String> = a.texts.iter().chain(b.texts.iter()).collect();
+        let mut distinct = Distinct::default();
         let mut codes = Vec::new();
         for Coded { codes: own, texts: list } in [&a, &b] {
-            let first = |text: &String| texts.iter().position(|other| *other == text);
-            let table: Vec<i64> = list.iter().map(|text| first(text).unwrap_or(0) as i64).collect();
+            let table: Vec<i64> = list.iter().map(|text| distinct.place(text)).collect();
             let table = Tensor::from_slice(&[table.len()], &table);
             codes.push(labels::looked_up(node, graph, &table, own)?);
         }
         return Ok(vec![graph.equal(&codes[0], &codes[1])?]);
     }
-    let (shape, values) = pairs(node, |a, b| Scalar::bool(a == b))?;
+    let (shape, values) = pairs(node, graph, |_, _| 0, |a, b| Scalar::bool(a == b))?;
     Ok(vec![computed(node, 0, Tensor::from_scalars(DType::Bool, &shape, &values))])
 }
 
-pub(super) fn concat(node: &Node<'_>, _: &mut Graph) -> Lowered {
-    let (shape, values) = pairs(node, |a, b| format!("{a}{b}"))?;
+pub(super) fn concat(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let bytes = |a: &str, b: &str| a.len() + b.len();
+    let (shape, values) = pairs(node, graph, bytes, |a, b| format!("{a}{b}"))?;
     Ok(vec![computed(node, 0, Tensor::from_strings(&shape, values))])
 }
 
 /// The pieces of each string along a new axis, empty strings behind them; and how many there are.
-pub(super) fn split(node: &Node<'_>, _: &mut Graph) -> Lowered {
+pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = strings(node, 0)?;
     let delimiter = Some(node.string("delimiter", "")?).filter(|text| !text.is_empty());
     let most = match node.has("maxsplit") {
@@ -152,6 +163,7 @@ pub(super) fn split(node: &Node<'_>, _: &mut Graph) -> Lowered {
     let pieces: Vec<Vec<String>> =
         texts(x).iter().map(|text| host_ops::split(text, delimiter, most)).collect();
     let width = pieces.iter().map(Vec::len).max().unwrap_or(0);
+    graph.count_computed(pieces.len().saturating_mul(width), "pieces of strings")?;
     let counts: Vec<i64> = pieces.iter().map(|pieces| pieces.len() as i64).collect();
     let row = |mut pieces: Vec<String>| {
         pieces.resize(width, String::new());
@@ -204,10 +216,8 @@ pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return ngrams::tf_idf(node, graph, node.input(0)?, &items);
     };
     let x = strings(node, 0)?;
-    let number = |text: &String| match pool.iter().position(|item| item == text) {
-        Some(place) => place as i64,
-        None => -1,
-    };
+    let places = first_places(pool.iter().map(|item| item.as_str()));
+    let number = |text: &String| places.get(text.as_str()).copied().unwrap_or(-1);
     let items: Vec<i64> = pool.iter().map(number).collect();
     let elements: Vec<i64> = texts(x).iter().map(number).collect();
     let x = constant_value("", Tensor::from_slice(x.shape(), &elements), true);

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use base::limits::exceeded;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
@@ -210,10 +209,7 @@ impl Ensemble {
         aggregate: Aggregate,
     ) -> Result<Value> {
         let elements = self.places.len().saturating_mul(self.targets);
-        if elements as u64 > graph.limits.computed_elements {
-            return Err(exceeded("computed-elements", format!("{elements} weights of leaves"))
-                .because("a table of them is computed while importing"));
-        }
+        graph.count_computed(elements, "weights of leaves")?;
         let none = match aggregate {
             Aggregate::Average | Aggregate::Sum => Scalar::zero(dtype),
             Aggregate::Min => Scalar::highest(dtype),
