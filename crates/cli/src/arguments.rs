@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use clap::Args;
 use tensor::Tensor;
@@ -130,10 +131,13 @@ fn target(name: &str) -> TargetChoice {
 /// What is refused as too large.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitArguments {
-    /// Sets a limit: file-bytes, decoded-bytes, nesting, nodes, rank, elements, computed-elements,
-    /// dimension, memory-bytes
-    #[arg(long = "limit", value_name = "NAME=N", value_parser = limit)]
+    #[arg(long = "limit", value_name = "NAME=N", value_parser = limit, help = limit_help())]
     limits: Vec<(String, u64)>,
+}
+
+fn limit_help() -> String {
+    let names: Vec<&str> = Limits::ROWS.iter().map(|row| row.name).collect();
+    format!("Sets a limit: {}", names.join(", "))
 }
 
 impl LimitArguments {
@@ -241,13 +245,22 @@ impl InputArguments {
     ///
     /// # Errors
     /// A given name that the model does not have; a missing input without `--random`; a port whose
-    /// shape is not known.
+    /// shape is not known; random inputs beyond the limit.
     pub(crate) fn fill(
         &self,
         mut given: BTreeMap<String, Tensor>,
         ports: &[Port],
+        limits: &Limits,
         always: bool,
     ) -> Result<Vec<Tensor>> {
+        let made_up = ports.iter().filter(|port| !given.contains_key(&port.name));
+        let bytes = made_up.map(Port::least_bytes).fold(0, u64::saturating_add);
+        if bytes > limits.random_bytes {
+            let message = format!("random inputs would take {bytes} bytes");
+            return Err(exceeded("random-bytes", message)
+                .because(format!("at most {} are made up", limits.random_bytes))
+                .into());
+        }
         let mut tensors = Vec::new();
         let mut found = Diagnostics::new();
         for (number, port) in ports.iter().enumerate() {

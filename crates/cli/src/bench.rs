@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.bind_shapes(&given);
     let measured =
         tilewright::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
-            arguments.inputs.fill(given.clone(), ports, true)
+            arguments.inputs.fill(given.clone(), ports, &options.limits, true)
         })?;
     if arguments.json {
         say_line!("{}", as_json(&measured));

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     };
     options.bind_shapes(&given);
     let ports = tilewright::inputs(model, &options)?;
-    let inputs = arguments.inputs.fill(given, &ports, true)?;
+    let inputs = arguments.inputs.fill(given, &ports, &options.limits, true)?;
     // Hidden by indicatif itself where standard error is not a terminal.
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;
-    let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
+    let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, true)?;
     let explanation = tilewright::explain(&executable, &inputs)?;
     if arguments.json {
         say_line!("{}", as_json(&explanation));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use base::Result;
@@ -46,7 +45,7 @@ pub(crate) fn keys(keys: &Keys) -> String {
 pub(crate) fn write(folder: &Path, names: &[String], tensors: &[Tensor]) -> Result<()> {
     let mut files = StagedFiles::in_folder(folder)?;
     for (name, tensor) in file_names(names).iter().zip(tensors) {
-        files.write(folder.join(name), |file| file.write_all(&tensor::npy::encode(tensor)))?;
+        files.write(folder.join(name), |file| tensor::npy::encode_to(tensor, file))?;
     }
     files.commit()
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;
-    let inputs = arguments.inputs.fill(given, executable.inputs(), true)?;
+    let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, true)?;
     // Hidden by indicatif itself where standard error is not a terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {

@@ -31,7 +31,7 @@ mod state;
 
 pub use code::{Code, KernelCode};
 pub use executable::{Executable, HostArguments, HostFunction};
-pub use memory::Block;
+pub use memory::{Block, out_of_memory};
 pub use profile::{Profile, ProfileRow};
 pub use small::SmallObjects;
 pub use state::{Call, State};

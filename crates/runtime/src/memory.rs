@@ -42,6 +42,14 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
+/// The refusal of a run for which the system does not give so many bytes.
+#[must_use]
+pub fn out_of_memory(bytes: usize) -> Diagnostic {
+    Diagnostic::error(OUT_OF_MEMORY, format!("no memory of {bytes} bytes to be had"))
+        .because("the system refused to give that much")
+        .remedy("use a smaller batch or fewer callers at a time")
+}
+
 impl Block {
     /// So many bytes, all zero.
     ///
@@ -58,12 +66,7 @@ impl Block {
             LARGE.. => Block::of_system(bytes),
             _ => Block::of_allocator(bytes),
         };
-        block.ok_or_else(|| {
-            Diagnostic::error(OUT_OF_MEMORY, format!("no memory of {bytes} bytes to be had"))
-                .because("the system refused to give that much")
-                .remedy("use a smaller batch or fewer callers at a time")
-                .into()
-        })
+        block.ok_or_else(|| out_of_memory(bytes).into())
     }
 
     fn of_allocator(bytes: usize) -> Option<Block> {

@@ -9,7 +9,7 @@
 //! A file is written whole or not at all.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::Path;
 
 use base::{Diagnostic, codes};
@@ -299,12 +299,34 @@ fn decode_strings(shape: &[usize], bytes: &[u8], size: usize) -> Result<Tensor, 
     Ok(Tensor::from_strings(shape, strings))
 }
 
-/// A file's content, version 1.0 (2.0 if the shape is too long for it).
-pub fn encode(tensor: &Tensor) -> Vec<u8> {
+/// The most bytes behind strings that are shorter than the longest.
+const MOST_PADDED: usize = 1 << 30;
+
+#[cfg(test)]
+pub(crate) fn encode(tensor: &Tensor) -> Vec<u8> {
+    let mut content = Vec::new();
+    encode_to(tensor, &mut content).expect("memory takes it");
+    content
+}
+
+/// Writes a file's content, version 1.0 (2.0 if the shape is too long for it).
+///
+/// # Errors
+/// Those of the writer; for strings of which a long one would make all others far longer, as a file
+/// gives each as much room as the longest.
+pub fn encode_to(tensor: &Tensor, file: &mut impl Write) -> io::Result<()> {
     let tensor = tensor.cast(file_dtype(tensor.dtype()));
     let characters = tensor
         .strings()
         .map(|strings| strings.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1));
+    if let (Some(strings), Some(characters)) = (tensor.strings(), characters) {
+        let bytes = characters.saturating_mul(strings.len()).saturating_mul(4);
+        let texts: usize = strings.iter().map(String::len).sum();
+        if bytes > MOST_PADDED.saturating_add(texts.saturating_mul(4)) {
+            let message = format!("each string would take the room of the longest, {bytes} bytes");
+            return Err(io::Error::other(message));
+        }
+    }
     let mut header = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
         description(tensor.dtype(), characters),
@@ -317,25 +339,26 @@ pub fn encode(tensor: &Tensor) -> Vec<u8> {
         header.push(' ');
     }
     header.push('\n');
-    let mut file = MAGIC.to_vec();
+    file.write_all(MAGIC)?;
     if long {
-        file.extend([2, 0]);
-        file.extend((header.len() as u32).to_le_bytes());
+        file.write_all(&[2, 0])?;
+        file.write_all(&(header.len() as u32).to_le_bytes())?;
     } else {
-        file.extend([1, 0]);
-        file.extend((header.len() as u16).to_le_bytes());
+        file.write_all(&[1, 0])?;
+        file.write_all(&(header.len() as u16).to_le_bytes())?;
     }
-    file.extend(header.as_bytes());
+    file.write_all(header.as_bytes())?;
     match (tensor.strings(), characters) {
         (Some(strings), Some(characters)) => {
             for text in strings {
                 let codes = text.chars().map(u32::from).chain(std::iter::repeat(0));
-                codes.take(characters).for_each(|code| file.extend(code.to_le_bytes()));
+                let mut codes = codes.take(characters).map(u32::to_le_bytes);
+                codes.try_for_each(|code| file.write_all(&code))?;
             }
+            Ok(())
         }
-        _ => file.extend(tensor.bytes()),
+        _ => file.write_all(tensor.bytes()),
     }
-    file
 }
 
 /// The type that a type is written as.
@@ -378,7 +401,7 @@ fn shape_text(shape: &[usize]) -> String {
 /// A diagnostic with the file's name when the folder or the disk does not take it.
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> base::Result<()> {
     let mut files = StagedFiles::new();
-    files.write(path, |file| file.write_all(&encode(tensor)))?;
+    files.write(path, |file| encode_to(tensor, file))?;
     files.commit()
 }
 

@@ -84,12 +84,17 @@ impl AlignedBytes {
             return AlignedBytes { pointer: NonNull::<Line>::dangling().cast(), size };
         }
         let layout = AlignedBytes::layout(size);
-        // SAFETY: the layout's size is not zero.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(pointer) {
-            Some(pointer) => AlignedBytes { pointer, size },
-            None => handle_alloc_error(layout),
+        AlignedBytes::try_zeros(size).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    /// As [`AlignedBytes::zeros`]; none if the system does not give the memory.
+    pub(crate) fn try_zeros(size: usize) -> Option<AlignedBytes> {
+        if size == 0 {
+            return Some(AlignedBytes::zeros(0));
         }
+        // SAFETY: the layout's size is not zero.
+        let pointer = unsafe { alloc_zeroed(AlignedBytes::layout(size)) };
+        NonNull::new(pointer).map(|pointer| AlignedBytes { pointer, size })
     }
 
     pub(crate) fn copy(source: &[u8]) -> AlignedBytes {

@@ -58,6 +58,19 @@ impl Tensor {
         Tensor { dtype, shape: shape.to_vec(), count, storage }
     }
 
+    /// As [`Tensor::zeros`]; none if the system does not give the memory.
+    ///
+    /// # Panics
+    /// As [`Tensor::zeros`].
+    pub fn try_zeros(dtype: DType, shape: &[usize]) -> Option<Tensor> {
+        let count = checked_count(dtype, shape);
+        let Some(size) = dtype.size_of_elements(count).filter(|_| dtype != DType::String) else {
+            return Some(Tensor::zeros(dtype, shape));
+        };
+        let storage = Storage::Owned(Arc::new(AlignedBytes::try_zeros(size)?));
+        Some(Tensor { dtype, shape: shape.to_vec(), count, storage })
+    }
+
     /// A tensor whose elements are all `value`.
     ///
     /// # Panics

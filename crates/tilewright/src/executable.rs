@@ -369,14 +369,14 @@ impl Executable {
         let variant = self.variant_for(given)?;
         if variant.is_one_stage() {
             let specialisation = variant.specialisation(self.model(), given.tensors)?;
-            let mut outputs = specialisation.new_outputs();
+            let mut outputs = specialisation.new_outputs()?;
             variant.run(self.model(), &specialisation, given.tensors, &mut outputs)?;
             variant.front.strings.put_into(&mut outputs);
             return Ok((variant, outputs));
         }
         let mut runs = variant.run_stages(self.model(), given.tensors)?;
         let Some(last) = runs.pop() else { return Ok((variant, Vec::new())) };
-        let mut outputs = last.specialisation.new_outputs();
+        let mut outputs = last.specialisation.new_outputs()?;
         variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
         variant.front.strings.put_into(&mut outputs);
         Ok((variant, outputs))

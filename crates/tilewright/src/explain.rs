@@ -128,7 +128,7 @@ impl Explanation {
         stage: &StageRun,
     ) -> Result<()> {
         let StageRun { specialisation, operands } = stage;
-        let mut outputs = specialisation.new_outputs();
+        let mut outputs = specialisation.new_outputs()?;
         let begin = Instant::now();
         let clock = move || begin.elapsed().as_nanos() as u64;
         let mut profile = runtime::Profile::new(&specialisation.executable, &clock);

@@ -15,6 +15,7 @@
 //! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
+mod budget;
 mod c_program;
 mod ceilings;
 pub mod conformance;

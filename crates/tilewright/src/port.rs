@@ -54,6 +54,17 @@ impl Port {
         Ok(tensor::random::random(self.dtype, &shape, RANDOM_SEED + number))
     }
 
+    /// The bytes of its tensor, extents that are not known counted as 1.
+    #[must_use]
+    pub fn least_bytes(&self) -> u64 {
+        let extents = self.shape.iter().map(|extent| match extent {
+            PortExtent::Fixed(extent) => *extent as u64,
+            PortExtent::Symbolic(_) | PortExtent::Any => 1,
+        });
+        let elements = extents.fold(1, u64::saturating_mul);
+        elements.saturating_mul(u64::from(self.dtype.bits())).div_ceil(8)
+    }
+
     fn unbound(&self) -> Diagnostic {
         let names: Vec<&str> = self
             .shape

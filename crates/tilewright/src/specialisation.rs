@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use backend::Target;
-use base::limits::exceeded;
-use base::{Diagnostic, FunctionId, KernelId, Limits, ProgramId, Result};
+use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::Function;
 use lower::strategies::StrategyOptions;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
@@ -18,7 +17,7 @@ use tensor::{DType, Tensor};
 
 use crate::pipeline::{FUSION, SCHEDULES, optimise};
 use crate::variant::For;
-use crate::{Options, jit};
+use crate::{Options, budget, jit};
 
 /// A function for one binding of its symbols, as code.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ impl LoweredFunction {
         let phases = &options.phases;
         let mut function =
             phases.time("specialise", || lower::specialise(request.function, request.symbols))?;
-        check_elements(&function, &options.limits)?;
+        budget::check_elements(&function, &options.limits)?;
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
@@ -109,7 +108,8 @@ impl LoweredFunction {
         if options.verify_passes || cfg!(debug_assertions) {
             lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
         }
-        check_memory(&module.programs[lowered.program], &lowered, options)?;
+        let given = budget::given_bytes(module.functions[function].as_ref(), &module);
+        budget::check_program(&module.programs[lowered.program], &lowered, given, options)?;
         Ok(LoweredFunction { module, function, lowered, outputs })
     }
 }
@@ -138,8 +138,15 @@ impl Specialisation {
     }
 
     /// Tensors for its results.
-    pub(crate) fn new_outputs(&self) -> Vec<Tensor> {
-        self.outputs.iter().map(|(dtype, shape)| Tensor::zeros(*dtype, shape)).collect()
+    ///
+    /// # Errors
+    /// Lack of memory.
+    pub(crate) fn new_outputs(&self) -> Result<Vec<Tensor>> {
+        let output = |(dtype, shape): &(DType, Vec<usize>)| {
+            let bytes = || tensor::tensor::byte_size(*dtype, shape).unwrap_or(usize::MAX);
+            Tensor::try_zeros(*dtype, shape).ok_or_else(|| runtime::out_of_memory(bytes()).into())
+        };
+        self.outputs.iter().map(output).collect()
     }
 
     /// Runs a piece of work with memory of its own; the memory is kept for the next caller.
@@ -219,54 +226,6 @@ pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
 /// states.
 fn lock(states: &Mutex<Vec<State>>) -> std::sync::MutexGuard<'_, Vec<State>> {
     states.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Refuses values with more elements than the limit, all extents being known now.
-fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
-    for (id, value) in function.values.iter() {
-        let graph::Type::Tensor(ty) = &value.ty else { continue };
-        let extents = ty.shape.iter().filter_map(sym::Expr::as_constant);
-        let count = extents.fold(1u64, |count, extent| count.saturating_mul(extent.max(1) as u64));
-        if count > limits.elements {
-            let place = function.producer(id).map(|(node, _)| function.nodes[node].location);
-            let place = place.map(|location| function.locations.describe(location));
-            let message = format!("a value has {count} elements or more");
-            let refusal = exceeded("elements", message)
-                .because(format!("at most {} are accepted", limits.elements));
-            return Err(match place {
-                Some(place) => refusal.at(place),
-                None => refusal,
-            }
-            .into());
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a program whose run would take more memory than the limit.
-fn check_memory(program: &program::Program, lowered: &Lowered, options: &Options) -> Result<()> {
-    let mut scratch = 0;
-    program::walk(&program.steps, &mut |step| {
-        if let Step::Run(run) = step {
-            scratch = scratch.max(run.scratch_bytes.as_constant().unwrap_or(0) as u64);
-        }
-    });
-    let scratch = scratch.saturating_mul(options.thread_count() as u64);
-    let outputs = lowered.outputs.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes as u64));
-    let parts = [lowered.arena_bytes, scratch, outputs];
-    let total = parts.into_iter().fold(0u64, u64::saturating_add);
-    if total <= options.limits.memory_bytes {
-        return Ok(());
-    }
-    let [arena, scratch, outputs] = parts;
-    let message = format!("`{}` would take {total} bytes of memory", program.name);
-    Err(exceeded("memory-bytes", message)
-        .because(format!(
-            "{arena} of intermediate results, {scratch} of workers, {outputs} of results; at most \
-             {} are accepted",
-            options.limits.memory_bytes
-        ))
-        .into())
 }
 
 /// Element types and extents of a function's results, which are constant.

@@ -271,7 +271,7 @@ impl Variant {
             };
             let operands: Vec<Tensor> = stage.parameters.iter().filter_map(value).collect();
             if number + 1 < self.front.stages.len() {
-                let mut results = specialisation.new_outputs();
+                let mut results = specialisation.new_outputs()?;
                 self.run(model, &specialisation, &operands, &mut results)?;
                 kept.append(&mut results);
             }

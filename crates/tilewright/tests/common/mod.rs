@@ -14,11 +14,16 @@ pub(crate) fn executable(text: &str) -> Option<Executable> {
 
 /// As [`executable`], for one thread and otherwise with these options.
 pub(crate) fn with_options(text: &str, options: Options) -> Option<Executable> {
-    if !std::arch::is_x86_feature_detected!("avx2") {
+    runs_code().then(|| compiled(&model(text), options))
+}
+
+/// Whether this machine can run the code; says aloud if not.
+pub(crate) fn runs_code() -> bool {
+    let runs = std::arch::is_x86_feature_detected!("avx2");
+    if !runs {
         eprintln!("skipped: this machine cannot run the JIT's code");
-        return None;
     }
-    Some(compiled(&model(text), options))
+    runs
 }
 
 /// The model of a text.

@@ -1,8 +1,8 @@
-//! Loops that turn too often end with a diagnostic, compiled and evaluated.
+//! What a run may take: turns of loops, compiled and evaluated, memory, and operations.
 
 mod common;
 
-use common::{model, refusal, with_options};
+use common::{model, refusal, runs_code, with_options};
 use prost::Message;
 use tilewright::{EvaluationPrecision, Options, Tensor};
 
@@ -14,6 +14,14 @@ fn at_most(turns: u64) -> Options {
     let mut options = Options::default();
     options.limits.turns = turns;
     options
+}
+
+/// What is said of a model of known shapes that is refused when it is compiled.
+fn refused(text: &str, options: &Options) -> Option<String> {
+    runs_code().then(|| match tilewright::compile_bytes(model(text).encode_to_vec(), options) {
+        Ok(_) => panic!("it compiles"),
+        Err(found) => found.to_string(),
+    })
 }
 
 /// Runs and evaluates: sums are right, and what is refused is refused for its turns.
@@ -76,4 +84,38 @@ fn loops_inside_of_loops() {
     ";
     check(text, 110, &[(2.0, 202.0)], &[]);
     check(text, 100, &[], &[2.0]);
+}
+
+/// Four gigabytes of a number and a shape.
+const LARGE: &str = "
+    input x: f32[]
+    large = Constant() {value = i64[2] {32768, 32768}}
+    y = Expand(x, large)
+    output y: f32[32768, 32768]
+";
+
+#[test]
+fn memory_beyond_all_proportion() {
+    let Some(said) = refused(LARGE, &Options::default()) else { return };
+    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio=N"), "{said}");
+    assert!(said.contains("4294967296 of results"), "{said}");
+    let mut options = Options::default();
+    options.limits.memory_ratio = 1 << 40;
+    options.limits.memory_bytes = 1 << 20;
+    let Some(said) = refused(LARGE, &options) else { return };
+    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
+}
+
+#[test]
+fn operations_beyond_all_proportion() {
+    let text = "
+        input x: f32[]
+        large = Constant() {value = i64[2] {8192, 8192}}
+        a = Expand(x, large)
+        b = MatMul(a, a)
+        y = ReduceSum(b) {keepdims = 0}
+        output y: f32[]
+    ";
+    let Some(said) = refused(text, &Options::default()) else { return };
+    assert!(said.contains("TW0112") && said.contains("--limit operations=N"), "{said}");
 }

@@ -1,0 +1,130 @@
+//! What one run may take, checked when its shapes are known, before anything is allocated.
+//!
+//! A few bytes of a file can ask for any amount of memory and work. Models do not: what they take
+//! is in proportion to their weights and inputs.
+
+use std::collections::BTreeMap;
+
+use base::limits::exceeded;
+use base::{KernelId, Limits, Result};
+use graph::{Function, Type};
+use lower::Lowered;
+use module::Module;
+use program::{Program, Step};
+
+use crate::Options;
+
+/// Memory that any run may take, whatever its weights and inputs.
+const FREE_BYTES: u64 = 1 << 30;
+
+/// Operations that any run may take for each byte of its weights and inputs. Convolutions of large
+/// images take most, a tenth of this.
+const OPERATIONS_A_BYTE: u64 = 1 << 20;
+
+/// Refuses values with more elements than the limit, all extents being known now.
+pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
+    for (id, value) in function.values.iter() {
+        let graph::Type::Tensor(ty) = &value.ty else { continue };
+        let extents = ty.shape.iter().filter_map(sym::Expr::as_constant);
+        let count = extents.fold(1u64, |count, extent| count.saturating_mul(extent.max(1) as u64));
+        if count > limits.elements {
+            let place = function.producer(id).map(|(node, _)| function.nodes[node].location);
+            let place = place.map(|location| function.locations.describe(location));
+            let message = format!("a value has {count} elements or more");
+            let refusal = exceeded("elements", message)
+                .because(format!("at most {} are accepted", limits.elements));
+            return Err(match place {
+                Some(place) => refusal.at(place),
+                None => refusal,
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the parameters, whose extents are constant, and of the constants.
+pub(crate) fn given_bytes(function: &Function, module: &Module) -> u64 {
+    let of_type = |ty: &Type| {
+        let Type::Tensor(ty) = ty else { return 0 };
+        let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(0) as u64);
+        let elements = extents.fold(1, u64::saturating_mul);
+        elements.saturating_mul(u64::from(ty.dtype.bits())) / 8
+    };
+    let parameters = function.parameters().iter().map(|&value| of_type(function.ty(value)));
+    let constants = module.constants.values().map(|constant| constant.tensor.bytes().len() as u64);
+    parameters.chain(constants).fold(0, u64::saturating_add)
+}
+
+/// Refuses a program whose run would take more memory or operations than the limits, `given` being
+/// the bytes of its weights and inputs.
+pub(crate) fn check_program(
+    program: &Program,
+    lowered: &Lowered,
+    given: u64,
+    options: &Options,
+) -> Result<()> {
+    check_memory(program, lowered, given, options)?;
+    let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();
+    let total = operations(&program.steps, &of_kernels);
+    let free = options.limits.operations;
+    let most = free.saturating_add(given.saturating_mul(OPERATIONS_A_BYTE));
+    if total <= most {
+        return Ok(());
+    }
+    Err(exceeded("operations", format!("`{}` would take {total} operations", program.name))
+        .because(format!(
+            "at most {free} are accepted, and {OPERATIONS_A_BYTE} for each byte of weights and \
+             inputs, of which there are {given}"
+        ))
+        .into())
+}
+
+/// The operations of steps, loops that data end counted as one turn.
+fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, u64>) -> u64 {
+    let of_step = |step: &Step| match step {
+        Step::Run(run) => of_kernels.get(&run.kernel).copied().unwrap_or(0),
+        Step::Repeat { count, body, .. } => {
+            let turns = count.as_constant().map_or(1, |count| count.max(0) as u64);
+            operations(body, of_kernels).saturating_mul(turns)
+        }
+        Step::Branch { then, otherwise, .. } => {
+            operations(then, of_kernels).max(operations(otherwise, of_kernels))
+        }
+        Step::While { setup, body, .. } => {
+            operations(setup, of_kernels).saturating_add(operations(body, of_kernels))
+        }
+        _ => 0,
+    };
+    steps.iter().map(of_step).fold(0, u64::saturating_add)
+}
+
+fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Options) -> Result<()> {
+    let mut scratch = 0;
+    program::walk(&program.steps, &mut |step| {
+        if let Step::Run(run) = step {
+            scratch = scratch.max(run.scratch_bytes.as_constant().unwrap_or(0) as u64);
+        }
+    });
+    let scratch = scratch.saturating_mul(options.thread_count() as u64);
+    let outputs = lowered.outputs.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes as u64));
+    let parts = [lowered.arena_bytes, scratch, outputs];
+    let total = parts.into_iter().fold(0u64, u64::saturating_add);
+    let Limits { memory_bytes, memory_ratio, .. } = options.limits;
+    let (limit, reason) = if total > memory_bytes {
+        ("memory-bytes", format!("at most {memory_bytes} are accepted"))
+    } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
+        let free = format!("at most {FREE_BYTES} and {memory_ratio} times that are accepted");
+        ("memory-ratio", format!("weights and inputs have {given}; {free}"))
+    } else {
+        return Ok(());
+    };
+    let [arena, scratch, outputs] = parts;
+    let message = format!("`{}` would take {total} bytes of memory", program.name);
+    Err(exceeded(limit, message)
+        .because(format!(
+            "{arena} of intermediate results, {scratch} of workers, {outputs} of results"
+        ))
+        .because(reason)
+        .into())
+}
