@@ -2,8 +2,8 @@
 //!
 //! Every node, loop nest and step carries a [`LocationId`]; passes that merge things merge their
 //! locations with [`Locations::fuse`]. Invariants: equal locations have equal ids; a fused location
-//! has at least two parts, distinct, none of them fused or unknown; [`Locations::UNKNOWN`] is there
-//! from the start. Ids are handed out in the order of first use, so equal input gives equal ids.
+//! has at least two parts and at most [`MOST_PARTS`], distinct, none of them fused or unknown;
+//! [`Locations::UNKNOWN`] is there from the start. Ids are handed out in the order of first use, so equal input gives equal ids.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,6 +19,10 @@ crate::define_id!(
     "l"
 );
 
+/// The most nodes that a fused location names: what is made of more is a part of the model that a
+/// few of its nodes tell as well, and a table of longer and longer lists would outgrow the model.
+pub const MOST_PARTS: usize = 64;
+
 /// A place in what the user wrote.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Location {
@@ -33,7 +37,7 @@ pub enum Location {
         /// The file or source line, where the model says one.
         file: Option<String>,
     },
-    /// Several nodes that became one thing.
+    /// Several nodes that became one thing; of many, the first.
     Fused(Vec<LocationId>),
 }
 
@@ -96,11 +100,13 @@ impl Locations {
         self.intern(Location::Node { name, operator, file })
     }
 
-    /// The location of something made of all of `parts`, in that order, each counted once.
+    /// The location of something made of all of `parts`, in that order, each counted once, as far
+    /// as [`MOST_PARTS`] go.
     pub fn fuse(&mut self, parts: impl IntoIterator<Item = LocationId>) -> LocationId {
         let (mut nodes, mut seen) = (Vec::new(), BTreeSet::new());
         for part in parts {
-            nodes.extend(self.nodes(part).filter(|&node| seen.insert(node)));
+            let room = MOST_PARTS - nodes.len();
+            nodes.extend(self.nodes(part).filter(|&node| seen.insert(node)).take(room));
         }
         match nodes[..] {
             [] => Self::UNKNOWN,
@@ -248,6 +254,18 @@ mod tests {
         assert_eq!(table.fuse([]), Locations::UNKNOWN);
         assert_eq!(table.names(fused).collect::<Vec<_>>(), ["conv", "relu"]);
         assert_eq!(table.describe(fused), "node \"conv\" (Conv), node \"relu\" (Relu)");
+    }
+
+    #[test]
+    fn of_many_parts_the_first_are_named() {
+        let mut table = Locations::new();
+        let nodes: Vec<_> =
+            (0..2 * MOST_PARTS).map(|number| table.node(number.to_string(), "Relu")).collect();
+        let all = table.fuse(nodes.iter().copied());
+        assert!(table.nodes(all).eq(nodes[..MOST_PARTS].iter().copied()));
+        let before = table.len();
+        assert_eq!(table.fuse([all, nodes[MOST_PARTS]]), all);
+        assert_eq!(table.len(), before);
     }
 
     #[test]

@@ -9,6 +9,10 @@ use tensor::{DType, ScalarFunction};
 
 use crate::value::Known;
 
+/// How often symbols may occur in the operands of what is computed with them: products of sums have
+/// the product of their terms, and a chain of them would outgrow all memory.
+const MOST_OCCURRENCES: usize = 128;
+
 /// The ranges of symbols.
 pub(crate) type Ranges<'a> = dyn Fn(SymbolId) -> Range + 'a;
 
@@ -28,6 +32,10 @@ pub(crate) fn apply(
         return Some(chosen.clone());
     }
     let exprs: Vec<Expr> = operands.iter().map(|operand| operand.expr()).collect::<Option<_>>()?;
+    let occurrences = exprs.iter().map(|expr| occurrences(expr).max(1));
+    if occurrences.product::<usize>() > MOST_OCCURRENCES {
+        return None;
+    }
     symbolic(function, dtype, &exprs, ranges).map(|expr| Known::of(dtype, expr))
 }
 
@@ -59,6 +67,16 @@ fn symbolic(
         Max => Some(a.max(b?).simplify(ranges)),
         _ => None,
     }
+}
+
+/// How often symbols occur, as far as it matters.
+fn occurrences(expr: &Expr) -> usize {
+    let mut count = 0;
+    expr.any_symbol(&mut |_| {
+        count += 1;
+        count > MOST_OCCURRENCES
+    });
+    count
 }
 
 fn low(expr: &Expr, ranges: &Ranges<'_>) -> i64 {

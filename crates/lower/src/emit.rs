@@ -4,7 +4,7 @@
 //! their own, but for parameters and results, which the caller of the frame places; `plan` then
 //! gives the slots of the arena their offsets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backend::Target;
@@ -19,7 +19,7 @@ use sym::Expr;
 use tensor::{DType, Tensor};
 
 use crate::definitions::{Class, class, class_of};
-use crate::groups::{Group, Grouping, View, body_users, form};
+use crate::groups::{Group, Grouping, Home, View, body_users, form};
 use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive::element::splat;
@@ -526,45 +526,37 @@ fn kind_of(function: &Function, group: &Group) -> &'static str {
 
 /// The nodes of a group: those with nests of their own and those substituted into them.
 fn group_nodes(frame: &Frame<'_>, group: &Group) -> Vec<NodeId> {
-    let mut nodes = Vec::new();
-    for stage in &group.stages {
-        push_tree(frame, stage.node, &mut nodes);
+    let mut work: Vec<NodeId> = group.stages.iter().map(|stage| stage.node).collect();
+    let mut nodes = BTreeSet::new();
+    while let Some(node) = work.pop() {
+        if !nodes.insert(node) {
+            continue;
+        }
+        let operands = &frame.function.nodes[node].operands;
+        let inlined =
+            operands.iter().filter(|&&operand| frame.grouping.homes[operand] == Home::Inlined);
+        work.extend(inlined.filter_map(|&operand| Some(frame.function.producer(operand)?.0)));
     }
-    nodes.sort_unstable();
     // What depends on constants alone is shared by all who need the same constant.
     let computes = |&node: &NodeId| {
         frame.function.nodes[node].results.iter().any(|result| !frame.constants.contains(*result))
     };
     match nodes.iter().copied().filter(computes).collect::<Vec<_>>() {
         computing if !computing.is_empty() => computing,
-        _ => nodes,
-    }
-}
-
-fn push_tree(frame: &Frame<'_>, node: NodeId, nodes: &mut Vec<NodeId>) {
-    if nodes.contains(&node) {
-        return;
-    }
-    nodes.push(node);
-    for &operand in &frame.function.nodes[node].operands {
-        if let Some((producer, _)) = frame.function.producer(operand)
-            && frame.grouping.homes[operand] == crate::groups::Home::Inlined
-        {
-            push_tree(frame, producer, nodes);
-        }
+        _ => nodes.into_iter().collect(),
     }
 }
 
 /// The user's names for nodes, each once.
 fn nodes_of(function: &Function, nodes: &[NodeId]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
     for &node in nodes {
         let location = function.nodes[node].location;
         if location == Locations::UNKNOWN {
             continue;
         }
         for name in function.locations.names(location) {
-            if !names.iter().any(|known| known == name) {
+            if seen.insert(name) {
                 names.push(name.to_owned());
             }
         }
