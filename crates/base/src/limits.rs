@@ -66,7 +66,7 @@ limits! {
     decoded_bytes: u64 = 1 << 30, "decoded-bytes",
         "Memory that the decoded file may take, besides four times its size.";
     nesting: usize = 24, "nesting", "Graphs and functions inside each other.";
-    nodes: usize = 1 << 21, "nodes",
+    nodes: usize = 1 << 18, "nodes",
         "Nodes of a model, with the bodies of functions counted at each call, of loops that are \
          written out at each turn.";
     rank: usize = 32, "rank", "Axes of a tensor.";
