@@ -3,7 +3,8 @@
 //! Every node, loop nest and step carries a [`LocationId`]; passes that merge things merge their
 //! locations with [`Locations::fuse`]. Invariants: equal locations have equal ids; a fused location
 //! has at least two parts and at most [`MOST_PARTS`], distinct, none of them fused or unknown;
-//! [`Locations::UNKNOWN`] is there from the start. Ids are handed out in the order of first use, so equal input gives equal ids.
+//! [`Locations::UNKNOWN`] is there from the start. Ids are handed out in the order of first use, so
+//! equal input gives equal ids.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
