@@ -53,6 +53,15 @@ pub fn data_type(number: i64) -> std::result::Result<DType, Diagnostic> {
         .remedy("export the model with another element type"))
 }
 
+/// The element type with this name, as attributes had it before they had numbers: `FLOAT16`.
+///
+/// # Errors
+/// A diagnostic when there is none, or it is not supported.
+pub fn data_type_of_name(name: &str) -> std::result::Result<DType, Diagnostic> {
+    let row = TABLE.iter().find(|row| row.1.eq_ignore_ascii_case(name));
+    data_type(row.map_or(0, |row| row.0.into()))
+}
+
 /// The number of an element type.
 pub fn number_of(dtype: DType) -> i32 {
     TABLE.iter().find(|row| row.2 == Some(dtype)).map_or(0, |row| row.0)

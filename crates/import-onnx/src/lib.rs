@@ -7,7 +7,7 @@
 //!
 //! Invariants: no input makes this crate panic or take memory beyond a small multiple of the file's
 //! size; nothing outside of the model's folder is read; every refusal is a diagnostic that names a
-//! place in the model, the reason and a remedy. Supported are operator sets 6 to 28, as far as the
+//! place in the model, the reason and a remedy. Supported are operator sets 1 to 28, as far as the
 //! table goes.
 //!
 //! Relies on `graph::FunctionBuilder` for types, and on `sym` for the arithmetic of extents.

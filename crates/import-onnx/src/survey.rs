@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
 
+use crate::model::defined_twice;
 use crate::operators::{NEWEST, find};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
@@ -42,8 +43,11 @@ pub(crate) fn function_name(node: &NodeProto) -> FunctionName<'_> {
 
 /// The functions that the model defines.
 pub(crate) fn functions(model: &ModelProto) -> BTreeMap<FunctionName<'_>, &FunctionProto> {
-    let all = model.functions.iter();
-    all.map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect()
+    model.functions.iter().map(|function| (name_of_function(function), function)).collect()
+}
+
+fn name_of_function(function: &FunctionProto) -> FunctionName<'_> {
+    (domain(&function.domain), &function.name, &function.overload)
 }
 
 /// The versions of operator sets by domain.
@@ -54,6 +58,13 @@ pub(crate) fn opsets(imports: &[OperatorSetIdProto]) -> BTreeMap<String, i64> {
 /// Refuses versions of the format and of operator sets that are not known.
 pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String, i64>> {
     let mut found = Diagnostics::new();
+    let mut names = BTreeSet::new();
+    for function in &model.functions {
+        if !names.insert(name_of_function(function)) {
+            let twice = defined_twice(&function.name);
+            found.push(twice.at(format!("function \"{}\"", function.name)));
+        }
+    }
     if !(1..=NEWEST_FORMAT).contains(&model.ir_version) {
         let version = model.ir_version;
         found.push(

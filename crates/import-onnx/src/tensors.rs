@@ -42,6 +42,24 @@ fn decode_inner(
     let (Some(count), Some(size)) = (element_count(&shape), byte_size(dtype, &shape)) else {
         return Err(too_large(&shape));
     };
+    let filled = [
+        proto.raw_data.as_ref().is_some_and(|raw| !raw.is_empty()),
+        !proto.float_data.is_empty(),
+        !proto.int32_data.is_empty(),
+        !proto.int64_data.is_empty(),
+        !proto.double_data.is_empty(),
+        !proto.uint64_data.is_empty(),
+        !proto.string_data.is_empty(),
+        proto.data_location == 1,
+    ];
+    if filled.into_iter().filter(|is_filled| *is_filled).count() > 1 {
+        return Err(Diagnostic::error(
+            codes::INCONSISTENT_SHAPES,
+            "a tensor's data is given more than once",
+        )
+        .because("several of its fields are filled, of which one alone may be")
+        .remedy("export the model again"));
+    }
     if dtype == DType::String {
         return strings(proto, &shape, count);
     }

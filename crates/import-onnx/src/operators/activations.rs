@@ -56,7 +56,8 @@ pub(super) fn elu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// `gamma * alpha * (exp(x) - 1)` below zero, else `gamma * x`
 pub(super) fn selu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let (alpha, gamma) = (node.float("alpha", 1.673_263_2)?, node.float("gamma", 1.050_701)?);
+    let defaults = if node.version < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
+    let (alpha, gamma) = (node.float("alpha", defaults.0)?, node.float("gamma", defaults.1)?);
     let result = graph.rounded_once(node.input(0)?, |graph, x| {
         let curve = graph.map(F::Expm1, &[x])?;
         let curve = graph.mul_number(&curve, alpha)?;

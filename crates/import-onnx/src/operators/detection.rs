@@ -243,6 +243,113 @@ pub(super) fn roi_align(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![graph.div(&sum, &number)?])
 }
 
+/// `MaxRoiPool`: the greatest element of each cell of each region, whose edges are rounded to
+/// elements; 0 for cells without any.
+pub(super) fn max_roi_pool(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, regions) = (node.input(0)?, node.input(1)?);
+    let ([_, channels, rows, columns], [count, _]) = (x.shape(), regions.shape()) else {
+        return Err(shape_error("the input must have four axes, the regions two"));
+    };
+    let (channels, rows, columns) = (channels.clone(), rows.clone(), columns.clone());
+    let cells = match node.ints("pooled_shape")?.as_deref() {
+        Some(&[a, b]) if [a, b].iter().all(|cells| (1..1 << 20).contains(cells)) => {
+            [Expr::from(a), Expr::from(b)]
+        }
+        _ => return Err(attribute_error("pooled_shape", "it must be two sizes above 0")),
+    };
+    let count = count.clone();
+    let regions = graph.refine(regions, &[count.clone(), Expr::from(5)])?;
+    let image = region_column(graph, &regions, 0)?;
+    let image = graph.cast(&image, DType::I64)?;
+    let read = graph.gather(x, &[0], &[image], 0, 0)?;
+    let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
+    let (of_rows, of_columns) =
+        (axis_cells(node, graph, x, &regions, 0)?, axis_cells(node, graph, x, &regions, 1)?);
+    // Axes: region, channel, row of cells, row, column; then row and column of cells, column.
+    let wide = [count.clone(), channels.clone(), cells[0].clone(), rows, columns.clone()];
+    let elements = graph.broadcast(&read, &wide, &[0, 1, 3, 4])?;
+    let inside = graph.broadcast(&of_rows.inside, &wide, &[0, 2, 3])?;
+    let counted = graph.select(&inside, &elements, &lowest)?;
+    let greatest = graph.reduce_axes(&counted, &[3], Reduction::Max, false)?;
+    let wide = [count, channels, cells[0].clone(), cells[1].clone(), columns];
+    let elements = graph.broadcast(&greatest, &wide, &[0, 1, 2, 4])?;
+    let inside = graph.broadcast(&of_columns.inside, &wide, &[0, 3, 4])?;
+    let counted = graph.select(&inside, &elements, &lowest)?;
+    let greatest = graph.reduce_axes(&counted, &[4], Reduction::Max, false)?;
+    let a = graph.broadcast(&of_rows.has_any, greatest.shape(), &[0, 2])?;
+    let b = graph.broadcast(&of_columns.has_any, greatest.shape(), &[0, 3])?;
+    let has_any = graph.and(&a, &b)?;
+    let zero = graph.number(x.dtype(), 0.0);
+    Ok(vec![graph.select(&has_any, &greatest, &zero)?])
+}
+
+/// A column of the regions as a vector.
+fn region_column(graph: &mut Graph, regions: &Value, column: usize) -> Result<Value> {
+    let count = regions.shape()[0].clone();
+    let column = graph.slice_axis(regions, 1, Expr::from(column), 1, Expr::ONE)?;
+    graph.reshape(&column, &[count])
+}
+
+/// Which elements of an axis belong to the cells of regions.
+struct Cells {
+    /// `[regions, cells, elements]`
+    inside: Value,
+    /// `[regions, cells]`
+    has_any: Value,
+}
+
+fn axis_cells(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    x: &Value,
+    regions: &Value,
+    axis: usize,
+) -> Result<Cells> {
+    let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    let scale = node.float("spatial_scale", 1.0)?;
+    let edge = |graph: &mut Graph, column: usize| -> Result<Value> {
+        let edge = region_column(graph, regions, column)?;
+        let edge = graph.cast(&edge, dtype)?;
+        let scaled = graph.mul_number(&edge, scale)?;
+        // Halves are rounded away from zero.
+        let (size, sign) = (graph.map(F::Abs, &[&scaled])?, graph.map(F::Sign, &[&scaled])?);
+        let size = graph.add_number(&size, 0.5)?;
+        let size = graph.floor(&size)?;
+        graph.mul(&size, &sign)
+    };
+    let (start, end) = (edge(graph, 2 - axis)?, edge(graph, 4 - axis)?);
+    let length = graph.sub(&end, &start)?;
+    let length = graph.add_number(&length, 1.0)?;
+    let one = graph.number(dtype, 1.0);
+    let length = graph.max(&length, &one)?;
+    let cells = node.ints("pooled_shape")?.and_then(|cells| cells.get(axis).copied()).unwrap_or(1);
+    let number = graph.number(dtype, cells as f64);
+    let cell = graph.div(&length, &number)?;
+    let extent = x.shape()[2 + axis].clone();
+    let shape = [regions.shape()[0].clone(), Expr::from(cells), extent.clone()];
+    let (start, cell) =
+        (graph.broadcast(&start, &shape[..2], &[0])?, graph.broadcast(&cell, &shape[..2], &[0])?);
+    let place = graph.iota(dtype, &shape[..2], 1)?;
+    let next = graph.add_number(&place, 1.0)?;
+    let (first, last) = (graph.mul(&place, &cell)?, graph.mul(&next, &cell)?);
+    let (first, last) = (graph.floor(&first)?, graph.ceil(&last)?);
+    let most = graph.dimension(extent);
+    let most = graph.cast(&most, dtype)?;
+    let zero = graph.number(dtype, 0.0);
+    let clamp = |graph: &mut Graph, edge: &Value| -> Result<Value> {
+        let edge = graph.add(&start, edge)?;
+        let edge = graph.max(&edge, &zero)?;
+        graph.min(&edge, &most)
+    };
+    let (first, last) = (clamp(graph, &first)?, clamp(graph, &last)?);
+    let has_any = graph.less(&first, &last)?;
+    let element = graph.iota(dtype, &shape, 2)?;
+    let (first, last) =
+        (graph.broadcast(&first, &shape, &[0, 1])?, graph.broadcast(&last, &shape, &[0, 1])?);
+    let (from, to) = (graph.greater_equal(&element, &first)?, graph.less(&element, &last)?);
+    Ok(Cells { inside: graph.and(&from, &to)?, has_any })
+}
+
 fn axis_samples(
     node: &Node<'_>,
     graph: &mut Graph,

@@ -5,6 +5,7 @@ use tensor::minifloat::Overflow;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
+use crate::data_type::data_type_of_name;
 use crate::graph_writer::{Graph, Result};
 use crate::node::{Node, attribute_error, unsupported};
 use crate::value::Value;
@@ -134,7 +135,10 @@ pub(super) fn required_type(node: &Node<'_>) -> Result<DType> {
     if !node.has("to") {
         return Err(attribute_error("to", "it is missing"));
     }
-    node.dtype("to", DType::F32)
+    match node.version {
+        ..6 => data_type_of_name(node.string("to", "")?),
+        _ => node.dtype("to", DType::F32),
+    }
 }
 
 fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {

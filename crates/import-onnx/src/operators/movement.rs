@@ -7,7 +7,7 @@ use tensor::{DType, Scalar, ScalarFunction as F};
 use super::Lowered;
 use super::gather_scatter::gather_axis;
 use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axes, unsupported};
+use crate::node::{Node, attribute_error, normalize_axes, normalize_axis, unsupported};
 use crate::value::Value;
 
 /// The axes in another order, reversed if none is given.
@@ -40,6 +40,7 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axis = node.axis("axis", 0, x.rank())?;
     let extent = x.shape()[axis].clone();
     let given = match node.version {
+        ..2 if node.optional(1).is_some() => Some(node.exprs(1, "sizes of the parts")?),
         ..13 => node.ints("split")?.map(|parts| parts.into_iter().map(Expr::from).collect()),
         _ => node.optional(1).map(|_| node.exprs(1, "sizes of the parts")).transpose()?,
     };
@@ -235,7 +236,8 @@ pub(super) fn pad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let rank = x.rank();
     let mode = node.word("mode", &["constant", "reflect", "edge", "wrap"])?;
     let pads = if node.version < 11 {
-        let pads = node.ints("pads")?.ok_or_else(|| attribute_error("pads", "it is missing"))?;
+        let name = if node.version < 2 { "paddings" } else { "pads" };
+        let pads = node.ints(name)?.ok_or_else(|| attribute_error(name, "it is missing"))?;
         pads.into_iter().map(Expr::from).collect()
     } else {
         node.exprs(1, "padding")?
@@ -310,7 +312,16 @@ fn pad_axis(
 /// The whole repeated along each axis.
 pub(super) fn tile(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let repeats = node.exprs(1, "repeats")?;
+    let mut repeats = node.exprs(1, "repeats")?;
+    if node.version < 6 {
+        // One number, for one axis.
+        let axis = normalize_axis(node.single_number(2, "axis")?.as_i64(), x.rank())?;
+        let [repeat] = &repeats[..] else {
+            return Err(shape_error(format!("{} numbers of repeats", repeats.len())));
+        };
+        let of_axis = |other| if other == axis { repeat.clone() } else { Expr::ONE };
+        repeats = (0..x.rank()).map(of_axis).collect();
+    }
     if repeats.len() != x.rank() {
         return Err(shape_error(format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }

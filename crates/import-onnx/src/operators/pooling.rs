@@ -188,9 +188,10 @@ pub(super) fn global_lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 fn order(node: &Node<'_>) -> Result<f64> {
-    match node.int("p", 2)? {
-        order if order >= 1 => Ok(order as f64),
-        order => Err(unsupported(format!("the norm of order {order}"))),
+    let order = if node.version < 2 { node.float("p", 2.0)? } else { node.int("p", 2)? as f64 };
+    match order >= 1.0 {
+        true => Ok(order),
+        false => Err(unsupported(format!("the norm of order {order}"))),
     }
 }
 

@@ -131,6 +131,13 @@ pub(super) fn upsample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         None if node.version >= 9 => {
             node.numbers(1, "factors")?.into_iter().map(Scalar::as_f64).collect()
         }
+        None if node.version < 7 => {
+            let factor = |name: &'static str| match node.has(name) {
+                true => node.float(name, 1.0),
+                false => Err(attribute_error(name, "it is missing")),
+            };
+            vec![1.0, 1.0, factor("height_scale")?, factor("width_scale")?]
+        }
         None => return Err(attribute_error("scales", "it is missing")),
     };
     let axes: Vec<usize> = (0..x.rank()).collect();

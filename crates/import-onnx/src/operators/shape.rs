@@ -37,7 +37,10 @@ pub(super) fn size(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// The same elements under a shape in which 0 means "as before" and one -1 "the rest".
 pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let wanted = node.exprs(1, "new shape")?;
+    let wanted = match node.version {
+        ..5 => node.ints("shape")?.unwrap_or_default().into_iter().map(Expr::from).collect(),
+        _ => node.exprs(1, "new shape")?,
+    };
     let copies_zero = !node.flag("allowzero", false)?;
     let mut shape = Vec::with_capacity(wanted.len());
     let mut inferred = None;

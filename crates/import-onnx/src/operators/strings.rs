@@ -83,7 +83,10 @@ fn pairs<T>(
 
 /// A conversion, of strings or to strings too.
 pub(super) fn cast(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let to_string = node.int("to", 0)? == i64::from(number_of(DType::String));
+    let to_string = match node.version {
+        ..6 => node.string("to", "")? == "STRING",
+        _ => node.int("to", 0)? == i64::from(number_of(DType::String)),
+    };
     match (is_string(node, 0), to_string) {
         (true, true) => Ok(vec![node.input(0)?.clone()]),
         (true, false) => Ok(vec![numbers_of(node, elementwise::required_type(node)?)?]),
