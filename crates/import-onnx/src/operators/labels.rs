@@ -209,8 +209,13 @@ fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor
     }
 }
 
-/// `LabelEncoder`: the value of the first key that equals an element, or a default.
+/// `LabelEncoder`: the value of the first key that equals an element, or a default. Its first
+/// version knows strings and their numbers in a list.
 pub(super) fn encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    if node.version < 2 {
+        let texts = node.strings("classes_strings")?.unwrap_or_default();
+        return mapped(node, graph, (0..texts.len() as i64).collect(), texts);
+    }
     let keys = encoder_list(node, graph, "keys")?;
     let values = encoder_list(node, graph, "values")?;
     if keys.len() != values.len() || keys.is_empty() {
@@ -241,6 +246,11 @@ pub(super) fn category_mapper(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if numbers.len() != texts.len() {
         return Err(attribute_error("cats_strings", "there must be as many as numbers"));
     }
+    mapped(node, graph, numbers, texts)
+}
+
+/// Strings as their numbers, or numbers as their strings.
+fn mapped(node: &Node<'_>, graph: &mut Graph, numbers: Vec<i64>, texts: Vec<String>) -> Lowered {
     let numbers = Tensor::from_slice(&[numbers.len()], &numbers);
     let texts = Tensor::from_strings(&[texts.len()], texts);
     let x = node.input(0)?.clone();

@@ -432,9 +432,10 @@ pub(crate) const TABLE: &[Operator] = &[
     text("CategoryMapper", &[1], (1, 1), 1,
          "cats_int64s cats_strings default_int64 default_string",
          labels::category_mapper).of(ML),
-    text("LabelEncoder", &[2, 4], (1, 1), 1,
-       "default_float default_int64 default_string default_tensor keys_floats keys_int64s \
-        keys_strings keys_tensor values_floats values_int64s values_strings values_tensor",
+    text("LabelEncoder", &[1, 2, 4], (1, 1), 1,
+       "classes_strings default_float default_int64 default_string default_tensor keys_floats \
+        keys_int64s keys_strings keys_tensor values_floats values_int64s values_strings \
+        values_tensor",
        labels::encoder).of(ML),
     list("DictVectorizer", &[1], (1, 1), "int64_vocabulary string_vocabulary",
          maps::dict_vectorizer).of(ML),
