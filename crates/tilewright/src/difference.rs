@@ -19,7 +19,7 @@ use import_onnx::proto::{GraphProto, ModelProto};
 use prost::Message;
 use tensor::{StagedFiles, Tensor, Value};
 
-use crate::executable::compile_source;
+use crate::compile::compile_source;
 use crate::reference::evaluate;
 use crate::source::Source;
 use crate::{Options, Tolerance, c_program};

@@ -10,7 +10,8 @@ use import_onnx::{Division, Imported, ModelInfo, OutputFrom, divide};
 use tensor::{DType, Kind, Tensor, Value};
 
 use crate::Options;
-use crate::executable::{Executable, compile_source};
+use crate::compile::compile_source;
+use crate::executable::Executable;
 use crate::pipeline::{Given, Told};
 use crate::reference::evaluate;
 use crate::source::Source;

@@ -12,9 +12,9 @@ use lower::Role;
 use sym::SymbolId;
 use tensor::{DType, StagedFiles, Structure, Tensor, Value};
 
-use crate::executable::ports;
 use crate::options::TargetChoice;
 use crate::pipeline::{Front, Given, front, front_told};
+use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
 use crate::variant::bound;

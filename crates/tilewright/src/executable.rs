@@ -2,25 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use backend::Target;
 use base::{Diagnostic, Result, codes};
-use bytes::Bytes;
-use graph::{Function, Op, Type};
-use import_onnx::{Imported, ValueInfo, Wanted};
+use graph::{Function, Op};
+use import_onnx::Wanted;
 use lower::KernelStore;
-use module::Module;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
-use crate::divided::{Divided, may_be_divided, tensors};
+use crate::divided::{Divided, tensors};
 use crate::piecewise::Piecewise;
-use crate::pipeline::{Question, Told};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
-use crate::variant::{Given, Made, Model, Variant, bound, is_tellable, tensor_names};
-use crate::{Options, Port, PortExtent, target};
+use crate::variant::{Given, Made, Model, Variant, bound, tensor_names};
+use crate::{Options, Port};
 
 /// Variants that are kept for values and ranks of inputs seen before.
 const MOST_VARIANTS: usize = 16;
@@ -31,22 +27,22 @@ const MOST_VARIANTS: usize = 16;
 /// A model whose shapes depend on values of inputs is compiled when those are first met; its file
 /// must stay where it is.
 pub struct Executable {
-    source: Source,
+    pub(crate) source: Source,
     pub(crate) options: Options,
-    target: Target,
-    threads: usize,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    pub(crate) target: Target,
+    pub(crate) threads: usize,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
     /// What must be known of which tensors, besides extents, to compile; grows as it is found out.
     /// Locked while a variant is made.
-    asked: Mutex<BTreeMap<String, Wanted>>,
-    variants: RwLock<Vec<Arc<Variant>>>,
+    pub(crate) asked: Mutex<BTreeMap<String, Wanted>>,
+    pub(crate) variants: RwLock<Vec<Arc<Variant>>>,
     /// Its parts, where strings or encoded images are read apart; set by the first run.
-    divided: OnceLock<Option<Divided>>,
+    pub(crate) divided: OnceLock<Option<Divided>>,
     /// Its pieces, where it cannot be compiled as a whole.
-    pieces: OnceLock<Piecewise>,
+    pub(crate) pieces: OnceLock<Piecewise>,
     /// Kernels that specialisations share.
-    store: Arc<KernelStore>,
+    pub(crate) store: Arc<KernelStore>,
 }
 
 /// Sizes and counts of an executable.
@@ -60,125 +56,6 @@ pub struct Statistics {
     pub constant_bytes: usize,
     /// The largest arena, in bytes.
     pub arena_bytes: usize,
-}
-
-/// Compiles a model: everything that does not depend on free dimensions, and the code itself where
-/// none is free.
-///
-/// # Errors
-/// What is wrong with the model, or with the options.
-pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
-    compile_source(Source::file(model.as_ref()), options)
-}
-
-/// The inputs of a model under these options, without compiling it.
-///
-/// # Errors
-/// Those of the importer.
-pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
-    let source = Source::file(model.as_ref());
-    Ok(match source.import(&Told::default().import_options(options))? {
-        Imported::Module { module, .. } => {
-            module.functions.values().flat_map(|function| ports(function, true)).collect()
-        }
-        Imported::Asks { .. } => declared_ports(&source.inspect(&options.limits)?.inputs, options),
-    })
-}
-
-/// As [`compile`], of the bytes of a model file without external data.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_bytes(model: impl Into<Bytes>, options: &Options) -> Result<Executable> {
-    compile_source(Source::Bytes(model.into()), options)
-}
-
-/// As [`compile`], of a module with one graph function on tensors and the constants that it reads.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
-    compile_source(Source::Module(Arc::new(model)), options)
-}
-
-/// As [`compile`], of any source.
-///
-/// # Errors
-/// As [`compile`].
-pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Executable> {
-    let target = target::resolve(&options.target)?;
-    target::check_runs_here(&target)?;
-    let threads = options.thread_count();
-    let store = Arc::default();
-    let model = Model { source: &source, options, target: &target, threads, store: &store };
-    let mut asked = BTreeMap::new();
-    let (divided, pieces) = (OnceLock::new(), OnceLock::new());
-    let (inputs, outputs, variants) =
-        match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
-            Made::Variant(variant) => {
-                let imported = &variant.front.imported;
-                let (inputs, outputs) = (ports(imported, true), ports(imported, false));
-                let shapes = inputs.iter().map(Port::fixed_shape).collect();
-                if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
-                    variant.specialise_fixed(model, shapes)?;
-                }
-                let plain = variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
-                    && variant.front.strings.is_empty();
-                let outputs = match plain {
-                    true => outputs,
-                    false => declared_ports(&source.inspect(&options.limits)?.outputs, options),
-                };
-                _ = divided.set(None);
-                (inputs, outputs, vec![Arc::new(*variant)])
-            }
-            Made::Asks(question) => {
-                let info = source.inspect(&options.limits)?;
-                let inputs = declared_ports(&info.inputs, options);
-                let sizes = |name: &str| {
-                    let port = inputs.iter().find(|port| port.name == name)?;
-                    port.fixed_shape().map(|shape| shape.iter().product())
-                };
-                if let Err(found) = ask(&mut asked, &question, &sizes) {
-                    let found_pieces =
-                        question.node.and_then(|node| Piecewise::at(&source, options, node));
-                    _ = pieces.set(found_pieces.ok_or(found)?);
-                }
-                if !may_be_divided(&info) {
-                    _ = divided.set(None);
-                }
-                (inputs, declared_ports(&info.outputs, options), Vec::new())
-            }
-        };
-    Ok(Executable {
-        options: options.clone(),
-        threads,
-        inputs,
-        outputs,
-        asked: Mutex::new(asked),
-        variants: RwLock::new(variants),
-        divided,
-        pieces,
-        store,
-        target,
-        source,
-    })
-}
-
-/// Adds to what is asked; `sizes` gives the number of a tensor's elements where it is known.
-///
-/// # Errors
-/// The reason to ask, where an answer would not help or cannot be given.
-fn ask(
-    asked: &mut BTreeMap<String, Wanted>,
-    question: &Question,
-    sizes: &dyn Fn(&str) -> Option<usize>,
-) -> Result<()> {
-    let mut is_answered = !question.wanted.is_empty();
-    for (name, &wanted) in &question.wanted {
-        let is_large = wanted == Wanted::Value && sizes(name).is_some_and(|n| !is_tellable(n));
-        is_answered &= !is_large && asked.insert(name.clone(), wanted) != Some(wanted);
-    }
-    if is_answered { Ok(()) } else { Err(question.reason.clone()) }
 }
 
 impl Executable {
@@ -514,7 +391,7 @@ impl Executable {
                         let number = names.iter().position(|other| other == name)?;
                         given.tensors.get(number).map(Tensor::len)
                     };
-                    ask(&mut asked, &question, &sizes).inspect_err(|_| {
+                    question.add_to(&mut asked, &sizes).inspect_err(|_| {
                         let at = |node| Piecewise::at(&self.source, &self.options, node);
                         if let Some(pieces) = question.node.and_then(at) {
                             _ = self.pieces.set(pieces);
@@ -648,48 +525,4 @@ fn check_outputs(specialisation: &Specialisation, outputs: &[Tensor]) -> Result<
         .because("their number, element types or shapes differ from the model's outputs")
         .remedy("use the tensors that `run` returned for inputs of the same shapes")
         .into())
-}
-
-/// The parameters, or the results, of a function as ports.
-pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
-    let (values, names) = if parameters {
-        (function.parameters(), &function.parameter_names)
-    } else {
-        (function.results(), &function.result_names)
-    };
-    let extent = |expr: &sym::Expr| match expr.as_constant() {
-        Some(extent) => PortExtent::Fixed(extent as usize),
-        None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
-    };
-    let port = |(&value, name): (&graph::ValueId, &String)| match function.ty(value) {
-        Type::Tensor(ty) => Some(Port {
-            name: name.clone(),
-            dtype: ty.dtype,
-            shape: ty.shape.iter().map(extent).collect(),
-            kind: Kind::Tensor,
-        }),
-        _ => None,
-    };
-    values.iter().zip(names).filter_map(port).collect()
-}
-
-/// Inputs or outputs as the model declares them.
-fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
-    let extent = |text: &String| {
-        let bound = options.dims.get(text).and_then(|&extent| usize::try_from(extent).ok());
-        match bound.or_else(|| text.parse().ok()) {
-            Some(extent) => PortExtent::Fixed(extent),
-            None => PortExtent::Symbolic(text.clone()),
-        }
-    };
-    let port = |info: &ValueInfo| Port {
-        name: info.name.clone(),
-        dtype: info.dtype.unwrap_or(DType::String),
-        shape: match &info.shape {
-            Some(shape) => shape.iter().map(extent).collect(),
-            None => vec![PortExtent::Any],
-        },
-        kind: info.kind.clone().unwrap_or(Kind::Tensor),
-    };
-    infos.iter().map(port).collect()
 }

@@ -18,7 +18,8 @@ use import_onnx::pieces::{
 use tensor::{Scalar, Tensor, Value};
 
 use crate::Options;
-use crate::executable::{Executable, compile_source};
+use crate::compile::compile_source;
+use crate::executable::Executable;
 use crate::source::Source;
 
 /// Executables of one part that are kept for types of values seen before.

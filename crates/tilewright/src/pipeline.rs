@@ -148,6 +148,9 @@ pub(crate) enum Outcome {
     Asks(Question),
 }
 
+/// The most elements of an input that a variant is made for, one for each value.
+const MOST_ELEMENTS: usize = 1024;
+
 /// What must be told before a model can be compiled.
 pub(crate) struct Question {
     /// Of which inputs what.
@@ -156,6 +159,27 @@ pub(crate) struct Question {
     pub(crate) node: Option<usize>,
     /// Why the model is refused where that cannot be told.
     pub(crate) reason: Diagnostics,
+}
+
+impl Question {
+    /// Adds what is wanted to what has been asked; `sizes` gives the number of a tensor's elements
+    /// where it is known.
+    ///
+    /// # Errors
+    /// The reason to ask, where an answer would not help or cannot be given.
+    pub(crate) fn add_to(
+        &self,
+        asked: &mut BTreeMap<String, Wanted>,
+        sizes: &dyn Fn(&str) -> Option<usize>,
+    ) -> Result<()> {
+        let mut is_answered = !self.wanted.is_empty();
+        for (name, &wanted) in &self.wanted {
+            let is_large =
+                wanted == Wanted::Value && sizes(name).is_some_and(|size| size > MOST_ELEMENTS);
+            is_answered &= !is_large && asked.insert(name.clone(), wanted) != Some(wanted);
+        }
+        if is_answered { Ok(()) } else { Err(self.reason.clone()) }
+    }
 }
 
 /// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut,

@@ -3,7 +3,11 @@
 use std::fmt;
 
 use base::{Diagnostic, Result, codes};
+use graph::{Function, Type};
+use import_onnx::ValueInfo;
 use tensor::{DType, Kind, Tensor, Value};
+
+use crate::Options;
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;
@@ -186,4 +190,48 @@ impl fmt::Display for Port {
         }
         f.write_str("]")
     }
+}
+
+/// The parameters, or the results, of a function as ports.
+pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
+    let (values, names) = if parameters {
+        (function.parameters(), &function.parameter_names)
+    } else {
+        (function.results(), &function.result_names)
+    };
+    let extent = |expr: &sym::Expr| match expr.as_constant() {
+        Some(extent) => PortExtent::Fixed(extent as usize),
+        None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
+    };
+    let port = |(&value, name): (&graph::ValueId, &String)| match function.ty(value) {
+        Type::Tensor(ty) => Some(Port {
+            name: name.clone(),
+            dtype: ty.dtype,
+            shape: ty.shape.iter().map(extent).collect(),
+            kind: Kind::Tensor,
+        }),
+        _ => None,
+    };
+    values.iter().zip(names).filter_map(port).collect()
+}
+
+/// Inputs or outputs as the model declares them.
+pub(crate) fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
+    let extent = |text: &String| {
+        let bound = options.dims.get(text).and_then(|&extent| usize::try_from(extent).ok());
+        match bound.or_else(|| text.parse().ok()) {
+            Some(extent) => PortExtent::Fixed(extent),
+            None => PortExtent::Symbolic(text.clone()),
+        }
+    };
+    let port = |info: &ValueInfo| Port {
+        name: info.name.clone(),
+        dtype: info.dtype.unwrap_or(DType::String),
+        shape: match &info.shape {
+            Some(shape) => shape.iter().map(extent).collect(),
+            None => vec![PortExtent::Any],
+        },
+        kind: info.kind.clone().unwrap_or(Kind::Tensor),
+    };
+    infos.iter().map(port).collect()
 }

@@ -18,8 +18,8 @@ use runtime::{Block, State};
 use sym::SymbolId;
 use tensor::{Structure, Tensor};
 
-use crate::executable::ports;
 use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
+use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
 use crate::{Options, Port};
@@ -33,9 +33,6 @@ const MOST_SPECIALISATIONS: usize = 64;
 
 /// Specialisations of a part of a model that are kept: what grows in a loop has a shape each turn.
 const MOST_OF_A_PART: usize = 512;
-
-/// The most elements of an input that a variant is made for.
-const MOST_ELEMENTS: usize = 1024;
 
 /// What is common to the variants of a model.
 #[derive(Clone, Copy)]
@@ -469,11 +466,6 @@ pub(crate) fn tensor_names(ports: &[Port], structures: &[Structure]) -> Vec<Stri
         return ports.iter().map(|port| port.name.clone()).collect();
     }
     ports.iter().zip(structures).flat_map(|(port, structure)| structure.names(&port.name)).collect()
-}
-
-/// Whether a variant is made for each value of a tensor with so many elements.
-pub(crate) fn is_tellable(elements: usize) -> bool {
-    elements <= MOST_ELEMENTS
 }
 
 /// The values of those symbols that have one.
