@@ -41,6 +41,25 @@ pub(crate) struct Graph {
     pub(crate) random_nodes: u64,
 }
 
+/// The most factors of a product in the formula of an extent, and the most symbols in all of it.
+const MOST_FACTORS: usize = 64;
+const MOST_SYMBOLS: usize = 1 << 12;
+
+/// Refuses formulas that no model needs and that would outgrow all memory.
+fn check_formula(extent: &Expr) -> Result<()> {
+    let mut symbols = 0;
+    let is_long = extent.any_symbol(&mut |_| {
+        symbols += 1;
+        symbols > MOST_SYMBOLS
+    });
+    if !is_long && extent.terms().iter().all(|term| term.factors().len() <= MOST_FACTORS) {
+        return Ok(());
+    }
+    Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the formula of an extent is too long")
+        .because("it grows with each node that computes with it")
+        .remedy("give the model's named dimensions values with `--dim NAME=N`"))
+}
+
 /// A refusal because operands do not fit together.
 pub(crate) fn shape_error(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::INCONSISTENT_SHAPES, "the inputs do not fit the operator")
@@ -91,7 +110,10 @@ impl Graph {
         }
         let mut count: u64 = 1;
         for extent in shape {
-            let Some(extent) = extent.as_constant() else { continue };
+            let Some(extent) = extent.as_constant() else {
+                check_formula(extent)?;
+                continue;
+            };
             let Ok(extent) = u64::try_from(extent) else {
                 return Err(shape_error(format!("an axis would have extent {extent}")));
             };

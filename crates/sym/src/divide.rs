@@ -10,6 +10,7 @@
 //! (g*a + c) mod (g*n)     = g * ((a + c div g) mod n) + c mod g
 //! (k*(a mod m) + b) mod n = (k*a + b) mod n          where n divides k*m
 //! a div -b = -a div b;  a mod -b = -(-a mod b)
+//! max(a, max(b, d) + c)   = max(a, b + c, d + c), and so for min
 //! ```
 //!
 //! A symbolic divisor divides exactly where polynomial division leaves nothing, a monomial takes
@@ -304,18 +305,18 @@ impl Term {
 /// constant only one is kept; the others are sorted and nested to the left.
 fn extremum(left: &Expr, right: &Expr, largest: bool) -> Expr {
     let mut operands: Vec<Expr> = Vec::new();
-    let mut pending = vec![right, left];
+    let mut pending = vec![right.clone(), left.clone()];
     while let Some(expr) = pending.pop() {
-        match expr.as_atom() {
-            Some(Atom::Min(a, b)) if !largest => pending.extend([&**b, &**a]),
-            Some(Atom::Max(a, b)) if largest => pending.extend([&**b, &**a]),
-            _ => match operands.iter_mut().find(|other| other.terms == expr.terms) {
-                Some(other) if (expr.constant > other.constant) == largest => {
-                    other.constant = expr.constant;
-                }
-                Some(_) => {}
-                None => operands.push(expr.clone()),
-            },
+        if let Some(inner) = moved_operands(&expr, largest) {
+            pending.extend(inner);
+            continue;
+        }
+        match operands.iter_mut().find(|other| other.terms == expr.terms) {
+            Some(other) if (expr.constant > other.constant) == largest => {
+                other.constant = expr.constant;
+            }
+            Some(_) => {}
+            None => operands.push(expr),
         }
     }
     operands.sort_by(Expr::structural_cmp);
@@ -324,6 +325,23 @@ fn extremum(left: &Expr, right: &Expr, largest: bool) -> Expr {
         Expr::atom(if largest { Atom::Max(a, b) } else { Atom::Min(a, b) })
     };
     operands.into_iter().reduce(nest).unwrap_or_default()
+}
+
+/// The operands of an extremum of the same kind, a constant that is added to it added to both.
+fn moved_operands(expr: &Expr, largest: bool) -> Option<[Expr; 2]> {
+    let [Term { coefficient: 1, factors: Factors::One(atom) }] = &expr.terms[..] else {
+        return None;
+    };
+    let (a, b) = match atom {
+        Atom::Min(a, b) if !largest => (a, b),
+        Atom::Max(a, b) if largest => (a, b),
+        _ => return None,
+    };
+    let moved = |operand: &Expr| {
+        let constant = operand.constant.checked_add(expr.constant)?;
+        Some(Expr { constant, terms: operand.terms.clone() })
+    };
+    Some([moved(b)?, moved(a)?])
 }
 
 /// The greatest common divisor, not negative. Of `i64::MIN` and 0 or itself it would be 2^63, for

@@ -89,6 +89,7 @@ fn extrema() {
     check("max(3, min(5, 4))", "4");
     check("min(min(j, i), min(i + 1, k))", "min(min(i, j), k)");
     check("max(min(i, j), max(2, j))", "max(max(2, j), min(i, j))");
+    check("max(0, max(0, n - 2) - 1)", "max(0, n - 3)");
 }
 
 #[test]

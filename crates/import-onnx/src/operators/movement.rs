@@ -222,12 +222,17 @@ fn slice_axis(
                 return Err(unsupported(format!("whether index {index} is negative is not known")));
             }
         };
-        Ok(index.min(&most).max(&least).simplify(&ranges))
+        Ok(index)
     };
     let (start, end) = (place(start)?, place(end)?);
-    let distance = if step > 0 { &end - &start } else { &start - &end };
+    // Each bound needs to be kept from one side alone: beyond the other there is nothing between
+    // them. So the extent does not occur twice, and slices of slices stay as short as they are.
+    let distance = match step > 0 {
+        true => end.min(&most) - &start.max(&least),
+        false => start.min(&most) - &end.max(&least),
+    };
     let count = distance.ceil_div(&Expr::from(step.abs())).max(&Expr::ZERO).simplify(&ranges);
-    Ok((start, count))
+    Ok((start.min(&most).max(&least).simplify(&ranges), count))
 }
 
 /// More elements around a tensor: a constant, or its own repeated by one of three rules.
