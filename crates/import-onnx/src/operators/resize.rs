@@ -283,8 +283,35 @@ fn float_dimension(graph: &mut Graph, expr: Expr) -> Result<Value> {
     graph.cast(&value, DType::F64)
 }
 
-/// Where in the input each result lies, in elements.
+/// Where in the input each result lies, in elements. By some rules a result that is alone lies
+/// elsewhere than the others' formula has it.
 fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Value> {
+    let alone = coordinate_alone(graph, settings, plan)?;
+    let alone = alone.filter(|_| graph.bounds(&plan.to).0 <= 1);
+    let Some(alone) = alone else { return coordinates_of_many(graph, settings, plan) };
+    if plan.to.is_one() {
+        return graph.broadcast_to(&alone, std::slice::from_ref(&plan.to));
+    }
+    let many = coordinates_of_many(graph, settings, plan)?;
+    let count = graph.dimension(plan.to.clone());
+    let is_alone = graph.equal(&count, &Value::of_scalar(Scalar::i64(1)))?;
+    graph.select(&is_alone, &alone, &many)
+}
+
+/// Where a result that is alone on its axis lies, if that is a rule of its own.
+fn coordinate_alone(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Option<Value>> {
+    Ok(match settings.coordinates {
+        "pytorch_half_pixel" | "align_corners" => Some(graph.number(DType::F64, 0.0)),
+        "tf_crop_and_resize" => {
+            let (start, end) = plan.region;
+            let last = float_dimension(graph, &plan.from - 1)?;
+            Some(graph.mul_number(&last, 0.5 * (start + end))?)
+        }
+        _ => None,
+    })
+}
+
+fn coordinates_of_many(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Value> {
     let place = graph.iota(DType::F64, std::slice::from_ref(&plan.to), 0)?;
     let (from, to) =
         (float_dimension(graph, plan.from.clone())?, float_dimension(graph, plan.to.clone())?);
@@ -292,11 +319,8 @@ fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Va
         Some(factor) => graph.number(DType::F64, factor),
         None => graph.div(&to, &from)?,
     };
-    let is_single = plan.to.is_one();
-    let zero = |graph: &mut Graph| graph.mul_number(&place, 0.0);
     match settings.coordinates {
         "asymmetric" => graph.div(&place, &factor),
-        "pytorch_half_pixel" if is_single => zero(graph),
         "half_pixel" | "pytorch_half_pixel" => half_pixel(graph, &place, &factor),
         "half_pixel_symmetric" => {
             let exact = graph.mul(&factor, &from)?;
@@ -312,25 +336,19 @@ fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Va
             let shifted = graph.add_number(&place, 0.5)?;
             graph.div(&shifted, &factor)
         }
-        "align_corners" if is_single => zero(graph),
         "align_corners" => {
             // The last place is that of the exact extent, which is then rounded down.
             let exact = plan.factor.zip(plan.from.as_constant());
             let exact = exact.map(|(factor, from)| factor * from as f64);
-            match exact.filter(|exact| (exact - exact.round()).abs() > 1e-6) {
-                Some(exact) => {
-                    let last = float_dimension(graph, &plan.from - 1)?;
-                    let step = graph.mul_number(&last, 1.0 / (exact - 1.0))?;
-                    graph.mul(&place, &step)
-                }
-                None => stretch(graph, &place, plan, (0.0, 1.0)),
+            let is_whole = exact.is_some_and(|exact| (exact - exact.round()).abs() <= 1e-6);
+            if is_whole || plan.factor.is_none() {
+                return stretch(graph, &place, plan, (0.0, 1.0));
             }
-        }
-        _ if is_single => {
-            let (start, end) = plan.region;
             let last = float_dimension(graph, &plan.from - 1)?;
-            let middle = graph.mul_number(&last, 0.5 * (start + end))?;
-            graph.broadcast_to(&middle, std::slice::from_ref(&plan.to))
+            let exact = graph.mul(&factor, &from)?;
+            let steps = graph.add_number(&exact, -1.0)?;
+            let step = graph.div(&last, &steps)?;
+            graph.mul(&place, &step)
         }
         _ => stretch(graph, &place, plan, plan.region),
     }
