@@ -84,7 +84,7 @@ limits! {
          weights and inputs.";
     random_bytes: u64 = 1 << 29, "random-bytes", "Bytes of inputs that are made up.";
     operations: u64 = 1 << 36, "operations",
-        "Operations of one run, loops that data end counted as one turn, besides 2^20 for each \
+        "Operations of one run, loops that data end counted as one turn, besides 2^26 for each \
          byte of its weights and inputs.";
 }
 

@@ -258,6 +258,7 @@ impl InputArguments {
         if bytes > limits.random_bytes {
             let message = format!("random inputs would take {bytes} bytes");
             return Err(exceeded("random-bytes", message)
+                .at("the model's inputs")
                 .because(format!("at most {} are made up", limits.random_bytes))
                 .into());
         }

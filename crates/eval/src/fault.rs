@@ -44,6 +44,7 @@ impl std::error::Error for Fault {}
 impl From<Fault> for Diagnostic {
     fn from(fault: Fault) -> Diagnostic {
         let place = if fault.place.is_empty() { "the evaluator".to_owned() } else { fault.place };
+        // Turns are the one limit that the evaluators have.
         if fault.code == codes::LIMIT_EXCEEDED {
             return exceeded("turns", fault.message)
                 .at(place)

@@ -1,6 +1,7 @@
 //! No file makes the importer panic: damaged models end in diagnostics, or import.
 
 use base::text::Parser;
+use import_onnx::proto::ModelProto;
 use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
 use proptest::prelude::*;
 use prost::Message;
@@ -49,6 +50,34 @@ fn attempt(bytes: Vec<u8>) {
 fn the_model_itself_imports() {
     let module = import_bytes(model().into(), None, &ImportOptions::default());
     assert!(module.is_ok(), "{}", module.expect_err("an error"));
+}
+
+/// What is said of the model after a change.
+fn refusal(change: impl Fn(&mut ModelProto)) -> String {
+    let mut model = ModelProto::decode(&model()[..]).expect("the model decodes");
+    change(&mut model);
+    let bytes = model.encode_to_vec().into();
+    match import_bytes(bytes, None, &ImportOptions::default()) {
+        Ok(_) => panic!("it imports"),
+        Err(found) => found.to_string(),
+    }
+}
+
+#[test]
+fn functions_of_one_name_are_refused() {
+    let said = refusal(|model| model.functions.push(model.functions[0].clone()));
+    assert!(said.contains("TW0111") && said.contains("`Twice` is defined twice"), "{said}");
+}
+
+#[test]
+fn data_in_two_fields_is_refused() {
+    let said = refusal(|model| {
+        let tensor = &mut model.graph.as_mut().expect("a graph").initializer[0];
+        tensor.float_data = vec![0.25; 36];
+        tensor.raw_data = Some(vec![0; 144].into());
+    });
+    assert!(said.contains("TW0105") && said.contains("tensor \"w\""), "{said}");
+    assert!(said.contains("given more than once"), "{said}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ unsafe impl Sync for Block {}
 #[must_use]
 pub fn out_of_memory(bytes: usize) -> Diagnostic {
     Diagnostic::error(OUT_OF_MEMORY, format!("no memory of {bytes} bytes to be had"))
+        .at("a run of the model")
         .because("the system refused to give that much")
         .remedy("use a smaller batch or fewer callers at a time")
 }

@@ -512,6 +512,15 @@ mod tests {
     }
 
     #[test]
+    fn strings_that_one_would_make_huge_are_refused() {
+        let mut texts = vec![String::new(); 3000];
+        texts[7] = "a".repeat(200_000);
+        let tensor = Tensor::from_strings(&[3000], texts);
+        let error = encode_to(&tensor, &mut io::sink()).expect_err("2.4 GB");
+        assert!(error.to_string().contains("2400000000 bytes"), "{error}");
+    }
+
+    #[test]
     fn strings_survive() {
         let texts = ["", "abc", "äöü€"].map(str::to_owned).to_vec();
         let tensor = Tensor::from_strings(&[3], texts);

@@ -21,9 +21,9 @@ const FREE_BYTES: u64 = 1 << 30;
 /// intermediate results are: padding for wide windows is one.
 const FREE_BYTES_IN_ALL: u64 = 1 << 33;
 
-/// Operations that any run may take for each byte of its weights and inputs. Convolutions of large
-/// images take most, a tenth of this.
-const OPERATIONS_A_BYTE: u64 = 1 << 20;
+/// Operations that any run may take for each byte of its weights and inputs. Networks that enlarge
+/// images may take tens of millions for a pixel, whose colours are three bytes.
+const OPERATIONS_A_BYTE: u64 = 1 << 26;
 
 /// Refuses values with more elements than the limit, all extents being known now.
 pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
@@ -77,6 +77,7 @@ pub(crate) fn check_program(
         return Ok(());
     }
     Err(exceeded("operations", format!("`{}` would take {total} operations", program.name))
+        .at("a run of the model")
         .because(format!(
             "at most {free} are accepted, and {OPERATIONS_A_BYTE} for each byte of weights and \
              inputs, of which there are {given}"
@@ -131,6 +132,7 @@ fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Opti
     };
     let message = format!("`{}` would take {total} bytes of memory", program.name);
     Err(exceeded(limit, message)
+        .at("a run of the model")
         .because(format!(
             "{arena} of intermediate results, {scratch} of workers, {outputs} of results"
         ))

@@ -119,3 +119,15 @@ fn operations_beyond_all_proportion() {
     let Some(said) = refused(text, &Options::default()) else { return };
     assert!(said.contains("TW0112") && said.contains("--limit operations=N"), "{said}");
 }
+
+/// A pebibyte, which no limit refuses: the system does.
+#[test]
+fn memory_that_the_system_does_not_have() {
+    let text = LARGE.replace("32768", "16777216");
+    let mut options = Options::default();
+    let limits = &mut options.limits;
+    (limits.elements, limits.memory_bytes, limits.memory_ratio) = (1 << 60, u64::MAX, u64::MAX);
+    let Some(executable) = with_options(&text, options) else { return };
+    let said = refusal(&executable, &[number(1.0)]);
+    assert!(said.contains("TW0504"), "{said}");
+}
