@@ -4,7 +4,7 @@
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
 //! assumption checked at entry. Sizes are checked against the limits before a node is made.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::limits::exceeded;
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
@@ -39,6 +39,8 @@ pub(crate) struct Graph {
     pub(crate) computed_elements: u64,
     /// Nodes so far that draw random numbers without a seed.
     pub(crate) random_nodes: u64,
+    /// Symbols that assumptions leave one value.
+    pub(crate) settled: BTreeMap<SymbolId, i64>,
 }
 
 /// The most factors of a product in the formula of an extent, and the most symbols in all of it.
@@ -284,22 +286,48 @@ impl Graph {
 
     /// Assumes two extents to be equal; refuses if they cannot be.
     pub(crate) fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Result<()> {
-        if a == b {
+        if self.equate(a, b) {
             return Ok(());
         }
-        let (low, high) = self.bounds(&(a - b));
+        let reason = format!("extents {} and {} differ", self.text(a), self.text(b));
+        Err(shape_error(reason + &self.settled_text(&[a, b])))
+    }
+
+    /// Assumes two expressions to be equal; false if they cannot be with what is assumed so far.
+    pub(crate) fn equate(&mut self, a: &Expr, b: &Expr) -> bool {
+        if a == b {
+            return true;
+        }
+        let difference = (a - b)
+            .substitute(&mut |symbol| self.settled.get(&symbol).map(|&value| Expr::from(value)));
+        let (low, high) = self.bounds(&difference);
         if low > 0 || high < 0 {
-            return Err(shape_error(format!(
-                "extents {} and {} differ",
-                self.text(a),
-                self.text(b)
-            )));
+            return false;
+        }
+        if let [symbol] = difference.symbols()[..]
+            && let Some(coefficient @ ..=-1 | coefficient @ 1..) =
+                difference.linear_coefficient(symbol)
+        {
+            let constant = difference.constant_part();
+            let value = constant.checked_div(coefficient).and_then(i64::checked_neg);
+            let Some(value) = value.filter(|_| constant % coefficient == 0) else { return false };
+            self.settled.insert(symbol, value);
         }
         let mirrored = Assumption::Equal(b.clone(), a.clone());
         if !self.builder.function().assumptions.contains(&mirrored) {
             self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
         }
-        Ok(())
+        true
+    }
+
+    /// What assumptions have made of the symbols in expressions, to end a reason with.
+    pub(crate) fn settled_text(&self, exprs: &[&Expr]) -> String {
+        let symbols: BTreeSet<SymbolId> = exprs.iter().flat_map(|expr| expr.symbols()).collect();
+        let settled = symbols.iter().filter_map(|symbol| {
+            let value = self.settled.get(symbol)?;
+            Some(format!("; {} is {value} for nodes before", self.text(&Expr::symbol(*symbol))))
+        });
+        settled.collect()
     }
 
     /// The shape to which shapes broadcast as NumPy does.

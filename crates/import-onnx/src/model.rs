@@ -174,6 +174,7 @@ impl<'m> Importer<'m> {
             binds: options.is_part,
             computed_elements: 0,
             random_nodes: if options.is_part { number_of_part(body) } else { 0 },
+            settled: BTreeMap::new(),
         };
         let importer = Importer {
             graph,

@@ -1,5 +1,7 @@
 //! Windows that slide over spatial axes: the geometry that convolution and pooling share.
 
+use std::ops::Range;
+
 use graph::IterationSpace;
 use sym::Expr;
 
@@ -11,6 +13,7 @@ use crate::value::Value;
 const LARGEST: i64 = 1 << 31;
 
 /// How windows slide over the spatial axes, one entry an axis.
+#[derive(Clone)]
 pub(crate) struct Windows {
     /// Elements of a window.
     pub(crate) kernel: Vec<i64>,
@@ -151,6 +154,35 @@ impl Windows {
         self.extra.push(extra);
         self.outputs.push(output);
         Ok(())
+    }
+
+    /// Leaves out the elements that lie in the padding in every window, for reductions that the
+    /// padding does not change; the elements kept, an entry an axis.
+    pub(crate) fn trim(&mut self, spatial: &[Expr]) -> Vec<Range<i64>> {
+        (0..self.kernel.len()).map(|axis| self.trim_axis(axis, &spatial[axis])).collect()
+    }
+
+    fn trim_axis(&mut self, axis: usize, extent: &Expr) -> Range<i64> {
+        let whole = 0..self.kernel[axis];
+        let known = [extent, &self.low[axis], &self.outputs[axis]].map(Expr::as_constant);
+        let [Some(extent), Some(low), Some(outputs)] = known else { return whole };
+        let dilation = self.dilations[axis];
+        // Where the first element of the last window is, and the last element of the axis.
+        let Some(begin) = (outputs - 1).checked_mul(self.strides[axis]) else { return whole };
+        let Some(end) = (low - 1).checked_add(extent) else { return whole };
+        let first = ((low - begin).max(0) as u64).div_ceil(dilation as u64) as i64;
+        let first = first.min(low / dilation).min(whole.end - 1);
+        let behind = end.div_euclid(dilation) + 1;
+        let kept = first..behind.clamp(first + 1, whole.end);
+        if kept != whole {
+            self.kernel[axis] = kept.end - kept.start;
+            let low = low - kept.start * dilation;
+            let reach = begin.saturating_add(reach(self.kernel[axis], dilation));
+            let high = reach.saturating_sub(low).saturating_sub(extent).max(0);
+            (self.low[axis], self.high[axis]) = (Expr::from(low), Expr::from(high));
+            self.extra[axis] = Expr::ZERO;
+        }
+        kept
     }
 
     /// Whether a list of paddings adds nothing.

@@ -14,12 +14,8 @@ use program::{Program, Step};
 
 use crate::Options;
 
-/// Memory that any run may take for results and workers, whatever its weights and inputs.
-const FREE_BYTES: u64 = 1 << 30;
-
-/// Memory that any run may take in all. There is more of it, as a model does not say how large
-/// intermediate results are: padding for wide windows is one.
-const FREE_BYTES_IN_ALL: u64 = 1 << 33;
+/// Memory that any run may take, whatever its weights and inputs.
+const FREE_BYTES: u64 = 3 << 29;
 
 /// Operations that any run may take for each byte of its weights and inputs. Networks that enlarge
 /// images may take tens of millions for a pixel, whose colours are three bytes.
@@ -117,15 +113,10 @@ fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Opti
     let total = parts.into_iter().fold(0u64, u64::saturating_add);
     let [arena, scratch, outputs] = parts;
     let Limits { memory_bytes, memory_ratio, .. } = options.limits;
-    let beyond =
-        |bytes: u64, free: u64| bytes > free.saturating_add(given.saturating_mul(memory_ratio));
     let (limit, reason) = if total > memory_bytes {
         ("memory-bytes", format!("at most {memory_bytes} are accepted"))
-    } else if beyond(scratch.saturating_add(outputs), FREE_BYTES)
-        || beyond(total, FREE_BYTES_IN_ALL)
-    {
-        let free = format!("{FREE_BYTES} without, {FREE_BYTES_IN_ALL} with intermediate results");
-        let most = format!("at most {free} are accepted, and {memory_ratio} times that");
+    } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
+        let most = format!("{FREE_BYTES} and {memory_ratio} times that are accepted");
         ("memory-ratio", format!("weights and inputs have {given}; {most}"))
     } else {
         return Ok(());

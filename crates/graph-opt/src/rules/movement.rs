@@ -160,6 +160,9 @@ fn reshape_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fi
     else {
         return Err(No::Match);
     };
+    let counts: [Expr; 2] = [&maker.shape(x[0])?, shape].map(|shape| shape.iter().product());
+    let differ = matches!(counts.each_ref().map(Expr::as_constant), [Some(a), Some(b)] if a != b);
+    require(!differ, "the assumptions of the two contradict each other")?;
     Ok(maker.reshape(x[0], shape)?)
 }
 

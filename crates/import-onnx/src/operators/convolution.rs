@@ -151,10 +151,17 @@ pub(super) fn convolve(
     dtype: DType,
 ) -> Result<Value> {
     let axes = operand_axes(x, w)?;
-    let windows = Windows::new(node, graph, &axes, kernel(node, w)?)?;
+    let mut windows = Windows::new(node, graph, &axes, kernel(node, w)?)?;
     let groups = groups(node)?;
     let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
     graph.assume_equal(&inputs_per_group, &w.shape()[1])?;
+    let mut w = w.clone();
+    for (axis, kept) in windows.trim(&axes).into_iter().enumerate() {
+        let extent = Expr::from(kept.end - kept.start);
+        if extent != w.shape()[2 + axis] {
+            w = graph.slice_axis(&w, 2 + axis, Expr::from(kept.start), 1, extent)?;
+        }
+    }
     let convolution = Convolution {
         groups,
         outputs_per_group: per_group(&w.shape()[0], groups, "channels of the output")?,
@@ -168,7 +175,7 @@ pub(super) fn convolve(
     let zero = graph.number(x.dtype(), 0.0);
     let padded = windows.pad(graph, x, &zero)?;
     let spatial = windows.index(convolution.first_output(), convolution.parallel());
-    convolution.contract(graph, &padded, spatial, w)
+    convolution.contract(graph, &padded, spatial, &w)
 }
 
 /// The spatial axes of the input; the weights must have as many.

@@ -10,7 +10,7 @@ use crate::node::{Node, unsupported};
 use crate::value::Value;
 use crate::windows::{Windows, entries, kernel_shape, spatial};
 
-/// The windows of a pooling operator.
+/// The windows of a pooling operator, with their elements in the padding.
 fn windows(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
     let axes = spatial(x)?;
     let kernel = kernel_shape(node, axes.len())?;
@@ -42,7 +42,8 @@ fn reduce_windows(
 /// The greatest of each window; output 1 is its index in the whole input.
 pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let windows = windows(node, graph, x)?;
+    let mut windows = windows(node, graph, x)?;
+    windows.trim(&x.shape()[2..]);
     let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
     let padded = windows.pad(graph, x, &lowest)?;
     let mut results = vec![reduce_windows(graph, &windows, &padded, Reduction::Max)?];
@@ -116,19 +117,19 @@ fn max_indices(
 pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     // A short type may not hold the sum, so it is rounded after the division.
     let x = &graph.widen(node.input(0)?)?;
-    let windows = windows(node, graph, x)?;
+    let mut windows = windows(node, graph, x)?;
+    let counts_padding = node.flag("count_include_pad", false)?;
+    let no_padding = Windows::is_none(&windows.low) && Windows::is_none(&windows.high);
+    let counts = if Windows::is_none(&windows.extra) && (counts_padding || no_padding) {
+        let elements = windows.kernel.iter().fold(1.0, |count, &extent| count * extent as f64);
+        graph.number(x.dtype(), elements)
+    } else {
+        window_counts(graph, windows.clone(), x, counts_padding)?
+    };
+    windows.trim(&x.shape()[2..]);
     let zero = graph.number(x.dtype(), 0.0);
     let padded = windows.pad(graph, x, &zero)?;
     let sum = reduce_windows(graph, &windows, &padded, Reduction::Sum)?;
-    let counts_padding = node.flag("count_include_pad", false)?;
-    let no_padding = Windows::is_none(&windows.low) && Windows::is_none(&windows.high);
-    if Windows::is_none(&windows.extra) && (counts_padding || no_padding) {
-        let elements = windows.kernel.iter().fold(1.0, |count, &extent| count * extent as f64);
-        let elements = graph.number(x.dtype(), elements);
-        let mean = graph.div(&sum, &elements)?;
-        return Ok(vec![graph.cast(&mean, node.input(0)?.dtype())?]);
-    }
-    let counts = window_counts(graph, windows, x, counts_padding)?;
     let mean = graph.div(&sum, &counts)?;
     Ok(vec![graph.cast(&mean, node.input(0)?.dtype())?])
 }
@@ -149,6 +150,7 @@ fn window_counts(
             (*low, *high) = (Expr::ZERO, Expr::ZERO);
         }
     }
+    windows.trim(&shape[2..]);
     let ones = graph.full(&shape, Scalar::one(x.dtype()))?;
     let zero = graph.number(x.dtype(), 0.0);
     let padded = windows.pad(graph, &ones, &zero)?;
@@ -158,7 +160,8 @@ fn window_counts(
 /// The norm of order `p` of each window.
 pub(super) fn lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let windows = windows(node, graph, x)?;
+    let mut windows = windows(node, graph, x)?;
+    windows.trim(&x.shape()[2..]);
     let order = order(node)?;
     let powers = powers(graph, x, order)?;
     let zero = graph.number(x.dtype(), 0.0);

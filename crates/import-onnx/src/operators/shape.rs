@@ -68,13 +68,10 @@ pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         shape[axis] = rest(graph, x, &count, &shape)?;
     }
     let wanted: Expr = shape.iter().product();
-    if wanted != count && inferred.is_none() {
-        let (low, high) = graph.bounds(&(&count - &wanted));
-        if low > 0 || high < 0 {
-            let (from, to) = (graph.shape_text(x.shape()), graph.shape_text(&shape));
-            return Err(shape_error(format!("{from} does not become {to}")));
-        }
-        graph.builder.assume(Assumption::Equal(count, wanted));
+    if inferred.is_none() && !graph.equate(&count, &wanted) {
+        let (from, to) = (graph.shape_text(x.shape()), graph.shape_text(&shape));
+        let settled = graph.settled_text(&[&count, &wanted]);
+        return Err(shape_error(format!("{from} does not become {to}{settled}")));
     }
     Ok(vec![graph.reshape(x, &shape)?])
 }
