@@ -151,6 +151,9 @@ impl Graph {
         if value.list().is_some() {
             return Err(type_error("a sequence or an optional value stands for a tensor"));
         }
+        if value.coded().is_some() {
+            return Err(type_error("strings stand for numbers"));
+        }
         let id = if let Some(weight) = value.weight().filter(|weight| weight.is_literal) {
             self.builder.literal(weight.tensor.clone())
         } else if let Some(weight) = value.weight() {
