@@ -80,8 +80,7 @@ limits! {
     memory_bytes: u64 = 1 << 36, "memory-bytes",
         "Memory that one run takes: its arena, what `setup` computes, and its outputs.";
     memory_ratio: u64 = 1 << 10, "memory-ratio",
-        "Memory that one run takes beyond 1 GiB of results and 8 GiB in all, for each byte of its \
-         weights and inputs.";
+        "Memory that one run takes beyond 1.5 GiB, for each byte of its weights and inputs.";
     random_bytes: u64 = 1 << 29, "random-bytes", "Bytes of inputs that are made up.";
     operations: u64 = 1 << 36, "operations",
         "Operations of one run, loops that data end counted as one turn, besides 2^26 for each \

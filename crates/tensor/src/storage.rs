@@ -59,10 +59,17 @@ struct Line;
 
 const _: () = assert!(align_of::<Line>() == ALIGNMENT);
 
+/// What any allocation is aligned to on the systems that we run on.
+const NATURAL: usize = 16;
+
 /// Owned bytes at a multiple of [`ALIGNMENT`].
 pub(crate) struct AlignedBytes {
     /// Dangling when `size` is 0, else an allocation of `layout(size)`, all initialised.
-    pointer: NonNull<u8>,
+    ///
+    /// It is a little longer than the bytes, which begin at its first multiple of [`ALIGNMENT`]:
+    /// where more than their natural alignment is asked for, allocators leave holes that they do
+    /// not fill again, and write zeros where the system gives pages of them.
+    allocation: NonNull<u8>,
     size: usize,
 }
 
@@ -73,7 +80,8 @@ unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
     fn layout(size: usize) -> Layout {
-        match Layout::from_size_align(size, ALIGNMENT) {
+        let size_with_room = size.saturating_add(ALIGNMENT - NATURAL);
+        match Layout::from_size_align(size_with_room, NATURAL) {
             Ok(layout) => layout,
             Err(_) => panic!("a tensor of {size} bytes does not fit the address space"),
         }
@@ -81,7 +89,7 @@ impl AlignedBytes {
 
     pub(crate) fn zeros(size: usize) -> AlignedBytes {
         if size == 0 {
-            return AlignedBytes { pointer: NonNull::<Line>::dangling().cast(), size };
+            return AlignedBytes { allocation: NonNull::dangling(), size };
         }
         let layout = AlignedBytes::layout(size);
         AlignedBytes::try_zeros(size).unwrap_or_else(|| handle_alloc_error(layout))
@@ -93,8 +101,20 @@ impl AlignedBytes {
             return Some(AlignedBytes::zeros(0));
         }
         // SAFETY: the layout's size is not zero.
-        let pointer = unsafe { alloc_zeroed(AlignedBytes::layout(size)) };
-        NonNull::new(pointer).map(|pointer| AlignedBytes { pointer, size })
+        let allocation = unsafe { alloc_zeroed(AlignedBytes::layout(size)) };
+        NonNull::new(allocation).map(|allocation| AlignedBytes { allocation, size })
+    }
+
+    /// The first byte.
+    fn start(&self) -> NonNull<u8> {
+        let address = self.allocation.addr().get();
+        let before = address.next_multiple_of(ALIGNMENT) - address;
+        match self.size {
+            0 => NonNull::<Line>::dangling().cast(),
+            // SAFETY: the allocation is at a multiple of `NATURAL` and longer than the bytes by the
+            // rest of `ALIGNMENT`.
+            _ => unsafe { self.allocation.add(before) },
+        }
     }
 
     pub(crate) fn copy(source: &[u8]) -> AlignedBytes {
@@ -114,7 +134,7 @@ impl Drop for AlignedBytes {
     fn drop(&mut self) {
         if self.size != 0 {
             // SAFETY: the pointer came from the allocator with this very layout.
-            unsafe { dealloc(self.pointer.as_ptr(), AlignedBytes::layout(self.size)) }
+            unsafe { dealloc(self.allocation.as_ptr(), AlignedBytes::layout(self.size)) }
         }
     }
 }
@@ -123,15 +143,15 @@ impl Deref for AlignedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the allocation has `size` initialised bytes; with none, dangling will do.
-        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.size) }
+        // SAFETY: `size` initialised bytes follow; with none, dangling will do.
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.size) }
     }
 }
 
 impl DerefMut for AlignedBytes {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and the reference is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.size) }
+        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.size) }
     }
 }
 

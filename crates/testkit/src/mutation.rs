@@ -59,6 +59,10 @@ const WORDS: [&str; 16] = [
     "ij,jk->ik",
 ];
 
+/// The number of the element type of strings, and the most of them that a tensor gets.
+const STRING: i32 = 8;
+const MOST_WORDS: i64 = 64;
+
 /// Changes a model in one to four places. `operators` are the names a node may get.
 pub fn mutate(model: &mut ModelProto, operators: &[&str], seed: u64) {
     let mut mutator = Mutator { random: Generator::new(seed), operators };
@@ -332,7 +336,19 @@ impl Mutator<'_> {
 
     fn tensor(&mut self, tensor: &mut TensorProto) {
         match self.below(8) {
-            0 => tensor.data_type = 1 + self.below(26) as i32,
+            0 => match self.below(3) {
+                0 => {
+                    let elements = tensor
+                        .dims
+                        .iter()
+                        .fold(1, |count: i64, &extent| count.saturating_mul(extent));
+                    let word = |_| WORDS[self.below(WORDS.len())].into();
+                    tensor.string_data = (0..elements.min(MOST_WORDS)).map(word).collect();
+                    tensor.data_type = STRING;
+                    tensor.raw_data = None;
+                }
+                _ => tensor.data_type = 1 + self.below(26) as i32,
+            },
             1 | 2 => self.numbers(&mut tensor.dims),
             3 => tensor.int64_data.push(NUMBERS[self.below(NUMBERS.len())]),
             4 => tensor.data_location = 1,

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use base::limits::exceeded;
-use base::{KernelId, Limits, Result};
-use graph::{Function, Type};
+use base::{Diagnostic, KernelId, Limits, Result};
+use graph::{Function, Type, ValueId};
 use lower::Lowered;
 use module::Module;
 use program::{Program, Step};
+use tensor::DType;
 
 use crate::Options;
 
@@ -43,17 +44,35 @@ pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()>
     Ok(())
 }
 
+/// Bytes of inputs of these shapes.
+pub(crate) fn input_bytes(function: &Function, shapes: &[Vec<usize>]) -> u64 {
+    let of_input = |(&value, shape): (&ValueId, &Vec<usize>)| {
+        let elements =
+            shape.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent as u64));
+        let dtype = function.ty(value).as_tensor().map(|ty| ty.dtype);
+        dtype.map_or(0, |dtype| bytes_of(dtype, elements))
+    };
+    function.parameters().iter().zip(shapes).map(of_input).fold(0, u64::saturating_add)
+}
+
+/// Bytes of the constants.
+pub(crate) fn constant_bytes(module: &Module) -> u64 {
+    module.constants.values().map(|constant| constant.tensor.bytes().len() as u64).sum()
+}
+
+fn bytes_of(dtype: DType, elements: u64) -> u64 {
+    elements.saturating_mul(u64::from(dtype.bits())) / 8
+}
+
 /// Bytes of the parameters, whose extents are constant, and of the constants.
 pub(crate) fn given_bytes(function: &Function, module: &Module) -> u64 {
     let of_type = |ty: &Type| {
         let Type::Tensor(ty) = ty else { return 0 };
         let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(0) as u64);
-        let elements = extents.fold(1, u64::saturating_mul);
-        elements.saturating_mul(u64::from(ty.dtype.bits())) / 8
+        bytes_of(ty.dtype, extents.fold(1, u64::saturating_mul))
     };
     let parameters = function.parameters().iter().map(|&value| of_type(function.ty(value)));
-    let constants = module.constants.values().map(|constant| constant.tensor.bytes().len() as u64);
-    parameters.chain(constants).fold(0, u64::saturating_add)
+    parameters.fold(constant_bytes(module), u64::saturating_add)
 }
 
 /// Refuses a program whose run would take more memory or operations than the limits, `given` being
@@ -112,7 +131,25 @@ fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Opti
     let parts = [lowered.arena_bytes, scratch, outputs];
     let total = parts.into_iter().fold(0u64, u64::saturating_add);
     let [arena, scratch, outputs] = parts;
-    let Limits { memory_bytes, memory_ratio, .. } = options.limits;
+    check_bytes(total, given, &options.limits, &format!("`{}` would take", program.name)).map_err(
+        |refusal| {
+            let parts = format!(
+                "{arena} of intermediate results, {scratch} of workers, {outputs} of results"
+            );
+            refusal.at("a run of the model").because(parts).into()
+        },
+    )
+}
+
+/// Refuses what would take more memory than the limits, `given` being the bytes of the weights and
+/// inputs of the model; `what_takes` it begins the message.
+pub(crate) fn check_bytes(
+    total: u64,
+    given: u64,
+    limits: &Limits,
+    what_takes: &str,
+) -> std::result::Result<(), Diagnostic> {
+    let Limits { memory_bytes, memory_ratio, .. } = *limits;
     let (limit, reason) = if total > memory_bytes {
         ("memory-bytes", format!("at most {memory_bytes} are accepted"))
     } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
@@ -121,12 +158,5 @@ fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Opti
     } else {
         return Ok(());
     };
-    let message = format!("`{}` would take {total} bytes of memory", program.name);
-    Err(exceeded(limit, message)
-        .at("a run of the model")
-        .because(format!(
-            "{arena} of intermediate results, {scratch} of workers, {outputs} of results"
-        ))
-        .because(reason)
-        .into())
+    Err(exceeded(limit, format!("{what_takes} {total} bytes of memory")).because(reason))
 }

@@ -90,6 +90,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
         role,
         target: &target,
         options,
+        given: None,
         store: None,
     };
     let no_symbols = BTreeMap::new();

@@ -15,12 +15,12 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::pieces::{
     Along, Body, Driven, InputType, ListWork, Part, Piece, Pieces, Stacked, Work, pieces_at,
 };
-use tensor::{Scalar, Tensor, Value};
+use tensor::{DType, Scalar, Tensor, Value};
 
-use crate::Options;
 use crate::compile::compile_source;
 use crate::executable::Executable;
-use crate::source::Source;
+use crate::source::{GivenBytes, Source};
+use crate::{Options, budget};
 
 /// Executables of one part that are kept for types of values seen before.
 const MOST_TYPES: usize = 16;
@@ -30,6 +30,9 @@ pub(crate) struct Piecewise {
     inputs: Vec<String>,
     outputs: Vec<String>,
     steps: Vec<Step>,
+    common: Arc<Common>,
+    /// Whether these are pieces of a model, not of a part of one.
+    is_whole: bool,
 }
 
 enum Step {
@@ -60,6 +63,15 @@ type Entry = (Types, Arc<Made>);
 struct Common {
     folder: Option<PathBuf>,
     options: Options,
+    given: Arc<GivenBytes>,
+}
+
+impl Common {
+    /// Refuses values that take more memory than a run may.
+    fn check_bytes(&self, total: u64, what_takes: &str) -> Result<()> {
+        let limits = &self.options.limits;
+        Ok(budget::check_bytes(total, self.given.total(), limits, what_takes)?)
+    }
 }
 
 enum Made {
@@ -79,15 +91,19 @@ impl Piecewise {
     pub(crate) fn at(source: &Source, options: &Options, node: usize) -> Option<Piecewise> {
         let (model, folder) = source.model(&options.limits)?;
         let pieces = pieces_at(&model, node)?;
-        let inputs = import_onnx::inspect_model(&model).inputs;
+        let info = import_onnx::inspect_model(&model);
+        let (given, is_whole) = match source {
+            Source::Part(_, _, given) => (given.clone(), false),
+            _ => (Arc::new(GivenBytes::of_weights(info.parameter_bytes)), true),
+        };
         let mut options = options.clone();
         // What is said of the inputs, whose values are checked when they are given.
         options.dims.clear();
         options.input_shapes.clear();
         options.literals.clear();
-        let common = Arc::new(Common { folder, options });
-        let inputs = inputs.into_iter().map(|input| input.name).collect();
-        Some(Piecewise::new(pieces, inputs, &common))
+        let common = Arc::new(Common { folder, options, given });
+        let inputs = info.inputs.into_iter().map(|input| input.name).collect();
+        Some(Piecewise { is_whole, ..Piecewise::new(pieces, inputs, &common) })
     }
 
     fn new(pieces: Pieces, inputs: Vec<String>, common: &Arc<Common>) -> Piecewise {
@@ -103,7 +119,8 @@ impl Piecewise {
             }
         };
         let steps = pieces.pieces.into_iter().map(step).collect();
-        Piecewise { inputs, outputs: pieces.outputs, steps }
+        let common = common.clone();
+        Piecewise { inputs, outputs: pieces.outputs, steps, common, is_whole: false }
     }
 
     /// Runs all pieces.
@@ -111,6 +128,9 @@ impl Piecewise {
     /// # Errors
     /// Those of the parts; values that do not fit together.
     pub(crate) fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
+        if self.is_whole {
+            self.common.given.count_inputs(inputs.iter().map(bytes_of).sum());
+        }
         let names = self.inputs.iter().map(String::as_str);
         let mut values: Values<'_> = names.zip(inputs.iter().cloned()).collect();
         for step in &self.steps {
@@ -120,13 +140,14 @@ impl Piecewise {
                     values.extend(unit.part.outputs.iter().map(String::as_str).zip(results));
                 }
                 Step::Driven { node, bodies } => {
-                    let results = drive(node, bodies, &values, watch).map_err(|found| {
-                        let place = |found: Diagnostic| match found.place {
-                            Some(_) => found,
-                            None => found.at(node.place.clone()),
-                        };
-                        found.into_iter().map(place).collect::<Diagnostics>()
-                    })?;
+                    let results =
+                        drive(node, bodies, &values, &self.common, watch).map_err(|found| {
+                            let place = |found: Diagnostic| match found.place {
+                                Some(_) => found,
+                                None => found.at(node.place.clone()),
+                            };
+                            found.into_iter().map(place).collect::<Diagnostics>()
+                        })?;
                     let names = node.results.iter().map(String::as_str);
                     values.extend(names.zip(results).filter(|(name, _)| !name.is_empty()));
                 }
@@ -194,7 +215,8 @@ impl Unit {
             return Ok(Made::Pieces(pieces));
         }
         let model = Arc::new(self.part.model(types));
-        let source = Source::Part(model, self.common.folder.clone());
+        let Common { folder, given, .. } = &*self.common;
+        let source = Source::Part(model, folder.clone(), given.clone());
         Ok(Made::Whole(Box::new(compile_source(source, &self.common.options)?)))
     }
 
@@ -271,6 +293,7 @@ fn drive(
     node: &Driven,
     bodies: &[Turn],
     values: &Values<'_>,
+    common: &Common,
     watch: &mut Watch<'_>,
 ) -> Result<Vec<Value>> {
     let operand = |number: usize| match node.operands.get(number).map(String::as_str) {
@@ -307,7 +330,14 @@ fn drive(
             let condition = operand(0)?.ok_or_else(|| missing(0))?;
             bodies[usize::from(number(condition)? == 0)].run(&[], values, watch)
         }
-        Work::List(work) => Ok(vec![list(*work, &operands(0..node.operands.len())?)?]),
+        Work::List(work) => {
+            let operands = operands(0..node.operands.len())?;
+            if let ListWork::Concat { .. } = work {
+                let bytes = operands.iter().flatten().map(bytes_of).sum();
+                common.check_bytes(bytes, "the concatenation would take")?;
+            }
+            Ok(vec![list(*work, &operands)?])
+        }
     }
 }
 
@@ -334,7 +364,10 @@ fn misfit(reason: impl Into<String>) -> Diagnostics {
 /// The number that a tensor of one element holds.
 fn number(value: &Value) -> Result<i64> {
     match value {
-        Value::Tensor(tensor) if tensor.len() == 1 && !tensor.dtype().is_float() => {
+        Value::Tensor(tensor)
+            if tensor.len() == 1
+                && (tensor.dtype().is_integer() || tensor.dtype() == DType::Bool) =>
+        {
             Ok(tensor.get_scalar(0).as_i64())
         }
         _ => Err(misfit("a count, a place or a condition must be one integer or boolean")),
@@ -410,8 +443,8 @@ impl Turns {
         stacked: &[Stacked],
         watch: &mut Watch<'_>,
     ) -> Result<Vec<Value>> {
-        let limits = &body.unit.common.options.limits;
-        let (most, most_bytes) = (limits.iterations, limits.memory_bytes);
+        let common = &body.unit.common;
+        let most = common.options.limits.iterations;
         let mut stacked_bytes = 0;
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
         let mut turn = 0;
@@ -434,12 +467,8 @@ impl Turns {
                 }
             }
             let kept = stacked_bytes + self.carried.iter().map(bytes_of).sum::<u64>();
-            if kept > most_bytes {
-                return Err(exceeded("memory-bytes", format!("a loop keeps {kept} bytes"))
-                    .because(format!("more than {most_bytes} after {} turns", turn + 1))
-                    .into());
-            }
             turn += 1;
+            common.check_bytes(kept, &format!("after {turn} turns a loop keeps"))?;
         }
         let mut results = self.carried.clone();
         for (number, (mut stack, info)) in stacks.into_iter().zip(stacked).enumerate() {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
@@ -19,10 +20,37 @@ pub(crate) enum Source {
     Bytes(Bytes),
     /// A decoded model, and the folder of its external data.
     Model(Arc<ModelProto>, Option<PathBuf>),
-    /// As `Model`, of a part whose inputs have other values each time.
-    Part(Arc<ModelProto>, Option<PathBuf>),
+    /// As `Model`, of a part whose inputs have other values each time, and what is given to the
+    /// whole.
+    Part(Arc<ModelProto>, Option<PathBuf>, Arc<GivenBytes>),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
+}
+
+/// Bytes of the weights and inputs of a model that is run in pieces: what a run of all of them may
+/// take is in proportion to these, not to what one piece hands to the next.
+#[derive(Debug)]
+pub(crate) struct GivenBytes {
+    weights: u64,
+    /// Of the run that was given most.
+    inputs: AtomicU64,
+}
+
+impl GivenBytes {
+    /// Those of a model that has not been run.
+    pub(crate) fn of_weights(weights: u64) -> GivenBytes {
+        GivenBytes { weights, inputs: AtomicU64::new(0) }
+    }
+
+    /// Counts the inputs of a run.
+    pub(crate) fn count_inputs(&self, inputs: u64) {
+        self.inputs.fetch_max(inputs, Ordering::Relaxed);
+    }
+
+    /// All of them.
+    pub(crate) fn total(&self) -> u64 {
+        self.weights.saturating_add(self.inputs.load(Ordering::Relaxed))
+    }
 }
 
 impl Source {
@@ -42,7 +70,7 @@ impl Source {
             Source::Model(model, folder) => {
                 import_onnx::import_model_or_ask(model, folder.as_deref(), options)
             }
-            Source::Part(model, folder) => {
+            Source::Part(model, folder, _) => {
                 let options = ImportOptions { is_part: true, ..options.clone() };
                 import_onnx::import_model_or_ask(model, folder.as_deref(), &options)
             }
@@ -66,7 +94,7 @@ impl Source {
                 Some((model, path.parent().map(Path::to_owned)))
             }
             Source::Bytes(bytes) => Some((import_onnx::decode(bytes.clone(), limits).ok()?, None)),
-            Source::Model(model, folder) | Source::Part(model, folder) => {
+            Source::Model(model, folder) | Source::Part(model, folder, _) => {
                 Some((ModelProto::clone(model), folder.clone()))
             }
             Source::Module(_) => None,
@@ -81,7 +109,7 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::inspect(path, limits),
             Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
-            Source::Model(model, _) | Source::Part(model, _) => {
+            Source::Model(model, _) | Source::Part(model, ..) => {
                 Ok(import_onnx::inspect_model(model))
             }
             Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")

@@ -54,6 +54,8 @@ pub(crate) struct Request<'a> {
     pub(crate) role: Role,
     pub(crate) target: &'a Target,
     pub(crate) options: &'a Options,
+    /// Bytes of the weights and inputs of the model; none where they are those of the function.
+    pub(crate) given: Option<u64>,
     /// Kernels of the same model, where it is specialised more than once.
     pub(crate) store: Option<&'a Arc<KernelStore>>,
 }
@@ -108,7 +110,8 @@ impl LoweredFunction {
         if options.verify_passes || cfg!(debug_assertions) {
             lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
         }
-        let given = budget::given_bytes(module.functions[function].as_ref(), &module);
+        let own = || budget::given_bytes(&module.functions[function], &module);
+        let given = request.given.unwrap_or_else(own);
         budget::check_program(&module.programs[lowered.program], &lowered, given, options)?;
         Ok(LoweredFunction { module, function, lowered, outputs })
     }
@@ -147,6 +150,21 @@ impl Specialisation {
             Tensor::try_zeros(*dtype, shape).ok_or_else(|| runtime::out_of_memory(bytes()).into())
         };
         self.outputs.iter().map(output).collect()
+    }
+
+    /// Whether a caller's memory is kept for the next.
+    pub(crate) fn has_memory(&self) -> bool {
+        !lock(&self.states).is_empty()
+    }
+
+    /// Bytes of intermediate results that are kept for callers.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        lock(&self.states).len() * self.executable.arena_bytes()
+    }
+
+    /// Gives back the memory that is kept for callers.
+    pub(crate) fn release(&self) {
+        lock(&self.states).clear();
     }
 
     /// Runs a piece of work with memory of its own; the memory is kept for the next caller.

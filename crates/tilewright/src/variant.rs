@@ -22,11 +22,14 @@ use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
 use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
-use crate::{Options, Port};
+use crate::{Options, Port, budget};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
 const RELEASED_TOGETHER: usize = 8 << 20;
+
+/// Bytes of intermediate results that are kept for specialisations other than the one that runs.
+const MOST_KEPT_BYTES: usize = 256 << 20;
 
 /// Specialisations that are kept for shapes seen before.
 const MOST_SPECIALISATIONS: usize = 64;
@@ -137,6 +140,7 @@ impl Variant {
             role: Role::Setup,
             target: model.target,
             options: model.options,
+            given: None,
             store: (!key.is_empty()).then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
@@ -323,10 +327,27 @@ impl Variant {
         operands: &[Tensor],
         outputs: &mut [Tensor],
     ) -> Result<()> {
+        if !specialisation.has_memory() {
+            self.release_beyond(MOST_KEPT_BYTES);
+        }
         let run = |state: &mut State| self.call(specialisation, state, operands, outputs)?.run();
         specialisation
             .with_state(model.threads, run)
             .map_err(|found| found.into_iter().map(|fault| specialisation.blame(fault)).collect())
+    }
+
+    /// Gives back memory of the specialisations that have not been used for longest, so that no
+    /// more than so many bytes are kept.
+    fn release_beyond(&self, most: usize) {
+        let mut kept = self.kept();
+        kept.sort_by_key(|it| std::cmp::Reverse(it.last_use.load(Ordering::Relaxed)));
+        let mut bytes = 0;
+        for specialisation in kept {
+            bytes += specialisation.kept_bytes();
+            if bytes > most {
+                specialisation.release();
+            }
+        }
     }
 
     /// A run with all memory given.
@@ -390,6 +411,11 @@ impl Variant {
         symbols: &BTreeMap<SymbolId, i64>,
     ) -> Result<Arc<Specialisation>> {
         let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = match model.source {
+            Source::Part(_, _, whole) => whole.total(),
+            _ => budget::input_bytes(&self.front.imported, &shapes),
+        };
+        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
         let made_for = For { stage: number, sizes: sizes.to_vec(), shapes };
         let same = |other: &&Arc<Specialisation>| other.made_for == made_for;
         if let Some(found) = self.kept().iter().find(same) {
@@ -403,6 +429,7 @@ impl Variant {
             role,
             target: model.target,
             options: model.options,
+            given: Some(given),
             store: self.is_one_of_many().then_some(model.store),
         })?;
         specialisation.made_for = made_for;

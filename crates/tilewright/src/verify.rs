@@ -242,6 +242,7 @@ impl Verifier<'_> {
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
             target: self.executable.target(),
             options: &self.executable.options,
+            given: None,
             store: None,
         })?;
         let mut operands = half.lowered.function.nodes[node].operands.clone();

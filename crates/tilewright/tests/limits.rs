@@ -131,3 +131,30 @@ fn memory_that_the_system_does_not_have() {
     let said = refusal(&executable, &[number(1.0)]);
     assert!(said.contains("TW0504"), "{said}");
 }
+
+/// A loop of which data tell when it ends, and which keeps 16 MiB a turn.
+#[test]
+fn memory_of_a_loop_in_pieces() {
+    let text = "
+        input x: i64[1]
+        constant most: i64[] {5000}
+        constant row: i64[1] {4194304}
+        constant line: i64[1] {-1}
+        holds = Constant() {value = bool[] {true}}
+        y, z = Loop(most, holds, x) {body = {
+            input turn: i64[] input goeson: bool[] input now: i64[k]
+            places = NonZero(now)
+            found = Reshape(places, line)
+            grown = Concat(now, found) {axis = 0}
+            wide = Expand(turn, row)
+            kept = Cast(wide) {to = 1}
+            more = Identity(goeson)
+            output more: bool[] output grown: i64[l] output kept: f32[4194304]
+        }}
+        output y: i64[m]
+        output z: f32[5000, 4194304]
+    ";
+    let Some(executable) = with_options(text, Options::default()) else { return };
+    let said = refusal(&executable, &[Tensor::from_slice(&[1], &[1i64])]);
+    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio=N"), "{said}");
+}

@@ -461,6 +461,29 @@ fn each_part_is_verified_and_explained() {
     }
 }
 
+#[test]
+fn conditions_that_are_strings_are_refused() {
+    let text = "
+        input x: i64[2]
+        constant most: i64[] {3}
+        constant line: i64[1] {-1}
+        holds = Constant() {value = bool[] {true}}
+        text = Constant() {value_string = \"no\"}
+        y = Loop(most, holds, x) {body = {
+            input turn: i64[] input goeson: bool[] input now: i64[k]
+            places = NonZero(now)
+            found = Reshape(places, line)
+            grown = Concat(now, found) {axis = 0}
+            more = Identity(text)
+            output more: string[] output grown: i64[l]
+        }}
+        output y: i64[m]
+    ";
+    let Some(executable) = executable(text) else { return };
+    let said = refusal(&executable, &[integers(&[1, 2])]);
+    assert!(said.contains("one integer or boolean"), "{said}");
+}
+
 /// The positive numbers decide how much is taken, from where, and how it is arranged.
 const SIZES: &str = "
     input x: f32[2000]

@@ -241,8 +241,10 @@ fn entries(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
 
 /// Numbers of an attribute that is a list of floats, or a tensor under another name.
 fn numbers(node: &Node<'_>, graph: &mut Graph, list: &str, tensor: &str) -> Result<Vec<f64>> {
-    if let Some(tensor) = node.tensor(tensor, graph)? {
-        return Ok(tensor.to_f64_vec());
+    match node.tensor(tensor, graph)? {
+        Some(numbers) if numbers.dtype().is_float() => return Ok(numbers.to_f64_vec()),
+        Some(_) => return Err(attribute_error(tensor, "it holds no floats")),
+        None => {}
     }
     Ok(node.floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
 }
