@@ -25,7 +25,7 @@ pub fn limits() -> Limits {
         nodes: 2000,
         elements: 1 << 17,
         computed_elements: 1 << 16,
-        iterations: 1 << 5,
+        iterations: 1 << 11,
         turns: 1 << 8,
         dimension: 64,
         memory_bytes: 1 << 24,

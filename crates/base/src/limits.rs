@@ -73,14 +73,15 @@ limits! {
     elements: u64 = 1 << 32, "elements", "Elements of one tensor.";
     computed_elements: u64 = 1 << 25, "computed-elements",
         "Elements of all constants that are computed while importing, and bytes of strings.";
-    iterations: u64 = 1 << 14, "iterations",
-        "Turns of a loop that is run piece by piece, whose end depends on data.";
+    iterations: u64 = 1 << 18, "iterations",
+        "Turns of all loops in one run that are run piece by piece; a compile for new shapes counts \
+         as 64.";
     turns: u64 = 1 << 24, "turns", "Turns of all compiled loops of a model in one run.";
     dimension: i64 = 1 << 20, "dimension", "Largest value of a symbolic dimension.";
     memory_bytes: u64 = 1 << 36, "memory-bytes",
-        "Memory that one run takes: its arena, what `setup` computes, and its outputs.";
+        "Memory that one run takes: its inputs, its arena, what `setup` computes, and its outputs.";
     memory_ratio: u64 = 1 << 10, "memory-ratio",
-        "Memory that one run takes beyond 1.5 GiB, for each byte of its weights and inputs.";
+        "Memory that one run takes beyond 1 GiB, for each byte of its weights and inputs.";
     random_bytes: u64 = 1 << 29, "random-bytes", "Bytes of inputs that are made up.";
     operations: u64 = 1 << 36, "operations",
         "Operations of one run, loops that data end counted as one turn, besides 2^26 for each \

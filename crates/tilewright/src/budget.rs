@@ -16,7 +16,7 @@ use tensor::DType;
 use crate::Options;
 
 /// Memory that any run may take, whatever its weights and inputs.
-const FREE_BYTES: u64 = 3 << 29;
+const FREE_BYTES: u64 = 1 << 30;
 
 /// Operations that any run may take for each byte of its weights and inputs. Networks that enlarge
 /// images may take tens of millions for a pixel, whose colours are three bytes.
@@ -64,26 +64,28 @@ fn bytes_of(dtype: DType, elements: u64) -> u64 {
     elements.saturating_mul(u64::from(dtype.bits())) / 8
 }
 
-/// Bytes of the parameters, whose extents are constant, and of the constants.
-pub(crate) fn given_bytes(function: &Function, module: &Module) -> u64 {
-    let of_type = |ty: &Type| {
-        let Type::Tensor(ty) = ty else { return 0 };
+/// Bytes of the parameters, whose extents are constant.
+fn parameter_bytes(function: &Function) -> u64 {
+    let of_parameter = |&value: &ValueId| {
+        let Type::Tensor(ty) = function.ty(value) else { return 0 };
         let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(0) as u64);
         bytes_of(ty.dtype, extents.fold(1, u64::saturating_mul))
     };
-    let parameters = function.parameters().iter().map(|&value| of_type(function.ty(value)));
-    parameters.fold(constant_bytes(module), u64::saturating_add)
+    function.parameters().iter().map(of_parameter).fold(0, u64::saturating_add)
 }
 
-/// Refuses a program whose run would take more memory or operations than the limits, `given` being
-/// the bytes of its weights and inputs.
+/// Refuses a program whose run would take more memory or operations than the limits. `given` are
+/// the bytes of the model's weights and inputs, none where those are the function's own.
 pub(crate) fn check_program(
-    program: &Program,
+    (module, function): (&Module, &Function),
     lowered: &Lowered,
-    given: u64,
+    given: Option<u64>,
     options: &Options,
 ) -> Result<()> {
-    check_memory(program, lowered, given, options)?;
+    let program = &module.programs[lowered.program];
+    let own = parameter_bytes(function);
+    let given = given.unwrap_or_else(|| own.saturating_add(constant_bytes(module)));
+    check_memory(program, lowered, (own, given), options)?;
     let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();
     let total = operations(&program.steps, &of_kernels);
     let free = options.limits.operations;
@@ -119,7 +121,12 @@ fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, u64>) -> u64 {
     steps.iter().map(of_step).fold(0, u64::saturating_add)
 }
 
-fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Options) -> Result<()> {
+fn check_memory(
+    program: &Program,
+    lowered: &Lowered,
+    (own, given): (u64, u64),
+    options: &Options,
+) -> Result<()> {
     let mut scratch = 0;
     program::walk(&program.steps, &mut |step| {
         if let Step::Run(run) = step {
@@ -128,13 +135,13 @@ fn check_memory(program: &Program, lowered: &Lowered, given: u64, options: &Opti
     });
     let scratch = scratch.saturating_mul(options.thread_count() as u64);
     let outputs = lowered.outputs.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes as u64));
-    let parts = [lowered.arena_bytes, scratch, outputs];
-    let total = parts.into_iter().fold(0u64, u64::saturating_add);
-    let [arena, scratch, outputs] = parts;
+    let arena = lowered.arena_bytes;
+    let total = [own, arena, scratch, outputs].into_iter().fold(0, u64::saturating_add);
     check_bytes(total, given, &options.limits, &format!("`{}` would take", program.name)).map_err(
         |refusal| {
             let parts = format!(
-                "{arena} of intermediate results, {scratch} of workers, {outputs} of results"
+                "{own} of inputs, {arena} of intermediate results, {scratch} of workers, \
+                 {outputs} of results"
             );
             refusal.at("a run of the model").because(parts).into()
         },

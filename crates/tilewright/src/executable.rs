@@ -12,7 +12,7 @@ use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::divided::{Divided, tensors};
-use crate::piecewise::Piecewise;
+use crate::piecewise::{Piecewise, Session};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Given, Made, Model, Variant, bound, tensor_names};
@@ -132,7 +132,9 @@ impl Executable {
         let given = Given { structures: &[], tensors: inputs };
         let values = || inputs.iter().cloned().map(Value::from).collect::<Vec<Value>>();
         match self.run_whole(given) {
-            None => only_tensors(self.run_pieces(&values())?),
+            None => {
+                only_tensors(self.run_pieces(&values(), &mut Session::new(&mut |_, _| Ok(())))?)
+            }
             Some(done) => Ok(done?.1),
         }
     }
@@ -146,9 +148,9 @@ impl Executable {
         if done.is_err() && self.pieces.get().is_some() { None } else { Some(done) }
     }
 
-    fn run_pieces(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+    fn run_pieces(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         let pieces = self.pieces.get();
-        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs, &mut |_, _| Ok(())))
+        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs, session))
     }
 
     /// Visits what is compiled as a whole for such inputs: the model, or each part that a run takes
@@ -168,12 +170,14 @@ impl Executable {
         let mut watch = |part: &Executable, inputs: &[Value]| {
             let Some(inputs) = tensors(inputs.to_vec()) else { return Ok(()) };
             let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
-            match seen.insert((std::ptr::from_ref(part), shapes)) {
-                true => part.each_whole(&inputs, visit),
-                false => Ok(()),
+            if !seen.insert((std::ptr::from_ref(part), shapes)) {
+                return Ok(());
             }
+            part.prepare(&inputs)?;
+            // Of those in pieces the parts are heard of, too.
+            if part.pieces.get().is_some() { Ok(()) } else { visit(part, &inputs) }
         };
-        pieces.run(&values, &mut watch).map(|_| ())
+        pieces.run(&values, &mut Session::new(&mut watch)).map(|_| ())
     }
 
     /// The type of an output for such inputs, with extents that data decide 0; none where it takes
@@ -197,6 +201,14 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
+        self.run_in(inputs, &mut Session::new(&mut |_, _| Ok(())))
+    }
+
+    /// As [`Self::run_values`], as a part of a run of a model.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_in(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
         if let Some(results) = self.divided(inputs).and_then(|parts| parts.run(inputs)) {
@@ -208,7 +220,9 @@ impl Executable {
         }
         let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
         let given = Given { structures: &structures, tensors: &tensors };
-        let Some(done) = self.run_whole(given) else { return self.run_pieces(inputs) };
+        let Some(done) = self.run_whole(given) else {
+            return self.run_pieces(inputs, session);
+        };
         let (variant, results) = done?;
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();

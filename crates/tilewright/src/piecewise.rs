@@ -19,7 +19,7 @@ use tensor::{DType, Scalar, Tensor, Value};
 
 use crate::compile::compile_source;
 use crate::executable::Executable;
-use crate::source::{GivenBytes, Source};
+use crate::source::{Source, Whole};
 use crate::{Options, budget};
 
 /// Executables of one part that are kept for types of values seen before.
@@ -63,14 +63,14 @@ type Entry = (Types, Arc<Made>);
 struct Common {
     folder: Option<PathBuf>,
     options: Options,
-    given: Arc<GivenBytes>,
+    whole: Arc<Whole>,
 }
 
 impl Common {
     /// Refuses values that take more memory than a run may.
     fn check_bytes(&self, total: u64, what_takes: &str) -> Result<()> {
         let limits = &self.options.limits;
-        Ok(budget::check_bytes(total, self.given.total(), limits, what_takes)?)
+        Ok(budget::check_bytes(total, self.whole.given_bytes(), limits, what_takes)?)
     }
 }
 
@@ -82,6 +82,44 @@ enum Made {
 /// Hears of each run of an executable of a part before it begins.
 pub(crate) type Watch<'a> = dyn FnMut(&Executable, &[Value]) -> Result<()> + 'a;
 
+/// Turns of a loop that take as long as to compile a part for new shapes.
+const TURNS_OF_A_COMPILE: u64 = 64;
+
+/// A run of a model and all its pieces.
+pub(crate) struct Session<'a> {
+    watch: &'a mut Watch<'a>,
+    /// Turns of all loops so far.
+    turns: u64,
+    /// How often parts had been compiled before.
+    compiled_before: Option<u64>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(watch: &'a mut Watch<'a>) -> Session<'a> {
+        Session { watch, turns: 0, compiled_before: None }
+    }
+
+    /// Counts a turn of a loop; refuses more of them than the limit.
+    fn count_turn(&mut self, common: &Common) -> Result<()> {
+        self.turns += 1;
+        let compiled = common.whole.compiled();
+        let before = *self.compiled_before.get_or_insert(compiled);
+        let spent = self.turns + (compiled - before) * TURNS_OF_A_COMPILE;
+        let most = common.options.limits.iterations;
+        if spent <= most {
+            return Ok(());
+        }
+        let message = format!("the loops of a run took {} turns", self.turns);
+        Err(exceeded("iterations", message)
+            .because(format!(
+                "at most {most} are accepted, of which a compile for new shapes takes \
+                 {TURNS_OF_A_COMPILE}"
+            ))
+            .because("their end depends on data")
+            .into())
+    }
+}
+
 /// Values by name.
 type Values<'a> = BTreeMap<&'a str, Value>;
 
@@ -92,16 +130,16 @@ impl Piecewise {
         let (model, folder) = source.model(&options.limits)?;
         let pieces = pieces_at(&model, node)?;
         let info = import_onnx::inspect_model(&model);
-        let (given, is_whole) = match source {
-            Source::Part(_, _, given) => (given.clone(), false),
-            _ => (Arc::new(GivenBytes::of_weights(info.parameter_bytes)), true),
+        let (whole, is_whole) = match source {
+            Source::Part(_, _, whole) => (whole.clone(), false),
+            _ => (Arc::new(Whole::new(info.parameter_bytes)), true),
         };
         let mut options = options.clone();
         // What is said of the inputs, whose values are checked when they are given.
         options.dims.clear();
         options.input_shapes.clear();
         options.literals.clear();
-        let common = Arc::new(Common { folder, options, given });
+        let common = Arc::new(Common { folder, options, whole });
         let inputs = info.inputs.into_iter().map(|input| input.name).collect();
         Some(Piecewise { is_whole, ..Piecewise::new(pieces, inputs, &common) })
     }
@@ -127,21 +165,21 @@ impl Piecewise {
     ///
     /// # Errors
     /// Those of the parts; values that do not fit together.
-    pub(crate) fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
+    pub(crate) fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         if self.is_whole {
-            self.common.given.count_inputs(inputs.iter().map(bytes_of).sum());
+            self.common.whole.count_inputs(inputs.iter().map(bytes_of).sum());
         }
         let names = self.inputs.iter().map(String::as_str);
         let mut values: Values<'_> = names.zip(inputs.iter().cloned()).collect();
         for step in &self.steps {
             match step {
                 Step::Part(unit) => {
-                    let results = unit.run(&unit.inputs(&values)?, watch)?;
+                    let results = unit.run(&unit.inputs(&values)?, session)?;
                     values.extend(unit.part.outputs.iter().map(String::as_str).zip(results));
                 }
                 Step::Driven { node, bodies } => {
                     let results =
-                        drive(node, bodies, &values, &self.common, watch).map_err(|found| {
+                        drive(node, bodies, &values, &self.common, session).map_err(|found| {
                             let place = |found: Diagnostic| match found.place {
                                 Some(_) => found,
                                 None => found.at(node.place.clone()),
@@ -215,20 +253,20 @@ impl Unit {
             return Ok(Made::Pieces(pieces));
         }
         let model = Arc::new(self.part.model(types));
-        let Common { folder, given, .. } = &*self.common;
-        let source = Source::Part(model, folder.clone(), given.clone());
+        let Common { folder, whole, .. } = &*self.common;
+        let source = Source::Part(model, folder.clone(), whole.clone());
         Ok(Made::Whole(Box::new(compile_source(source, &self.common.options)?)))
     }
 
-    fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
-        self.made_for(inputs)?.run(inputs, watch).or_else(|found| {
+    fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
+        self.made_for(inputs)?.run(inputs, session).or_else(|found| {
             // Found out late that extents must be known.
             let types: Types = inputs.iter().map(InputType::of).collect();
             if self.made().iter().any(|(other, _)| *other == types) {
                 return Err(found);
             }
             let Ok(new) = self.make(&types) else { return Err(found) };
-            let results = new.run(inputs, watch).map_err(|_| found)?;
+            let results = new.run(inputs, session).map_err(|_| found)?;
             keep(&mut self.made(), types, new);
             Ok(results)
         })
@@ -255,25 +293,30 @@ fn keep(made: &mut Vec<Entry>, types: Types, new: Made) -> Arc<Made> {
 }
 
 impl Made {
-    fn run(&self, inputs: &[Value], watch: &mut Watch<'_>) -> Result<Vec<Value>> {
+    fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         match self {
             Made::Whole(executable) => {
-                watch(executable, inputs)?;
-                executable.run_values(inputs)
+                (session.watch)(executable, inputs)?;
+                executable.run_in(inputs, session)
             }
-            Made::Pieces(pieces) => pieces.run(inputs, watch),
+            Made::Pieces(pieces) => pieces.run(inputs, session),
         }
     }
 }
 
 impl Turn {
     /// The outputs, of the graph's own inputs and what it reads around it.
-    fn run(&self, own: &[Value], around: &Values<'_>, watch: &mut Watch<'_>) -> Result<Vec<Value>> {
+    fn run(
+        &self,
+        own: &[Value],
+        around: &Values<'_>,
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Value>> {
         let mut inputs = own.to_vec();
         for name in &self.unit.part.inputs[own.len()..] {
             inputs.push(value(around, name)?.clone());
         }
-        let results = self.unit.run(&inputs, watch)?;
+        let results = self.unit.run(&inputs, session)?;
         let names = self.unit.part.outputs.iter().map(String::as_str);
         let given: Values<'_> = names.zip(results).collect();
         self.outputs.iter().map(|name| value(&given, name).cloned()).collect()
@@ -294,7 +337,7 @@ fn drive(
     bodies: &[Turn],
     values: &Values<'_>,
     common: &Common,
-    watch: &mut Watch<'_>,
+    session: &mut Session<'_>,
 ) -> Result<Vec<Value>> {
     let operand = |number: usize| match node.operands.get(number).map(String::as_str) {
         None | Some("") => Ok(None),
@@ -310,7 +353,7 @@ fn drive(
             let carried = all(&operands(2..node.operands.len())?)?;
             let asks = true;
             Turns { count, goes_on, asks, carried, scanned: Vec::new() }
-                .run(&bodies[0], values, stacked, watch)
+                .run(&bodies[0], values, stacked, session)
         }
         Work::Scan { scanned, stacked } => {
             let carried = node.operands.len() - scanned.len();
@@ -323,12 +366,13 @@ fn drive(
                 return Err(misfit("what is scanned has different extents"));
             }
             let (goes_on, asks) = (true, false);
-            Turns { count, goes_on, asks, carried, scanned }.run(&bodies[0], values, stacked, watch)
+            Turns { count, goes_on, asks, carried, scanned }
+                .run(&bodies[0], values, stacked, session)
         }
-        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values, watch),
+        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values, session),
         Work::If => {
             let condition = operand(0)?.ok_or_else(|| missing(0))?;
-            bodies[usize::from(number(condition)? == 0)].run(&[], values, watch)
+            bodies[usize::from(number(condition)? == 0)].run(&[], values, session)
         }
         Work::List(work) => {
             let operands = operands(0..node.operands.len())?;
@@ -441,20 +485,15 @@ impl Turns {
         body: &Turn,
         around: &Values<'_>,
         stacked: &[Stacked],
-        watch: &mut Watch<'_>,
+        session: &mut Session<'_>,
     ) -> Result<Vec<Value>> {
         let common = &body.unit.common;
-        let most = common.options.limits.iterations;
         let mut stacked_bytes = 0;
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
         let mut turn = 0;
         while self.goes_on && self.count.is_none_or(|count| turn < count) {
-            if turn.unsigned_abs() >= most {
-                return Err(exceeded("iterations", format!("a loop ran {most} times"))
-                    .because("its end depends on data")
-                    .into());
-            }
-            let mut results = body.run(&self.own(turn), around, watch)?.into_iter();
+            session.count_turn(common)?;
+            let mut results = body.run(&self.own(turn), around, session)?.into_iter();
             if self.asks {
                 self.goes_on = results.next().map_or(Ok(0), |holds| number(&holds))? != 0;
             }

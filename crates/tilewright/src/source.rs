@@ -20,36 +20,48 @@ pub(crate) enum Source {
     Bytes(Bytes),
     /// A decoded model, and the folder of its external data.
     Model(Arc<ModelProto>, Option<PathBuf>),
-    /// As `Model`, of a part whose inputs have other values each time, and what is given to the
-    /// whole.
-    Part(Arc<ModelProto>, Option<PathBuf>, Arc<GivenBytes>),
+    /// As `Model`, of a part whose inputs have other values each time, and the model that it is one
+    /// of.
+    Part(Arc<ModelProto>, Option<PathBuf>, Arc<Whole>),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
 }
 
-/// Bytes of the weights and inputs of a model that is run in pieces: what a run of all of them may
-/// take is in proportion to these, not to what one piece hands to the next.
-#[derive(Debug)]
-pub(crate) struct GivenBytes {
-    weights: u64,
+/// What the parts of a model that is run in pieces have in common: all of them together may take
+/// what is in proportion to what the model is given, not to what one piece hands to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Whole {
+    weight_bytes: u64,
     /// Of the run that was given most.
-    inputs: AtomicU64,
+    input_bytes: AtomicU64,
+    /// How often a part has been compiled.
+    compiled: AtomicU64,
 }
 
-impl GivenBytes {
-    /// Those of a model that has not been run.
-    pub(crate) fn of_weights(weights: u64) -> GivenBytes {
-        GivenBytes { weights, inputs: AtomicU64::new(0) }
+impl Whole {
+    /// A model that has not been run.
+    pub(crate) fn new(weight_bytes: u64) -> Whole {
+        Whole { weight_bytes, ..Whole::default() }
     }
 
     /// Counts the inputs of a run.
-    pub(crate) fn count_inputs(&self, inputs: u64) {
-        self.inputs.fetch_max(inputs, Ordering::Relaxed);
+    pub(crate) fn count_inputs(&self, bytes: u64) {
+        self.input_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// All of them.
-    pub(crate) fn total(&self) -> u64 {
-        self.weights.saturating_add(self.inputs.load(Ordering::Relaxed))
+    /// Bytes of weights and inputs.
+    pub(crate) fn given_bytes(&self) -> u64 {
+        self.weight_bytes.saturating_add(self.input_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Counts a part that has been compiled.
+    pub(crate) fn count_compiled(&self) {
+        self.compiled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often parts have been compiled.
+    pub(crate) fn compiled(&self) -> u64 {
+        self.compiled.load(Ordering::Relaxed)
     }
 }
 

@@ -110,9 +110,8 @@ impl LoweredFunction {
         if options.verify_passes || cfg!(debug_assertions) {
             lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
         }
-        let own = || budget::given_bytes(&module.functions[function], &module);
-        let given = request.given.unwrap_or_else(own);
-        budget::check_program(&module.programs[lowered.program], &lowered, given, options)?;
+        let own = (&module, &*module.functions[function]);
+        budget::check_program(own, &lowered, request.given, options)?;
         Ok(LoweredFunction { module, function, lowered, outputs })
     }
 }

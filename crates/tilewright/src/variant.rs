@@ -412,7 +412,10 @@ impl Variant {
     ) -> Result<Arc<Specialisation>> {
         let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         let given = match model.source {
-            Source::Part(_, _, whole) => whole.total(),
+            Source::Part(_, _, whole) => {
+                whole.count_compiled();
+                whole.given_bytes()
+            }
             _ => budget::input_bytes(&self.front.imported, &shapes),
         };
         let given = given.saturating_add(budget::constant_bytes(&self.front.module));
