@@ -74,8 +74,8 @@ limits! {
     computed_elements: u64 = 1 << 25, "computed-elements",
         "Elements of all constants that are computed while importing, and bytes of strings.";
     iterations: u64 = 1 << 18, "iterations",
-        "Turns of all loops in one run that are run piece by piece; a compile for new shapes counts \
-         as 64.";
+        "Turns of all loops in one run that are run piece by piece; a compile for new shapes is 64 \
+         of them.";
     turns: u64 = 1 << 24, "turns", "Turns of all compiled loops of a model in one run.";
     dimension: i64 = 1 << 20, "dimension", "Largest value of a symbolic dimension.";
     memory_bytes: u64 = 1 << 36, "memory-bytes",

@@ -1,0 +1,214 @@
+//! Driven nodes: loops turn by turn, branches, calls.
+
+use base::Result;
+use import_onnx::pieces::{Along, Driven, ListWork, Stacked, Work};
+use tensor::{Scalar, Tensor, Value};
+
+use super::values::{all, bytes_of, joined, list, misfit, missing, number, place};
+use super::{Common, Made, Session, Turn, Values, value};
+
+/// The results of a driven node.
+pub(super) fn drive(
+    node: &Driven,
+    bodies: &[Turn],
+    values: &Values<'_>,
+    common: &Common,
+    session: &mut Session<'_>,
+) -> Result<Vec<Value>> {
+    let operand = |number: usize| match node.operands.get(number).map(String::as_str) {
+        None | Some("") => Ok(None),
+        Some(name) => value(values, name).map(Some),
+    };
+    let operands = |numbers: std::ops::Range<usize>| {
+        numbers.map(|number| Ok(operand(number)?.cloned())).collect::<Result<Vec<_>>>()
+    };
+    match &node.work {
+        Work::Loop { stacked } => {
+            let count = operand(0)?.map(number).transpose()?;
+            let goes_on = operand(1)?.map_or(Ok(true), |holds| number(holds).map(|it| it != 0))?;
+            let carried = all(&operands(2..node.operands.len())?)?;
+            let asks = true;
+            Turns { count, goes_on, asks, carried, scanned: Vec::new() }
+                .run(&bodies[0], values, stacked, session)
+        }
+        Work::Scan { scanned, stacked } => {
+            let carried = node.operands.len() - scanned.len();
+            let rows = all(&operands(carried..node.operands.len())?)?;
+            let rows = rows.iter().zip(scanned).map(|(value, along)| Rows::of(value, *along));
+            let scanned = rows.collect::<Result<Vec<Rows>>>()?;
+            let carried = all(&operands(0..carried)?)?;
+            let count = scanned.first().map(|rows| rows.count as i64);
+            if scanned.iter().any(|rows| Some(rows.count as i64) != count) {
+                return Err(misfit("what is scanned has different extents"));
+            }
+            let (goes_on, asks) = (true, false);
+            Turns { count, goes_on, asks, carried, scanned }
+                .run(&bodies[0], values, stacked, session)
+        }
+        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values, session),
+        Work::If => {
+            let condition = operand(0)?.ok_or_else(|| missing(0))?;
+            bodies[usize::from(number(condition)? == 0)].run(&[], values, session)
+        }
+        Work::List(work) => {
+            let operands = operands(0..node.operands.len())?;
+            if let ListWork::Concat { .. } = work {
+                let bytes = operands.iter().flatten().map(bytes_of).sum();
+                common.check_bytes(bytes, "the concatenation would take")?;
+            }
+            Ok(vec![list(*work, &operands)?])
+        }
+    }
+}
+
+/// A loop about to run.
+struct Turns {
+    count: Option<i64>,
+    goes_on: bool,
+    /// Whether a turn is given its number and a condition, and says whether another follows.
+    asks: bool,
+    carried: Vec<Value>,
+    scanned: Vec<Rows>,
+}
+
+impl Turns {
+    /// What is carried in the end, and the stacks.
+    fn run(
+        mut self,
+        body: &Turn,
+        around: &Values<'_>,
+        stacked: &[Stacked],
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Value>> {
+        let common = &body.unit.common;
+        let mut stacked_bytes = 0;
+        let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
+        let mut turn = 0;
+        while self.goes_on && self.count.is_none_or(|count| turn < count) {
+            session.count_turn(common)?;
+            let mut results = body.run(&self.own(turn), around, session)?.into_iter();
+            if self.asks {
+                self.goes_on = results.next().map_or(Ok(0), |holds| number(&holds))? != 0;
+            }
+            self.carried = results.by_ref().take(self.carried.len()).collect();
+            for (stack, row) in stacks.iter_mut().zip(results) {
+                stacked_bytes += bytes_of(&row);
+                match row {
+                    Value::Tensor(row) => stack.push(row),
+                    _ => return Err(misfit("only tensors can be stacked")),
+                }
+            }
+            let kept = stacked_bytes + self.carried.iter().map(bytes_of).sum::<u64>();
+            turn += 1;
+            common.check_bytes(kept, &format!("after {turn} turns a loop keeps"))?;
+        }
+        let mut results = self.carried.clone();
+        for (number, (mut stack, info)) in stacks.into_iter().zip(stacked).enumerate() {
+            let none = stack.is_empty();
+            if none {
+                stack.push(self.row_of_none(body, around, number, info)?);
+            }
+            if info.along.is_reversed {
+                stack.reverse();
+            }
+            let rank = stack[0].shape().len() + 1;
+            let axis = place(info.along.axis, rank, rank)?;
+            results.push(Value::from(match none {
+                true => {
+                    let mut shape = stack[0].shape().to_vec();
+                    shape.insert(axis, 0);
+                    Tensor::zeros(stack[0].dtype(), &shape)
+                }
+                false => joined(&stack, axis, true)?,
+            }));
+        }
+        Ok(results)
+    }
+
+    /// The inputs of a turn that are the body's own.
+    fn own(&self, turn: i64) -> Vec<Value> {
+        let first = [Tensor::scalar(Scalar::i64(turn)), Tensor::scalar(Scalar::bool(true))];
+        let first = first.into_iter().filter(|_| self.asks).map(Value::from);
+        let rows = self.scanned.iter().map(|rows| Value::from(rows.row(turn as usize)));
+        first.chain(self.carried.iter().cloned()).chain(rows).collect()
+    }
+
+    /// What a row of a stack would be of a loop that does not run: the body's result for what is
+    /// carried, with extents that data decide 0.
+    fn row_of_none(
+        &self,
+        body: &Turn,
+        around: &Values<'_>,
+        number: usize,
+        info: &Stacked,
+    ) -> Result<Tensor> {
+        if self.scanned.is_empty() {
+            let mut inputs = self.own(0);
+            for name in &body.unit.part.inputs[inputs.len()..] {
+                inputs.push(value(around, name)?.clone());
+            }
+            let name = &body.outputs[usize::from(self.asks) + self.carried.len() + number];
+            if let Ok(made) = body.unit.made_for(&inputs)
+                && let Made::Whole(executable) = &*made
+                && let Some((dtype, shape)) = executable.output_type(name, &inputs)
+            {
+                return Ok(Tensor::zeros(dtype, &shape));
+            }
+        }
+        let Some(dtype) = info.dtype else {
+            return Err(misfit("the type of what is stacked is not known where there is none"));
+        };
+        let shape: Vec<usize> = info.shape.iter().map(|extent| extent.unwrap_or(0)).collect();
+        Ok(Tensor::zeros(dtype, &shape))
+    }
+}
+
+/// A tensor that is taken apart along an axis.
+struct Rows {
+    tensor: Tensor,
+    axis: usize,
+    is_reversed: bool,
+    count: usize,
+}
+
+impl Rows {
+    fn of(value: &Value, along: Along) -> Result<Rows> {
+        let Value::Tensor(tensor) = value else { return Err(misfit("only tensors are scanned")) };
+        let rank = tensor.shape().len();
+        let axis = place(along.axis, rank, rank)?;
+        let count = tensor.shape()[axis];
+        Ok(Rows { tensor: tensor.clone(), axis, is_reversed: along.is_reversed, count })
+    }
+
+    /// The row of a turn.
+    fn row(&self, turn: usize) -> Tensor {
+        let at = if self.is_reversed { self.count - 1 - turn } else { turn };
+        let whole = self.tensor.shape();
+        let shape = [&whole[..self.axis], &whole[self.axis + 1..]].concat();
+        let outer: usize = whole[..self.axis].iter().product();
+        let width: usize = whole[self.axis + 1..].iter().product();
+        let places = (0..outer).map(|row| (row * self.count + at) * width);
+        if let Some(strings) = self.tensor.strings() {
+            let texts = places.flat_map(|place| strings[place..][..width].iter().cloned());
+            return Tensor::from_strings(&shape, texts.collect());
+        }
+        let mut result = Tensor::zeros(self.tensor.dtype(), &shape);
+        match self.tensor.dtype().bytes().map(|bytes| bytes * width) {
+            Some(0) => {}
+            Some(size) => {
+                let bytes = self.tensor.bytes();
+                let pieces = result.bytes_mut().chunks_exact_mut(size);
+                for (row, piece) in pieces.enumerate() {
+                    piece.copy_from_slice(&bytes[(row * self.count + at) * size..][..size]);
+                }
+            }
+            None => {
+                let elements = places.flat_map(|place| place..place + width);
+                for (to, from) in elements.enumerate() {
+                    result.set_scalar(to, self.tensor.get_scalar(from));
+                }
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,184 @@
+//! What is computed of values in hand: places, numbers, sequences and optional values.
+
+use base::{Diagnostic, Diagnostics, Result, codes};
+use import_onnx::pieces::ListWork;
+use tensor::{DType, Scalar, Tensor, Value};
+
+/// What an operator on sequences and optional values gives.
+pub(super) fn list(work: ListWork, operands: &[Option<Value>]) -> Result<Value> {
+    let operand = |number: usize| {
+        operands.get(number).and_then(Option::as_ref).ok_or_else(|| missing(number))
+    };
+    let sequence = || match operand(0)? {
+        Value::Sequence(values) => Ok(values),
+        _ => Err(misfit("input 0 is no sequence")),
+    };
+    let given = |number_of: usize, otherwise: usize, count: usize, end: usize| match operands
+        .get(number_of)
+        .and_then(Option::as_ref)
+    {
+        Some(given) => place(number(given)?, count, end),
+        None => place(otherwise as i64, count, end),
+    };
+    Ok(match work {
+        ListWork::Sequence => {
+            let values = (0..operands.len()).map(|number| operand(number).cloned());
+            Value::Sequence(values.collect::<Result<_>>()?)
+        }
+        ListWork::Insert => {
+            let mut values = sequence()?.clone();
+            let count = values.len();
+            values.insert(given(2, count, count, count + 1)?, operand(1)?.clone());
+            Value::Sequence(values)
+        }
+        ListWork::Erase => {
+            let mut values = sequence()?.clone();
+            let count = values.len();
+            values.remove(given(1, count.saturating_sub(1), count, count)?);
+            Value::Sequence(values)
+        }
+        ListWork::At => {
+            let values = sequence()?;
+            values[place(number(operand(1)?)?, values.len(), values.len())?].clone()
+        }
+        ListWork::Length => Tensor::scalar(Scalar::i64(sequence()?.len() as i64)).into(),
+        ListWork::Concat { axis, is_new } => {
+            let tensor = |value: &Value| match value {
+                Value::Tensor(tensor) => Ok(tensor.clone()),
+                _ => Err(misfit("the sequence holds other values than tensors")),
+            };
+            let tensors = sequence()?.iter().map(tensor).collect::<Result<Vec<_>>>()?;
+            let Some(first) = tensors.first() else { return Err(misfit("the sequence is empty")) };
+            let rank = first.shape().len() + usize::from(is_new);
+            joined(&tensors, place(axis, rank, rank)?, is_new)?.into()
+        }
+        ListWork::Optional => Value::Optional(operands.first().cloned().flatten().map(Box::new)),
+        ListWork::Element => match operand(0)? {
+            Value::Optional(Some(value)) => Value::clone(value),
+            Value::Optional(None) => return Err(misfit("the optional value is empty")),
+            value => value.clone(),
+        },
+        ListWork::HasElement => {
+            let has = match operands.first().and_then(Option::as_ref) {
+                None | Some(Value::Optional(None)) => false,
+                Some(_) => true,
+            };
+            Tensor::scalar(Scalar::bool(has)).into()
+        }
+        ListWork::Same => operand(0)?.clone(),
+    })
+}
+
+/// Tensors put together along an axis, which may be a new one of theirs.
+pub(super) fn joined(tensors: &[Tensor], axis: usize, is_new: bool) -> Result<Tensor> {
+    let Some(first) = tensors.first() else { return Err(misfit("there are no tensors")) };
+    let mut shape = first.shape().to_vec();
+    if is_new {
+        shape.insert(axis, 1);
+    }
+    let (outer, inner) = (shape[..axis].to_vec(), shape[axis + 1..].to_vec());
+    let extent = |tensor: &Tensor| if is_new { 1 } else { tensor.shape()[axis] };
+    for tensor in tensors {
+        let own = tensor.shape();
+        let fits = match is_new {
+            true => own == first.shape(),
+            false => own.len() == shape.len() && own[..axis] == outer && own[axis + 1..] == inner,
+        };
+        if !fits || tensor.dtype() != first.dtype() {
+            return Err(misfit(format!(
+                "{}{:?} and {}{own:?} are put together",
+                first.dtype(),
+                first.shape(),
+                tensor.dtype(),
+            )));
+        }
+    }
+    shape[axis] = tensors.iter().map(extent).sum();
+    let rows: usize = outer.iter().product();
+    let width: usize = inner.iter().product();
+    if let Some(strings) = tensors.iter().map(Tensor::strings).collect::<Option<Vec<_>>>() {
+        let pieces = (0..rows).flat_map(|row| {
+            strings.iter().zip(tensors).flat_map(move |(strings, tensor)| {
+                let length = extent(tensor) * width;
+                strings[row * length..][..length].iter().cloned()
+            })
+        });
+        return Ok(Tensor::from_strings(&shape, pieces.collect()));
+    }
+    let mut result = Tensor::zeros(first.dtype(), &shape);
+    let Some(size) = first.dtype().bytes().map(|bytes| bytes * width) else {
+        let mut at = 0;
+        for row in 0..rows {
+            for tensor in tensors {
+                let length = extent(tensor) * width;
+                for element in row * length..(row + 1) * length {
+                    result.set_scalar(at, tensor.get_scalar(element));
+                    at += 1;
+                }
+            }
+        }
+        return Ok(result);
+    };
+    let mut left = result.bytes_mut();
+    for row in 0..rows {
+        for tensor in tensors {
+            let length = extent(tensor) * size;
+            let (to, behind) = left.split_at_mut(length);
+            to.copy_from_slice(&tensor.bytes()[row * length..][..length]);
+            left = behind;
+        }
+    }
+    Ok(result)
+}
+
+/// A place among values, where `end` is the first that is not one; negative ones count from the
+/// end.
+pub(super) fn place(given: i64, count: usize, end: usize) -> Result<usize> {
+    let counted = if given < 0 { given.saturating_add(count as i64) } else { given };
+    let found = usize::try_from(counted).ok().filter(|&at| at < end);
+    found.ok_or_else(|| misfit(format!("there is no place {given} in {count} values")))
+}
+
+/// The number that a tensor of one element holds.
+pub(super) fn number(value: &Value) -> Result<i64> {
+    match value {
+        Value::Tensor(tensor)
+            if tensor.len() == 1
+                && (tensor.dtype().is_integer() || tensor.dtype() == DType::Bool) =>
+        {
+            Ok(tensor.get_scalar(0).as_i64())
+        }
+        _ => Err(misfit("a count, a place or a condition must be one integer or boolean")),
+    }
+}
+
+/// Bytes of the elements of a value.
+pub(super) fn bytes_of(value: &Value) -> u64 {
+    match value {
+        Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => {
+            tensor.dtype().size_of_elements(tensor.len()).unwrap_or(0) as u64
+        }
+        Value::Sequence(values) => values.iter().map(bytes_of).sum(),
+        Value::Optional(value) => value.as_deref().map_or(0, bytes_of),
+    }
+}
+
+/// Values none of which may be left out.
+pub(super) fn all(values: &[Option<Value>]) -> Result<Vec<Value>> {
+    let values = values.iter().enumerate();
+    values.map(|(number, value)| value.clone().ok_or_else(|| missing(number))).collect()
+}
+
+pub(super) fn missing(number: usize) -> Diagnostics {
+    Diagnostic::error(codes::WRONG_ARITY, format!("input {number} is missing"))
+        .because("the operator needs it")
+        .remedy("check the model with the tool that exported it, or export it again")
+        .into()
+}
+
+pub(super) fn misfit(reason: impl Into<String>) -> Diagnostics {
+    Diagnostic::error(codes::INCONSISTENT_SHAPES, "the inputs do not fit the operator")
+        .because(reason)
+        .remedy("check the model with the tool that exported it, and its inputs")
+        .into()
+}
