@@ -242,8 +242,10 @@ fn entries(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
 /// Numbers of an attribute that is a list of floats, or a tensor under another name.
 fn numbers(node: &Node<'_>, graph: &mut Graph, list: &str, tensor: &str) -> Result<Vec<f64>> {
     match node.tensor(tensor, graph)? {
-        Some(numbers) if numbers.dtype().is_float() => return Ok(numbers.to_f64_vec()),
-        Some(_) => return Err(attribute_error(tensor, "it holds no floats")),
+        Some(texts) if texts.dtype() == DType::String => {
+            return Err(attribute_error(tensor, "it holds strings"));
+        }
+        Some(numbers) => return Ok(numbers.to_f64_vec()),
         None => {}
     }
     Ok(node.floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
