@@ -411,19 +411,19 @@ impl Variant {
         symbols: &BTreeMap<SymbolId, i64>,
     ) -> Result<Arc<Specialisation>> {
         let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = match model.source {
-            Source::Part(_, _, whole) => {
-                whole.count_compiled();
-                whole.given_bytes()
-            }
-            _ => budget::input_bytes(&self.front.imported, &shapes),
-        };
-        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
         let made_for = For { stage: number, sizes: sizes.to_vec(), shapes };
         let same = |other: &&Arc<Specialisation>| other.made_for == made_for;
         if let Some(found) = self.kept().iter().find(same) {
             return Ok(found.clone());
         }
+        let given = match model.source {
+            Source::Part(_, _, whole) => {
+                whole.count_compiled();
+                whole.given_bytes()
+            }
+            _ => budget::input_bytes(&self.front.imported, &made_for.shapes),
+        };
+        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
         let (role, stage) = (self.role(number), &self.front.stages[number]);
         let mut specialisation = Specialisation::new(Request {
             module: &self.front.module,

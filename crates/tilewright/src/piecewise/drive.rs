@@ -2,7 +2,7 @@
 
 use base::Result;
 use import_onnx::pieces::{Along, Driven, ListWork, Stacked, Work};
-use tensor::{Scalar, Tensor, Value};
+use tensor::{DType, Scalar, Tensor, Value};
 
 use super::values::{all, bytes_of, joined, list, misfit, missing, number, place};
 use super::{Common, Made, Session, Turn, Values, value};
@@ -98,28 +98,24 @@ impl Turns {
                     _ => return Err(misfit("only tensors can be stacked")),
                 }
             }
-            let kept = stacked_bytes + self.carried.iter().map(bytes_of).sum::<u64>();
+            // Rows are there twice when they are put together.
+            let kept = 2 * stacked_bytes + self.carried.iter().map(bytes_of).sum::<u64>();
             turn += 1;
             common.check_bytes(kept, &format!("after {turn} turns a loop keeps"))?;
         }
         let mut results = self.carried.clone();
         for (number, (mut stack, info)) in stacks.into_iter().zip(stacked).enumerate() {
-            let none = stack.is_empty();
-            if none {
-                stack.push(self.row_of_none(body, around, number, info)?);
-            }
             if info.along.is_reversed {
                 stack.reverse();
             }
-            let rank = stack[0].shape().len() + 1;
-            let axis = place(info.along.axis, rank, rank)?;
-            results.push(Value::from(match none {
-                true => {
-                    let mut shape = stack[0].shape().to_vec();
-                    shape.insert(axis, 0);
-                    Tensor::zeros(stack[0].dtype(), &shape)
+            let axis = |rank: usize| place(info.along.axis, rank + 1, rank + 1);
+            results.push(Value::from(match stack.first() {
+                None => {
+                    let (dtype, mut shape) = self.row_of_none(body, around, number, info)?;
+                    shape.insert(axis(shape.len())?, 0);
+                    Tensor::zeros(dtype, &shape)
                 }
-                false => joined(&stack, axis, true)?,
+                Some(row) => joined(&stack, axis(row.shape().len())?, true)?,
             }));
         }
         Ok(results)
@@ -133,15 +129,15 @@ impl Turns {
         first.chain(self.carried.iter().cloned()).chain(rows).collect()
     }
 
-    /// What a row of a stack would be of a loop that does not run: the body's result for what is
-    /// carried, with extents that data decide 0.
+    /// The type of a row of a stack of a loop that does not run: that of the body's result for what
+    /// is carried, with extents that data decide 0.
     fn row_of_none(
         &self,
         body: &Turn,
         around: &Values<'_>,
         number: usize,
         info: &Stacked,
-    ) -> Result<Tensor> {
+    ) -> Result<(DType, Vec<usize>)> {
         if self.scanned.is_empty() {
             let mut inputs = self.own(0);
             for name in &body.unit.part.inputs[inputs.len()..] {
@@ -150,16 +146,16 @@ impl Turns {
             let name = &body.outputs[usize::from(self.asks) + self.carried.len() + number];
             if let Ok(made) = body.unit.made_for(&inputs)
                 && let Made::Whole(executable) = &*made
-                && let Some((dtype, shape)) = executable.output_type(name, &inputs)
+                && let Some(found) = executable.output_type(name, &inputs)
             {
-                return Ok(Tensor::zeros(dtype, &shape));
+                return Ok(found);
             }
         }
         let Some(dtype) = info.dtype else {
             return Err(misfit("the type of what is stacked is not known where there is none"));
         };
         let shape: Vec<usize> = info.shape.iter().map(|extent| extent.unwrap_or(0)).collect();
-        Ok(Tensor::zeros(dtype, &shape))
+        Ok((dtype, shape))
     }
 }
 
