@@ -138,9 +138,10 @@ pub(crate) fn content(kernel: &Kernel) -> impl PartialEq + '_ {
     (&kernel.symbols, &kernel.buffers, &kernel.parameters, &kernel.body)
 }
 
-/// Of what tells most kernels apart.
+/// Of all of its content but the names of its symbols.
 pub(crate) fn digest(kernel: &Kernel) -> u64 {
     let mut hasher = FxHasher::default();
-    (kernel.symbols.len(), &kernel.buffers, &kernel.parameters).hash(&mut hasher);
+    let symbols = kernel.symbols.len();
+    (symbols, &kernel.buffers, &kernel.parameters, &kernel.body).hash(&mut hasher);
     hasher.finish()
 }

@@ -139,7 +139,8 @@ impl PartialEq for Outline<'_> {
 
 impl Eq for Outline<'_> {}
 
-/// Of what is quickly hashed; groups that agree in that are seldom different.
+/// Of what is quickly hashed; groups that agree in that are seldom different. It holds what tells
+/// the pieces of a tensor that was cut into thousands from each other.
 impl Hash for Outline<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for part in &self.parts {
@@ -148,10 +149,22 @@ impl Hash for Outline<'_> {
                 Part::Through(number) | Part::Value(number) | Part::Node(number) => {
                     number.hash(state);
                 }
-                Part::Stored { strides, .. } => strides.hash(state),
+                Part::Stored { strides, literal, .. } => {
+                    strides.hash(state);
+                    literal.iter().for_each(|op| hash_op(op, state));
+                }
                 Part::Computed { shared, .. } => shared.hash(state),
-                Part::Op { op, .. } => std::mem::discriminant(*op).hash(state),
+                Part::Op { op, .. } => hash_op(op, state),
             }
         }
+    }
+}
+
+fn hash_op<H: Hasher>(op: &Op, state: &mut H) {
+    std::mem::discriminant(op).hash(state);
+    match op {
+        Op::Map { function, .. } => function.hash(state),
+        Op::Literal(tensor) => tensor.bytes().hash(state),
+        _ => op.each_expr(&mut |expr| expr.hash(state)),
     }
 }
