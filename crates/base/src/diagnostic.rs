@@ -5,6 +5,7 @@
 //! turns those into one with [`codes::INTERNAL_ERROR`](crate::codes::INTERNAL_ERROR).
 
 use std::fmt;
+use std::ops::Index;
 
 /// The result of anything that can be refused.
 pub type Result<T> = std::result::Result<T, Diagnostics>;
@@ -28,6 +29,20 @@ impl fmt::Display for Severity {
             Severity::Error => "error",
         })
     }
+}
+
+/// Bytes of a text that are kept: parts of a file end up in it, which can be of any length.
+const MOST_BYTES: usize = 8192;
+
+/// The text, or the front of it, and how long it is.
+fn shortened(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    if text.len() > MOST_BYTES {
+        let bytes = text.len();
+        text.truncate(text.floor_char_boundary(MOST_BYTES / 2));
+        text += &format!("… ({bytes} bytes)");
+    }
+    text
 }
 
 /// One message to the user. Prints as
@@ -57,7 +72,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A diagnostic of any severity.
     pub fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
-        let message = message.into();
+        let message = shortened(message);
         Diagnostic { severity, code, message, place: None, reasons: Vec::new(), remedy: None }
     }
 
@@ -78,19 +93,19 @@ impl Diagnostic {
 
     /// Says where, in the user's words.
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = Some(place.into());
+        self.place = Some(shortened(place));
         self
     }
 
     /// Adds a reason.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reasons.push(reason.into());
+        self.reasons.push(shortened(reason));
         self
     }
 
     /// Says what to do.
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+        self.remedy = Some(shortened(remedy));
         self
     }
 }
@@ -120,44 +135,62 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Several diagnostics: a refusal tells everything it found at once.
+/// Several diagnostics: a refusal tells everything it found at once, and of a file with any number
+/// of faults the first [`MOST`](Diagnostics::MOST).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Diagnostics(pub Vec<Diagnostic>);
+pub struct Diagnostics {
+    kept: Vec<Diagnostic>,
+    /// How many more there were.
+    more: usize,
+}
 
 impl Diagnostics {
+    /// The most that are kept; the others are counted.
+    pub const MOST: usize = 256;
+
     /// None yet.
     pub const fn new() -> Self {
-        Diagnostics(Vec::new())
+        Diagnostics { kept: Vec::new(), more: 0 }
     }
 
     /// Adds one.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.0.push(diagnostic);
+        if self.kept.len() < Self::MOST {
+            self.kept.push(diagnostic);
+            return;
+        }
+        self.more += 1;
+        // What stops the work is not lost among warnings.
+        if diagnostic.severity == Severity::Error && !self.has_errors() {
+            self.kept.pop();
+            self.kept.push(diagnostic);
+        }
     }
 
     /// Adds all of `other`.
     pub fn append(&mut self, other: Diagnostics) {
-        self.0.extend(other.0);
+        self.more += other.more;
+        other.kept.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 
-    /// How many there are.
+    /// How many are kept.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.kept.len()
     }
 
-    /// All of them, in the order found.
+    /// Those that are kept, in the order found.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
-        self.0.iter()
+        self.kept.iter()
     }
 
     /// Whether one of them stops the work.
     pub fn has_errors(&self) -> bool {
-        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.kept.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
     /// `Err(self)` where there is an error, else `Ok(value)`: the end of a collecting loop.
@@ -169,13 +202,22 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(diagnostic: Diagnostic) -> Self {
-        Diagnostics(vec![diagnostic])
+        Diagnostics { kept: vec![diagnostic], more: 0 }
+    }
+}
+
+impl Index<usize> for Diagnostics {
+    type Output = Diagnostic;
+    fn index(&self, number: usize) -> &Diagnostic {
+        &self.kept[number]
     }
 }
 
 impl FromIterator<Diagnostic> for Diagnostics {
     fn from_iter<S: IntoIterator<Item = Diagnostic>>(items: S) -> Self {
-        Diagnostics(items.into_iter().collect())
+        let mut found = Diagnostics::new();
+        items.into_iter().for_each(|diagnostic| found.push(diagnostic));
+        found
     }
 }
 
@@ -183,19 +225,22 @@ impl IntoIterator for Diagnostics {
     type Item = Diagnostic;
     type IntoIter = std::vec::IntoIter<Diagnostic>;
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.kept.into_iter()
     }
 }
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.0.iter().enumerate() {
+        for (index, diagnostic) in self.kept.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
             diagnostic.fmt(f)?;
         }
-        Ok(())
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
     }
 }
 
@@ -219,8 +264,33 @@ mod tests {
       of operators
   = remedy: export without it";
         assert_eq!(diagnostic.to_string(), expected);
-        let both = Diagnostics(vec![diagnostic.clone(), diagnostic]);
+        let both: Diagnostics = [diagnostic.clone(), diagnostic].into_iter().collect();
         assert_eq!(both.to_string(), format!("{expected}\n{expected}"));
+    }
+
+    #[test]
+    fn of_very_many_the_first_are_kept_and_an_error() {
+        let warning =
+            |number: usize| Diagnostic::warning(codes::UNKNOWN_OPSET, format!("opset {number}"));
+        let mut found: Diagnostics = (0..1000).map(warning).collect();
+        found.push(Diagnostic::error(codes::GRAPH_CYCLE, "a cycle"));
+        found.append((0..10).map(warning).collect());
+        assert_eq!(found.len(), Diagnostics::MOST);
+        let text = found.to_string();
+        assert!(
+            text.starts_with("warning[TW0108]: opset 0\n") && text.contains("a cycle"),
+            "{text}"
+        );
+        assert!(text.ends_with(&format!("and {} more", 1011 - Diagnostics::MOST)), "{text}");
+        assert!(found.has_errors());
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let text = "ä".repeat(100_000);
+        let diagnostic = Diagnostic::error(codes::GRAPH_CYCLE, text.clone()).at(text.clone());
+        let said = diagnostic.because(text.clone()).remedy(text).to_string();
+        assert!(said.len() < 20_000 && said.contains("ä… (200000 bytes)"), "{said}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn write_model(path: &Path, entries: &[(&str, &str)]) {
 fn refusal(folder: &Folder, entries: &[(&str, &str)]) -> &'static str {
     write_model(&folder.model(), entries);
     let found = import(&folder.model(), &ImportOptions::default()).expect_err("refused");
-    found.0[0].code
+    found[0].code
 }
 
 #[test]

@@ -69,6 +69,17 @@ impl Expr {
         })
     }
 
+    /// Whether divisions, remainders, minima and maxima stand inside each other deeper than `most`.
+    pub fn is_nested_deeper(&self, most: usize) -> bool {
+        self.terms.iter().flat_map(|term| term.factors()).any(|atom| match atom.operands() {
+            None => false,
+            Some((a, b)) => match most.checked_sub(1) {
+                None => true,
+                Some(most) => a.is_nested_deeper(most) || b.is_nested_deeper(most),
+            },
+        })
+    }
+
     /// `c` where the expression is `c * symbol + rest` and the rest is free of the symbol, so 0
     /// where it does not occur; `None` where it occurs in a product or within another atom.
     pub fn linear_coefficient(&self, symbol: SymbolId) -> Option<i64> {

@@ -152,3 +152,14 @@ fn ranges_as_text() {
         assert_eq!(parse_range(&mut Parser::new(text)), Ok(range));
     }
 }
+
+#[test]
+fn depth_is_that_of_operations_inside_each_other() {
+    let n = Expr::symbol(SymbolId::new(0));
+    let [two, three] = [2, 3].map(Expr::from);
+    assert!(!(&n + &two).is_nested_deeper(0));
+    let half = n.floor_div(&two);
+    assert!(half.is_nested_deeper(0) && !half.is_nested_deeper(1));
+    let twice = (&half + &n).modulo(&three);
+    assert!(twice.is_nested_deeper(1) && !twice.is_nested_deeper(2));
+}

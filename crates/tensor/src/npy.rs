@@ -421,9 +421,9 @@ mod tests {
 
     fn reason(bytes: Bytes) -> String {
         let diagnostics = decode(bytes, "x.npy").expect_err("refused");
-        assert_eq!(diagnostics.0[0].code, codes::BAD_NPY_FILE);
-        assert_eq!(diagnostics.0[0].place.as_deref(), Some("x.npy"));
-        diagnostics.0[0].reasons.join("; ")
+        assert_eq!(diagnostics[0].code, codes::BAD_NPY_FILE);
+        assert_eq!(diagnostics[0].place.as_deref(), Some("x.npy"));
+        diagnostics[0].reasons.join("; ")
     }
 
     #[test]
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(read(&path).expect("read"), tensor);
         assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1);
         fs::remove_dir_all(&folder).expect("removed");
-        let code = |result: base::Result<()>| result.expect_err("refused").0[0].code;
+        let code = |result: base::Result<()>| result.expect_err("refused")[0].code;
         assert_eq!(code(write(&path, &tensor)), codes::CANNOT_WRITE_FILE);
         assert_eq!(code(read(&path).map(|_| ())), codes::CANNOT_READ_FILE);
     }

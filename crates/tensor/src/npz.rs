@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn refusals() {
         let reason = |bytes: Vec<u8>| {
-            decode_archive(bytes.into(), "x.npz").expect_err("refused").0[0].reasons.join("; ")
+            decode_archive(bytes.into(), "x.npz").expect_err("refused")[0].reasons.join("; ")
         };
         let content = encode(&Tensor::from_vec(&[1], vec![1u8]));
         assert!(reason(archive("a.npy", &content, 12, false)).contains("method 12"));

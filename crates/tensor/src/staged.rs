@@ -112,7 +112,7 @@ mod tests {
         let mut files = StagedFiles::new();
         files.write(folder.join("a"), |file| file.write_all(b"1")).expect("written");
         let refused = files.write(folder.join("taken"), |file| file.write_all(b"2"));
-        assert_eq!(refused.expect_err("it is a folder").0[0].code, codes::CANNOT_WRITE_FILE);
+        assert_eq!(refused.expect_err("it is a folder")[0].code, codes::CANNOT_WRITE_FILE);
         drop(files);
         assert_eq!(names(&folder), ["taken"]);
 

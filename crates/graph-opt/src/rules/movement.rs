@@ -220,8 +220,13 @@ fn slice_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fire
     };
     let start = |axis: usize| &first[axis] + &starts[axis] * strides[axis];
     let starts: Vec<Expr> = (0..shape.len()).map(start).collect();
-    let steps: Vec<i64> = steps.iter().zip(&strides).map(|(a, b)| a * b).collect();
-    Ok(maker.slice(x[0], &starts, &steps, shape)?)
+    // Of an axis with one element left, any step is as good as another.
+    let step = |axis: usize| match shape[axis].is_one() {
+        true => Some(1),
+        false => steps[axis].checked_mul(strides[axis]),
+    };
+    let steps: Option<Vec<i64>> = (0..shape.len()).map(step).collect();
+    Ok(maker.slice(x[0], &starts, &steps.ok_or(No::Match)?, shape)?)
 }
 
 fn slice_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
