@@ -23,6 +23,7 @@ pub fn limits() -> Limits {
         decoded_bytes: 1 << 25,
         nesting: 8,
         nodes: 2000,
+        primitives: 1 << 14,
         elements: 1 << 17,
         computed_elements: 1 << 16,
         iterations: 1 << 11,

@@ -69,6 +69,8 @@ limits! {
     nodes: usize = 1 << 18, "nodes",
         "Nodes of a model, with the bodies of functions counted at each call, of loops that are \
          written out at each turn.";
+    primitives: usize = 1 << 19, "primitives",
+        "Primitive operations that the nodes of a model are written as.";
     rank: usize = 32, "rank", "Axes of a tensor.";
     elements: u64 = 1 << 32, "elements", "Elements of one tensor.";
     computed_elements: u64 = 1 << 25, "computed-elements",

@@ -16,6 +16,7 @@ use tensor::DType;
 
 use crate::excerpt::{declared, excerpt, reads};
 use crate::external::ExternalData;
+use crate::inputs;
 use crate::model::{self, Scope};
 use crate::options::ImportOptions;
 use crate::order::order;
@@ -62,11 +63,8 @@ pub fn divide(
     let model = with_numbered_words(model);
     let values = model::values(&model, ExternalData::new(folder), options).ok()?;
     let graph = model.graph.as_ref()?;
-    let inputs: Vec<&ValueInfoProto> = graph
-        .input
-        .iter()
-        .filter(|input| !graph.initializer.iter().any(|tensor| tensor.name == input.name))
-        .collect();
+    let inputs = inputs::without_default(graph);
+    let input_names: BTreeSet<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     let parts = Parts::of(graph, &inputs, &values)?;
     let made_by_host: BTreeSet<&str> = parts.outputs_of(graph, &parts.host);
     let read_by_rest: BTreeSet<&str> =
@@ -80,7 +78,7 @@ pub fn divide(
     let (mut rest_outputs, mut outputs) = (Vec::new(), Vec::new());
     for output in &graph.output {
         let name = output.name.as_str();
-        let is_text = inputs.iter().any(|input| input.name == name) && parts.is_text(name);
+        let is_text = input_names.contains(name) && parts.is_text(name);
         if is_text || made_by_host.contains(name) {
             let known = host_outputs.iter().position(|other| other == name);
             outputs.push(OutputFrom::Host(known.unwrap_or_else(|| {
@@ -92,6 +90,8 @@ pub fn divide(
             rest_outputs.push(output.clone());
         }
     }
+    let given_by_rest: BTreeSet<String> =
+        rest_outputs.iter().map(|output| output.name.clone()).collect();
     let numbers = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
         (0..inputs.len()).filter(|&number| wanted(&inputs[number].name)).collect()
     };
@@ -99,7 +99,7 @@ pub fn divide(
     let rest_inputs = numbers(&|name| {
         !parts.is_text(name) && !parts.texts.contains(name)
             || read_by_rest.contains(name)
-            || rest_outputs.iter().any(|output| output.name == name)
+            || given_by_rest.contains(name)
     });
     let declarations: Vec<ValueInfoProto> =
         host_inputs.iter().map(|&number| inputs[number].clone()).collect();
@@ -139,7 +139,8 @@ impl<'a> Parts<'a> {
         let mut parts =
             Parts { values, host: BTreeSet::new(), rest: BTreeSet::new(), texts: BTreeSet::new() };
         // What is computed from inputs at all; and what is strings of inputs, or made of those.
-        let mut runtime: BTreeSet<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let inputs: BTreeSet<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let mut runtime = inputs.clone();
         let mut host: BTreeSet<&str> =
             runtime.iter().copied().filter(|name| parts.is_text(name)).collect();
         let made = made(graph);
@@ -151,8 +152,8 @@ impl<'a> Parts<'a> {
             if read.is_empty() {
                 continue;
             }
-            let is_image = node.op_type == "ImageDecoder"
-                && read.iter().all(|name| inputs.iter().any(|input| input.name == *name));
+            let is_image =
+                node.op_type == "ImageDecoder" && read.iter().all(|name| inputs.contains(name));
             let touches = |name: &&str| host.contains(name) && parts.is_text(name);
             let is_host = is_image || read.iter().any(touches);
             if is_host {
@@ -161,7 +162,7 @@ impl<'a> Parts<'a> {
                 if has_graphs || !is_image && !read.iter().all(|name| host.contains(name)) {
                     return None;
                 }
-                for name in read.iter().filter(|name| inputs.iter().any(|it| it.name == **name)) {
+                for name in read.iter().filter(|name| inputs.contains(**name)) {
                     parts.texts.insert((*name).to_owned());
                 }
                 host.extend(node.output.iter().map(String::as_str));
@@ -172,7 +173,7 @@ impl<'a> Parts<'a> {
             runtime.extend(node.output.iter().map(String::as_str));
         }
         for output in graph.output.iter().filter(|output| host.contains(output.name.as_str())) {
-            if inputs.iter().any(|input| input.name == output.name) {
+            if inputs.contains(output.name.as_str()) {
                 parts.texts.insert(output.name.clone());
             }
         }
@@ -195,13 +196,15 @@ impl<'a> Parts<'a> {
 
     /// The nodes of the host part, and those that make the constants which they read.
     fn with_constants(&self, graph: &GraphProto) -> BTreeSet<usize> {
+        let outputs = |number: usize| graph.node[number].output.iter().map(String::as_str);
+        let all = 0..graph.node.len();
+        let makers: BTreeMap<&str, usize> =
+            all.flat_map(|number| outputs(number).map(move |name| (name, number))).collect();
         let mut nodes = self.host.clone();
         let mut work: Vec<usize> = nodes.iter().copied().collect();
         while let Some(number) = work.pop() {
-            let wanted = reads(&graph.node[number]);
-            let makes =
-                |node: &NodeProto| node.output.iter().any(|it| wanted.contains(it.as_str()));
-            let behind = (0..graph.node.len()).filter(|&number| makes(&graph.node[number]));
+            let behind = reads(&graph.node[number]);
+            let behind = behind.into_iter().filter_map(|name| makers.get(name).copied());
             work.extend(behind.filter(|&number| nodes.insert(number)));
         }
         nodes

@@ -70,8 +70,8 @@ pub fn excerpt(
         nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
     let mut wanted: BTreeSet<&str> = node.iter().flat_map(reads).collect();
     wanted.extend(outputs.iter().map(String::as_str));
-    let is_wanted =
-        |name: &str| wanted.contains(name) && !inputs.iter().any(|input| input.name == name);
+    inputs.iter().for_each(|input| _ = wanted.remove(input.name.as_str()));
+    let is_wanted = |name: &str| wanted.contains(name);
     let mut initializer = Vec::new();
     for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
         initializer.push(within(tensor, folder)?);

@@ -13,6 +13,10 @@ use crate::value::Known;
 /// the product of their terms, and a chain of them would outgrow all memory.
 const MOST_OCCURRENCES: usize = 128;
 
+/// How deep divisions and their like may stand inside each other: to look at one takes as long as
+/// it is deep, and stack.
+pub(crate) const MOST_NESTED: usize = 128;
+
 /// The ranges of symbols.
 pub(crate) type Ranges<'a> = dyn Fn(SymbolId) -> Range + 'a;
 
@@ -36,7 +40,8 @@ pub(crate) fn apply(
     if occurrences.product::<usize>() > MOST_OCCURRENCES {
         return None;
     }
-    symbolic(function, dtype, &exprs, ranges).map(|expr| Known::of(dtype, expr))
+    let result = symbolic(function, dtype, &exprs, ranges)?;
+    (!result.is_nested_deeper(MOST_NESTED)).then(|| Known::of(dtype, result))
 }
 
 fn symbolic(

@@ -54,7 +54,10 @@ fn check_formula(extent: &Expr) -> Result<()> {
         symbols += 1;
         symbols > MOST_SYMBOLS
     });
-    if !is_long && extent.terms().iter().all(|term| term.factors().len() <= MOST_FACTORS) {
+    let is_long = is_long
+        || extent.terms().iter().any(|term| term.factors().len() > MOST_FACTORS)
+        || extent.is_nested_deeper(fold::MOST_NESTED);
+    if !is_long {
         return Ok(());
     }
     Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the formula of an extent is too long")
@@ -80,6 +83,12 @@ impl Graph {
     // --- values ---
 
     fn adopt(&self, id: ValueId) -> Result<Value> {
+        let most = self.limits.primitives;
+        if self.builder.function().nodes.len() > most {
+            let message = format!("the model comes to more than {most} primitives");
+            return Err(exceeded("primitives", message)
+                .because("that is how many its nodes are written as until here"));
+        }
         let ty = self.builder.tensor_type(id).map_err(shape_error)?.clone();
         self.check_size(&ty.shape)?;
         Ok(Value::of_node(id, ty))

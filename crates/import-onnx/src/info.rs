@@ -9,7 +9,7 @@ use tensor::tensor::{byte_size, element_count};
 use tensor::{DType, Kind};
 
 use crate::data_type::data_type;
-use crate::inputs::{Extent, declared, kind_of};
+use crate::inputs::{self, Extent, declared, kind_of};
 use crate::operators::TABLE;
 use crate::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use crate::{decode, place_in, read, survey};
@@ -101,9 +101,7 @@ pub fn inspect_model(model: &ModelProto) -> ModelInfo {
     let functions = survey::functions(model);
     let opsets = survey::opsets(&model.opset_import);
     let (operators, unsupported) = survey::histogram(graph, &functions, &opsets);
-    let is_default = |name: &str| graph.initializer.iter().any(|tensor| tensor.name == name);
-    let wanted: Vec<ValueInfoProto> =
-        graph.input.iter().filter(|input| !is_default(&input.name)).cloned().collect();
+    let wanted: Vec<ValueInfoProto> = inputs::without_default(graph).into_iter().cloned().collect();
     let mut dimensions = Vec::new();
     let inputs = values(&wanted, &mut dimensions);
     dimensions.sort();

@@ -13,8 +13,15 @@ use crate::data_type::data_type;
 use crate::excerpt;
 use crate::graph_writer::{Graph, Result};
 use crate::options::ImportOptions;
-use crate::proto::{TypeProto, ValueInfoProto, dimension, type_proto};
+use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
 use crate::value::Value;
+
+/// The inputs of a graph that must be given: those without a default among its constants.
+pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {
+    let defaults: BTreeSet<&str> =
+        graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+    graph.input.iter().filter(|input| !defaults.contains(input.name.as_str())).collect()
+}
 
 /// An extent as the model declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use base::limits::exceeded;
 use base::{Arena, Diagnostic, Diagnostics, codes};
-use graph::{Definition, FunctionBuilder};
+use graph::{Definition, FunctionBuilder, TensorType};
 use module::Module;
+use sym::Expr;
 use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::external::ExternalData;
@@ -60,6 +61,13 @@ pub(crate) struct Importer<'m> {
     pub(crate) asked: BTreeMap<String, Wanted>,
 }
 
+/// When so many values of inputs have been told and more are asked for, those of all alike are: an
+/// import for each would take time that grows with the square of their number.
+const MANY_VALUES: usize = 64;
+
+/// Elements of an input that is asked for with others alike.
+const SMALL_INPUT: i64 = 1024;
+
 /// Imports a decoded model, or tells what must be known of its inputs first.
 pub(crate) fn import(
     model: &ModelProto,
@@ -72,6 +80,9 @@ pub(crate) fn import(
     if let Err(found) = &imported {
         // Answers given before were not enough where nothing new is asked.
         importer.asked.retain(|name, wanted| !options.tells(name, *wanted));
+        if options.input_values.len() >= MANY_VALUES {
+            importer.ask_alike(options);
+        }
         let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
         let node = importer.node_here.filter(|_| found.iter().all(is_unknown));
         if !importer.asked.is_empty() || node.is_some() {
@@ -163,6 +174,9 @@ impl<'m> Importer<'m> {
                 .remedy("check that it is the model itself, and copy it again")
                 .into());
         };
+        if body.node.len() > options.limits.nodes {
+            return Err(too_many_nodes(options.limits.nodes).into());
+        }
         survey::check_top(body, functions, &opsets)?;
         check_literals(body, options)?;
         let graph = Graph {
@@ -200,11 +214,9 @@ impl Importer<'_> {
         body: &GraphProto,
         options: &ImportOptions,
     ) -> base::Result<(NamedResults, Vec<Structure>)> {
-        let is_default = |name: &str| body.initializer.iter().any(|tensor| tensor.name == name);
         let mut found = Diagnostics::new();
         let mut declared: Vec<Declared> = Vec::new();
-        let wanted: Vec<_> =
-            body.input.iter().filter(|input| !is_default(&input.name)).cloned().collect();
+        let wanted: Vec<_> = inputs::without_default(body).into_iter().cloned().collect();
         let (parts, structures) = self.parts(&wanted, options)?;
         for input in inputs::declared(&parts) {
             match input {
@@ -231,10 +243,9 @@ impl Importer<'_> {
                 .remedy("export the model with the outputs that are wanted")
                 .into());
         }
-        for (index, output) in body.output.iter().enumerate() {
-            if body.output[..index].iter().any(|other| other.name == output.name) {
-                return Err(defined_twice(&output.name).into());
-            }
+        let mut names = BTreeSet::new();
+        if let Some(again) = body.output.iter().find(|output| !names.insert(&output.name)) {
+            return Err(defined_twice(&again.name).into());
         }
         let outputs = self.graph_here(body)?;
         self.node_here = None;
@@ -491,8 +502,7 @@ impl Importer<'_> {
         if self.nodes <= most {
             return Ok(());
         }
-        Err(exceeded("nodes", format!("the model has more than {most} nodes"))
-            .because("nodes of functions count at each call"))
+        Err(too_many_nodes(most))
     }
 
     fn lower(&mut self, proto: &NodeProto) -> Lowered {
@@ -569,6 +579,27 @@ impl Importer<'_> {
         }
     }
 
+    /// Asks for all small inputs of the types of which one is asked for.
+    fn ask_alike(&mut self, options: &ImportOptions) {
+        let function = self.graph.builder.function();
+        let named = function.parameter_names.iter().zip(function.parameters());
+        let typed = named.filter_map(|(name, &id)| Some((name, function.ty(id).as_tensor()?)));
+        let typed: Vec<(&String, &TensorType)> = typed.collect();
+        let is_asked = |name: &str| self.asked.get(name) == Some(&Wanted::Value);
+        let asked: BTreeSet<DType> =
+            typed.iter().filter(|(name, _)| is_asked(name)).map(|(_, ty)| ty.dtype).collect();
+        let is_small = |ty: &TensorType| {
+            let extents = ty.shape.iter().filter_map(Expr::as_constant);
+            extents.fold(1, i64::saturating_mul) <= SMALL_INPUT
+        };
+        for (name, ty) in typed {
+            let is_told = options.tells(name, Wanted::Value);
+            if asked.contains(&ty.dtype) && is_small(ty) && !is_told {
+                self.asked.entry(name.clone()).or_insert(Wanted::Value);
+            }
+        }
+    }
+
     /// Lowers the body of a function in place of its call.
     fn call(
         &mut self,
@@ -640,6 +671,11 @@ fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> 
         attributes.insert(&attribute.name, attribute);
     }
     function.node.iter().map(|node| substitute(node, &attributes)).collect()
+}
+
+fn too_many_nodes(most: usize) -> Diagnostic {
+    exceeded("nodes", format!("the model has more than {most} nodes"))
+        .because("nodes of functions count at each call")
 }
 
 /// The body of a function as a graph, for one call of it; none where the call leaves inputs out.

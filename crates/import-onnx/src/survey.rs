@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
+use rustc_hash::FxHashMap;
 
 use crate::model::defined_twice;
 use crate::operators::{NEWEST, find};
@@ -134,13 +135,17 @@ pub(crate) struct Missing {
     first: BTreeMap<String, Diagnostic>,
 }
 
+/// Functions that call each other into which a survey looks: more of them are refused, or a user
+/// who wants them hears of what is missing there one by one.
+const MOST_OPEN: usize = 64;
+
 /// Walks over nodes, into the functions they call and, if asked, the graphs inside them.
 struct Walk<'a> {
     functions: &'a BTreeMap<FunctionName<'a>, &'a FunctionProto>,
     enters_graphs: bool,
     missing: Missing,
     /// How often each domain and operator stands in it.
-    operators: BTreeMap<(&'a str, &'a str), usize>,
+    operators: FxHashMap<(&'a str, &'a str), usize>,
     /// Functions seen, and those being walked.
     seen: BTreeSet<FunctionName<'a>>,
     open: Vec<FunctionName<'a>>,
@@ -156,7 +161,7 @@ impl<'a> Walk<'a> {
             functions,
             enters_graphs,
             missing: Missing::default(),
-            operators: BTreeMap::new(),
+            operators: FxHashMap::default(),
             seen: BTreeSet::new(),
             open: Vec::new(),
             recursive: None,
@@ -184,7 +189,7 @@ impl<'a> Walk<'a> {
         if let Some(function) = self.functions.get(&name) {
             if self.open.contains(&name) {
                 self.recursive = Some(function.name.clone());
-            } else if self.seen.insert(name) {
+            } else if self.open.len() < MOST_OPEN && self.seen.insert(name) {
                 self.open.push(name);
                 let function: &'a FunctionProto = function;
                 self.nodes(&function.node, &self::opsets(&function.opset_import));
@@ -196,6 +201,10 @@ impl<'a> Walk<'a> {
         let version = opsets.get(domain).copied();
         if find(domain, &node.op_type, version.unwrap_or(NEWEST)).is_none() {
             let full = full_name(domain, &node.op_type);
+            let is_known = self.missing.first.contains_key(&full);
+            if !is_known && self.missing.first.len() >= Diagnostics::MOST {
+                return;
+            }
             self.missing.nodes.entry(full.clone()).or_default().push(place(node, index));
             let first = || unsupported_operator(node, version);
             self.missing.first.entry(full).or_insert_with(first);

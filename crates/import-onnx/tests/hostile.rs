@@ -80,6 +80,42 @@ fn data_in_two_fields_is_refused() {
     assert!(said.contains("given more than once"), "{said}");
 }
 
+/// Each function calls the next: neither a survey nor an import follows them all.
+#[test]
+fn long_chains_of_functions_are_refused() {
+    let functions: String = (0..100_000)
+        .map(|number| {
+            format!("function \"my\" F{number}(a) -> (b) {{b = \"my\" F{}(a)}}\n", number + 1)
+        })
+        .collect();
+    let text = format!(
+        "opset 18\nopset \"my\" 1\n{functions}function \"my\" F100000(a) -> (b) {{b = Relu(a)}}\n\
+         input x: f32[2]\ny = \"my\" F0(x)\noutput y: f32[2]\n"
+    );
+    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    let bytes = model.encode_to_vec();
+    inspect_bytes(bytes.clone().into(), &base::Limits::default()).expect("what it holds is known");
+    let found = import_bytes(bytes.into(), None, &ImportOptions::default());
+    let said = found.expect_err("calls inside of calls").to_string();
+    assert!(said.contains("--limit nesting=N"), "{said}");
+}
+
+/// The formula of a size has a division for each node: it is computed at the run from some on.
+#[test]
+fn long_chains_of_divisions_import() {
+    let lines: String = (0..20_000)
+        .map(|number| {
+            format!("a{number} = Add(s{number}, one)\ns{} = Div(a{number}, three)\n", number + 1)
+        })
+        .collect();
+    let text = format!(
+        "opset 18\ninput x: f32[n]\nconstant one: i64[1] {{1}}\nconstant three: i64[1] {{3}}\n\
+         s0 = Shape(x)\n{lines}output s20000: i64[1]\n"
+    );
+    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    attempt(model.encode_to_vec());
+}
+
 #[test]
 fn every_truncation_is_refused_or_imports() {
     let whole = model();

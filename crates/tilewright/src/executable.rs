@@ -150,7 +150,7 @@ impl Executable {
 
     fn run_pieces(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         let pieces = self.pieces.get();
-        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs, session))
+        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs.to_vec(), session))
     }
 
     /// Visits what is compiled as a whole for such inputs: the model, or each part that a run takes
@@ -177,7 +177,7 @@ impl Executable {
             // Of those in pieces the parts are heard of, too.
             if part.pieces.get().is_some() { Ok(()) } else { visit(part, &inputs) }
         };
-        pieces.run(&values, &mut Session::new(&mut watch)).map(|_| ())
+        pieces.run(values, &mut Session::new(&mut watch)).map(|_| ())
     }
 
     /// The type of an output for such inputs, with extents that data decide 0; none where it takes

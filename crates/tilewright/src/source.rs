@@ -22,9 +22,18 @@ pub(crate) enum Source {
     Model(Arc<ModelProto>, Option<PathBuf>),
     /// As `Model`, of a part whose inputs have other values each time, and the model that it is one
     /// of.
-    Part(Arc<ModelProto>, Option<PathBuf>, Arc<Whole>),
+    Part(Arc<ModelProto>, Option<PathBuf>, PartOf),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
+}
+
+/// What a part is one of.
+#[derive(Clone, Debug)]
+pub(crate) struct PartOf {
+    /// The model.
+    pub(crate) whole: Arc<Whole>,
+    /// How often the model, and parts of it that hold this one, have been divided.
+    pub(crate) divisions: u32,
 }
 
 /// What the parts of a model that is run in pieces have in common: all of them together may take

@@ -20,7 +20,7 @@ use tensor::{Structure, Tensor};
 
 use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
 use crate::port::ports;
-use crate::source::Source;
+use crate::source::{PartOf, Source};
 use crate::specialisation::{Request, Specialisation};
 use crate::{Options, Port, budget};
 
@@ -417,7 +417,7 @@ impl Variant {
             return Ok(found.clone());
         }
         let given = match model.source {
-            Source::Part(_, _, whole) => {
+            Source::Part(_, _, PartOf { whole, .. }) => {
                 whole.count_compiled();
                 whole.given_bytes()
             }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{executable, refusal, with_options};
+use common::{executable, floats, integers, number, refusal, with_options};
 use tilewright::{Executable, Options, Tensor};
 
 /// Runs with each inputs: right each time, and nothing is compiled the third time.
@@ -23,18 +23,6 @@ fn check(executable: &Executable, runs: &[(Vec<Tensor>, Vec<Tensor>)]) {
             before = Some(compiled);
         }
     }
-}
-
-fn floats(values: &[f32]) -> Tensor {
-    Tensor::from_slice(&[values.len()], values)
-}
-
-fn integers(values: &[i64]) -> Tensor {
-    Tensor::from_slice(&[values.len()], values)
-}
-
-fn number(value: i64) -> Tensor {
-    Tensor::from_slice(&[], &[value])
 }
 
 /// Tokens grow by the best one of a table's row until it is the last.
@@ -463,40 +451,6 @@ fn each_part_is_verified_and_explained() {
     }
 }
 
-/// Neither loop turns more often than the limit.
-#[test]
-fn turns_of_loops_inside_of_loops_count_together() {
-    let text = "
-        input x: f32[n]
-        input last: i64[]
-        holds = Constant() {value = bool[] {true}}
-        y = Loop(_, holds, x) {body = {
-            input turn: i64[] input goeson: bool[] input before: f32[k]
-            after = Loop(_, holds, before) {body = {
-                input turns: i64[] input goon: bool[] input then: f32[i]
-                places = NonZero(then)
-                row = Transpose(places)
-                next = GatherND(then, row)
-                further = Less(turns, last)
-                output further: bool[] output next: f32[j]
-            }}
-            more = Less(turn, last)
-            output more: bool[] output after: f32[l]
-        }}
-        output y: f32[m]
-    ";
-    let at_most = |iterations: u64| {
-        let mut options = Options::default();
-        options.limits.iterations = iterations;
-        with_options(text, options)
-    };
-    let row = floats(&[1.0, 2.0]);
-    let (Some(enough), Some(few)) = (at_most(4000), at_most(1500)) else { return };
-    assert_eq!(enough.run(&[row.clone(), number(39)]).expect("1,640 turns")[0], row);
-    let said = refusal(&few, &[row, number(39)]);
-    assert!(said.contains("--limit iterations=N"), "{said}");
-}
-
 /// Ten tokens are ten shapes.
 #[test]
 fn compiles_for_new_shapes_count_as_turns() {
@@ -505,30 +459,6 @@ fn compiles_for_new_shapes_count_as_turns() {
     let Some(executable) = with_options(DECODER, options) else { return };
     let said = refusal(&executable, &[integers(&[0]), number(9)]);
     assert!(said.contains("--limit iterations=N") && said.contains("compile"), "{said}");
-}
-
-/// A declaration of rows that no machine holds, of which there are none.
-#[test]
-fn no_rows_of_any_size_take_no_memory() {
-    let text = "
-        input x: f32[n, 2]
-        y, z = Scan(x, x) {num_scan_inputs = 1, body = {
-            input before: f32[k, 2] input row: f32[2]
-            places = NonZero(before)
-            rows = Transpose(places)
-            taken = GatherND(before, rows)
-            wide = Identity(taken)
-            output before: f32[k, 2] output wide: f32[1099511627776, 1048576]
-        }}
-        output y: f32[n, 2]
-        output z: f32[n, m, k]
-    ";
-    let Some(executable) = executable(text) else { return };
-    let none = Tensor::zeros(tensor::DType::F32, &[0, 2]);
-    match executable.run(&[none]) {
-        Ok(outputs) => assert_eq!(outputs[1].len(), 0),
-        Err(found) => panic!("{found}"),
-    }
 }
 
 #[test]

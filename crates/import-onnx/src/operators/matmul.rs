@@ -1,6 +1,6 @@
 //! Matrix products and sums of products in index notation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use graph::IterationSpace;
 use sym::Expr;
@@ -105,17 +105,19 @@ pub(super) fn einsum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(attribute_error("equation", "there are no operands"));
     };
     let (mut value, mut labels) = (first.clone(), first_labels.clone());
+    let mut last: BTreeMap<Label, usize> = BTreeMap::new();
+    for (number, term) in terms.iter().enumerate() {
+        last.extend(term.iter().map(|label| (*label, number)));
+    }
+    last.extend(output.iter().map(|label| (*label, inputs.len())));
     for number in 1..inputs.len() {
         // What neither the output nor a later operand has is summed now.
-        let later = terms[number + 1..].iter().flatten();
         let wanted: Vec<Label> = if number + 1 == inputs.len() {
             output.clone()
         } else {
-            let mut wanted: Vec<Label> = output.iter().chain(later).copied().collect();
-            wanted.sort_unstable();
-            wanted.dedup();
-            wanted.retain(|label| labels.contains(label) || terms[number].contains(label));
-            wanted
+            let here = labels.iter().chain(&terms[number]).copied();
+            let wanted: BTreeSet<Label> = here.filter(|label| last[label] > number).collect();
+            wanted.into_iter().collect()
         };
         let operands = [(&value, &labels[..]), (&inputs[number], &terms[number][..])];
         value = sum_of_products(graph, &operands, &wanted)?;

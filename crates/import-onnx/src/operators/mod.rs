@@ -122,9 +122,8 @@ const MOVEMENTS: [&str; 20] = [
 
 /// Whether a node draws random numbers.
 pub(crate) fn is_random(node: &NodeProto) -> bool {
-    let domain = crate::survey::domain(&node.domain);
-    let is_meant = |row: &&Operator| row.domain == domain && row.name == node.op_type;
-    TABLE.iter().find(is_meant).is_some_and(|row| row.attributes.split(' ').any(|it| it == "seed"))
+    let row = find(crate::survey::domain(&node.domain), &node.op_type, i64::MAX);
+    row.is_some_and(|row| row.attributes.split(' ').any(|it| it == "seed"))
 }
 
 impl Operator {

@@ -10,8 +10,15 @@ use crate::model::Importer;
 use crate::node::Node;
 use crate::value::{List, Value};
 
-fn sequence(values: Vec<Value>) -> Lowered {
+fn sequence(values: Vec<Value>, graph: &mut Graph) -> Lowered {
+    count_entries(values.len(), graph)?;
     Ok(vec![Value::of_list(List::Sequence(values))])
+}
+
+/// Counts the values of a sequence against the limit on computed elements: a model of a few nodes
+/// can ask for any number, and each sequence has its own list of them.
+fn count_entries(entries: usize, graph: &mut Graph) -> Result<()> {
+    graph.count_computed(entries.saturating_mul(4), "the values of sequences, four for each")
 }
 
 /// The values of an input that is a sequence.
@@ -30,12 +37,12 @@ fn place(node: &Node<'_>, index: usize, count: usize, last: usize) -> Result<usi
     found.ok_or_else(|| shape_error(format!("there is no place {given} in {count} values")))
 }
 
-pub(super) fn empty(_: &Node<'_>, _: &mut Graph) -> Lowered {
-    sequence(Vec::new())
+pub(super) fn empty(_: &Node<'_>, graph: &mut Graph) -> Lowered {
+    sequence(Vec::new(), graph)
 }
 
-pub(super) fn construct(node: &Node<'_>, _: &mut Graph) -> Lowered {
-    sequence(node.all_inputs()?)
+pub(super) fn construct(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    sequence(node.all_inputs()?, graph)
 }
 
 pub(super) fn at(node: &Node<'_>, _: &mut Graph) -> Lowered {
@@ -46,17 +53,17 @@ pub(super) fn at(node: &Node<'_>, _: &mut Graph) -> Lowered {
     Ok(vec![values[place(node, 1, values.len(), last)?].clone()])
 }
 
-pub(super) fn insert(node: &Node<'_>, _: &mut Graph) -> Lowered {
+pub(super) fn insert(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let mut values = values(node, 0)?.to_vec();
     let at = match node.optional(2) {
         Some(_) => place(node, 2, values.len(), values.len())?,
         None => values.len(),
     };
     values.insert(at, node.input(1)?.clone());
-    sequence(values)
+    sequence(values, graph)
 }
 
-pub(super) fn erase(node: &Node<'_>, _: &mut Graph) -> Lowered {
+pub(super) fn erase(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let mut values = values(node, 0)?.to_vec();
     let Some(last) = values.len().checked_sub(1) else {
         return Err(shape_error("the sequence is empty"));
@@ -66,7 +73,7 @@ pub(super) fn erase(node: &Node<'_>, _: &mut Graph) -> Lowered {
         None => last,
     };
     values.remove(at);
-    sequence(values)
+    sequence(values, graph)
 }
 
 pub(super) fn length(node: &Node<'_>, _: &mut Graph) -> Lowered {
@@ -81,26 +88,36 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let Some(extent) = x.shape()[axis].as_constant() else {
         return Err(node.not_fixed(0, "extent of the axis"));
     };
+    let whole = |size: i64| usize::try_from(extent / size).unwrap_or(0);
     let mut drops_axis = false;
     let sizes: Vec<i64> = match node.optional(1) {
         None => {
             drops_axis = !node.flag("keepdims", true)?;
-            vec![1; usize::try_from(extent).unwrap_or(0)]
+            count_entries(whole(1), graph)?;
+            vec![1; whole(1)]
         }
         Some(split) if split.rank() == 0 => {
             let size = node.single_number(1, "size of the pieces")?.as_i64();
             if size < 1 {
                 return Err(shape_error(format!("pieces of {size}")));
             }
-            let whole = usize::try_from(extent / size).unwrap_or(0);
-            let mut sizes = vec![size; whole];
+            count_entries(whole(size) + 1, graph)?;
+            let mut sizes = vec![size; whole(size)];
             sizes.extend((extent % size > 0).then_some(extent % size));
             sizes
         }
-        Some(_) => node.integers(1, "sizes of the pieces")?,
+        Some(_) => {
+            let sizes = node.integers(1, "sizes of the pieces")?;
+            count_entries(sizes.len(), graph)?;
+            sizes
+        }
     };
-    if sizes.iter().any(|&size| size < 0) || sizes.iter().sum::<i64>() != extent {
-        return Err(shape_error(format!("pieces of {sizes:?} of an extent of {extent}")));
+    if let Some(size) = sizes.iter().find(|&&size| size < 0) {
+        return Err(shape_error(format!("a piece of {size}")));
+    }
+    let sum: i128 = sizes.iter().map(|&size| i128::from(size)).sum();
+    if sum != i128::from(extent) {
+        return Err(shape_error(format!("pieces of {sum} together, of an extent of {extent}")));
     }
     let mut pieces = Vec::new();
     let mut start = 0;
@@ -112,7 +129,7 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             false => piece,
         });
     }
-    sequence(pieces)
+    Ok(vec![Value::of_list(List::Sequence(pieces))])
 }
 
 /// Tensors put together along an axis, which may be a new one.
@@ -143,6 +160,7 @@ pub(super) fn map(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if body.input.len() != inputs.len() {
         return Err(shape_error("the body does not take what is given"));
     }
+    count_entries(count.saturating_mul(body.output.len()), &mut importer.graph)?;
     let mut results = vec![Vec::new(); body.output.len()];
     for number in 0..count {
         let mut arguments = Vec::new();

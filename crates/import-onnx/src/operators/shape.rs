@@ -1,5 +1,7 @@
 //! Operators that read or change shapes, and move no element relative to its neighbours.
 
+use std::collections::BTreeSet;
+
 use graph::Assumption;
 use sym::Expr;
 use tensor::DType;
@@ -140,7 +142,7 @@ pub(super) fn unsqueeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         _ => node.integers(1, "axes")?,
     };
     let rank = x.rank() + given.len();
-    let axes = normalize_axes(&given, rank)?;
+    let axes: BTreeSet<usize> = normalize_axes(&given, rank)?.into_iter().collect();
     let mut old = x.shape().iter();
     let extent = |axis: usize| match axes.contains(&axis) {
         true => Expr::ONE,

@@ -1,42 +1,40 @@
 //! Driven nodes: loops turn by turn, branches, calls.
 
+use std::borrow::Cow;
+
 use base::Result;
 use import_onnx::pieces::{Along, Driven, ListWork, Stacked, Work};
 use tensor::{DType, Scalar, Tensor, Value};
 
-use super::values::{all, bytes_of, joined, list, misfit, missing, number, place};
+use super::values::{bytes_of, entries, joined, list, misfit, missing, number, place};
 use super::{Common, Made, Session, Turn, Values, value};
 
-/// The results of a driven node.
+/// The results of a driven node, whose bodies read values around it.
 pub(super) fn drive(
     node: &Driven,
     bodies: &[Turn],
+    mut operands: Vec<Option<Cow<'_, Value>>>,
     values: &Values<'_>,
     common: &Common,
     session: &mut Session<'_>,
 ) -> Result<Vec<Value>> {
-    let operand = |number: usize| match node.operands.get(number).map(String::as_str) {
-        None | Some("") => Ok(None),
-        Some(name) => value(values, name).map(Some),
-    };
-    let operands = |numbers: std::ops::Range<usize>| {
-        numbers.map(|number| Ok(operand(number)?.cloned())).collect::<Result<Vec<_>>>()
-    };
+    let operand = |at: usize| operands.get(at).and_then(Option::as_deref).map(number).transpose();
     match &node.work {
         Work::Loop { stacked } => {
-            let count = operand(0)?.map(number).transpose()?;
-            let goes_on = operand(1)?.map_or(Ok(true), |holds| number(holds).map(|it| it != 0))?;
-            let carried = all(&operands(2..node.operands.len())?)?;
+            let count = operand(0)?;
+            let goes_on = operand(1)?.is_none_or(|holds| holds != 0);
+            let carried = operands.split_off(operands.len().min(2));
+            let carried = all_from(2, carried, common, session)?;
             let asks = true;
             Turns { count, goes_on, asks, carried, scanned: Vec::new() }
                 .run(&bodies[0], values, stacked, session)
         }
         Work::Scan { scanned, stacked } => {
-            let carried = node.operands.len() - scanned.len();
-            let rows = all(&operands(carried..node.operands.len())?)?;
+            let carried = operands.len() - scanned.len();
+            let rows = all_from(carried, operands.split_off(carried), common, session)?;
             let rows = rows.iter().zip(scanned).map(|(value, along)| Rows::of(value, *along));
             let scanned = rows.collect::<Result<Vec<Rows>>>()?;
-            let carried = all(&operands(0..carried)?)?;
+            let carried = all_from(0, operands, common, session)?;
             let count = scanned.first().map(|rows| rows.count as i64);
             if scanned.iter().any(|rows| Some(rows.count as i64) != count) {
                 return Err(misfit("what is scanned has different extents"));
@@ -45,20 +43,37 @@ pub(super) fn drive(
             Turns { count, goes_on, asks, carried, scanned }
                 .run(&bodies[0], values, stacked, session)
         }
-        Work::Call => bodies[0].run(&all(&operands(0..node.operands.len())?)?, values, session),
+        Work::Call => {
+            let operands = all_from(0, operands, common, session)?;
+            bodies[0].run(operands, values, session)
+        }
         Work::If => {
             let condition = operand(0)?.ok_or_else(|| missing(0))?;
-            bodies[usize::from(number(condition)? == 0)].run(&[], values, session)
+            bodies[usize::from(condition == 0)].run(Vec::new(), values, session)
         }
         Work::List(work) => {
-            let operands = operands(0..node.operands.len())?;
             if let ListWork::Concat { .. } = work {
-                let bytes = operands.iter().flatten().map(bytes_of).sum();
+                let bytes = operands.iter().flatten().map(|value| bytes_of(value)).sum();
                 common.check_bytes(bytes, "the concatenation would take")?;
             }
-            Ok(vec![list(*work, &operands)?])
+            let copy = &mut |value: Cow<'_, Value>| session.own(value, common);
+            Ok(vec![list(*work, operands, copy)?])
         }
     }
+}
+
+/// Operands from one number on, none of which may be left out.
+fn all_from(
+    first: usize,
+    operands: Vec<Option<Cow<'_, Value>>>,
+    common: &Common,
+    session: &mut Session<'_>,
+) -> Result<Vec<Value>> {
+    let operands = operands.into_iter().zip(first..);
+    let own = |(operand, number): (Option<Cow<'_, Value>>, usize)| {
+        session.own(operand.ok_or_else(|| missing(number))?, common)
+    };
+    operands.map(own).collect()
 }
 
 /// A loop about to run.
@@ -85,12 +100,14 @@ impl Turns {
         let mut stacks: Vec<Vec<Tensor>> = vec![Vec::new(); stacked.len()];
         let mut turn = 0;
         while self.goes_on && self.count.is_none_or(|count| turn < count) {
-            session.count_turn(common)?;
-            let mut results = body.run(&self.own(turn), around, session)?.into_iter();
+            session.count_turn(self.carried.iter().map(entries).sum(), common)?;
+            let carried = std::mem::take(&mut self.carried);
+            let carries = carried.len();
+            let mut results = body.run(self.own(turn, carried), around, session)?.into_iter();
             if self.asks {
                 self.goes_on = results.next().map_or(Ok(0), |holds| number(&holds))? != 0;
             }
-            self.carried = results.by_ref().take(self.carried.len()).collect();
+            self.carried = results.by_ref().take(carries).collect();
             for (stack, row) in stacks.iter_mut().zip(results) {
                 stacked_bytes += bytes_of(&row);
                 match row {
@@ -103,13 +120,13 @@ impl Turns {
             turn += 1;
             common.check_bytes(kept, &format!("after {turn} turns a loop keeps"))?;
         }
-        let mut results = self.carried.clone();
+        let mut rows = Vec::with_capacity(stacks.len());
         for (number, (mut stack, info)) in stacks.into_iter().zip(stacked).enumerate() {
             if info.along.is_reversed {
                 stack.reverse();
             }
             let axis = |rank: usize| place(info.along.axis, rank + 1, rank + 1);
-            results.push(Value::from(match stack.first() {
+            rows.push(Value::from(match stack.first() {
                 None => {
                     let (dtype, mut shape) = self.row_of_none(body, around, number, info)?;
                     shape.insert(axis(shape.len())?, 0);
@@ -118,15 +135,17 @@ impl Turns {
                 Some(row) => joined(&stack, axis(row.shape().len())?, true)?,
             }));
         }
+        let mut results = self.carried;
+        results.extend(rows);
         Ok(results)
     }
 
     /// The inputs of a turn that are the body's own.
-    fn own(&self, turn: i64) -> Vec<Value> {
+    fn own(&self, turn: i64, carried: Vec<Value>) -> Vec<Value> {
         let first = [Tensor::scalar(Scalar::i64(turn)), Tensor::scalar(Scalar::bool(true))];
         let first = first.into_iter().filter(|_| self.asks).map(Value::from);
         let rows = self.scanned.iter().map(|rows| Value::from(rows.row(turn as usize)));
-        first.chain(self.carried.iter().cloned()).chain(rows).collect()
+        first.chain(carried).chain(rows).collect()
     }
 
     /// The type of a row of a stack of a loop that does not run: that of the body's result for what
@@ -139,7 +158,7 @@ impl Turns {
         info: &Stacked,
     ) -> Result<(DType, Vec<usize>)> {
         if self.scanned.is_empty() {
-            let mut inputs = self.own(0);
+            let mut inputs = self.own(0, self.carried.clone());
             for name in &body.unit.part.inputs[inputs.len()..] {
                 inputs.push(value(around, name)?.clone());
             }

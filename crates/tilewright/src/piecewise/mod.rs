@@ -7,22 +7,24 @@
 //! cannot be compiled as a whole are run in pieces, too.
 
 mod drive;
+mod session;
 mod values;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::pieces::{Body, Driven, InputType, Part, Piece, Pieces, pieces_at};
 use tensor::Value;
 
 use self::drive::drive;
+pub(crate) use self::session::Session;
 use self::values::bytes_of;
 use crate::compile::compile_source;
 use crate::executable::Executable;
-use crate::source::{Source, Whole};
+use crate::source::{PartOf, Source, Whole};
 use crate::{Options, budget};
 
 /// Executables of one part that are kept for types of values seen before.
@@ -32,10 +34,19 @@ const MOST_TYPES: usize = 16;
 pub(crate) struct Piecewise {
     inputs: Vec<String>,
     outputs: Vec<String>,
-    steps: Vec<Step>,
+    steps: Vec<Planned>,
     common: Arc<Common>,
     /// Whether these are pieces of a model, not of a part of one.
     is_whole: bool,
+}
+
+/// A step, and which values nothing reads behind it.
+struct Planned {
+    step: Step,
+    /// Those that it reads once, as its own operands: it may have them.
+    moved: BTreeSet<String>,
+    /// The others.
+    dropped: BTreeSet<String>,
 }
 
 enum Step {
@@ -67,6 +78,8 @@ struct Common {
     folder: Option<PathBuf>,
     options: Options,
     whole: Arc<Whole>,
+    /// How often what these are pieces of has been divided.
+    divisions: u32,
 }
 
 impl Common {
@@ -82,47 +95,6 @@ enum Made {
     Pieces(Piecewise),
 }
 
-/// Hears of each run of an executable of a part before it begins.
-pub(crate) type Watch<'a> = dyn FnMut(&Executable, &[Value]) -> Result<()> + 'a;
-
-/// Turns of a loop that take as long as to compile a part for new shapes.
-const TURNS_OF_A_COMPILE: u64 = 64;
-
-/// A run of a model and all its pieces.
-pub(crate) struct Session<'a> {
-    watch: &'a mut Watch<'a>,
-    /// Turns of all loops so far.
-    turns: u64,
-    /// How often parts had been compiled before.
-    compiled_before: Option<u64>,
-}
-
-impl<'a> Session<'a> {
-    pub(crate) fn new(watch: &'a mut Watch<'a>) -> Session<'a> {
-        Session { watch, turns: 0, compiled_before: None }
-    }
-
-    /// Counts a turn of a loop; refuses more of them than the limit.
-    fn count_turn(&mut self, common: &Common) -> Result<()> {
-        self.turns += 1;
-        let compiled = common.whole.compiled();
-        let before = *self.compiled_before.get_or_insert(compiled);
-        let spent = self.turns + (compiled - before) * TURNS_OF_A_COMPILE;
-        let most = common.options.limits.iterations;
-        if spent <= most {
-            return Ok(());
-        }
-        let message = format!("the loops of a run took {} turns", self.turns);
-        Err(exceeded("iterations", message)
-            .because(format!(
-                "at most {most} are accepted, of which a compile for new shapes takes \
-                 {TURNS_OF_A_COMPILE}"
-            ))
-            .because("their end depends on data")
-            .into())
-    }
-}
-
 /// Values by name.
 type Values<'a> = BTreeMap<&'a str, Value>;
 
@@ -131,18 +103,22 @@ impl Piecewise {
     /// are no smaller than the whole.
     pub(crate) fn at(source: &Source, options: &Options, node: usize) -> Option<Piecewise> {
         let (model, folder) = source.model(&options.limits)?;
-        let pieces = pieces_at(&model, node)?;
         let info = import_onnx::inspect_model(&model);
-        let (whole, is_whole) = match source {
-            Source::Part(_, _, whole) => (whole.clone(), false),
-            _ => (Arc::new(Whole::new(info.parameter_bytes)), true),
+        let (PartOf { whole, divisions }, is_whole) = match source {
+            Source::Part(_, _, of) => (of.clone(), false),
+            _ => (PartOf { whole: Arc::new(Whole::new(info.parameter_bytes)), divisions: 0 }, true),
         };
+        // What has been divided often has many such nodes; twice as many at a time need not be
+        // found one inside of the other.
+        let most = 1 << divisions.min(usize::BITS - 1);
+        let pieces = pieces_at(&model, node, most)?;
         let mut options = options.clone();
         // What is said of the inputs, whose values are checked when they are given.
         options.dims.clear();
         options.input_shapes.clear();
         options.literals.clear();
-        let common = Arc::new(Common { folder, options, whole });
+        let divisions = divisions + 1;
+        let common = Arc::new(Common { folder, options, whole, divisions });
         let inputs = info.inputs.into_iter().map(|input| input.name).collect();
         Some(Piecewise { is_whole, ..Piecewise::new(pieces, inputs, &common) })
     }
@@ -160,6 +136,7 @@ impl Piecewise {
             }
         };
         let steps = pieces.pieces.into_iter().map(step).collect();
+        let steps = planned(steps, &pieces.outputs);
         let common = common.clone();
         Piecewise { inputs, outputs: pieces.outputs, steps, common, is_whole: false }
     }
@@ -168,39 +145,55 @@ impl Piecewise {
     ///
     /// # Errors
     /// Those of the parts; values that do not fit together.
-    pub(crate) fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
+    pub(crate) fn run(&self, inputs: Vec<Value>, session: &mut Session<'_>) -> Result<Vec<Value>> {
+        let common = &*self.common;
         if self.is_whole {
             self.common.whole.count_inputs(inputs.iter().map(bytes_of).sum());
         }
         let names = self.inputs.iter().map(String::as_str);
-        let mut values: Values<'_> = names.zip(inputs.iter().cloned()).collect();
-        for step in &self.steps {
-            match step {
+        let mut values: Values<'_> = names.zip(inputs).collect();
+        for Planned { step, moved, dropped } in &self.steps {
+            let moved = moved.iter().filter_map(|name| values.remove_entry(name.as_str()));
+            let mut moved: Values<'_> = moved.collect();
+            let mut operand = |name: &str| match moved.remove(name) {
+                Some(moved) => Ok(Cow::Owned(moved)),
+                None => value(&values, name).map(Cow::Borrowed),
+            };
+            let (names, results) = match step {
                 Step::Part(unit) => {
-                    let results = unit.run(&unit.inputs(&values)?, session)?;
-                    values.extend(unit.part.outputs.iter().map(String::as_str).zip(results));
+                    let inputs = unit.part.inputs.iter();
+                    let inputs = inputs.map(|name| session.own(operand(name)?, common));
+                    let inputs = inputs.collect::<Result<Vec<Value>>>()?;
+                    session.check(common)?;
+                    (&unit.part.outputs, unit.run(inputs, session)?)
                 }
                 Step::Driven { node, bodies } => {
-                    let results =
-                        drive(node, bodies, &values, &self.common, session).map_err(|found| {
-                            let place = |found: Diagnostic| match found.place {
-                                Some(_) => found,
-                                None => found.at(node.place.clone()),
-                            };
-                            found.into_iter().map(place).collect::<Diagnostics>()
-                        })?;
-                    let names = node.results.iter().map(String::as_str);
-                    values.extend(names.zip(results).filter(|(name, _)| !name.is_empty()));
+                    let operands = node.operands.iter();
+                    let operands =
+                        operands.map(|name| (!name.is_empty()).then(|| operand(name)).transpose());
+                    let operands = operands.collect::<Result<_>>()?;
+                    let results = drive(node, bodies, operands, &values, common, session);
+                    let results = results.map_err(|found| {
+                        let place = |found: Diagnostic| match found.place {
+                            Some(_) => found,
+                            None => found.at(node.place.clone()),
+                        };
+                        found.into_iter().map(place).collect::<Diagnostics>()
+                    })?;
+                    (&node.results, results)
                 }
-            }
+            };
+            let results = names.iter().map(String::as_str).zip(results);
+            values.extend(results.filter(|(name, _)| !name.is_empty()));
+            dropped.iter().for_each(|name| _ = values.remove(name.as_str()));
         }
-        self.outputs.iter().map(|name| value(&values, name).cloned()).collect()
+        take_all(&self.outputs, values, common, session)
     }
 
     /// The executables of the parts that have been compiled so far.
     pub(crate) fn each_executable(&self, visit: &mut dyn FnMut(&Executable)) {
-        for step in &self.steps {
-            match step {
+        for planned in &self.steps {
+            match &planned.step {
                 Step::Part(unit) => unit.each_executable(visit),
                 Step::Driven { bodies, .. } => {
                     bodies.iter().for_each(|turn| turn.unit.each_executable(visit));
@@ -218,11 +211,6 @@ impl Unit {
     fn made(&self) -> MutexGuard<'_, Vec<Entry>> {
         // Of a caller that panicked, the list is as it was before.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The values that the part reads.
-    fn inputs(&self, values: &Values<'_>) -> Result<Vec<Value>> {
-        self.part.inputs.iter().map(|name| value(values, name).cloned()).collect()
     }
 
     /// What is made for such values: with their extents where they are the first of their types,
@@ -256,13 +244,16 @@ impl Unit {
             return Ok(Made::Pieces(pieces));
         }
         let model = Arc::new(self.part.model(types));
-        let Common { folder, whole, .. } = &*self.common;
-        let source = Source::Part(model, folder.clone(), whole.clone());
+        let Common { folder, whole, divisions, .. } = &*self.common;
+        let of = PartOf { whole: whole.clone(), divisions: *divisions };
+        let source = Source::Part(model, folder.clone(), of);
         Ok(Made::Whole(Box::new(compile_source(source, &self.common.options)?)))
     }
 
-    fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
-        self.made_for(inputs)?.run(inputs, session).or_else(|found| {
+    fn run(&self, inputs: Vec<Value>, session: &mut Session<'_>) -> Result<Vec<Value>> {
+        let made = self.made_for(&inputs)?;
+        let Made::Whole(executable) = &*made else { return made.run(inputs, session) };
+        run_whole(executable, &inputs, session).or_else(|found| {
             // Found out late that extents must be known.
             let types: Types = inputs.iter().map(InputType::of).collect();
             if self.made().iter().any(|(other, _)| *other == types) {
@@ -296,34 +287,90 @@ fn keep(made: &mut Vec<Entry>, types: Types, new: Made) -> Arc<Made> {
 }
 
 impl Made {
-    fn run(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
+    fn run(&self, inputs: Vec<Value>, session: &mut Session<'_>) -> Result<Vec<Value>> {
         match self {
-            Made::Whole(executable) => {
-                (session.watch)(executable, inputs)?;
-                executable.run_in(inputs, session)
-            }
+            Made::Whole(executable) => run_whole(executable, &inputs, session),
             Made::Pieces(pieces) => pieces.run(inputs, session),
         }
     }
+}
+
+fn run_whole(
+    executable: &Executable,
+    inputs: &[Value],
+    session: &mut Session<'_>,
+) -> Result<Vec<Value>> {
+    (session.watch)(executable, inputs)?;
+    executable.run_in(inputs, session)
 }
 
 impl Turn {
     /// The outputs, of the graph's own inputs and what it reads around it.
     fn run(
         &self,
-        own: &[Value],
+        own: Vec<Value>,
         around: &Values<'_>,
         session: &mut Session<'_>,
     ) -> Result<Vec<Value>> {
-        let mut inputs = own.to_vec();
-        for name in &self.unit.part.inputs[own.len()..] {
-            inputs.push(value(around, name)?.clone());
+        let common = &*self.unit.common;
+        let mut inputs = own;
+        for name in &self.unit.part.inputs[inputs.len()..] {
+            inputs.push(session.copy(value(around, name)?, common)?);
         }
-        let results = self.unit.run(&inputs, session)?;
+        let results = self.unit.run(inputs, session)?;
         let names = self.unit.part.outputs.iter().map(String::as_str);
-        let given: Values<'_> = names.zip(results).collect();
-        self.outputs.iter().map(|name| value(&given, name).cloned()).collect()
+        take_all(&self.outputs, names.zip(results).collect(), common, session)
     }
+}
+
+/// The values of these names.
+fn take_all(
+    names: &[String],
+    mut values: Values<'_>,
+    common: &Common,
+    session: &mut Session<'_>,
+) -> Result<Vec<Value>> {
+    let last: BTreeMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
+    let take = |(number, name): (usize, &String)| match last[name.as_str()] == number {
+        true => values.remove(name.as_str()).ok_or_else(|| unnamed(name)),
+        false => session.copy(value(&values, name)?, common),
+    };
+    names.iter().enumerate().map(take).collect()
+}
+
+/// The steps with the values that nothing reads behind each.
+fn planned(steps: Vec<Step>, outputs: &[String]) -> Vec<Planned> {
+    let mut wanted: BTreeSet<String> = outputs.iter().cloned().collect();
+    let mut result = Vec::with_capacity(steps.len());
+    for step in steps.into_iter().rev() {
+        let (mut once, mut again) = (BTreeSet::new(), BTreeSet::new());
+        let (operands, around, results): (_, Vec<&String>, _) = match &step {
+            Step::Part(unit) => (&unit.part.inputs, Vec::new(), &unit.part.outputs),
+            Step::Driven { node, bodies } => {
+                let around = bodies.iter().flat_map(|turn| &turn.unit.part.inputs).collect();
+                (&node.operands, around, &node.results)
+            }
+        };
+        for name in operands {
+            if !once.insert(name.clone()) {
+                again.insert(name.clone());
+            }
+        }
+        again.extend(around.into_iter().cloned());
+        let moved: BTreeSet<String> = once
+            .iter()
+            .filter(|name| !again.contains(*name) && !wanted.contains(*name))
+            .cloned()
+            .collect();
+        let read = once.into_iter().chain(again);
+        let ends = read.chain(results.iter().cloned());
+        let dropped: BTreeSet<String> =
+            ends.filter(|name| !moved.contains(name) && !wanted.contains(name)).collect();
+        wanted.extend(moved.iter().chain(&dropped).cloned());
+        result.push(Planned { step, moved, dropped });
+    }
+    result.reverse();
+    result
 }
 
 fn value<'v>(values: &'v Values<'_>, name: &str) -> Result<&'v Value> {

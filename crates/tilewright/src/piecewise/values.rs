@@ -1,38 +1,56 @@
 //! What is computed of values in hand: places, numbers, sequences and optional values.
 
+use std::borrow::Cow;
+
 use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::pieces::ListWork;
 use tensor::{DType, Scalar, Tensor, Value};
 
-/// What an operator on sequences and optional values gives.
-pub(super) fn list(work: ListWork, operands: &[Option<Value>]) -> Result<Value> {
+/// What an operator on sequences and optional values gives; `own` copies what is borrowed.
+pub(super) fn list(
+    work: ListWork,
+    mut operands: Vec<Option<Cow<'_, Value>>>,
+    own: &mut dyn FnMut(Cow<'_, Value>) -> Result<Value>,
+) -> Result<Value> {
+    let no_sequence = || misfit("input 0 is no sequence");
+    let owned = match work {
+        ListWork::Insert | ListWork::Erase | ListWork::Same => {
+            let first = operands.first_mut().and_then(Option::take);
+            Some(own(first.ok_or_else(|| missing(0))?)?)
+        }
+        _ => None,
+    };
     let operand = |number: usize| {
-        operands.get(number).and_then(Option::as_ref).ok_or_else(|| missing(number))
+        operands.get(number).and_then(Option::as_deref).ok_or_else(|| missing(number))
     };
     let sequence = || match operand(0)? {
         Value::Sequence(values) => Ok(values),
-        _ => Err(misfit("input 0 is no sequence")),
+        _ => Err(no_sequence()),
     };
     let given = |number_of: usize, otherwise: usize, count: usize, end: usize| match operands
         .get(number_of)
-        .and_then(Option::as_ref)
+        .and_then(Option::as_deref)
     {
         Some(given) => place(number(given)?, count, end),
         None => place(otherwise as i64, count, end),
     };
     Ok(match work {
         ListWork::Sequence => {
-            let values = (0..operands.len()).map(|number| operand(number).cloned());
+            let values = operands.into_iter().zip(0..);
+            let values = values.map(|(value, number)| own(value.ok_or_else(|| missing(number))?));
             Value::Sequence(values.collect::<Result<_>>()?)
         }
         ListWork::Insert => {
-            let mut values = sequence()?.clone();
+            let Some(Value::Sequence(mut values)) = owned else { return Err(no_sequence()) };
             let count = values.len();
-            values.insert(given(2, count, count, count + 1)?, operand(1)?.clone());
+            let at = given(2, count, count, count + 1)?;
+            operand(1)?;
+            let inserted = operands.swap_remove(1).ok_or_else(|| missing(1))?;
+            values.insert(at, own(inserted)?);
             Value::Sequence(values)
         }
         ListWork::Erase => {
-            let mut values = sequence()?.clone();
+            let Some(Value::Sequence(mut values)) = owned else { return Err(no_sequence()) };
             let count = values.len();
             values.remove(given(1, count.saturating_sub(1), count, count)?);
             Value::Sequence(values)
@@ -52,20 +70,23 @@ pub(super) fn list(work: ListWork, operands: &[Option<Value>]) -> Result<Value> 
             let rank = first.shape().len() + usize::from(is_new);
             joined(&tensors, place(axis, rank, rank)?, is_new)?.into()
         }
-        ListWork::Optional => Value::Optional(operands.first().cloned().flatten().map(Box::new)),
+        ListWork::Optional => {
+            let held = operands.into_iter().next().flatten().map(own).transpose()?;
+            Value::Optional(held.map(Box::new))
+        }
         ListWork::Element => match operand(0)? {
             Value::Optional(Some(value)) => Value::clone(value),
             Value::Optional(None) => return Err(misfit("the optional value is empty")),
             value => value.clone(),
         },
         ListWork::HasElement => {
-            let has = match operands.first().and_then(Option::as_ref) {
+            let has = match operands.first().and_then(Option::as_deref) {
                 None | Some(Value::Optional(None)) => false,
                 Some(_) => true,
             };
             Tensor::scalar(Scalar::bool(has)).into()
         }
-        ListWork::Same => operand(0)?.clone(),
+        ListWork::Same => owned.ok_or_else(|| missing(0))?,
     })
 }
 
@@ -163,10 +184,13 @@ pub(super) fn bytes_of(value: &Value) -> u64 {
     }
 }
 
-/// Values none of which may be left out.
-pub(super) fn all(values: &[Option<Value>]) -> Result<Vec<Value>> {
-    let values = values.iter().enumerate();
-    values.map(|(number, value)| value.clone().ok_or_else(|| missing(number))).collect()
+/// How many values are in a sequence, and in those in it.
+pub(super) fn entries(value: &Value) -> u64 {
+    match value {
+        Value::Sequence(values) => values.iter().map(|value| 1 + entries(value)).sum(),
+        Value::Optional(value) => value.as_deref().map_or(0, entries),
+        Value::Tensor(_) | Value::Maps(..) | Value::Map(..) => 0,
+    }
 }
 
 pub(super) fn missing(number: usize) -> Diagnostics {

@@ -45,3 +45,18 @@ pub(crate) fn refusal(executable: &Executable, inputs: &[Tensor]) -> String {
         Err(found) => found.to_string(),
     }
 }
+
+/// A vector.
+pub(crate) fn floats(values: &[f32]) -> Tensor {
+    Tensor::from_slice(&[values.len()], values)
+}
+
+/// A vector.
+pub(crate) fn integers(values: &[i64]) -> Tensor {
+    Tensor::from_slice(&[values.len()], values)
+}
+
+/// A tensor of rank 0.
+pub(crate) fn number(value: i64) -> Tensor {
+    Tensor::from_slice(&[], &[value])
+}

@@ -1,244 +1,67 @@
-//! A graph divided where what is to be compiled depends on values that only a run knows.
-//!
-//! Some nodes are *driven*: a loop that computes sizes or changes what it carries from one turn to
-//! the next, a branch of which one side gives other shapes than the other, a node that puts
-//! sequences together. Whoever runs the pieces does what they say, with values in hand. All other
-//! nodes stand in *parts*, each as large as the driven nodes allow: models like any other, whose
-//! inputs are known when they are first run. So every shape is known when kernels are made, in the
-//! bodies of loops too, which are parts of their own.
-//!
-//! Constants, and the nodes that compute them, are in each part that reads them.
+//! Which nodes are driven, and what is in each part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tensor::{DType, Kind, Tensor, Value};
+use tensor::Kind;
 
-use crate::data_type::{data_type, number_of};
-use crate::excerpt;
+use super::{Along, Body, Driven, ListWork, Part, Piece, Pieces, Stacked, Work};
+use crate::data_type::data_type;
 use crate::inputs::{self, Extent, kind_of};
 use crate::model::called;
 use crate::operators::is_random;
 use crate::order::{names_captured, names_read, order};
 use crate::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto,
-    type_proto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
 };
-use crate::survey;
-
-/// A graph as pieces that run one after another.
-#[derive(Clone, Debug)]
-pub struct Pieces {
-    /// The pieces. Each reads inputs of the graph and what earlier ones give, by name.
-    pub pieces: Vec<Piece>,
-    /// The names of the graph's outputs.
-    pub outputs: Vec<String>,
-}
-
-/// A piece of a graph.
-#[derive(Clone, Debug)]
-pub enum Piece {
-    /// Nodes that are compiled.
-    Part(Part),
-    /// A node that is driven.
-    Driven(Driven),
-}
-
-/// A model whose inputs are declared when their types are known.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// The names of its inputs.
-    pub inputs: Vec<String>,
-    /// The names of its outputs, each once.
-    pub outputs: Vec<String>,
-    model: ModelProto,
-}
-
-/// The type of an input of a part.
-#[derive(Clone, Debug, PartialEq)]
-pub enum InputType {
-    /// A tensor; extents that are not given are free.
-    Tensor(DType, Vec<Option<usize>>),
-    /// A sequence or an optional value; none for what cannot be declared.
-    List(Option<TypeProto>),
-}
-
-/// A node that is driven: operands and results by name, a name left out empty.
-#[derive(Clone, Debug)]
-pub struct Driven {
-    /// How a diagnostic names the node.
-    pub place: String,
-    /// What it reads.
-    pub operands: Vec<String>,
-    /// What it gives.
-    pub results: Vec<String>,
-    /// What it does.
-    pub work: Work,
-    /// The graphs inside of it.
-    pub bodies: Vec<Body>,
-}
-
-/// What a driven node does.
-#[derive(Clone, Debug)]
-pub enum Work {
-    /// ONNX's Loop: operands are the number of iterations, the condition and what is carried.
-    Loop {
-        /// What is stacked.
-        stacked: Vec<Stacked>,
-    },
-    /// ONNX's Scan: operands are what is carried, then what is scanned.
-    Scan {
-        /// How each operand that is scanned is.
-        scanned: Vec<Along>,
-        /// What is stacked.
-        stacked: Vec<Stacked>,
-    },
-    /// ONNX's If: the operand is the condition, which chooses one of two graphs.
-    If,
-    /// A call of a function that the model defines.
-    Call,
-    /// An operator on sequences and optional values.
-    List(ListWork),
-}
-
-/// An axis along which something is taken apart or put together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Along {
-    /// The axis, which may count from the end.
-    pub axis: i64,
-    /// Whether from the end to the front.
-    pub is_reversed: bool,
-}
-
-/// What a loop stacks: how, and what is declared of a row.
-#[derive(Clone, Debug, Default)]
-pub struct Stacked {
-    /// Where rows go.
-    pub along: Along,
-    /// The element type.
-    pub dtype: Option<DType>,
-    /// The extents that are fixed.
-    pub shape: Vec<Option<usize>>,
-}
-
-/// A graph inside of a node. The part's inputs are those of the graph, then names around it.
-#[derive(Clone, Debug)]
-pub struct Body {
-    /// The graph as a model.
-    pub part: Part,
-    /// The names of its outputs, of which some may be the same.
-    pub outputs: Vec<String>,
-}
-
-/// Operators on sequences and optional values that compute nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListWork {
-    /// An empty sequence, or one of the operands.
-    Sequence,
-    /// The sequence with a value inserted at a place.
-    Insert,
-    /// The sequence without the value at a place.
-    Erase,
-    /// The value at a place.
-    At,
-    /// How many values there are.
-    Length,
-    /// The tensors put together along an axis, which may be a new one.
-    Concat {
-        /// The axis, which may count from the end.
-        axis: i64,
-        /// Whether it is new.
-        is_new: bool,
-    },
-    /// An optional value.
-    Optional,
-    /// What an optional value holds.
-    Element,
-    /// Whether an optional value holds something.
-    HasElement,
-    /// The operand.
-    Same,
-}
-
-impl Part {
-    /// The model with inputs of these types.
-    #[must_use]
-    pub fn model(&self, inputs: &[InputType]) -> ModelProto {
-        let mut model = self.model.clone();
-        if let Some(graph) = &mut model.graph {
-            let declared = self.inputs.iter().zip(inputs);
-            graph.input = declared.map(|(name, ty)| ty.declaration(name)).collect();
-        }
-        model
-    }
-
-    /// The part in pieces, where it works with sequences: none of it depends on how many values
-    /// they have.
-    #[must_use]
-    pub fn lists_apart(&self) -> Option<Pieces> {
-        let graph = self.model.graph.as_ref()?;
-        let division = Division::of(&self.model, &self.inputs)?;
-        let has_lists = (0..graph.node.len()).any(|number| division.driven[number].is_some());
-        (has_lists && division.gives(&self.outputs)).then(|| division.pieces(&self.outputs))
-    }
-}
-
-/// The pieces of a model that cannot be compiled as a whole for what one of its nodes needs to be
-/// known. None where the node is not one to drive, and already has everything it reads in hand.
-#[must_use]
-pub fn pieces_at(model: &ModelProto, node: usize) -> Option<Pieces> {
-    let graph = model.graph.as_ref()?;
-    let is_default = |name: &str| graph.initializer.iter().any(|tensor| tensor.name == name);
-    let inputs: Vec<String> =
-        graph.input.iter().map(|input| input.name.clone()).filter(|it| !is_default(it)).collect();
-    let mut division = Division::of(model, &inputs)?;
-    let at = graph.node.get(node)?;
-    if division.driven[node].is_none() {
-        division.driven[node] = division.control(at);
-        division.waits = Some(node);
-    }
-    division.place();
-    if division.levels.values().all(|level| *level == 0) && division.driven[node].is_none() {
-        return None;
-    }
-    let outputs: Vec<String> = graph.output.iter().map(|output| output.name.clone()).collect();
-    division.gives(&outputs).then(|| division.pieces(&outputs))
-}
+use crate::survey::{self, FunctionName};
 
 /// A division under way.
-struct Division<'m> {
+pub(super) struct Division<'m> {
     model: &'m ModelProto,
+    functions: BTreeMap<FunctionName<'m>, &'m FunctionProto>,
     graph: &'m GraphProto,
     inputs: &'m [String],
     /// The nodes in an order in which they can run.
     order: Vec<usize>,
+    /// The graph's own constants, by name.
+    initial: BTreeMap<&'m str, usize>,
+    initial_sparse: BTreeMap<&'m str, usize>,
     /// The node that makes a constant, by name.
     constants: BTreeMap<&'m str, usize>,
     /// Which nodes are driven, how, and the graphs inside of them.
     driven: Vec<Option<(Work, Vec<Body>)>>,
-    /// A node that runs when everything that it reads is in hand.
-    waits: Option<usize>,
+    /// Nodes that run when everything that they read is in hand.
+    waits: BTreeSet<usize>,
     /// After how many driven nodes each node that is no constant can run.
     levels: BTreeMap<usize, usize>,
 }
 
 impl<'m> Division<'m> {
-    fn of(model: &'m ModelProto, inputs: &'m [String]) -> Option<Division<'m>> {
+    /// The division with nodes driven that work on sequences and optional values; none where the
+    /// graph has no order.
+    pub(super) fn of(model: &'m ModelProto, inputs: &'m [String]) -> Option<Division<'m>> {
         let graph = model.graph.as_ref()?;
-        let outer: BTreeSet<&str> = inputs
-            .iter()
-            .map(String::as_str)
-            .chain(graph.initializer.iter().map(|tensor| tensor.name.as_str()))
-            .chain(sparse_names(graph))
-            .collect();
-        let order = order(&graph.node, &|name| outer.contains(name)).ok()?;
+        let initial = graph.initializer.iter().map(|tensor| tensor.name.as_str());
+        let initial: BTreeMap<&str, usize> = initial.zip(0..).collect();
+        let sparse = graph.sparse_initializer.iter().zip(0..);
+        let sparse = sparse.filter_map(|(it, number)| Some((&*it.values.as_ref()?.name, number)));
+        let initial_sparse: BTreeMap<&str, usize> = sparse.collect();
+        let given: BTreeSet<&str> = inputs.iter().map(String::as_str).collect();
+        let is_outer = |name: &str| {
+            given.contains(name) || initial.contains_key(name) || initial_sparse.contains_key(name)
+        };
+        let order = order(&graph.node, &is_outer).ok()?;
         let mut division = Division {
             model,
+            functions: survey::functions(model),
             graph,
             inputs,
             order,
+            initial,
+            initial_sparse,
             constants: BTreeMap::new(),
             driven: vec![None; graph.node.len()],
-            waits: None,
+            waits: BTreeSet::new(),
             levels: BTreeMap::new(),
         };
         division.find_constants_and_lists();
@@ -256,12 +79,11 @@ impl<'m> Division<'m> {
             .filter(|input| matches!(kind_of(input), Some(Kind::Sequence(_) | Kind::Optional(_))))
             .map(|input| input.name.as_str())
             .collect();
-        let functions = survey::functions(self.model);
         for &number in &self.order {
             let node = &self.graph.node[number];
             let outputs = node.output.iter().map(String::as_str).filter(|name| !name.is_empty());
             let reads = names_read(node);
-            let is_own = !functions.contains_key(&survey::function_name(node));
+            let is_own = !self.functions.contains_key(&survey::function_name(node));
             if let Some((work, gives_list)) = list_work(node, &lists).filter(|_| is_own) {
                 if gives_list {
                     lists.extend(outputs.clone());
@@ -290,7 +112,7 @@ impl<'m> Division<'m> {
             }
             let read = names_read(node);
             let behind = read.iter().filter_map(|name| names.get(name));
-            let waits = self.waits == Some(number) && self.driven[number].is_none();
+            let waits = self.waits.contains(&number);
             let level = behind
                 .map(|&(level, is_computed)| level + usize::from(waits && is_computed))
                 .max()
@@ -302,10 +124,46 @@ impl<'m> Division<'m> {
         }
     }
 
+    /// Whether there is a node to drive.
+    pub(super) fn has_driven(&self) -> bool {
+        self.driven.iter().any(Option::is_some)
+    }
+
+    /// Drives a node, or has it wait, and others behind it, so many in all; none where that changes
+    /// nothing.
+    pub(super) fn drive(&mut self, node: usize, most: usize) -> Option<()> {
+        let at = self.graph.node.get(node)?;
+        if self.driven[node].is_none() {
+            self.driven[node] = self.control(at);
+            self.waits.extend(self.driven[node].is_none().then_some(node));
+        }
+        let behind: Vec<usize> = self.order.iter().copied().skip_while(|&it| it != node).collect();
+        let mut count = 1;
+        for number in behind.into_iter().skip(1) {
+            if count >= most {
+                break;
+            }
+            let other = &self.graph.node[number];
+            if self.driven[number].is_some() {
+                continue;
+            }
+            if graphs(other).next().is_some() {
+                self.driven[number] = self.control(other);
+            } else if self.waits.contains(&node) && other.op_type == at.op_type {
+                self.waits.insert(number);
+            }
+            let is_apart = self.driven[number].is_some() || self.waits.contains(&number);
+            count += usize::from(is_apart);
+        }
+        self.place();
+        let is_whole = self.driven[node].is_none() && self.levels.values().all(|it| *it == 0);
+        (!is_whole).then_some(())
+    }
+
     /// How a node of control flow is driven.
     fn control(&self, node: &NodeProto) -> Option<(Work, Vec<Body>)> {
         let function = survey::function_name(node);
-        if let Some(&function) = survey::functions(self.model).get(&function) {
+        if let Some(&function) = self.functions.get(&function) {
             return Some((Work::Call, vec![self.call(function, node)?]));
         }
         if !survey::domain(&node.domain).is_empty() {
@@ -391,8 +249,8 @@ impl<'m> Division<'m> {
 
     fn is_constant(&self, name: &str) -> bool {
         self.constants.contains_key(name)
-            || self.graph.initializer.iter().any(|tensor| tensor.name == name)
-            || sparse_names(self.graph).any(|other| other == name)
+            || self.initial.contains_key(name)
+            || self.initial_sparse.contains_key(name)
     }
 
     /// The nodes of a graph as a model, with the constants around it that it reads.
@@ -410,10 +268,11 @@ impl<'m> Division<'m> {
             .map(str::to_owned)
             .chain(outputs.iter().map(|output| output.name.clone()))
             .collect();
+        let own: BTreeSet<&str> = inputs.iter().map(String::as_str).collect();
         let mut around: BTreeSet<usize> = BTreeSet::new();
         let mut work: Vec<String> = wanted.iter().cloned().collect();
         while let Some(name) = work.pop() {
-            if inputs.contains(&name) {
+            if own.contains(name.as_str()) {
                 continue;
             }
             if let Some(&number) = self.constants.get(name.as_str())
@@ -425,70 +284,81 @@ impl<'m> Division<'m> {
             }
         }
         let made: BTreeSet<&str> = graph.initializer.iter().map(|it| it.name.as_str()).collect();
-        let is_wanted = |name: &str| {
-            wanted.contains(name) && !made.contains(name) && !inputs.iter().any(|it| it == name)
+        let behind = wanted.iter().map(String::as_str);
+        let behind: Vec<&str> =
+            behind.filter(|name| !made.contains(name) && !own.contains(name)).collect();
+        let numbers = |of: &BTreeMap<&str, usize>| -> BTreeSet<usize> {
+            behind.iter().filter_map(|name| of.get(name).copied()).collect()
         };
+        let initializer = numbers(&self.initial).into_iter();
         let initializer: Vec<_> =
-            self.graph.initializer.iter().filter(|it| is_wanted(&it.name)).cloned().collect();
-        let sparse = self.graph.sparse_initializer.iter();
-        let sparse: Vec<_> = sparse
-            .filter(|it| it.values.as_ref().is_some_and(|values| is_wanted(&values.name)))
-            .cloned()
-            .collect();
+            initializer.map(|number| self.graph.initializer[number].clone()).collect();
+        let sparse = numbers(&self.initial_sparse).into_iter();
+        let sparse: Vec<_> =
+            sparse.map(|number| self.graph.sparse_initializer[number].clone()).collect();
         let behind = around.into_iter().map(|number| self.graph.node[number].clone());
         graph.node = behind.chain(std::mem::take(&mut graph.node)).collect();
         graph.initializer.extend(initializer);
         graph.sparse_initializer.extend(sparse);
         let names = outputs.iter().map(|output| output.name.clone()).collect();
         let graph = GraphProto { output: outputs, ..graph };
+        let functions = self.functions_of(&graph);
         let model = ModelProto {
             ir_version: self.model.ir_version,
             opset_import: self.model.opset_import.clone(),
-            functions: self.model.functions.clone(),
+            functions,
             graph: Some(graph),
             ..ModelProto::default()
         };
         Part { inputs, outputs: names, model }
     }
 
-    fn pieces(&self, outputs: &[String]) -> Pieces {
+    /// The pieces, for these outputs.
+    pub(super) fn pieces(&self, outputs: &[String]) -> Pieces {
         let last = self.levels.values().max().copied().unwrap_or(0);
+        // Of each level the nodes, in order, and the last level at whose end a name is wanted: by
+        // driven nodes of it, by later parts, or by the caller.
+        let mut nodes = vec![(Vec::new(), Vec::new()); last + 1];
+        let mut wanted_until: BTreeMap<&str, usize> = BTreeMap::new();
+        for &number in &self.order {
+            let Some(&level) = self.levels.get(&number) else { continue };
+            let (driven, computed) = &mut nodes[level];
+            let ends = match self.driven[number].is_some() {
+                true => {
+                    driven.push(number);
+                    level + 1
+                }
+                false => {
+                    computed.push(number);
+                    level
+                }
+            };
+            for name in self.reads_data(number) {
+                let until = wanted_until.entry(name).or_default();
+                *until = ends.max(*until);
+            }
+        }
+        wanted_until.extend(outputs.iter().map(|name| (name.as_str(), last + 1)));
         let mut given: BTreeSet<&str> = BTreeSet::new();
         let mut pieces = Vec::new();
-        for level in 0..=last {
-            let here: Vec<usize> = self
-                .order
-                .iter()
-                .copied()
-                .filter(|it| self.levels.get(it) == Some(&level))
-                .collect();
-            let (driven, computed): (Vec<usize>, Vec<usize>) =
-                here.into_iter().partition(|&number| self.driven[number].is_some());
-            // What driven nodes read, and what later parts and the caller do.
-            let readers = self.levels.iter().filter(|(number, other)| {
-                **other > level || **other == level && self.driven[**number].is_some()
-            });
-            let mut wanted: BTreeSet<&str> =
-                readers.flat_map(|(&number, _)| self.reads_data(number)).collect();
-            wanted.extend(outputs.iter().map(String::as_str));
+        for (level, (driven, computed)) in nodes.into_iter().enumerate() {
             let made: BTreeSet<&str> = computed
                 .iter()
                 .flat_map(|&number| &self.graph.node[number].output)
                 .map(String::as_str)
                 .collect();
-            let mut names: Vec<&str> =
-                made.into_iter().filter(|name| wanted.contains(name)).collect();
+            let is_wanted = |name: &&str| wanted_until.get(name).is_some_and(|end| *end > level);
+            let mut names: Vec<&str> = made.iter().copied().filter(is_wanted).collect();
             // Constants are given by the first part after which something wants them.
             let of_driven = driven.iter().flat_map(|&number| &self.graph.node[number].input);
             let outer = outputs.iter().filter(|_| level == 0);
             for name in of_driven.chain(outer).map(String::as_str) {
-                if self.is_constant(name) && !given.contains(name) && !names.contains(&name) {
+                if self.is_constant(name) && given.insert(name) {
                     names.push(name);
                 }
             }
             if !names.is_empty() {
                 pieces.push(Piece::Part(self.computed(&computed, &names)));
-                given.extend(names);
             }
             for number in driven {
                 let node = &self.graph.node[number];
@@ -505,15 +375,27 @@ impl<'m> Division<'m> {
         Pieces { pieces, outputs: outputs.to_vec() }
     }
 
+    /// The functions that a graph calls, and those that they call.
+    fn functions_of(&self, graph: &GraphProto) -> Vec<FunctionProto> {
+        let mut found: BTreeMap<FunctionName<'_>, &FunctionProto> = BTreeMap::new();
+        let mut work: Vec<&NodeProto> = graph.node.iter().collect();
+        while let Some(node) = work.pop() {
+            work.extend(graphs(node).flat_map(|graph| &graph.node));
+            if let Some((&name, &function)) =
+                self.functions.get_key_value(&survey::function_name(node))
+                && found.insert(name, function).is_none()
+            {
+                work.extend(&function.node);
+            }
+        }
+        found.into_values().cloned().collect()
+    }
+
     /// Whether all these names stand for something.
-    fn gives(&self, names: &[String]) -> bool {
-        let is_made = |name: &str| {
-            let made = self.graph.node.iter().flat_map(|node| &node.output);
-            made.map(String::as_str)
-                .chain(self.inputs.iter().map(String::as_str))
-                .any(|it| it == name)
-        };
-        names.iter().all(|name| self.is_constant(name) || is_made(name))
+    pub(super) fn gives(&self, names: &[String]) -> bool {
+        let made = self.graph.node.iter().flat_map(|node| &node.output).chain(self.inputs);
+        let made: BTreeSet<&str> = made.map(String::as_str).collect();
+        names.iter().all(|name| self.is_constant(name) || made.contains(name.as_str()))
     }
 
     /// The names that a node reads of what is computed, or of the inputs.
@@ -543,10 +425,6 @@ fn untyped(name: &str) -> ValueInfoProto {
 
 fn graphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|it| it.g.as_deref().into_iter().chain(&it.graphs))
-}
-
-fn sparse_names(graph: &GraphProto) -> impl Iterator<Item = &str> {
-    graph.sparse_initializer.iter().filter_map(|it| Some(it.values.as_ref()?.name.as_str()))
 }
 
 /// What is declared of a stacked output.
@@ -591,81 +469,4 @@ fn list_work(node: &NodeProto, lists: &BTreeSet<&str>) -> Option<(ListWork, bool
         "Identity" if reads_list => (ListWork::Same, true),
         _ => return None,
     })
-}
-
-impl InputType {
-    /// The type of a value, with its extents.
-    #[must_use]
-    pub fn of(value: &Value) -> InputType {
-        match value {
-            Value::Tensor(tensor) => {
-                let extents = tensor.shape().iter().map(|&extent| Some(extent));
-                InputType::Tensor(tensor.dtype(), extents.collect())
-            }
-            _ => InputType::List(declared_type(value)),
-        }
-    }
-
-    /// Whether a value is of the type.
-    #[must_use]
-    pub fn holds_for(&self, value: &Value) -> bool {
-        match (self, value) {
-            (InputType::Tensor(dtype, extents), Value::Tensor(tensor)) => {
-                let fits = |(extent, given): (&Option<usize>, &usize)| {
-                    extent.is_none_or(|extent| extent == *given)
-                };
-                *dtype == tensor.dtype()
-                    && extents.len() == tensor.shape().len()
-                    && extents.iter().zip(tensor.shape()).all(fits)
-            }
-            (InputType::List(ty), Value::Sequence(_) | Value::Optional(_)) => {
-                *ty == declared_type(value)
-            }
-            _ => false,
-        }
-    }
-
-    /// The type with those extents free that a value has others of; none where the value differs
-    /// in more.
-    #[must_use]
-    pub fn widened(&self, value: &Value) -> Option<InputType> {
-        let mut wide = self.clone();
-        if let (InputType::Tensor(_, extents), Value::Tensor(tensor)) = (&mut wide, value)
-            && extents.len() == tensor.shape().len()
-        {
-            for (extent, &given) in extents.iter_mut().zip(tensor.shape()) {
-                *extent = extent.filter(|extent| *extent == given);
-            }
-        }
-        wide.holds_for(value).then_some(wide)
-    }
-
-    fn declaration(&self, name: &str) -> ValueInfoProto {
-        match self {
-            InputType::Tensor(dtype, extents) => {
-                let extents = extents.iter().map(|extent| extent.map(|extent| extent as i64));
-                excerpt::declared(name, *dtype, extents)
-            }
-            InputType::List(ty) => ValueInfoProto { name: name.to_owned(), r#type: ty.clone() },
-        }
-    }
-}
-
-fn declared_type(value: &Value) -> Option<TypeProto> {
-    let element = |value: Option<&Value>| {
-        // Of an empty list any type will do: nothing is of it.
-        let empty = Value::Tensor(Tensor::zeros(DType::F32, &[]));
-        let elem_type = declared_type(value.unwrap_or(&empty));
-        Box::new(type_proto::Element { elem_type })
-    };
-    let value = match value {
-        Value::Tensor(tensor) => type_proto::Value::Tensor(type_proto::Tensor {
-            elem_type: number_of(tensor.dtype()),
-            shape: None,
-        }),
-        Value::Sequence(values) => type_proto::Value::Sequence(element(values.first())),
-        Value::Optional(inner) => type_proto::Value::Optional(element(inner.as_deref())),
-        Value::Maps(..) | Value::Map(..) => return None,
-    };
-    Some(TypeProto { value: Some(value) })
 }
