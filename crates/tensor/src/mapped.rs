@@ -72,6 +72,18 @@ pub fn release(bytes: &[u8]) {
 }
 
 /// The diagnostic of a file that cannot be read.
+/// The bytes of a plain file: a device may have no end, and a pipe waits for its writer.
+///
+/// # Errors
+/// A diagnostic with the file's name when it is something else or cannot be read.
+pub(crate) fn read_plain(path: &Path) -> base::Result<Vec<u8>> {
+    let failed = |error: std::io::Error| -> Diagnostic { cannot_read(path, &error) };
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(cannot_read(path, &std::io::Error::other("it is not a plain file")).into());
+    }
+    Ok(std::fs::read(path).map_err(failed)?)
+}
+
 pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
         .at(path.display().to_string())
@@ -82,6 +94,14 @@ pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_plain_files_are_read() {
+        for path in [std::env::temp_dir().as_path(), Path::new("/dev/zero")] {
+            let found = read_plain(path).expect_err("no plain file");
+            assert_eq!(found[0].code, codes::CANNOT_READ_FILE);
+        }
+    }
 
     #[test]
     fn released_bytes_read_the_same() {

@@ -8,7 +8,6 @@
 //!
 //! A file is written whole or not at all.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -16,7 +15,7 @@ use base::{Diagnostic, codes};
 use bytes::Bytes;
 
 use crate::dtype::{Class, DType};
-use crate::mapped::cannot_read;
+use crate::mapped::read_plain;
 use crate::staged::StagedFiles;
 use crate::tensor::{Tensor, element_count};
 
@@ -29,7 +28,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// a supported type.
 pub fn read(path: impl AsRef<Path>) -> base::Result<Tensor> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+    let bytes = read_plain(path)?;
     decode(bytes.into(), &path.display().to_string())
 }
 
@@ -488,15 +487,15 @@ mod tests {
     #[test]
     fn to_disk_and_back() {
         let folder = std::env::temp_dir().join(format!("tilewright-npy-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a writable temporary folder");
+        std::fs::create_dir_all(&folder).expect("a writable temporary folder");
         let path = folder.join("a.npy");
         let tensor = random(DType::F32, &[3, 5], 1);
         for _ in 0..2 {
             write(&path, &tensor).expect("written");
         }
         assert_eq!(read(&path).expect("read"), tensor);
-        assert_eq!(fs::read_dir(&folder).expect("listed").count(), 1);
-        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 1);
+        std::fs::remove_dir_all(&folder).expect("removed");
         let code = |result: base::Result<()>| result.expect_err("refused")[0].code;
         assert_eq!(code(write(&path, &tensor)), codes::CANNOT_WRITE_FILE);
         assert_eq!(code(read(&path).map(|_| ())), codes::CANNOT_READ_FILE);

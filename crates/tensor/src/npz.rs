@@ -5,12 +5,11 @@
 //! as `numpy.savez` does, or deflated, as `numpy.savez_compressed` does; the size that the archive
 //! states bounds the memory that inflating takes.
 
-use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::mapped::cannot_read;
+use crate::mapped::read_plain;
 use crate::npy::{bad_file, decode};
 use crate::tensor::Tensor;
 
@@ -21,7 +20,7 @@ use crate::tensor::Tensor;
 /// well-formed archive, or a member is not a supported `.npy` file.
 pub fn read(path: impl AsRef<Path>) -> base::Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|error| cannot_read(path, &error))?;
+    let bytes = read_plain(path)?;
     decode_archive(bytes.into(), &path.display().to_string())
 }
 
