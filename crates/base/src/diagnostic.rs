@@ -188,6 +188,12 @@ impl Diagnostics {
         self.kept.iter()
     }
 
+    /// Each as `change` makes it.
+    #[must_use]
+    pub fn map(self, change: impl FnMut(Diagnostic) -> Diagnostic) -> Diagnostics {
+        Diagnostics { kept: self.kept.into_iter().map(change).collect(), more: self.more }
+    }
+
     /// Whether one of them stops the work.
     pub fn has_errors(&self) -> bool {
         self.kept.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
@@ -283,6 +289,8 @@ mod tests {
         );
         assert!(text.ends_with(&format!("and {} more", 1011 - Diagnostics::MOST)), "{text}");
         assert!(found.has_errors());
+        let placed = found.map(|diagnostic| diagnostic.at("here")).to_string();
+        assert!(placed.contains("--> here") && placed.ends_with("more"), "{placed}");
     }
 
     #[test]

@@ -74,7 +74,8 @@ limits! {
     rank: usize = 32, "rank", "Axes of a tensor.";
     elements: u64 = 1 << 32, "elements", "Elements of one tensor.";
     computed_elements: u64 = 1 << 25, "computed-elements",
-        "Elements of all constants that are computed while importing, and bytes of strings.";
+        "Elements of all constants that are computed while importing, bytes of strings, and values \
+         of sequences, four for each.";
     iterations: u64 = 1 << 18, "iterations",
         "Turns of all loops in one run that are run piece by piece; a compile for new shapes is 64 \
          of them.";

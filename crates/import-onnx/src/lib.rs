@@ -118,7 +118,7 @@ fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
         Some(_) => found,
         None => found.at(path.display().to_string()),
     };
-    move |found| found.into_iter().map(place).collect()
+    move |found| found.map(place)
 }
 
 /// Reads a tensor file (`TensorProto`), as test cases hold them.

@@ -63,7 +63,7 @@ pub(crate) struct Importer<'m> {
 
 /// When so many values of inputs have been told and more are asked for, those of all alike are: an
 /// import for each would take time that grows with the square of their number.
-const MANY_VALUES: usize = 64;
+const MANY_VALUES: usize = 16;
 
 /// Elements of an input that is asked for with others alike.
 const SMALL_INPUT: i64 = 1024;

@@ -130,20 +130,21 @@ pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Di
 
 /// What a survey found missing: by operator, the names of the nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Missing {
+pub(crate) struct Missing<'a> {
     pub(crate) nodes: BTreeMap<String, Vec<String>>,
-    first: BTreeMap<String, Diagnostic>,
+    /// The first of them, and the version of its operator set.
+    first: BTreeMap<String, (&'a NodeProto, Option<i64>)>,
 }
 
-/// Functions that call each other into which a survey looks: more of them are refused, or a user
-/// who wants them hears of what is missing there one by one.
+/// Functions inside of each other into which a survey looks, which takes stack for each. An import
+/// refuses as many, or, where its limit is raised, tells of what deeper ones lack one by one.
 const MOST_OPEN: usize = 64;
 
 /// Walks over nodes, into the functions they call and, if asked, the graphs inside them.
 struct Walk<'a> {
     functions: &'a BTreeMap<FunctionName<'a>, &'a FunctionProto>,
     enters_graphs: bool,
-    missing: Missing,
+    missing: Missing<'a>,
     /// How often each domain and operator stands in it.
     operators: FxHashMap<(&'a str, &'a str), usize>,
     /// Functions seen, and those being walked.
@@ -201,13 +202,8 @@ impl<'a> Walk<'a> {
         let version = opsets.get(domain).copied();
         if find(domain, &node.op_type, version.unwrap_or(NEWEST)).is_none() {
             let full = full_name(domain, &node.op_type);
-            let is_known = self.missing.first.contains_key(&full);
-            if !is_known && self.missing.first.len() >= Diagnostics::MOST {
-                return;
-            }
             self.missing.nodes.entry(full.clone()).or_default().push(place(node, index));
-            let first = || unsupported_operator(node, version);
-            self.missing.first.entry(full).or_insert_with(first);
+            self.missing.first.entry(full).or_insert((node, version));
         }
     }
 }
@@ -215,17 +211,17 @@ impl<'a> Walk<'a> {
 /// How many nodes a refusal names before it only counts.
 const NAMED: usize = 20;
 
-impl Missing {
+impl Missing<'_> {
     /// One diagnostic an operator, with the nodes that use it.
     fn diagnostics(self) -> Diagnostics {
         let Missing { nodes, first } = self;
-        let refuse = |(operator, diagnostic): (String, Diagnostic)| {
+        let refuse = |(operator, (node, version)): (String, (&NodeProto, Option<i64>))| {
             let places = nodes.get(&operator).map_or(&[][..], Vec::as_slice);
             let mut text = places.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
             if places.len() > NAMED {
                 text.push_str(&format!(" and {} more", places.len() - NAMED));
             }
-            diagnostic.at(text)
+            unsupported_operator(node, version).at(text)
         };
         first.into_iter().map(refuse).collect()
     }

@@ -113,7 +113,62 @@ fn long_chains_of_divisions_import() {
          s0 = Shape(x)\n{lines}output s20000: i64[1]\n"
     );
     let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
-    attempt(model.encode_to_vec());
+    let bytes = model.encode_to_vec().into();
+    let imported = import_bytes(bytes, None, &ImportOptions::default());
+    assert!(imported.is_ok(), "{}", imported.expect_err("an error"));
+}
+
+/// One more than 16 answers, and all that is alike is asked for at once.
+#[test]
+fn many_inputs_are_asked_for_at_once() {
+    let each = |line: &dyn Fn(usize) -> String| (0..100).map(line).collect::<String>();
+    let text = format!(
+        "opset 18\n{}input x: f32[2]\nconstant zero: i64[] {{0}}\nconstant one: i64[] {{1}}\n{}{}",
+        each(&|number| format!("input n{number}: i64[]\n")),
+        each(&|number| format!("y{number} = Range(zero, n{number}, one)\n")),
+        each(&|number| format!("output y{number}: i64[m{number}]\n")),
+    );
+    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    let asked_with = |told: usize| {
+        let value = |number| (format!("n{number}"), tensor::Tensor::from_slice(&[], &[2_i64]));
+        let options = ImportOptions {
+            input_values: (0..told).map(value).collect(),
+            ..ImportOptions::default()
+        };
+        let bytes = model.encode_to_vec().into();
+        match import_onnx::import_bytes_or_ask(bytes, &options).expect("a question") {
+            import_onnx::Imported::Asks { inputs, .. } => inputs.len(),
+            import_onnx::Imported::Module { .. } => 0,
+        }
+    };
+    assert_eq!([0, 15, 16, 99, 100].map(asked_with), [1, 1, 84, 1, 0]);
+}
+
+/// A node that is driven, and as many behind it as are wanted.
+#[test]
+fn loops_are_driven_as_many_as_wanted() {
+    let loops: String = (0..5)
+        .map(|number| {
+            format!(
+                "y{number} = Loop(_, holds, x) {{body = {{input i: i64[] input c: bool[] \
+                 input a: f32[k] b = Concat(a, a) {{axis = 0}} output c: bool[] \
+                 output b: f32[l]}}}}\n\
+                 output y{number}: f32[m]\n"
+            )
+        })
+        .collect();
+    let text = format!(
+        "opset 18\ninput x: f32[n]\n\
+         holds = Constant() {{value = bool[] {{true}}}}\n{loops}"
+    );
+    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    let driven = |most| {
+        let pieces = import_onnx::pieces::pieces_at(&model, 2, most).expect("pieces");
+        let is_driven =
+            |it: &&import_onnx::pieces::Piece| matches!(it, import_onnx::pieces::Piece::Driven(_));
+        pieces.pieces.iter().filter(is_driven).count()
+    };
+    assert_eq!([1, 2, 4, 8].map(driven), [1, 2, 4, 4]);
 }
 
 #[test]

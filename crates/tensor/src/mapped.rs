@@ -71,7 +71,6 @@ pub fn release(bytes: &[u8]) {
     }
 }
 
-/// The diagnostic of a file that cannot be read.
 /// The bytes of a plain file: a device may have no end, and a pipe waits for its writer.
 ///
 /// # Errors
@@ -84,6 +83,7 @@ pub(crate) fn read_plain(path: &Path) -> base::Result<Vec<u8>> {
     Ok(std::fs::read(path).map_err(failed)?)
 }
 
+/// The diagnostic of a file that cannot be read.
 pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
         .at(path.display().to_string())

@@ -48,7 +48,7 @@ fn with_remedies(found: Diagnostics) -> Diagnostics {
         None if diagnostic.code.starts_with("TW09") => diagnostic.remedy(REMEDY),
         _ => diagnostic,
     };
-    found.into_iter().map(complete).collect()
+    found.map(complete)
 }
 
 #[cfg(test)]

@@ -97,8 +97,11 @@ pub fn phases() -> Phases {
 
 /// Reads the file once, so that compile time does not measure the disk.
 fn warm_page_cache(model: &Path) {
-    // A file that cannot be read is reported by the compile.
-    if let (true, Ok(mut file)) = (model.is_file(), std::fs::File::open(model)) {
+    // A file that cannot be read is reported by the compile; opening a pipe would wait for a
+    // writer.
+    if model.is_file()
+        && let Ok(mut file) = std::fs::File::open(model)
+    {
         let _ = std::io::copy(&mut file, &mut std::io::sink());
     }
 }

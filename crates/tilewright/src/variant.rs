@@ -333,7 +333,7 @@ impl Variant {
         let run = |state: &mut State| self.call(specialisation, state, operands, outputs)?.run();
         specialisation
             .with_state(model.threads, run)
-            .map_err(|found| found.into_iter().map(|fault| specialisation.blame(fault)).collect())
+            .map_err(|found| found.map(|fault| specialisation.blame(fault)))
     }
 
     /// Gives back memory of the specialisations that have not been used for longest, so that no

@@ -178,7 +178,7 @@ impl Piecewise {
                             Some(_) => found,
                             None => found.at(node.place.clone()),
                         };
-                        found.into_iter().map(place).collect::<Diagnostics>()
+                        found.map(place)
                     })?;
                     (&node.results, results)
                 }

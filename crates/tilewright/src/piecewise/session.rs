@@ -78,7 +78,8 @@ impl<'a> Session<'a> {
         Err(exceeded("iterations", message)
             .because(format!(
                 "{} are turns of loops; a compile for new shapes takes {TURNS_OF_A_COMPILE}, \
-                 {COPIES_OF_A_TURN} values of sequences that are copied take one",
+                 {COPIES_OF_A_TURN} values of sequences that are copied take one, and so do \
+                 {LOOKS_OF_A_TURN} that a turn carries",
                 self.turns
             ))
             .because(format!("at most {most} are accepted, as their number depends on data"))
