@@ -145,7 +145,7 @@ def origin():
     cpuinfo = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
     name = re.search(r"model name\s*: (.*)", cpuinfo)
     words = [pathlib.Path(sys.argv[0]).name]
-    words += [pathlib.Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:]]
+    words += ["=".join(map(without_folder, word.split("="))) for word in sys.argv[1:]]
     return {
         "cpu": name.group(1) if name else platform.processor() or "unknown",
         "cores": len(os.sched_getaffinity(0)),
@@ -154,6 +154,11 @@ def origin():
         "command": " ".join(words),
         "load_before": load_average(),
     }
+
+
+def without_folder(word):
+    """The last part of an absolute path; anything else as it is."""
+    return pathlib.Path(word).name if os.path.isabs(word) else word
 
 
 def commit():
