@@ -33,9 +33,12 @@ y = Resize(z, _, scales) {mode = "cubic"}
 output y: f32[a, b]
 "#;
 
+fn parsed(text: &str) -> ModelProto {
+    onnx_text::parse_model(&mut Parser::new(text)).expect("the model parses")
+}
+
 fn model() -> Vec<u8> {
-    let model = onnx_text::parse_model(&mut Parser::new(MODEL));
-    model.expect("the model parses").encode_to_vec()
+    parsed(MODEL).encode_to_vec()
 }
 
 fn attempt(bytes: Vec<u8>) {
@@ -92,8 +95,7 @@ fn long_chains_of_functions_are_refused() {
         "opset 18\nopset \"my\" 1\n{functions}function \"my\" F100000(a) -> (b) {{b = Relu(a)}}\n\
          input x: f32[2]\ny = \"my\" F0(x)\noutput y: f32[2]\n"
     );
-    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
-    let bytes = model.encode_to_vec();
+    let bytes = parsed(&text).encode_to_vec();
     inspect_bytes(bytes.clone().into(), &base::Limits::default()).expect("what it holds is known");
     let found = import_bytes(bytes.into(), None, &ImportOptions::default());
     let said = found.expect_err("calls inside of calls").to_string();
@@ -112,8 +114,7 @@ fn long_chains_of_divisions_import() {
         "opset 18\ninput x: f32[n]\nconstant one: i64[1] {{1}}\nconstant three: i64[1] {{3}}\n\
          s0 = Shape(x)\n{lines}output s20000: i64[1]\n"
     );
-    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
-    let bytes = model.encode_to_vec().into();
+    let bytes = parsed(&text).encode_to_vec().into();
     let imported = import_bytes(bytes, None, &ImportOptions::default());
     assert!(imported.is_ok(), "{}", imported.expect_err("an error"));
 }
@@ -128,7 +129,7 @@ fn many_inputs_are_asked_for_at_once() {
         each(&|number| format!("y{number} = Range(zero, n{number}, one)\n")),
         each(&|number| format!("output y{number}: i64[m{number}]\n")),
     );
-    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    let model = parsed(&text);
     let asked_with = |told: usize| {
         let value = |number| (format!("n{number}"), tensor::Tensor::from_slice(&[], &[2_i64]));
         let options = ImportOptions {
@@ -161,7 +162,7 @@ fn loops_are_driven_as_many_as_wanted() {
         "opset 18\ninput x: f32[n]\n\
          holds = Constant() {{value = bool[] {{true}}}}\n{loops}"
     );
-    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("the model parses");
+    let model = parsed(&text);
     let driven = |most| {
         let pieces = import_onnx::pieces::pieces_at(&model, 2, most).expect("pieces");
         let is_driven =

@@ -75,6 +75,38 @@ fn copies_of_sequences_count_as_turns() {
     assert!(said.contains("--limit iterations=N") && said.contains("sequences"), "{said}");
 }
 
+/// Sequences inside of optional values and sequences are copied for each that takes them out, and
+/// that counts, too.
+#[test]
+fn sequences_taken_out_of_others_count_as_turns() {
+    let inputs = [floats(&[1.0, 2.0]), number(399)];
+    for (held, taken) in [
+        ("Optional(all)", "OptionalGetElement(held)"),
+        ("SequenceConstruct(all, all)", "SequenceAt(held, one)"),
+    ] {
+        let times = |count: usize| {
+            let takes: String = (0..count)
+                .map(|number| {
+                    format!(
+                        "taken{number} = {taken}\n\
+                         count{number} = SequenceLength(taken{number})\n\
+                         output count{number}: i64[]\n"
+                    )
+                })
+                .collect();
+            let held = format!("constant one: i64[] {{1}}\nheld = {held}\n");
+            let mut options = Options::default();
+            options.limits.iterations = 1000;
+            with_options(&format!("{}{held}{takes}", appends("after")), options)
+        };
+        let (Some(few), Some(many)) = (times(2), times(100)) else { return };
+        let outputs = few.run(&inputs).expect("two copies of 400 values");
+        assert_eq!(outputs[1..], [number(400), number(400)]);
+        let said = refusal(&many, &inputs);
+        assert!(said.contains("--limit iterations=N") && said.contains("sequences"), "{said}");
+    }
+}
+
 /// A loop each takes what it finds positive, all of the same input.
 #[test]
 fn many_loops_beside_each_other_run() {

@@ -14,7 +14,7 @@ pub(super) fn list(
 ) -> Result<Value> {
     let no_sequence = || misfit("input 0 is no sequence");
     let owned = match work {
-        ListWork::Insert | ListWork::Erase | ListWork::Same => {
+        ListWork::Insert | ListWork::Erase | ListWork::Element | ListWork::Same => {
             let first = operands.first_mut().and_then(Option::take);
             Some(own(first.ok_or_else(|| missing(0))?)?)
         }
@@ -57,7 +57,8 @@ pub(super) fn list(
         }
         ListWork::At => {
             let values = sequence()?;
-            values[place(number(operand(1)?)?, values.len(), values.len())?].clone()
+            let at = place(number(operand(1)?)?, values.len(), values.len())?;
+            own(Cow::Borrowed(&values[at]))?
         }
         ListWork::Length => Tensor::scalar(Scalar::i64(sequence()?.len() as i64)).into(),
         ListWork::Concat { axis, is_new } => {
@@ -74,10 +75,10 @@ pub(super) fn list(
             let held = operands.into_iter().next().flatten().map(own).transpose()?;
             Value::Optional(held.map(Box::new))
         }
-        ListWork::Element => match operand(0)? {
-            Value::Optional(Some(value)) => Value::clone(value),
+        ListWork::Element => match owned.ok_or_else(|| missing(0))? {
+            Value::Optional(Some(value)) => *value,
             Value::Optional(None) => return Err(misfit("the optional value is empty")),
-            value => value.clone(),
+            value => value,
         },
         ListWork::HasElement => {
             let has = match operands.first().and_then(Option::as_deref) {
