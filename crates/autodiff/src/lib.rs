@@ -227,8 +227,8 @@ impl<'b> Reverse<'b> {
             | Op::NonZero
             | Op::RandomBits { .. } => Ok(vec![None; node.operands.len()]),
             Op::Bitcast { .. }
-            | Op::If
-            | Op::While
+            | Op::If { .. }
+            | Op::While { .. }
             | Op::Scan { .. }
             | Op::Call { .. }
             | Op::Host { .. } => own(node.op.name()),

@@ -16,7 +16,7 @@ impl Reverse<'_> {
     /// The rule of a primitive with regions.
     pub(crate) fn regions(&mut self, node: &Node, cotangents: &[Option<ValueId>]) -> Built<()> {
         match &node.op {
-            Op::If => self.branch(node, cotangents),
+            Op::If { .. } => self.branch(node, cotangents),
             Op::Scan { .. } => self.scan(node, cotangents),
             op => {
                 Err(format!("`{}` cannot be differentiated: how often it runs is data", op.name()))
@@ -33,15 +33,15 @@ impl Reverse<'_> {
 
     fn branch(&mut self, node: &Node, cotangents: &[Option<ValueId>]) -> Built<()> {
         let outer = self.outer(node);
-        let mut regions = Vec::new();
-        for &region in &node.regions {
+        let mut pull = |region: RegionId| {
             self.builder.begin_region(&[]);
             let results = copy(self.builder, region, &[])?;
             let seeds: Vec<_> = results.iter().copied().zip(cotangents.iter().copied()).collect();
             let pulled = pull_back(self.builder, &seeds, &outer)?;
-            regions.push(self.builder.end_region(&pulled));
-        }
-        let pulled = self.builder.add_with_regions(Op::If, &node.operands, &regions)?;
+            Ok::<RegionId, String>(self.builder.end_region(&pulled))
+        };
+        let regions = [pull(node.regions[0])?, pull(node.regions[1])?];
+        let pulled = self.builder.branch(node.operands[0], &regions)?;
         outer.iter().zip(pulled).try_for_each(|(&value, more)| self.add(value, more))
     }
 

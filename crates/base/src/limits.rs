@@ -85,6 +85,8 @@ limits! {
         "Memory that one run takes: its inputs, its arena, what `setup` computes, and its outputs.";
     memory_ratio: u64 = 1 << 10, "memory-ratio",
         "Memory that one run takes beyond 1 GiB, for each byte of its weights and inputs.";
+    cache_bytes: u64 = 1 << 29, "cache-bytes",
+        "Memory for code that was compiled for other shapes, and that runs on them take.";
     random_bytes: u64 = 1 << 29, "random-bytes", "Bytes of inputs that are made up.";
     operations: u64 = 1 << 36, "operations",
         "Operations of one run, loops that data end counted as one turn, besides 2^26 for each \

@@ -29,6 +29,8 @@ enum StageArgument {
     Imported,
     /// The graph functions `setup` and `main` after optimisation and format choice
     Optimized,
+    /// What runs the segments of `main`, and what stands between them
+    Plan,
     /// Kernels as their definitions say them
     Kernels,
     /// Kernels after scheduling, each with its trace
@@ -49,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let stage = match arguments.stage {
         StageArgument::Imported => Stage::Imported,
         StageArgument::Optimized => Stage::Optimized,
+        StageArgument::Plan => Stage::Plan,
         StageArgument::Kernels => Stage::Kernels,
         StageArgument::Scheduled => Stage::Scheduled,
         StageArgument::Program => Stage::Program,

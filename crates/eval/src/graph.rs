@@ -14,12 +14,14 @@ mod movement;
 mod run;
 mod space;
 
-use base::{ConstantId, SecondaryMap, codes};
+use std::sync::Arc;
+
+use base::{Arena, ConstantId, FunctionId, SecondaryMap, codes};
 use graph::{Assumption, Function, Type, ValueId};
 use sym::{Expr, SymbolId};
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 
-use crate::{Fault, Settings};
+use crate::{Fault, Precision, Settings};
 use run::Run;
 
 /// The value of each symbol bound so far.
@@ -29,8 +31,8 @@ pub type SymbolValues = SecondaryMap<SymbolId, Option<i64>>;
 ///
 /// # Errors
 /// A fault when the inputs do not fit the parameters or each other, when the function meets a
-/// run-time fault, when its loops turn too often, or when it does what only a program can (calls a
-/// kernel, or the host).
+/// run-time fault, when its loops turn too often, or when it does what is not known here (calls the
+/// host, or a function).
 pub fn evaluate(
     function: &Function,
     constants: &dyn Fn(ConstantId) -> Tensor,
@@ -38,6 +40,90 @@ pub fn evaluate(
     settings: impl Into<Settings>,
 ) -> Result<Vec<Tensor>, Fault> {
     evaluate_observed(function, constants, inputs, settings, &mut |_, _| {})
+}
+
+/// As [`evaluate`], of a function that calls others.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_with(
+    function: &Function,
+    called: &Arena<FunctionId, Arc<Function>>,
+    constants: &dyn Fn(ConstantId) -> Tensor,
+    inputs: &[Tensor],
+    settings: impl Into<Settings>,
+) -> Result<Vec<Tensor>, Fault> {
+    let symbols = bind_symbols(function, inputs)?;
+    let settings = settings.into();
+    let mut segments = Evaluated { called, constants, settings };
+    run_plan(function, symbols, inputs.to_vec(), &mut segments)
+}
+
+/// What computes the functions that a plan calls.
+pub trait Segments {
+    /// The results of a function, of these operands; the symbols are those of the plan.
+    ///
+    /// # Errors
+    /// What the function meets.
+    fn call(
+        &mut self,
+        function: FunctionId,
+        symbols: &SymbolValues,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>, Fault>;
+
+    /// Hears of each turn of a loop, and how many bytes the loop keeps by now: what it carries, and
+    /// the rows of its stacks.
+    ///
+    /// # Errors
+    /// When that is too much.
+    fn turn(&mut self, kept_bytes: u64) -> Result<(), Fault>;
+}
+
+/// Runs a function in plan form: what it calls is computed by `segments`, all else here. `values`
+/// are those of its parameters, from whose extents the symbols' first values follow.
+///
+/// # Errors
+/// As [`evaluate`], and those of the segments.
+pub fn run_plan(
+    plan: &Function,
+    symbols: SymbolValues,
+    values: Vec<Tensor>,
+    segments: &mut dyn Segments,
+) -> Result<Vec<Tensor>, Fault> {
+    let no_constants = |_: ConstantId| Tensor::zeros(DType::Bool, &[0]);
+    let observe = &mut |_: ValueId, _: &Tensor| {};
+    let settings = Settings::from(Precision::Declared);
+    let mut run = Run::new(plan, Some(segments), &no_constants, settings, symbols, observe);
+    run.region(plan.body, values)
+}
+
+/// Segments that are evaluated themselves.
+struct Evaluated<'a> {
+    called: &'a Arena<FunctionId, Arc<Function>>,
+    constants: &'a dyn Fn(ConstantId) -> Tensor,
+    settings: Settings,
+}
+
+impl Segments for Evaluated<'_> {
+    fn call(
+        &mut self,
+        function: FunctionId,
+        symbols: &SymbolValues,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>, Fault> {
+        let missing = || Fault::new(codes::VERIFIER_FAILED, format!("no function {function}"));
+        let called = self.called.get(function).ok_or_else(missing)?;
+        let observe = &mut |_: ValueId, _: &Tensor| {};
+        let (constants, settings, symbols) = (self.constants, self.settings, symbols.clone());
+        let mut run = Run::new(called, None, constants, settings, symbols, observe);
+        let operands = operands.iter().map(|operand| run.as_computed(operand.clone())).collect();
+        run.region(called.body, operands)
+    }
+
+    fn turn(&mut self, _: u64) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// As [`evaluate`]; `observe` sees every value as soon as it is there, parameters included, and in
@@ -53,7 +139,7 @@ pub fn evaluate_observed(
     observe: &mut dyn FnMut(ValueId, &Tensor),
 ) -> Result<Vec<Tensor>, Fault> {
     let symbols = bind_symbols(function, inputs)?;
-    let mut run = Run::new(function, constants, settings.into(), symbols, observe);
+    let mut run = Run::new(function, None, constants, settings.into(), symbols, observe);
     let inputs = inputs.iter().map(|input| run.as_computed(input.clone())).collect();
     run.region(function.body, inputs)
 }

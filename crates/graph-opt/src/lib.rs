@@ -3,7 +3,7 @@
 //! - [`passes`]: the table, which the driver runs before and after the choice of formats;
 //! - `rules`: algebra, a line a rule; `maker`: makes nodes through the rules;
 //! - [`cut()`]: what depends on weights alone becomes the function `setup`;
-//! - [`stages()`]: what depends on sizes computed while running becomes functions of its own.
+//! - [`segments()`]: a function in plan form, and the functions that it calls.
 //!
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
 //! targets. A pass that changes nothing leaves a function shared with others as it is.
@@ -19,9 +19,9 @@ mod hoist;
 mod maker;
 mod permutation;
 mod rules;
+mod segments;
 mod simplify;
 mod sink;
-mod stages;
 mod transpose_motion;
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use graph::Function;
 
 pub use cut::{Cut, cut};
 pub use rules::{apply_rule, laws};
-pub use stages::{Origin, Stage, stages};
+pub use segments::segments;
 
 /// The passes, in order.
 pub fn passes() -> &'static [PassRow<Arc<Function>>] {

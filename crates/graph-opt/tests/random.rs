@@ -9,7 +9,7 @@ use testkit::{GraphOptions, graph_samples};
 use tilewright_graph_opt::{apply_rule, cut, laws, passes};
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false };
+    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
 
 fn data(sample: &testkit::GraphSample) -> common::Data {
     let constants = sample.constants.iter().cloned().enumerate();
@@ -72,5 +72,15 @@ proptest! {
         let expected = data.run(&sample.function, &[]).map_err(failed)?;
         let found = data.run(&halves.main, &constants).map_err(failed)?;
         prop_assert!(common::same_bits(&expected, &found));
+    }
+
+    #[test]
+    fn plans_compute_what_functions_do(sample in graph_samples(OPTIONS)) {
+        let data = data(&sample);
+        let function = std::sync::Arc::new(sample.function.clone());
+        let (plan, called) = common::plan(&function, &data.constants).map_err(failed)?;
+        let expected = data.run(&function, &[]).map_err(failed)?;
+        let found = data.run_plan(&plan, &called).map_err(failed)?;
+        prop_assert!(common::same_bits(&expected, &found), "{function}\n{plan}");
     }
 }

@@ -9,15 +9,10 @@ use base::{PassContext, run_passes};
 use common::Keeps;
 use filetest::Command;
 use graph::Function;
-use tilewright_graph_opt::{apply_rule, cut, laws, passes, stages};
+use tilewright_graph_opt::{apply_rule, cut, laws, passes};
 
-const COMMANDS: &[(&str, Command)] = &[
-    ("rule", rule),
-    ("pass", pass),
-    ("passes", all_passes),
-    ("cut", halves),
-    ("stages", all_stages),
-];
+const COMMANDS: &[(&str, Command)] =
+    &[("rule", rule), ("pass", pass), ("passes", all_passes), ("cut", halves), ("plan", plan)];
 
 #[test]
 fn texts() {
@@ -112,18 +107,11 @@ fn halves(text: &str, _: &[&str]) -> Result<String, String> {
     Ok(format!("{}{}", halves.setup, halves.main))
 }
 
-/// The stages, each with the sizes that are known behind it.
-fn all_stages(text: &str, _: &[&str]) -> Result<String, String> {
+/// The plan, and the functions that it calls.
+fn plan(text: &str, _: &[&str]) -> Result<String, String> {
     let function = Arc::new(read(text)?);
-    let mut lines = String::new();
-    let is_input = |name: &&String| !name.starts_with("constant");
-    let inputs = function.parameter_names.iter().filter(is_input).count();
-    for stage in stages(&function, inputs) {
-        graph::verify(&stage.function).map_err(|found| found.to_string())?;
-        lines += &format!("from {:?}\n{}", stage.parameters, stage.function);
-        for (symbol, origin) in &stage.binds {
-            lines += &format!("{} is {origin:?}\n", function.symbol_name(*symbol));
-        }
-    }
-    Ok(lines)
+    let (plan, called) = common::plan(&function, &Default::default())?;
+    let segments = called.values().filter(|segment| segment.name != plan.name);
+    let called: String = segments.map(|segment| segment.to_string()).collect();
+    Ok(format!("{plan}{called}"))
 }

@@ -83,7 +83,7 @@ impl FunctionBuilder {
                 symbol.range = symbol.range.intersect(range);
                 id
             }
-            None => self.function.symbols.push(Symbol { name: name.to_owned(), range }),
+            None => self.function.symbols.push(Symbol::new(name, range)),
         }
     }
 
@@ -198,6 +198,33 @@ impl FunctionBuilder {
         region
     }
 
+    /// One of two regions without parameters. An extent of a result that differs between them is a
+    /// new symbol.
+    pub fn branch(&mut self, condition: ValueId, regions: &[RegionId; 2]) -> Built<Vec<ValueId>> {
+        let [mut results, other] = regions.map(|region| self.function.region_type(region).results);
+        for (ty, other) in results.iter_mut().zip(&other) {
+            let (Type::Tensor(ty), Type::Tensor(other)) = (ty, other) else { continue };
+            for (extent, other) in ty.shape.iter_mut().zip(&other.shape) {
+                if extent != other {
+                    let ranges = |symbol: SymbolId| self.function.symbols[symbol].range;
+                    let (a, b) = (extent.bounds(&ranges), other.bounds(&ranges));
+                    let range = Range::new(a.min.min(b.min).max(0), a.max.max(b.max));
+                    *extent = Expr::symbol(self.new_symbol("extent", range));
+                }
+            }
+        }
+        self.add_with_regions(Op::If { results }, &[condition], regions)
+    }
+
+    /// A symbol with a name that none has, which begins as given.
+    pub fn new_symbol(&mut self, name: &str, range: Range) -> SymbolId {
+        let symbols = &self.function.symbols;
+        let is_free = |name: &String| symbols.values().all(|symbol| symbol.name != *name);
+        let mut names = (symbols.len()..).map(|number| format!("{name}{number}"));
+        let name = names.find(is_free).unwrap_or_default();
+        self.function.symbols.push(Symbol::new(name, range))
+    }
+
     // --- sources ---
 
     /// A constant that passes may read.
@@ -246,7 +273,7 @@ impl FunctionBuilder {
         if self.function.symbols.values().any(|symbol| symbol.name == name) {
             return Err(format!("there is a symbol `{name}` already"));
         }
-        let symbol = self.function.symbols.push(Symbol { name: name.to_owned(), range });
+        let symbol = self.function.symbols.push(Symbol::new(name, range));
         self.one(Op::Bind { symbol, range }, &[value])?;
         Ok(symbol)
     }

@@ -49,6 +49,15 @@ pub struct Symbol {
     pub name: String,
     /// The values it can take.
     pub range: Range,
+    /// Whether the caller tells its value, besides those that follow from parameters' extents.
+    pub is_given: bool,
+}
+
+impl Symbol {
+    /// A symbol that the function defines itself.
+    pub fn new(name: impl Into<String>, range: Range) -> Symbol {
+        Symbol { name: name.into(), range, is_given: false }
+    }
 }
 
 /// A value's type, name and definition.

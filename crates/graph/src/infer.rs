@@ -10,6 +10,7 @@ use base::Id;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction};
 
+use crate::defined::{all_generalised, defined_by};
 use crate::function::Type;
 use crate::op::{IterationSpace, Op, TensorType};
 use crate::shape::Shape;
@@ -46,12 +47,13 @@ pub fn infer_with_regions(
 ) -> Result<Vec<Type>, String> {
     expect_count("region", op.region_labels().len(), regions.len())?;
     match op {
-        Op::If => infer_if(operands, regions, names),
-        Op::While => infer_while(operands, regions, names),
+        Op::If { results } => infer_if(results, operands, regions, names),
+        Op::While { turns } => infer_while(*turns, operands, regions, names),
         Op::Scan { trip_count, carried, .. } => {
             infer_scan(trip_count, *carried, operands, regions, names)
         }
         Op::Host { results, .. } => Ok(results.iter().cloned().map(Type::Tensor).collect()),
+        Op::Call { results, .. } => Ok(results.clone()),
         _ => {
             let operands = tensors(operands)?;
             let results = infer_tensors(op, &operands, names)?;
@@ -148,8 +150,7 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
             expect_scalar(operands, 0, DType::U64)?;
             one(TensorType { dtype: DType::U64, shape: shape.clone() })
         }
-        Op::Call { results, .. } => Ok(results.clone()),
-        Op::If | Op::While | Op::Scan { .. } | Op::Host { .. } => {
+        Op::If { .. } | Op::While { .. } | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => {
             unreachable!("has operands or regions of its own")
         }
     }
@@ -369,28 +370,41 @@ fn infer_non_zero(operand: &TensorType) -> Inferred<Vec<TensorType>> {
     Ok(vec![TensorType { dtype: DType::I64, shape }, scalar(DType::I64)])
 }
 
-fn infer_if(operands: &[&Type], regions: &[RegionType], names: Names<'_>) -> Inferred<Vec<Type>> {
-    expect_count("operand", 1, operands.len())?;
-    expect_scalar(&tensors(operands)?, 0, DType::Bool)?;
-    for region in regions {
-        expect_types("parameters of a branch", &[], &region.parameters, names)?;
-    }
-    expect_types("results of the second branch", &regions[0].results, &regions[1].results, names)?;
-    Ok(regions[0].results.clone())
-}
-
-fn infer_while(
+fn infer_if(
+    results: &[Type],
     operands: &[&Type],
     regions: &[RegionType],
     names: Names<'_>,
 ) -> Inferred<Vec<Type>> {
-    let carried: Vec<Type> = operands.iter().map(|&ty| ty.clone()).collect();
-    expect_types("parameters of the condition", &carried, &regions[0].parameters, names)?;
+    expect_count("operand", 1, operands.len())?;
+    expect_scalar(&tensors(operands)?, 0, DType::Bool)?;
+    for region in regions {
+        expect_types("parameters of a branch", &[], &region.parameters, names)?;
+        expect_general("results", results, "results of a branch", &region.results, names)?;
+    }
+    Ok(results.to_vec())
+}
+
+fn infer_while(
+    turns: Option<SymbolId>,
+    operands: &[&Type],
+    regions: &[RegionType],
+    names: Names<'_>,
+) -> Inferred<Vec<Type>> {
+    let initial: Vec<Type> = operands.iter().map(|&ty| ty.clone()).collect();
+    let carried = &regions[0].parameters;
+    expect_general("parameters of the condition", carried, "operands", &initial, names)?;
     let condition = Type::Tensor(scalar(DType::Bool));
     expect_types("results of the condition", &[condition], &regions[0].results, names)?;
-    expect_types("parameters of the body", &carried, &regions[1].parameters, names)?;
-    expect_types("results of the body", &carried, &regions[1].results, names)?;
-    Ok(carried)
+    expect_types("parameters of the body", carried, &regions[1].parameters, names)?;
+    let defined = defined_by(&Op::While { turns: None }, &initial, regions);
+    let stacked = expect_turn(carried, &regions[1].results, &defined, names)?;
+    let mut results = carried.clone();
+    match turns {
+        Some(turns) => results.extend(stacks(&Expr::symbol(turns), stacked)?),
+        None => expect_count("result of the body", carried.len(), regions[1].results.len())?,
+    }
+    Ok(results)
 }
 
 fn infer_scan(
@@ -408,8 +422,14 @@ fn infer_scan(
             body.results.len()
         )
     })?;
-    let mut parameters = vec![Type::Tensor(scalar(DType::I64))];
-    parameters.extend(operands[..carried].iter().map(|&ty| ty.clone()));
+    let counter = Type::Tensor(scalar(DType::I64));
+    let expected = 1 + operands.len();
+    expect_count("parameter of the body", expected, body.parameters.len())?;
+    let (first, slices) = body.parameters.split_at(1 + carried);
+    expect_types("the counter of the body", &[counter], &first[..1], names)?;
+    let initial: Vec<Type> = operands[..carried].iter().map(|&ty| ty.clone()).collect();
+    expect_general("parameters of the body", &first[1..], "operands", &initial, names)?;
+    let mut sliced = Vec::new();
     for (index, scanned) in tensors(&operands[carried..])?.into_iter().enumerate() {
         let index = carried + index;
         let [first, rest @ ..] = &scanned.shape[..] else {
@@ -419,18 +439,41 @@ fn infer_scan(
             let (first, trip_count) = (first.display(names), trip_count.display(names));
             format!("operand {index} has {first} slices for {trip_count} iterations")
         })?;
-        parameters.push(Type::Tensor(TensorType { dtype: scanned.dtype, shape: rest.into() }));
+        sliced.push(Type::Tensor(TensorType { dtype: scanned.dtype, shape: rest.into() }));
     }
-    expect_types("parameters of the body", &parameters, &body.parameters, names)?;
-    let carried_types = &parameters[1..=carried];
-    expect_types("carried results of the body", carried_types, &body.results[..carried], names)?;
-    let mut results = carried_types.to_vec();
-    let stacked: Vec<&Type> = body.results[carried..].iter().collect();
-    for element in tensors(&stacked)? {
-        let shape = std::iter::once(trip_count).chain(&element.shape).cloned().collect();
-        results.push(Type::Tensor(TensorType { dtype: element.dtype, shape }));
-    }
+    expect_types("slices of the body", &sliced, slices, names)?;
+    let op = Op::Scan { trip_count: trip_count.clone(), carried, reverse: false };
+    let defined = defined_by(&op, &initial, regions);
+    let stacked = expect_turn(&first[1..], &body.results, &defined, names)?;
+    let mut results = first[1..].to_vec();
+    results.extend(stacks(trip_count, stacked)?);
     Ok(results)
+}
+
+/// Checks what a turn of a loop gives for the next one, up to the extents that the loop defines;
+/// the types of the rows that it stacks.
+fn expect_turn<'t>(
+    carried: &[Type],
+    results: &'t [Type],
+    defined: &[SymbolId],
+    names: Names<'_>,
+) -> Inferred<&'t [Type]> {
+    let (next, rows) = results.split_at(carried.len().min(results.len()));
+    let symbols = expect_general("what is carried", carried, "results of the body", next, names)?;
+    match symbols.iter().find(|symbol| !defined.contains(symbol)) {
+        None => Ok(rows),
+        Some(&symbol) => Err(format!("a turn changes {}, which is defined outside", names(symbol))),
+    }
+}
+
+/// The types of stacks of so many rows.
+fn stacks(count: &Expr, rows: &[Type]) -> Inferred<Vec<Type>> {
+    let rows: Vec<&Type> = rows.iter().collect();
+    let stack = |row: &TensorType| {
+        let shape = std::iter::once(count).chain(&row.shape).cloned().collect();
+        Type::Tensor(TensorType { dtype: row.dtype, shape })
+    };
+    Ok(tensors(&rows)?.into_iter().map(stack).collect())
 }
 
 fn result_shape(space: &IterationSpace) -> Shape {
@@ -566,12 +609,28 @@ fn expect_scalar(operands: &[&TensorType], index: usize, dtype: DType) -> Inferr
 }
 
 fn expect_types(what: &str, expected: &[Type], found: &[Type], names: Names<'_>) -> Inferred<()> {
-    let list = |types: &[Type]| {
-        let types: Vec<String> = types.iter().map(|ty| type_text(ty, names).to_string()).collect();
-        format!("({})", types.join(", "))
-    };
     expect(expected == found, || {
-        format!("{what} have types {}, not {}", list(found), list(expected))
+        let (found, expected) = (type_list(found, names), type_list(expected, names));
+        format!("{what} have types {found}, not {expected}")
+    })
+}
+
+fn type_list(types: &[Type], names: Names<'_>) -> String {
+    let types: Vec<String> = types.iter().map(|ty| type_text(ty, names).to_string()).collect();
+    format!("({})", types.join(", "))
+}
+
+/// Checks that types are others but for symbols in the place of some extents, which it returns.
+fn expect_general(
+    what: &str,
+    general: &[Type],
+    of: &str,
+    special: &[Type],
+    names: Names<'_>,
+) -> Inferred<Vec<SymbolId>> {
+    all_generalised(general, special).ok_or_else(|| {
+        let (general, special) = (type_list(general, names), type_list(special, names));
+        format!("{what} have types {general}, which are not those of the {of}: {special}")
     })
 }
 

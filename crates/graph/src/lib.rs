@@ -10,12 +10,14 @@
 //! This crate does not know loops, kernels' insides, or targets.
 
 mod builder;
+mod defined;
 mod function;
 mod infer;
 mod op;
 mod rewrite;
 mod shape;
 mod text;
+mod uses;
 mod verify;
 
 pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
@@ -25,10 +27,11 @@ pub use function::{
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};
-pub use rewrite::{Rewriter, User, Users, rebuild};
+pub use rewrite::{Rewriter, rebuild};
 pub use shape::Shape;
 pub use text::{
     Names, assumption_text, literal_text, parse, parse_function, parse_literal, print, shape_text,
     type_text,
 };
+pub use uses::{User, Users};
 pub use verify::verify;

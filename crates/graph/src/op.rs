@@ -8,13 +8,14 @@
 //! Broadcasting is explicit: operands of `Map` have equal shapes.
 
 use base::text::TextError;
-use base::{ConstantId, Id, KernelId};
+use base::{ConstantId, FunctionId, Id};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
+use crate::function::Type;
 use crate::shape::Shape;
 use crate::text::attribute::{
-    After, Attribute, AttributeReader, AttributeWriter, Bare, Either, Flag, Form, Implied,
+    After, Attribute, AttributeReader, AttributeWriter, Bare, Either, Flag, Form, Implied, Optional,
 };
 
 /// A graph primitive.
@@ -199,14 +200,28 @@ pub enum Op {
     },
 
     // --- control flow: regions; operands and results as stated ---
-    /// Operand 0 is a bool; two regions without parameters; results are those of the one taken.
-    If,
+    /// Operand 0 is a bool; two regions without parameters; results are those of the one taken. An
+    /// extent that differs between the regions is a symbol in the results' types, which this node
+    /// defines.
+    If {
+        /// Types of the results.
+        results: Vec<Type>,
+    },
     /// Operands are the initial carried values. Region 0 (condition): carried → bool; region 1
-    /// (body): carried → carried. Results: carried at the end.
-    While,
+    /// (body): carried → carried, then the rows of stacks. Results: carried at the end, then the
+    /// stacks: the rows of all turns along a new first axis. See [`Op::Scan`] for extents that
+    /// change.
+    While {
+        /// Defined as the number of turns, where there are stacks: their first extent.
+        turns: Option<SymbolId>,
+    },
     /// A counted loop. Operands: `carried` initial values, then scanned inputs (sliced along axis
     /// 0). The region's parameters: iteration number (i64), carried, slices; its results: carried,
     /// then elements stacked along axis 0. Results: carried at the end, stacks.
+    ///
+    /// Where a parameter of the region has a symbol in the place of the operand's extent, the loop
+    /// defines the symbol: it is the extent of what is carried, from turn to turn, and behind the
+    /// loop that of the result.
     Scan {
         /// Number of iterations.
         trip_count: Expr,
@@ -217,12 +232,12 @@ pub enum Op {
     },
 
     // --- leaving the graph ---
-    /// Runs a kernel of the module.
+    /// Runs a function of the module, whose symbols are this one's: a *segment* of a plan.
     Call {
         /// Which.
-        kernel: KernelId,
+        function: FunctionId,
         /// Types of the results.
-        results: Vec<TensorType>,
+        results: Vec<Type>,
     },
     /// What is not tensor arithmetic (strings, images), by name.
     Host {
@@ -406,12 +421,14 @@ primitives! {
     NonZero {} => "non_zero", Some(1), Nature::Pure, [];
     RandomBits { shape } => "random_bits", Some(1), Nature::Pure, [shape: Implied];
 
-    If {} => "if", Some(1), Nature::Regions(&["then", "else"]), [];
-    While {} => "while", None, Nature::Regions(&["condition", "body"]), [];
+    If { results } => "if", Some(1), Nature::Regions(&["then", "else"]), [results: Implied];
+    While { turns } => "while", None, Nature::Regions(&["condition", "body"]),
+        [turns: Optional("turns")];
     Scan { trip_count, carried, reverse } => "scan", None, Nature::Regions(&["body"]),
         [trip_count: After("trips"), carried: After("carried"), reverse: Flag("reverse")];
 
-    Call { kernel, results } => "call", None, Nature::Outside, [kernel: Bare, results: Implied];
+    Call { function, results } => "call", None, Nature::Outside,
+        [function: Bare, results: Implied];
     Host { name, results } => "host", None, Nature::Outside, [name: Bare, results: Implied];
 }
 

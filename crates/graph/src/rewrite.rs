@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Arena, Id, IdSet, SecondaryMap};
-use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
@@ -112,7 +111,23 @@ impl Rewriter<'_> {
             let results = old.results.iter().map(|&result| source.ty(result).clone());
             return Ok(self.builder.add_typed(old.op.clone(), operands, results));
         }
-        self.builder.add_with_regions(old.op.clone(), &operands, &regions).map(Values::from)
+        let mut op = old.op.clone();
+        if let (Op::If { results }, Some(&region)) = (&mut op, regions.first()) {
+            let own = source.symbols_defined_by(node);
+            let is_own = |extent: &Expr| extent.as_symbol().is_some_and(|it| own.contains(&it));
+            // As the first region has it now, but for the extents that this node defines.
+            for (ty, mut now) in
+                results.iter_mut().zip(self.builder.function().region_type(region).results)
+            {
+                for (declared, extent) in ty.exprs().iter().zip(now.exprs_mut()) {
+                    if is_own(declared) {
+                        extent.clone_from(declared);
+                    }
+                }
+                *ty = now;
+            }
+        }
+        self.builder.add_with_regions(op, &operands, &regions).map(Values::from)
     }
 
     fn region(&mut self, region: RegionId, rule: &mut Rule<'_>) -> Built<RegionId> {
@@ -149,18 +164,6 @@ impl Rewriter<'_> {
     }
 }
 
-/// Where a value is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
-    /// Operand of this number of a node.
-    Operand(NodeId, usize),
-    /// Result of this number of a region.
-    Result(RegionId, usize),
-}
-
-/// Who reads each value, in order; most values have one reader.
-pub type Users = SecondaryMap<ValueId, SmallVec<[User; 1]>>;
-
 impl Function {
     /// All nodes in order, each followed by those in its regions.
     pub fn nodes_in_order(&self) -> Vec<NodeId> {
@@ -195,23 +198,6 @@ impl Function {
         self.regions.len() == 1
     }
 
-    /// Who reads each value, in order.
-    pub fn users(&self) -> Users {
-        let mut users = Users::new();
-        users.reserve(self.values.len());
-        for node in self.nodes_in_order() {
-            for (number, &operand) in self.nodes[node].operands.iter().enumerate() {
-                users[operand].push(User::Operand(node, number));
-            }
-        }
-        for region in self.regions_in_order() {
-            for (number, &result) in self.regions[region].results.iter().enumerate() {
-                users[result].push(User::Result(region, number));
-            }
-        }
-        users
-    }
-
     /// Makes every reader of one value read another, of the same type and defined before them. It
     /// walks the whole function.
     pub fn replace_all_uses(&mut self, old: ValueId, new: ValueId) {
@@ -242,7 +228,19 @@ impl Function {
     /// it needs, numbered anew. Symbols and locations stay; it assumes nothing, and its parameters
     /// and results have no names yet.
     pub fn part(&self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Function {
-        let body = self.body_of_part(parameters, results);
+        self.part_of(&[self.body], parameters, results, &|_| true)
+    }
+
+    /// As [`Self::part`], of values of the last of these regions, each of which is inside of the one
+    /// before; of their nodes it has those alone for which `is_taken` holds.
+    pub fn part_of(
+        &self,
+        regions: &[RegionId],
+        parameters: Vec<ValueId>,
+        results: Vec<ValueId>,
+        is_taken: &dyn Fn(NodeId) -> bool,
+    ) -> Function {
+        let body = self.body_of_part(regions, parameters, results, is_taken);
         let needed = Needed::of(self, &body, &[]);
         let numbers = Numbers::of(self, &body, &needed);
         let mut part = Function {
@@ -266,17 +264,24 @@ impl Function {
     /// parameters and results stay.
     pub fn into_part(mut self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Function {
         let body = self.body;
-        self.regions[body] = self.body_of_part(parameters, results);
+        self.regions[body] = self.body_of_part(&[body], parameters, results, &|_| true);
         self.compact();
         self
     }
 
-    fn body_of_part(&self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Region {
+    fn body_of_part(
+        &self,
+        regions: &[RegionId],
+        parameters: Vec<ValueId>,
+        results: Vec<ValueId>,
+        is_taken: &dyn Fn(NodeId) -> bool,
+    ) -> Region {
         let mut given = IdSet::new();
         given.extend(&parameters);
         let is_computed =
             |id: &NodeId| !self.nodes[*id].results.iter().any(|&result| given.contains(result));
-        let nodes = self.regions[self.body].nodes.iter().copied().filter(is_computed).collect();
+        let nodes = regions.iter().flat_map(|&region| &self.regions[region].nodes).copied();
+        let nodes = nodes.filter(is_computed).filter(|&id| is_taken(id)).collect();
         Region { parameters, nodes, results }
     }
 
@@ -406,14 +411,13 @@ impl<'a> Needed<'a> {
     /// function without results, or one of these is in it.
     fn acts(&self, id: NodeId) -> bool {
         let node = &self.function.nodes[id];
-        match &node.op {
-            Op::Bind { symbol, .. } => self.symbols.contains(symbol),
-            Op::Host { .. } => node.results.is_empty(),
-            _ => {
-                let mut inner = node.regions.iter().map(|&region| &self.function.regions[region]);
-                inner.any(|region| region.nodes.iter().any(|&id| self.acts(id)))
-            }
+        if let Op::Host { .. } = node.op {
+            return node.results.is_empty();
         }
+        let mut inner = node.regions.iter().map(|&region| &self.function.regions[region]);
+        let defined = self.function.symbols_defined_by(id);
+        defined.iter().any(|symbol| self.symbols.contains(symbol))
+            || inner.any(|region| region.nodes.iter().any(|&id| self.acts(id)))
     }
 
     fn node(&mut self, id: NodeId) {

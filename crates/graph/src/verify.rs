@@ -5,8 +5,8 @@
 //! - Every node and region stands in one place; nodes have the regions that their primitive asks
 //!   for.
 //! - Result types are those that `infer` gives.
-//! - Symbols have one definition: an axis of a parameter's type, or a `Bind`, which comes before
-//!   every use. Names of symbols, parameters and results are distinct.
+//! - Symbols have one definition: the caller, an axis of a parameter's type, or a node (a `Bind`, or
+//!   control flow that changes extents), which comes before every use. Names of symbols, parameters and results are distinct.
 //! - Assumptions name symbols that have a definition, wherever it is.
 
 use std::collections::BTreeMap;
@@ -103,9 +103,13 @@ impl Verifier<'_> {
         }
     }
 
-    /// The symbols that parameters define: those that alone are an axis's extent.
+    /// The symbols that are given, and those that parameters define: which alone are an axis's
+    /// extent.
     fn parameters(&mut self) {
         let function = self.function;
+        for (id, _) in function.symbols.iter().filter(|(_, symbol)| symbol.is_given) {
+            self.known[id] = true;
+        }
         for &value in function.parameters() {
             for extent in function.ty(value).exprs() {
                 if let Some(symbol) = extent.as_symbol() {
@@ -196,25 +200,39 @@ impl Verifier<'_> {
         if let Some(number) = hidden {
             self.note(id, format!("operand {number} is not visible here"));
         }
-        for problem in self.unknown_symbols(node.op.exprs()) {
-            self.note(id, problem);
+        // Those of loops are known in their regions, too.
+        let defined = function.symbols_defined_by(id);
+        let is_loop = matches!(node.op, Op::While { .. } | Op::Scan { .. });
+        if is_loop {
+            self.define_symbols(id, &defined);
         }
         node.regions.iter().for_each(|&region| self.region(region));
         if hidden.is_none() {
             self.types(id);
         }
-        if let Op::Bind { symbol, range } = &node.op {
-            if std::mem::replace(&mut self.known[*symbol], true) {
-                let name = function.symbol_name(*symbol);
-                self.note(id, format!("symbol `{name}` is defined twice"));
-            }
-            if function.symbols.get(*symbol).is_none_or(|symbol| symbol.range != *range) {
-                self.note(id, "the range is not that of the symbol".to_owned());
-            }
+        if !is_loop {
+            self.define_symbols(id, &defined);
+        }
+        for problem in self.unknown_symbols(node.op.exprs()) {
+            self.note(id, problem);
+        }
+        if let Op::Bind { symbol, range } = &node.op
+            && function.symbols.get(*symbol).is_none_or(|symbol| symbol.range != *range)
+        {
+            self.note(id, "the range is not that of the symbol".to_owned());
         }
         for (number, &value) in node.results.iter().enumerate() {
             let problem = self.define(value, Definition::Result(id, number as u32));
             problem.into_iter().for_each(|problem| self.note(id, problem));
+        }
+    }
+
+    fn define_symbols(&mut self, id: NodeId, symbols: &[SymbolId]) {
+        for &symbol in symbols {
+            if std::mem::replace(&mut self.known[symbol], true) {
+                let name = self.function.symbol_name(symbol);
+                self.note(id, format!("symbol `{name}` is defined twice"));
+            }
         }
     }
 

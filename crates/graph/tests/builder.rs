@@ -132,7 +132,7 @@ fn regions() {
             let first = builder.end_region(&[negative]);
             builder.begin_region(&[]);
             let second = builder.end_region(&[b]);
-            Ok(builder.add_with_regions(graph::Op::If, &[flag], &[first, second])?[0])
+            Ok(builder.branch(flag, &[first, second])?[0])
         },
         "%v3: bool[] = literal {true}
          %v4: f32[3] = if %v3 then {

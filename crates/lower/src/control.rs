@@ -37,12 +37,12 @@ impl Emitter<'_> {
         let operands = addresses(self, frame, &data.operands);
         let results = addresses(self, frame, &data.results);
         match &data.op {
-            Op::If => {
+            Op::If { .. } => {
                 let then = self.region(frame, data.regions[0], &[], &results)?;
                 let otherwise = self.region(frame, data.regions[1], &[], &results)?;
                 steps.push(Step::Branch { condition: operands[0].clone(), then, otherwise });
             }
-            Op::While => {
+            Op::While { .. } => {
                 let sizes = sizes(frame.function, &data.results);
                 copy_all(steps, &operands, &results, &sizes);
                 let condition = self.temporary(1);

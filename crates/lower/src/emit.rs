@@ -146,29 +146,14 @@ impl Emitter<'_> {
         let Some(last) = group.stages.last() else { return Ok(()) };
         let data = &frame.function.nodes[last.node];
         match &data.op {
-            Op::If | Op::While | Op::Scan { .. } => {
+            Op::If { .. } | Op::While { .. } | Op::Scan { .. } => {
                 return self.control_flow(frame, last.node, steps);
             }
-            Op::Call { kernel, .. } => {
-                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
-                let called = &self.module.kernels[*kernel];
-                let (extent, scratch) = (parallel_extent(called), scratch_layout(called).bytes);
-                let arguments =
-                    self.arguments(frame, &accesses(&self.module.kernels[*kernel]), &values);
-                steps.push(Step::Run(Run {
-                    kernel: *kernel,
-                    arguments,
-                    extent: Expr::constant(extent),
-                    scratch_bytes: scratch,
-                    grain: Expr::ONE,
-                }));
-                return Ok(());
-            }
-            Op::Host { name, .. } => {
-                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
-                let arguments = values.iter().map(|&v| self.address(frame, v)).collect();
-                steps.push(Step::Host { name: name.clone(), arguments });
-                return Ok(());
+            Op::Call { .. } | Op::Host { .. } => {
+                return Err(crate::specialise::internal(format!(
+                    "`{}` stands in a segment",
+                    data.op.name()
+                )));
             }
             _ => {}
         }

@@ -216,8 +216,8 @@ impl Widen<'_> {
             | Op::Concat { .. }
             | Op::Gather { .. }
             | Op::Scatter { reduction: None, .. }
-            | Op::If
-            | Op::While
+            | Op::If { .. }
+            | Op::While { .. }
             | Op::Scan { .. } => {
                 let mut op = node.op.clone();
                 if let Op::Map { dtype, .. } = &mut op {

@@ -23,7 +23,6 @@ pub fn specialise(
         return Ok(function.clone());
     }
     let mut bound = Function::clone(function);
-    drop_binds(&mut bound, symbols);
     let values = symbols.iter().map(|(&symbol, &value)| (symbol, Expr::constant(value))).collect();
     bound.substitute(&values);
     for (_, value) in bound.values.iter_mut() {
@@ -41,19 +40,6 @@ pub fn specialise(
         _ => Ok(None),
     });
     folded.map(Arc::new).map_err(internal)
-}
-
-/// A symbol that has its value already need not be bound: readers of the node read its operand.
-fn drop_binds(function: &mut Function, symbols: &BTreeMap<SymbolId, i64>) {
-    let is_known = |op: &Op| matches!(op, Op::Bind { symbol, .. } if symbols.contains_key(symbol));
-    let body = function.body;
-    for id in function.regions[body].nodes.clone() {
-        if is_known(&function.nodes[id].op) {
-            let (old, new) = (function.nodes[id].results[0], function.nodes[id].operands[0]);
-            function.replace_all_uses(old, new);
-            function.regions[body].nodes.retain(|&other| other != id);
-        }
-    }
 }
 
 /// Whether there is nothing to do.

@@ -227,7 +227,7 @@ fn quantised(windows: bool, [rows, depth, columns, zero]: [i64; 4]) -> Function 
 }
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false };
+    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false, sizes: false };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]

@@ -194,7 +194,7 @@ fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
 }
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false };
+    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false, sizes: false };
 
 proptest! {
     #![proptest_config(ProptestConfig {

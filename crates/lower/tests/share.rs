@@ -113,7 +113,7 @@ fn lowered(sample: &GraphSample) -> Option<Module> {
 }
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: false, control_flow: false, few_bits: false };
+    GraphOptions { nodes: 12, symbolic: false, control_flow: false, few_bits: false, sizes: false };
 
 proptest! {
     #![proptest_config(ProptestConfig {

@@ -3,18 +3,18 @@
 //!
 //! - Names of functions are distinct, so are those of kernels and of programs.
 //! - A `Weight` has the type of its constant.
-//! - A `Call` passes its operands, then its results, to the kernel's parameters; types agree as far
-//!   as extents are constant.
+//! - A `Call` and the function that it calls have the same symbols, and types of operands and
+//!   results.
 //! - A `run` gives a kernel as many arguments as it has parameters, each read and written no less
 //!   than the kernel does. Slots of weights have the weight's size.
 
 use std::collections::BTreeSet;
 
-use base::{ConstantId, Diagnostic, Diagnostics, KernelId, codes};
-use graph::{Function, Node, Op, TensorType};
-use loops::{Access, Buffer, Scope};
+use base::{ConstantId, Diagnostic, Diagnostics, FunctionId, codes};
+use graph::{Function, Node, Op, TensorType, Type, ValueId};
+use loops::{Access, Scope};
 use program::{Place, Program, Run, Step};
-use sym::Expr;
+use sym::{Expr, Range};
 
 use crate::Module;
 
@@ -58,7 +58,7 @@ fn check_function(module: &Module, function: &Function, found: &mut Diagnostics)
         let node = &function.nodes[id];
         let problem = match &node.op {
             Op::Weight { constant, result } => weight_problem(module, *constant, result),
-            Op::Call { kernel, results } => call_problem(module, function, node, *kernel, results),
+            Op::Call { function: called, .. } => call_problem(module, function, node, *called),
             _ => None,
         };
         if let Some(problem) = problem {
@@ -85,47 +85,26 @@ fn call_problem(
     module: &Module,
     function: &Function,
     node: &Node,
-    id: KernelId,
-    results: &[TensorType],
+    id: FunctionId,
 ) -> Option<String> {
-    let Some(kernel) = module.kernels.get(id) else {
-        return Some(format!("there is no kernel {id}"));
+    let Some(called) = module.functions.get(id) else {
+        return Some(format!("there is no function {id}"));
     };
-    let operands = node.operands.iter().filter_map(|&value| function.ty(value).as_tensor());
-    let passed: Vec<&TensorType> = operands.chain(results).collect();
-    let (parameters, given) = (kernel.parameters.len(), passed.len());
-    if parameters != given {
-        let name = &kernel.name;
-        return Some(format!(
-            "kernel `{name}` has {parameters} parameters, but {given} are passed"
-        ));
+    let name = &called.name;
+    let symbols = |function: &Function| -> Vec<(String, Range)> {
+        function.symbols.values().map(|symbol| (symbol.name.clone(), symbol.range)).collect()
+    };
+    if symbols(called) != symbols(function) {
+        return Some(format!("function `{name}` has other symbols"));
     }
-    for (number, (ty, &buffer)) in passed.into_iter().zip(&kernel.parameters).enumerate() {
-        let buffer = &kernel.buffers[buffer];
-        let is_result = number >= node.operands.len();
-        let fits = same_type(ty, buffer) && (is_result || reads_only(buffer));
-        if !fits {
-            let what = if is_result { "result" } else { "operand" };
-            return Some(format!(
-                "parameter `{}` of kernel `{}` does not fit the {what} that is \
-                passed to it",
-                buffer.name, kernel.name
-            ));
-        }
+    let types = |function: &Function, values: &[ValueId]| -> Vec<Type> {
+        values.iter().map(|&value| function.ty(value).clone()).collect()
+    };
+    if types(called, called.parameters()) != types(function, &node.operands) {
+        return Some(format!("function `{name}` has parameters of other types"));
     }
-    None
-}
-
-fn same_type(ty: &TensorType, buffer: &Buffer) -> bool {
-    let extents = ty.shape.iter().zip(&buffer.shape);
-    let mut constants = extents.filter_map(|(a, b)| a.as_constant().zip(b.as_constant()));
-    ty.dtype == buffer.dtype
-        && ty.shape.len() == buffer.shape.len()
-        && constants.all(|(a, b)| a == b)
-}
-
-fn reads_only(buffer: &Buffer) -> bool {
-    buffer.scope == Scope::Parameter(Access::Read)
+    let differ = types(called, called.results()) != types(function, &node.results);
+    differ.then(|| format!("function `{name}` has results of other types"))
 }
 
 fn check_program(module: &Module, program: &Program, found: &mut Diagnostics) {

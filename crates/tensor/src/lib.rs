@@ -28,6 +28,7 @@ pub mod npy;
 pub mod npz;
 pub mod random;
 pub mod reduction;
+mod rows;
 pub mod scalar;
 pub mod staged;
 pub mod storage;

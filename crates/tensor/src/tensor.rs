@@ -208,6 +208,14 @@ impl Tensor {
         (T::DTYPE == self.dtype).then(|| view_mut(self.bytes_mut()))
     }
 
+    /// The elements of a tensor of strings, to change; copied first if shared.
+    pub(crate) fn strings_mut(&mut self) -> Option<&mut [String]> {
+        match &mut self.storage {
+            Storage::Strings(strings) => Some(Arc::<Vec<String>>::make_mut(strings)),
+            Storage::Owned(_) | Storage::Shared(_) => None,
+        }
+    }
+
     /// The elements of a tensor of strings.
     pub fn strings(&self) -> Option<&[String]> {
         match &self.storage {

@@ -4,6 +4,8 @@
 //! rounding to integers) read only values whose bits every correct compiler agrees on, so results
 //! may be compared with a tolerance.
 
+mod sizes;
+
 use std::sync::Arc;
 
 use base::{ConstantId, Id};
@@ -28,6 +30,8 @@ pub struct GraphOptions {
     pub control_flow: bool,
     /// Whether elements may be of few bits: floats of 8 and 4, integers of 4 and 2.
     pub few_bits: bool,
+    /// Whether extents may be known only while running.
+    pub sizes: bool,
 }
 
 /// A function, and what it takes to run it.
@@ -216,6 +220,9 @@ impl Growth {
     // --- nodes ---
 
     fn node(&mut self, options: GraphOptions) -> Grown {
+        if options.sizes && self.below(8) == 0 {
+            return self.sized();
+        }
         match self.below(if options.control_flow { 24 } else { 22 }) {
             0..=3 => self.unary(),
             4..=6 => self.binary(),
@@ -555,7 +562,7 @@ impl Growth {
         let first = self.builder.end_region(&[negative]);
         self.builder.begin_region(&[]);
         let second = self.builder.end_region(&[value]);
-        let results = self.builder.add_with_regions(graph::Op::If, &[flag], &[first, second]);
+        let results = self.builder.branch(flag, &[first, second]);
         Some((results.ok()?[0], stable))
     }
 

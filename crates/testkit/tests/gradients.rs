@@ -14,7 +14,7 @@ use tensor::{DType, Scalar, ScalarFunction, Tensor};
 use testkit::{GraphOptions, graph_samples};
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 16, symbolic: true, control_flow: true, few_bits: false };
+    GraphOptions { nodes: 16, symbolic: true, control_flow: true, few_bits: false, sizes: false };
 
 /// How far inputs are moved.
 const STEP: f64 = 1.0 / 1024.0;

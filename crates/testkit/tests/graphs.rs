@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use testkit::{GraphOptions, GraphSample, graph_samples};
 
 const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false };
+    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
 
 fn evaluate(sample: &GraphSample, precision: Precision) -> Vec<tensor::Tensor> {
     let constant = |id: base::ConstantId| sample.constants[id.index()].clone();

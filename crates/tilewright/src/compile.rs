@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base::Result;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use import_onnx::Imported;
 use module::Module;
 use tensor::Structure;
 
+use crate::cache::Cache;
 use crate::divided::may_be_divided;
 use crate::executable::Executable;
 use crate::piecewise::Piecewise;
@@ -67,17 +68,19 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
     target::check_runs_here(&target)?;
     let threads = options.thread_count();
     let store = Arc::default();
-    let model = Model { source: &source, options, target: &target, threads, store: &store };
+    let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
+    let model =
+        Model { source: &source, options, target: &target, threads, store: &store, cache: &cache };
     let mut asked = BTreeMap::new();
     let (divided, pieces) = (OnceLock::new(), OnceLock::new());
-    let (inputs, outputs, variants) =
+    let (inputs, outputs) =
         match Variant::make(model, &asked, &[], Given { structures: &[], tensors: &[] })? {
             Made::Variant(variant) => {
                 let imported = &variant.front.imported;
                 let (inputs, outputs) = (ports(imported, true), ports(imported, false));
                 let shapes = inputs.iter().map(Port::fixed_shape).collect();
-                if let (Some(shapes), true) = (shapes, variant.is_one_stage()) {
-                    variant.specialise_fixed(model, shapes)?;
+                if let Some(shapes) = shapes {
+                    variant.prepare_fixed(model, shapes)?;
                 }
                 let plain = variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
                     && variant.front.strings.is_empty();
@@ -86,7 +89,8 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
                     false => declared_ports(&source.inspect(&options.limits)?.outputs, options),
                 };
                 _ = divided.set(None);
-                (inputs, outputs, vec![Arc::new(*variant)])
+                cache.keep_variant(*variant);
+                (inputs, outputs)
             }
             Made::Asks(question) => {
                 let info = source.inspect(&options.limits)?;
@@ -103,7 +107,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
                 if !may_be_divided(&info) {
                     _ = divided.set(None);
                 }
-                (inputs, declared_ports(&info.outputs, options), Vec::new())
+                (inputs, declared_ports(&info.outputs, options))
             }
         };
     Ok(Executable {
@@ -112,7 +116,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         inputs,
         outputs,
         asked: Mutex::new(asked),
-        variants: RwLock::new(variants),
+        cache,
         divided,
         pieces,
         store,

@@ -16,8 +16,10 @@ use crate::{Options, compile, jit, pipeline, target};
 pub enum Stage {
     /// The graph as imported.
     Imported,
-    /// `setup` and `main` after optimisation, format choice and the cut.
+    /// `setup` and the plan's segments, after optimisation, format choice and the cut.
     Optimized,
+    /// The plan: what stands between segments, and in which order.
+    Plan,
     /// Kernels as their definitions say them.
     Kernels,
     /// Kernels after scheduling, each behind its trace.
@@ -36,12 +38,17 @@ pub enum Stage {
 /// Those of the compile; a kernel that is not there.
 pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>) -> Result<String> {
     match stage {
-        Stage::Imported | Stage::Optimized => {
+        Stage::Imported | Stage::Optimized | Stage::Plan => {
             let target = target::resolve(&options.target)?;
             let front = pipeline::front(&Source::file(model), options, &target)?;
             Ok(match stage {
                 Stage::Imported => front.imported.to_string(),
-                _ => front.module.functions.values().map(|f| format!("{f}\n")).collect(),
+                Stage::Plan => front.module.functions[front.plan].to_string(),
+                _ => {
+                    let functions = front.module.functions.iter();
+                    let functions = functions.filter(|(id, _)| *id != front.plan);
+                    functions.map(|(_, function)| format!("{function}\n")).collect()
+                }
             })
         }
         _ => {

@@ -14,6 +14,7 @@ use tensor::{DType, StagedFiles, Structure, Tensor, Value};
 
 use crate::options::TargetChoice;
 use crate::pipeline::{Front, Given, front, front_told};
+use crate::plan::Plan;
 use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
@@ -96,8 +97,10 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
-    let role = Role::Main { inputs: inputs.len(), constants };
-    let main = LoweredFunction::new(request(front.main, role, &symbols))?;
+    let plan = Plan::new(&front.module, front.plan, inputs.len());
+    let segment = plan.only_segment().ok_or_else(driven)?;
+    let role = plan.segment(segment).role(&constants);
+    let main = LoweredFunction::new(request(segment, role, &symbols))?;
     let results = main.outputs.iter().enumerate().zip(&front.imported.result_names);
     let result = |((number, (dtype, shape)), name): ((usize, &(DType, Vec<usize>)), &String)| {
         let name = if given.is_some() { output_name(number) } else { name.clone() };
@@ -117,6 +120,14 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
     let dtypes = main.outputs.iter().map(|(dtype, _)| *dtype).collect();
     Ok(Sources { code, dtypes, outputs: front.outputs, strings: front.strings })
+}
+
+/// The refusal of a model that is more than one segment.
+fn driven() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data while the model runs")
+        .at("the model")
+        .because("the C sources hold one segment, and this model's plan has several")
+        .remedy("`run` the model, or export it so that shapes do not depend on values")
 }
 
 /// The inputs' shapes, all known.

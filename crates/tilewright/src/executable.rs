@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use backend::Target;
 use base::{Diagnostic, Result, codes};
@@ -11,15 +11,13 @@ use import_onnx::Wanted;
 use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
+use crate::cache::Cache;
 use crate::divided::{Divided, tensors};
 use crate::piecewise::{Piecewise, Session};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Given, Made, Model, Variant, bound, tensor_names};
 use crate::{Options, Port};
-
-/// Variants that are kept for values and ranks of inputs seen before.
-const MOST_VARIANTS: usize = 16;
 
 /// A compiled model. `Send + Sync`: any number of threads may run it at once, each with memory of
 /// its own; one that finds the worker threads busy runs alone.
@@ -36,7 +34,8 @@ pub struct Executable {
     /// What must be known of which tensors, besides extents, to compile; grows as it is found out.
     /// Locked while a variant is made.
     pub(crate) asked: Mutex<BTreeMap<String, Wanted>>,
-    pub(crate) variants: RwLock<Vec<Arc<Variant>>>,
+    /// What has been compiled of it.
+    pub(crate) cache: Cache,
     /// Its parts, where strings or encoded images are read apart; set by the first run.
     pub(crate) divided: OnceLock<Option<Divided>>,
     /// Its pieces, where it cannot be compiled as a whole.
@@ -97,9 +96,9 @@ impl Executable {
                 statistics.arena_bytes = statistics.arena_bytes.max(part.arena_bytes);
             });
         }
-        for variant in self.variants.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for variant in self.cache.variants() {
             statistics.constant_bytes += variant.constant_bytes();
-            let kept = variant.kept();
+            let kept = self.cache.segments(variant.id);
             for specialisation in &kept {
                 statistics.kernels += specialisation.kernels().len();
                 statistics.code_bytes += specialisation.code_bytes;
@@ -245,7 +244,7 @@ impl Executable {
     /// Whether the model as compiled so far draws random numbers.
     pub(crate) fn draws(&self) -> bool {
         let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
-        let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+        let variants = self.cache.variants();
         let mut in_pieces = false;
         if let Some(pieces) = self.pieces.get() {
             pieces.each_executable(&mut |part| in_pieces |= part.draws());
@@ -258,17 +257,15 @@ impl Executable {
     /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
     fn run_given(&self, given: Given<'_>) -> Result<(Arc<Variant>, Vec<Tensor>)> {
         let variant = self.variant_for(given)?;
-        if variant.is_one_stage() {
-            let specialisation = variant.specialisation(self.model(), given.tensors)?;
-            let mut outputs = specialisation.new_outputs()?;
-            variant.run(self.model(), &specialisation, given.tensors, &mut outputs)?;
-            variant.front.strings.put_into(&mut outputs);
-            return Ok((variant, outputs));
-        }
-        let mut runs = variant.run_stages(self.model(), given.tensors)?;
-        let Some(last) = runs.pop() else { return Ok((variant, Vec::new())) };
-        let mut outputs = last.specialisation.new_outputs()?;
-        variant.run(self.model(), &last.specialisation, &last.operands, &mut outputs)?;
+        let inputs = given.tensors;
+        let mut outputs = match variant.only_segment(self.model(), inputs)? {
+            Some(segment) => {
+                let mut outputs = segment.new_outputs()?;
+                variant.run_segment(self.model(), &segment, inputs, &mut outputs)?;
+                outputs
+            }
+            None => variant.run_plan(self.model(), inputs, &mut |_| Ok(()))?,
+        };
         variant.front.strings.put_into(&mut outputs);
         Ok((variant, outputs))
     }
@@ -297,15 +294,16 @@ impl Executable {
             outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
             return Ok(());
         }
-        if variant.is_one_stage() {
-            let specialisation = variant.specialisation(self.model(), inputs)?;
-            check_outputs(&specialisation, outputs)?;
-            return variant.run(self.model(), &specialisation, inputs, outputs);
+        if let Some(segment) = variant.only_segment(self.model(), inputs)? {
+            check_outputs(&segment.outputs, outputs)?;
+            return variant.run_segment(self.model(), &segment, inputs, outputs);
         }
-        let mut runs = variant.run_stages(self.model(), inputs)?;
-        let Some(last) = runs.pop() else { return Ok(()) };
-        check_outputs(&last.specialisation, outputs)?;
-        variant.run(self.model(), &last.specialisation, &last.operands, outputs)
+        let results = variant.run_plan(self.model(), inputs, &mut |_| Ok(()))?;
+        let types: Vec<(DType, Vec<usize>)> =
+            results.iter().map(|result| (result.dtype(), result.shape().to_vec())).collect();
+        check_outputs(&types, outputs)?;
+        outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
+        Ok(())
     }
 
     /// Compiles what inputs of these shapes need, if it is new. What depends on sizes that are
@@ -327,17 +325,15 @@ impl Executable {
         match self.variant(inputs) {
             Err(_) if self.pieces.get().is_some() => Ok(()),
             Err(found) => Err(found),
-            Ok(variant) if variant.is_one_stage() => {
-                variant.specialisation(self.model(), inputs).map(|_| ())
-            }
-            Ok(_) => Ok(()),
+            Ok(variant) => variant.only_segment(self.model(), inputs).map(|_| ()),
         }
     }
 
     /// What the variants of the model have in common.
     pub(crate) fn model(&self) -> Model<'_> {
         let (source, options, target) = (&self.source, &self.options, &self.target);
-        Model { source, options, target, threads: self.threads, store: &self.store }
+        let (store, cache) = (&self.store, &self.cache);
+        Model { source, options, target, threads: self.threads, store, cache }
     }
 
     /// The variant for these inputs, which are checked; made now where there is none.
@@ -354,11 +350,9 @@ impl Executable {
 
     fn variant_for(&self, given: Given<'_>) -> Result<Arc<Variant>> {
         let find = || {
-            let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-            let fits = |variant: &&Arc<Variant>| {
-                variant.is_for(given) && variant.check(given.tensors).is_ok()
-            };
-            variants.iter().find(fits).cloned()
+            self.cache.variant(|variant| {
+                variant.is_for(given) && variant.check(&self.cache, given.tensors).is_ok()
+            })
         };
         if let Some(found) = find() {
             return Ok(found);
@@ -371,9 +365,8 @@ impl Executable {
         // Why these shapes do not fit the variant for all shapes, such as an extent of 1 that is
         // repeated where the model has a name: then a variant is made for them alone.
         let mut misfit = {
-            let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-            let general = variants.iter().find(|variant| variant.is_for(given));
-            general.and_then(|variant| variant.check(given.tensors).err())
+            let general = self.cache.variant(|variant| variant.is_for(given));
+            general.and_then(|variant| variant.check(&self.cache, given.tensors).err())
         };
         loop {
             let mut told = asked.clone();
@@ -385,20 +378,14 @@ impl Executable {
             let made = Variant::make(self.model(), &told, &self.inputs, given);
             match made.map_err(|found| misfit.clone().unwrap_or(found))? {
                 Made::Variant(variant) => {
-                    if let Err(found) = variant.check(given.tensors) {
+                    if let Err(found) = variant.check(&self.cache, given.tensors) {
                         match misfit {
                             Some(_) => return Err(found),
                             None => misfit = Some(found),
                         }
                         continue;
                     }
-                    let variant = Arc::new(*variant);
-                    let mut kept = self.variants.write().unwrap_or_else(PoisonError::into_inner);
-                    if kept.len() == MOST_VARIANTS {
-                        kept.remove(0);
-                    }
-                    kept.push(variant.clone());
-                    return Ok(variant);
+                    return Ok(self.cache.keep_variant(*variant));
                 }
                 Made::Asks(question) => {
                     let sizes = |name: &str| {
@@ -424,8 +411,7 @@ impl Executable {
         if self.pieces.get().is_some() {
             return Err(in_pieces().into());
         }
-        let kept = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-        kept.first().cloned().ok_or_else(|| {
+        self.cache.variant(|_| true).ok_or_else(|| {
             let names: Vec<String> =
                 self.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
             Diagnostic::error(codes::UNBOUND_DIMENSION, "shapes depend on values of inputs")
@@ -442,10 +428,10 @@ impl Executable {
     /// `TW0205` if the inputs' shapes are free.
     pub(crate) fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
         let variant = self.only_variant()?;
-        if let Some(first) = variant.kept().first() {
+        if let Some(first) = self.cache.segments(variant.id).first() {
             return Ok(first.clone());
         }
-        if !variant.is_one_stage() {
+        if variant.plan.only_segment().is_none() {
             return Err(Diagnostic::error(
                 codes::UNKNOWN_CONTENTS,
                 "sizes are computed from data while the model runs",
@@ -527,9 +513,9 @@ impl fmt::Debug for Executable {
     }
 }
 
-fn check_outputs(specialisation: &Specialisation, outputs: &[Tensor]) -> Result<()> {
-    let fits = outputs.len() == specialisation.outputs.len()
-        && outputs.iter().zip(&specialisation.outputs).all(|(tensor, (dtype, shape))| {
+fn check_outputs(types: &[(DType, Vec<usize>)], outputs: &[Tensor]) -> Result<()> {
+    let fits = outputs.len() == types.len()
+        && outputs.iter().zip(types).all(|(tensor, (dtype, shape))| {
             tensor.dtype() == *dtype && tensor.shape() == &shape[..]
         });
     if fits {

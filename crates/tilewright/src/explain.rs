@@ -11,7 +11,7 @@ use tensor::Tensor;
 
 use crate::Executable;
 use crate::ceilings::Ceilings;
-use crate::variant::{StageRun, Variant};
+use crate::variant::{SegmentMet, Variant};
 
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;
@@ -64,8 +64,8 @@ pub struct ExplanationRow {
     pub roofline: f64,
 }
 
-/// Runs the model with a clock around every step. Of a model with sizes that are computed on the
-/// way the stages follow each other; its arena is the largest of theirs.
+/// Runs the model with a clock around every step. Of a plan of several segments these follow each
+/// other, each once for the shapes that it meets; the arena is the largest of theirs.
 ///
 /// # Errors
 /// Those of running it.
@@ -94,11 +94,11 @@ impl Explanation {
         self.rows.iter().map(|row| row.time_us).sum()
     }
 
-    /// Profiles the stages of what is compiled as a whole.
+    /// Profiles the segments of what is compiled as a whole.
     fn add_whole(&mut self, executable: &Executable, inputs: &[Tensor]) -> Result<()> {
         let variant = executable.variant(inputs)?;
         let front = &variant.front;
-        let locations = &front.module.functions[front.main].locations;
+        let locations = &front.module.functions[front.plan].locations;
         let remark = |remark: &lower::Remark| {
             format!("{}: {}", locations.describe(remark.location), remark.message)
         };
@@ -107,27 +107,27 @@ impl Explanation {
                 self.formats.push(text);
             }
         }
-        for stage in &variant.run_stages(executable.model(), inputs)? {
-            let lowered = &stage.specialisation.lowered;
-            let scratch = stage.specialisation.executable.scratch_bytes() as u64;
+        for segment in &variant.segments_met(executable.model(), inputs)? {
+            let lowered = &segment.specialisation.lowered;
+            let scratch = segment.specialisation.executable.scratch_bytes() as u64;
             let scratch = scratch * self.threads as u64;
             if lowered.arena_bytes + scratch >= self.arena_bytes {
                 self.arena_bytes = lowered.arena_bytes + scratch;
                 self.largest_live_set = lowered.largest_live_set + scratch;
             }
-            self.add_stage(executable, &variant, stage)?;
+            self.add_segment(executable, &variant, segment)?;
         }
         Ok(())
     }
 
-    /// Profiles a stage on its operands and adds its rows.
-    fn add_stage(
+    /// Profiles a segment on its operands and adds its rows.
+    fn add_segment(
         &mut self,
         executable: &Executable,
         variant: &Variant,
-        stage: &StageRun,
+        segment: &SegmentMet,
     ) -> Result<()> {
-        let StageRun { specialisation, operands } = stage;
+        let SegmentMet { specialisation, operands, .. } = segment;
         let mut outputs = specialisation.new_outputs()?;
         let begin = Instant::now();
         let clock = move || begin.elapsed().as_nanos() as u64;

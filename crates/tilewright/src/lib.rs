@@ -17,6 +17,7 @@
 
 mod budget;
 mod c_program;
+mod cache;
 mod ceilings;
 mod compile;
 pub mod conformance;
@@ -32,6 +33,7 @@ mod measure;
 mod options;
 mod piecewise;
 mod pipeline;
+mod plan;
 mod port;
 mod reference;
 mod source;

@@ -10,7 +10,6 @@ use base::{
     run_passes,
 };
 use graph::Function;
-use graph_opt::Stage;
 use import_onnx::{ImportOptions, Imported, Wanted};
 use lower::Remark;
 use lower::formats::{FormatOptions, Winograd};
@@ -51,10 +50,8 @@ pub(crate) struct Front {
     pub(crate) imported: Arc<Function>,
     /// What depends on weights alone.
     pub(crate) setup: FunctionId,
-    /// The rest.
-    pub(crate) main: FunctionId,
-    /// `main` in stages, each of which runs when the sizes that it uses are known.
-    pub(crate) stages: Vec<Stage>,
+    /// The rest, in plan form: it calls the functions between.
+    pub(crate) plan: FunctionId,
     /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
@@ -183,7 +180,7 @@ impl Question {
 }
 
 /// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut,
-/// the division into stages.
+/// the division into segments.
 ///
 /// # Errors
 /// Those of the importer; internal errors of passes.
@@ -266,25 +263,19 @@ pub(crate) fn front_or_ask(
         optimise(&mut chosen, options)?;
         function = Arc::unwrap_or_clone(chosen);
     }
-    let (setup, main, stages) = phases.time("cut", || {
-        let cut = graph_opt::cut(function);
-        let main = Arc::new(cut.main);
-        let stages = graph_opt::stages(&main, imported.parameters().len());
-        (cut.setup, main, stages)
-    });
     module.functions = base::Arena::default();
-    let setup = module.functions.push(Arc::new(setup));
-    let main = module.functions.push(main);
-    Ok(Outcome::Front(Box::new(Front {
-        module,
-        imported,
-        setup,
-        main,
-        stages,
-        outputs,
-        strings,
-        remarks,
-    })))
+    let (setup, plan) = phases.time("cut", || {
+        let graph_opt::Cut { setup, main } = graph_opt::cut(function);
+        let setup = module.functions.push(Arc::new(setup));
+        let add = &mut |segment| module.functions.push(segment);
+        let plan = graph_opt::segments(&Arc::new(main), imported.parameters().len(), add);
+        let plan = plan.map_err(|reason| Diagnostic::error(codes::INTERNAL_ERROR, reason))?;
+        Ok::<_, Diagnostics>((setup, module.functions.push(Arc::new(plan))))
+    })?;
+    if options.verify_passes || cfg!(debug_assertions) {
+        module::verify(&module)?;
+    }
+    Ok(Outcome::Front(Box::new(Front { module, imported, setup, plan, outputs, strings, remarks })))
 }
 
 /// Refuses names that no pass and no rule has.

@@ -43,8 +43,9 @@ pub(crate) struct Whole {
     weight_bytes: u64,
     /// Of the run that was given most.
     input_bytes: AtomicU64,
-    /// How often a part has been compiled.
+    /// How often a part has been compiled, or a loop of one has turned.
     compiled: AtomicU64,
+    turns: AtomicU64,
 }
 
 impl Whole {
@@ -68,6 +69,11 @@ impl Whole {
         self.compiled.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How often loops of parts have turned.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
     /// How often parts have been compiled.
     pub(crate) fn compiled(&self) -> u64 {
         self.compiled.load(Ordering::Relaxed)
@@ -78,6 +84,13 @@ impl Source {
     /// The source of a file.
     pub(crate) fn file(path: &Path) -> Source {
         Source::File(path.to_owned())
+    }
+
+    /// Counts turns of loops of a part.
+    pub(crate) fn count_turns(&self, turns: u64) {
+        if let Source::Part(_, _, PartOf { whole, .. }) = self {
+            whole.turns.fetch_add(turns, Ordering::Relaxed);
+        }
     }
 
     /// See [`import_onnx::import_or_ask`].

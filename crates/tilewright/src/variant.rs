@@ -2,40 +2,32 @@
 //!
 //! A model whose shapes depend on the value of an input, or that does not declare the rank of one,
 //! has a variant for each value or rank it has met. A variant has one `setup` and one block of
-//! constants, which the specialisations of its stages share.
+//! constants, which the segments of its plan share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use eval::graph::SymbolValues;
-use graph_opt::Origin;
 use import_onnx::Wanted;
 use lower::{KernelStore, Role};
 use runtime::{Block, State};
 use sym::SymbolId;
 use tensor::{Structure, Tensor};
 
+use crate::cache::Cache;
 use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
+use crate::plan::{Plan, PlanRun, Watch};
 use crate::port::ports;
 use crate::source::{PartOf, Source};
-use crate::specialisation::{Request, Specialisation};
+use crate::specialisation::{For, Request, Specialisation, Wanted as WantedSegment};
 use crate::{Options, Port, budget};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
 const RELEASED_TOGETHER: usize = 8 << 20;
-
-/// Bytes of intermediate results that are kept for specialisations other than the one that runs.
-const MOST_KEPT_BYTES: usize = 256 << 20;
-
-/// Specialisations that are kept for shapes seen before.
-const MOST_SPECIALISATIONS: usize = 64;
-
-/// Specialisations of a part of a model that are kept: what grows in a loop has a shape each turn.
-const MOST_OF_A_PART: usize = 512;
 
 /// What is common to the variants of a model.
 #[derive(Clone, Copy)]
@@ -46,11 +38,16 @@ pub(crate) struct Model<'a> {
     pub(crate) threads: usize,
     /// Kernels of all its variants.
     pub(crate) store: &'a Arc<KernelStore>,
+    /// What has been compiled of it.
+    pub(crate) cache: &'a Cache,
 }
 
 /// A model, compiled as far as free extents let it.
 pub(crate) struct Variant {
+    /// Tells the variants of an executable apart.
+    pub(crate) id: u64,
     pub(crate) front: Front,
+    pub(crate) plan: Plan,
     /// How the inputs are made of tensors; empty if they all are tensors.
     structures: Vec<Structure>,
     /// What the variant is for: of the tensors of these numbers the shape, or the value.
@@ -58,10 +55,6 @@ pub(crate) struct Variant {
     /// What `setup` computed.
     constants: Block,
     pub(crate) setup: Specialisation,
-    /// Each with the fingerprint of what it is for: most others need not be looked at.
-    specialisations: RwLock<Vec<(u64, Arc<Specialisation>)>>,
-    /// How often a specialisation has been asked for.
-    asked: AtomicU64,
     /// One compile at a time.
     compiling: Mutex<()>,
 }
@@ -81,10 +74,12 @@ enum Fact {
     Value(Tensor),
 }
 
-/// A stage about to run: its code and its operands.
-pub(crate) struct StageRun {
+/// Code that a run meets, and its operands then.
+pub(crate) struct SegmentMet {
     pub(crate) specialisation: Arc<Specialisation>,
     pub(crate) operands: Vec<Tensor>,
+    /// The constants behind the operands, by their numbers among what `setup` gives.
+    pub(crate) constants: Vec<usize>,
 }
 
 /// What a model asks, or the variant that answers.
@@ -164,14 +159,16 @@ impl Variant {
         };
         let phases = &model.options.phases;
         phases.time("run of setup", || setup.once(model.threads, run_setup))?;
+        let plan = Plan::new(&front.module, front.plan, front.imported.parameters().len());
+        static VARIANTS: AtomicU64 = AtomicU64::new(0);
         Ok(Made::Variant(Box::new(Variant {
+            id: VARIANTS.fetch_add(1, Ordering::Relaxed),
+            plan,
             front,
             structures: given.structures.to_vec(),
             key,
             constants,
             setup,
-            specialisations: RwLock::new(Vec::with_capacity(MOST_SPECIALISATIONS)),
-            asked: AtomicU64::new(0),
             compiling: Mutex::new(()),
         })))
     }
@@ -188,35 +185,23 @@ impl Variant {
         self.structures == given.structures && self.key.iter().all(fits)
     }
 
-    /// Whether inputs of these shapes fit what has been compiled.
+    /// Whether inputs of these shapes fit the model.
     ///
     /// # Errors
     /// How they contradict it, or each other.
-    pub(crate) fn check(&self, inputs: &[Tensor]) -> Result<()> {
-        match self.find(0, &[], inputs) {
-            Some(_) => Ok(()),
-            None => self.symbols(inputs).map(|_| ()),
-        }
+    pub(crate) fn check(&self, cache: &Cache, inputs: &[Tensor]) -> Result<()> {
+        let function = self.plan.only_segment();
+        let is_known = function.is_some_and(|id| cache.segment(&self.wanted(id, inputs)).is_some());
+        if is_known { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
     }
 
-    /// Whether all of the model runs at once, without sizes that are computed on the way.
-    pub(crate) fn is_one_stage(&self) -> bool {
-        self.front.stages.len() == 1
+    fn wanted<'w>(&self, function: FunctionId, operands: &'w [Tensor]) -> WantedSegment<'w> {
+        WantedSegment { variant: self.id, function, sizes: &[], operands }
     }
 
-    /// Whether there may be other specialisations of the model: of other shapes or stages, or for
-    /// other values.
-    fn is_one_of_many(&self) -> bool {
-        let parameters = ports(&self.front.imported, true);
-        !self.key.is_empty()
-            || !self.is_one_stage()
-            || parameters.iter().any(|port| port.fixed_shape().is_none())
-    }
-
-    /// Specialisations made so far.
-    pub(crate) fn kept(&self) -> Vec<Arc<Specialisation>> {
-        let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(|(_, specialisation)| specialisation.clone()).collect()
+    /// Bytes of the constants and of the code that made them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.constants.len() + self.setup.bytes()
     }
 
     /// Bytes of the block of constants.
@@ -224,103 +209,99 @@ impl Variant {
         self.constants.len()
     }
 
-    /// The code of the only stage for inputs of these shapes; compiled now where they are new.
+    /// The code of the only segment for inputs of these shapes, compiled now where they are new;
+    /// none where the plan has several.
     ///
     /// # Errors
     /// Inputs that do not fit the model; diagnostics of the compile.
-    pub(crate) fn specialisation(
+    pub(crate) fn only_segment(
         &self,
         model: Model<'_>,
         inputs: &[Tensor],
-    ) -> Result<Arc<Specialisation>> {
-        if let Some(found) = self.find(0, &[], inputs) {
-            return Ok(found);
+    ) -> Result<Option<Arc<Specialisation>>> {
+        let Some(id) = self.plan.only_segment() else { return Ok(None) };
+        let wanted = self.wanted(id, inputs);
+        if let Some(found) = model.cache.segment(&wanted) {
+            return Ok(Some(found));
         }
         let symbols = bound(&self.symbols(inputs)?);
-        let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
-        self.specialise(model, 0, &[], shapes, &symbols)
+        let made_for = wanted.to_keep();
+        self.compile(model, made_for, &symbols, self.given_bytes(model, inputs)).map(Some)
     }
 
-    /// The code for inputs of fixed shapes.
+    /// Compiles the only segment, if there is one, for inputs of fixed shapes.
     ///
     /// # Errors
     /// Diagnostics of the compile.
-    pub(crate) fn specialise_fixed(&self, model: Model<'_>, shapes: Vec<Vec<usize>>) -> Result<()> {
-        self.specialise(model, 0, &[], shapes, &BTreeMap::new()).map(|_| ())
+    pub(crate) fn prepare_fixed(&self, model: Model<'_>, shapes: Vec<Vec<usize>>) -> Result<()> {
+        let Some(function) = self.plan.only_segment() else { return Ok(()) };
+        let given = match model.source {
+            Source::Part(_, _, PartOf { whole, .. }) => whole.given_bytes(),
+            _ => budget::input_bytes(&self.front.imported, &shapes),
+        };
+        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
+        let made_for = For { variant: self.id, function, sizes: Vec::new(), shapes };
+        self.compile(model, made_for, &BTreeMap::new(), given).map(|_| ())
     }
 
-    /// Runs all stages but the last; returns each run with its operands, the last about to be.
+    /// Runs the plan; `watch` hears of each segment before it runs.
     ///
     /// # Errors
     /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
-    pub(crate) fn run_stages(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<StageRun>> {
-        let mut symbols = self.symbols(inputs)?;
-        let mut sizes = Vec::new();
-        let mut kept: Vec<Tensor> = Vec::new();
-        let mut runs = Vec::new();
-        for (number, stage) in self.front.stages.iter().enumerate() {
-            let specialisation = match self.find(number, &sizes, inputs) {
-                Some(found) => found,
-                None => {
-                    let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
-                    self.specialise(model, number, &sizes, shapes, &bound(&symbols))?
-                }
-            };
-            let value = |origin: &Origin| match *origin {
-                Origin::Parameter(number) => inputs.get(number).cloned(),
-                Origin::Kept(number) => Some(kept[number].clone()),
-            };
-            let operands: Vec<Tensor> = stage.parameters.iter().filter_map(value).collect();
-            if number + 1 < self.front.stages.len() {
-                let mut results = specialisation.new_outputs()?;
-                self.run(model, &specialisation, &operands, &mut results)?;
-                kept.append(&mut results);
-            }
-            runs.push(StageRun { specialisation, operands });
-            for (symbol, origin) in &stage.binds {
-                let size = match *origin {
-                    Origin::Parameter(number) => match inputs.get(number) {
-                        Some(input) => input.get_scalar(0).as_i64(),
-                        None => self.constant_size(number - inputs.len()),
-                    },
-                    Origin::Kept(number) => kept[number].get_scalar(0).as_i64(),
-                };
-                self.check_size(*symbol, size)?;
-                symbols[*symbol] = Some(size);
-                sizes.push(size);
-            }
-            let assumed = eval::graph::check_assumptions(&self.front.imported, &symbols);
-            assumed.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
+    pub(crate) fn run_plan(
+        &self,
+        model: Model<'_>,
+        inputs: &[Tensor],
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<Tensor>> {
+        let symbols = self.symbols(inputs)?;
+        PlanRun::new(self, model, self.given_bytes(model, inputs), watch).run(symbols, inputs)
+    }
+
+    /// What a run with these inputs computes: the code of each segment, with the operands that it
+    /// meets first. A plan of several segments is run.
+    ///
+    /// # Errors
+    /// As [`Self::run_plan`].
+    pub(crate) fn segments_met(
+        &self,
+        model: Model<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<SegmentMet>> {
+        if let (Some(id), Some(specialisation)) =
+            (self.plan.only_segment(), self.only_segment(model, inputs)?)
+        {
+            let constants = self.plan.segment(id).constants.clone();
+            return Ok(vec![SegmentMet { specialisation, operands: inputs.to_vec(), constants }]);
         }
-        Ok(runs)
+        let mut met: Vec<SegmentMet> = Vec::new();
+        self.run_plan(model, inputs, &mut |run| {
+            if !met.iter().any(|it| Arc::ptr_eq(&it.specialisation, run.specialisation)) {
+                met.push(SegmentMet {
+                    specialisation: run.specialisation.clone(),
+                    operands: run.operands.to_vec(),
+                    constants: run.constants.to_vec(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(met)
     }
 
-    /// A size that `setup` computed.
-    fn constant_size(&self, number: usize) -> i64 {
-        let offset = self.setup.lowered.constants.offsets[number] as usize;
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.constants.bytes()[offset..][..8]);
-        i64::from_ne_bytes(bytes)
+    /// Bytes of the weights, and of the inputs of the model in a run with these.
+    fn given_bytes(&self, model: Model<'_>, inputs: &[Tensor]) -> u64 {
+        let given = match model.source {
+            Source::Part(_, _, PartOf { whole, .. }) => whole.given_bytes(),
+            _ => inputs.iter().map(|input| input.bytes().len() as u64).sum(),
+        };
+        given.saturating_add(budget::constant_bytes(&self.front.module))
     }
 
-    fn check_size(&self, symbol: SymbolId, size: i64) -> Result<()> {
-        let function = &self.front.module.functions[self.front.main];
-        let range = function.symbols[symbol].range;
-        if range.contains(size) {
-            return Ok(());
-        }
-        let name = function.symbol_name(symbol);
-        Err(Diagnostic::error(codes::SYMBOL_OUT_OF_RANGE, format!("the size `{name}` is {size}"))
-            .because(format!("it is computed from data, and must be in {range}"))
-            .remedy("check the inputs, or export the model with larger bounds")
-            .into())
-    }
-
-    /// Runs a specialisation with outputs of its types.
+    /// Runs a segment with outputs of its types.
     ///
     /// # Errors
     /// Faults while running.
-    pub(crate) fn run(
+    pub(crate) fn run_segment(
         &self,
         model: Model<'_>,
         specialisation: &Specialisation,
@@ -328,26 +309,12 @@ impl Variant {
         outputs: &mut [Tensor],
     ) -> Result<()> {
         if !specialisation.has_memory() {
-            self.release_beyond(MOST_KEPT_BYTES);
+            model.cache.make_room();
         }
         let run = |state: &mut State| self.call(specialisation, state, operands, outputs)?.run();
         specialisation
             .with_state(model.threads, run)
             .map_err(|found| found.map(|fault| specialisation.blame(fault)))
-    }
-
-    /// Gives back memory of the specialisations that have not been used for longest, so that no
-    /// more than so many bytes are kept.
-    fn release_beyond(&self, most: usize) {
-        let mut kept = self.kept();
-        kept.sort_by_key(|it| std::cmp::Reverse(it.last_use.load(Ordering::Relaxed)));
-        let mut bytes = 0;
-        for specialisation in kept {
-            bytes += specialisation.kept_bytes();
-            if bytes > most {
-                specialisation.release();
-            }
-        }
     }
 
     /// A run with all memory given.
@@ -375,21 +342,6 @@ impl Variant {
         Ok(call)
     }
 
-    fn find(&self, stage: usize, sizes: &[i64], inputs: &[Tensor]) -> Option<Arc<Specialisation>> {
-        let wanted = fingerprint(stage, sizes, inputs.iter().map(Tensor::shape));
-        let seen = |(fingerprint, specialisation): &&(u64, Arc<Specialisation>)| {
-            let For { stage: of, sizes: with, shapes } = &specialisation.made_for;
-            *fingerprint == wanted
-                && *of == stage
-                && with == sizes
-                && shapes.iter().zip(inputs).all(|(shape, input)| shape == input.shape())
-        };
-        let kept = self.specialisations.read().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(seen)?.1.clone();
-        found.last_use.store(self.asked.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        Some(found)
-    }
-
     /// The values of the symbols that follow from the inputs' shapes.
     fn symbols(&self, inputs: &[Tensor]) -> Result<SymbolValues> {
         eval::graph::bind_symbols(&self.front.imported, inputs).map_err(|fault| {
@@ -402,92 +354,48 @@ impl Variant {
         })
     }
 
-    fn specialise(
+    /// Compiles a segment, unless it has been meanwhile. `given_bytes` are those of the model's
+    /// weights and inputs.
+    ///
+    /// # Errors
+    /// Diagnostics of the compile.
+    pub(crate) fn compile(
         &self,
         model: Model<'_>,
-        number: usize,
-        sizes: &[i64],
-        shapes: Vec<Vec<usize>>,
+        made_for: For,
         symbols: &BTreeMap<SymbolId, i64>,
+        given_bytes: u64,
     ) -> Result<Arc<Specialisation>> {
         let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        let made_for = For { stage: number, sizes: sizes.to_vec(), shapes };
-        let same = |other: &&Arc<Specialisation>| other.made_for == made_for;
-        if let Some(found) = self.kept().iter().find(same) {
-            return Ok(found.clone());
+        if let Some(found) = model.cache.segment_for(&made_for) {
+            return Ok(found);
         }
-        let given = match model.source {
-            Source::Part(_, _, PartOf { whole, .. }) => {
-                whole.count_compiled();
-                whole.given_bytes()
-            }
-            _ => budget::input_bytes(&self.front.imported, &made_for.shapes),
-        };
-        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
-        let (role, stage) = (self.role(number), &self.front.stages[number]);
+        if let Source::Part(_, _, PartOf { whole, .. }) = model.source {
+            whole.count_compiled();
+        }
+        let segment = self.plan.segment(made_for.function);
         let mut specialisation = Specialisation::new(Request {
             module: &self.front.module,
-            function: &stage.function,
+            function: &segment.function,
             symbols,
-            role,
+            role: segment.role(&self.setup.lowered.constants.offsets),
             target: model.target,
             options: model.options,
-            given: Some(given),
+            given: Some(given_bytes),
             store: self.is_one_of_many().then_some(model.store),
         })?;
-        specialisation.made_for = made_for;
-        specialisation.last_use = self.asked.fetch_add(1, Ordering::Relaxed).into();
-        let specialisation = Arc::new(specialisation);
-        let mut kept = self.specialisations.write().unwrap_or_else(PoisonError::into_inner);
-        let most = match model.source {
-            Source::Part(..) => MOST_OF_A_PART,
-            _ => MOST_SPECIALISATIONS,
-        };
-        if kept.len() == most {
-            // The one that has not been used for longest.
-            let last_use = |at: &usize| kept[*at].1.last_use.load(Ordering::Relaxed);
-            let oldest = (0..kept.len()).min_by_key(last_use).unwrap_or(0);
-            kept.remove(oldest);
-        }
-        let For { stage, sizes, shapes } = &specialisation.made_for;
-        let shapes = shapes.iter().map(Vec::as_slice);
-        kept.push((fingerprint(*stage, sizes, shapes), specialisation.clone()));
-        Ok(specialisation)
+        specialisation.made_for = Some(made_for);
+        Ok(model.cache.keep_segment(specialisation))
     }
 
-    /// What a stage's function is: its parameters are operands, then constants.
-    fn role(&self, number: usize) -> Role {
-        let user = self.front.imported.parameters().len();
-        let parameters = &self.front.stages[number].parameters;
-        let offsets = &self.setup.lowered.constants.offsets;
-        let constant = |origin: &Origin| match *origin {
-            Origin::Parameter(number) => number.checked_sub(user),
-            Origin::Kept(_) => None,
-        };
-        let constants: Vec<u64> =
-            parameters.iter().filter_map(constant).map(|number| offsets[number]).collect();
-        Role::Main { inputs: parameters.len() - constants.len(), constants }
+    /// Whether there may be other code of the model: of other shapes or segments, or for other
+    /// values.
+    fn is_one_of_many(&self) -> bool {
+        let parameters = ports(&self.front.imported, true);
+        !self.key.is_empty()
+            || self.plan.only_segment().is_none()
+            || parameters.iter().any(|port| port.fixed_shape().is_none())
     }
-}
-
-/// What a specialisation is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct For {
-    /// Which stage of `main`.
-    pub(crate) stage: usize,
-    /// Sizes computed by earlier stages.
-    pub(crate) sizes: Vec<i64>,
-    /// Shapes of the user's inputs.
-    pub(crate) shapes: Vec<Vec<usize>>,
-}
-
-/// A number that tells most things apart that a specialisation may be for.
-fn fingerprint<'a>(stage: usize, sizes: &[i64], shapes: impl Iterator<Item = &'a [usize]>) -> u64 {
-    // The odd number nearest to 2^64 over the golden ratio, as of Fibonacci hashing.
-    let mix = |all: u64, one: u64| (all ^ one).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    let sizes = sizes.iter().map(|&size| size as u64);
-    let extents = shapes.flat_map(|shape| shape.iter().map(|&extent| extent as u64));
-    std::iter::once(stage as u64).chain(sizes).chain(extents).fold(0, mix)
 }
 
 /// The names of the tensors that inputs are made of.

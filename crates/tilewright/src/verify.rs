@@ -11,7 +11,6 @@ use std::sync::Arc;
 use base::{Arena, ConstantId, Diagnostics, Result};
 use eval::{Precision, Settings};
 use graph::{Function, NodeId, Op, Type, ValueId};
-use graph_opt::Origin;
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, Role};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
@@ -21,7 +20,7 @@ use tensor::Tensor;
 
 use crate::pipeline::constant;
 use crate::specialisation::{Request, Specialisation};
-use crate::variant::StageRun;
+use crate::variant::SegmentMet;
 use crate::{Executable, Tolerance};
 
 /// The byte that fills memory before a kernel writes it: of floats, not a number.
@@ -169,20 +168,16 @@ impl Verifier<'_> {
     ) -> Result<Vec<KernelVerdict>> {
         let variant = self.executable.variant(inputs)?;
         let setup = &variant.setup;
-        let runs = variant.run_stages(self.executable.model(), inputs)?;
-        let kernels = |run: &StageRun| run.specialisation.lowered.kernels.len();
+        let runs = variant.segments_met(self.executable.model(), inputs)?;
+        let kernels = |run: &SegmentMet| run.specialisation.lowered.kernels.len();
         let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut verdicts = Vec::new();
         let constants_of_setup = self.half(setup, &[], &mut verdicts, &mut |done, name| {
             progress(done, total, name);
         })?;
-        for (run, stage) in runs.iter().zip(&variant.front.stages) {
-            let constant = |origin: &Origin| match *origin {
-                Origin::Parameter(number) => number.checked_sub(inputs.len()),
-                Origin::Kept(_) => None,
-            };
-            let constants = stage.parameters.iter().filter_map(constant);
-            let constants = constants.map(|number| constants_of_setup[number].clone());
+        for run in &runs {
+            let constants = run.constants.iter();
+            let constants = constants.map(|&number| constants_of_setup[number].clone());
             let all: Vec<Tensor> = run.operands.iter().cloned().chain(constants).collect();
             self.half(&run.specialisation, &all, &mut verdicts, &mut |done, name| {
                 progress(done, total, name);

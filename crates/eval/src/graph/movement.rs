@@ -279,17 +279,3 @@ pub(super) fn scatter(
     }
     Ok(result)
 }
-
-/// The slice at `place` along the first axis, without that axis.
-pub(super) fn element(operand: &Tensor, place: usize) -> Tensor {
-    let shape = &operand.shape()[1..];
-    let start = place * shape.iter().product::<usize>();
-    let own = strides(shape);
-    pick(operand, shape, |index| start + dot(index, &own))
-}
-
-/// Writes the slice at `place` along the first axis.
-pub(super) fn set_element(stack: &mut Tensor, place: usize, element: &Tensor) {
-    let start = place * element.len();
-    copy(stack, element, |copy| (0..element.len()).for_each(|index| copy(start + index, index)));
-}

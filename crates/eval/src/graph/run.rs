@@ -1,22 +1,27 @@
 //! Running a function: regions, nodes, control flow.
 
-use base::{ConstantId, Locations, SecondaryMap, codes};
+use std::rc::Rc;
+
+use base::{ConstantId, FunctionId, Locations, SecondaryMap, codes};
 use graph::{Function, Node, NodeId, Op, RegionId, Type, ValueId};
-use sym::Expr;
+use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use super::{SymbolValues, axes, check_assumptions, movement, space, value_of};
+use super::{Segments, SymbolValues, axes, check_assumptions, movement, space, value_of};
 use crate::{Fault, Settings};
 
 /// A run under way.
 pub(super) struct Run<'a> {
     function: &'a Function,
+    segments: Option<&'a mut dyn Segments>,
     constants: &'a dyn Fn(ConstantId) -> Tensor,
     settings: Settings,
     /// How often loops have turned so far.
     turns: u64,
     symbols: SymbolValues,
     values: SecondaryMap<ValueId, Option<Tensor>>,
+    /// The symbols that control flow defines, of what has been met.
+    defined: SecondaryMap<NodeId, Option<Rc<[SymbolId]>>>,
     /// The values that nothing reads after a node.
     last_uses: SecondaryMap<NodeId, Vec<ValueId>>,
     observe: &'a mut dyn FnMut(ValueId, &Tensor),
@@ -25,14 +30,28 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         function: &'a Function,
+        segments: Option<&'a mut dyn Segments>,
         constants: &'a dyn Fn(ConstantId) -> Tensor,
         settings: Settings,
         symbols: SymbolValues,
         observe: &'a mut dyn FnMut(ValueId, &Tensor),
     ) -> Run<'a> {
-        let last_uses = last_uses(function);
+        let last_uses = function.last_uses();
         let values = SecondaryMap::new();
-        Run { function, constants, settings, turns: 0, symbols, values, last_uses, observe }
+        let turns = 0;
+        let defined = SecondaryMap::new();
+        Run {
+            function,
+            segments,
+            constants,
+            settings,
+            turns,
+            symbols,
+            values,
+            defined,
+            last_uses,
+            observe,
+        }
     }
 
     fn computed(&self, dtype: DType) -> DType {
@@ -111,6 +130,9 @@ impl<'a> Run<'a> {
         let operands =
             data.operands.iter().map(|&value| self.get(value)).collect::<Result<Vec<_>, _>>()?;
         let results = self.node(node, operands)?;
+        if !data.regions.is_empty() {
+            self.bind_extents(node, &data.results, &results)?;
+        }
         for (&value, result) in data.results.iter().zip(&results) {
             let Type::Tensor(ty) = function.ty(value) else { continue };
             let (dtype, shape) = (self.computed(ty.dtype), self.shape(&ty.shape)?);
@@ -126,16 +148,12 @@ impl<'a> Run<'a> {
     fn node(&mut self, node: NodeId, operands: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
         let data = &self.function.nodes[node];
         match &data.op {
-            Op::If => {
+            Op::If { .. } => {
                 let branch = if operands[0].get_scalar(0).as_bool() { 0 } else { 1 };
                 self.region(data.regions[branch], Vec::new())
             }
-            Op::While => self.run_while(data.regions[0], data.regions[1], operands),
-            Op::Scan { trip_count, carried, reverse } => {
-                let trips = self.value(trip_count)?.max(0);
-                let results = &data.results[*carried..];
-                self.run_scan(data.regions[0], trips, *reverse, operands, *carried, results)
-            }
+            Op::While { .. } => self.run_while(node, operands),
+            Op::Scan { .. } => self.run_scan(node, operands),
             Op::Bind { symbol, range } => {
                 let value = operands[0].get_scalar(0).as_i64();
                 if !range.contains(value) {
@@ -155,8 +173,9 @@ impl<'a> Run<'a> {
                 let (indices, count) = axes::non_zero(&operands[0]);
                 Ok(vec![indices, count])
             }
-            Op::Call { .. } | Op::Host { .. } => {
-                let message = "the evaluator runs neither kernels nor host functions";
+            Op::Call { function, .. } => self.call(*function, &operands),
+            Op::Host { name, .. } => {
+                let message = format!("the evaluator does not run the host function `{name}`");
                 Err(Fault::new(codes::UNSUPPORTED_OPERATOR, message))
             }
             _ => Ok(vec![self.single(data, &operands)?]),
@@ -223,8 +242,8 @@ impl<'a> Run<'a> {
             Op::Bind { .. }
             | Op::Sort { .. }
             | Op::NonZero
-            | Op::If
-            | Op::While
+            | Op::If { .. }
+            | Op::While { .. }
             | Op::Scan { .. }
             | Op::Call { .. }
             | Op::Host { .. } => unreachable!("run elsewhere"),
@@ -241,20 +260,89 @@ impl<'a> Run<'a> {
         self.as_computed(Tensor::from_scalars(dtype, operand.shape(), &scalars))
     }
 
-    fn run_while(
-        &mut self,
-        condition: RegionId,
-        body: RegionId,
-        mut carried: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, Fault> {
-        while self.region(condition, carried.clone())?[0].get_scalar(0).as_bool() {
-            self.count_turn()?;
-            carried = self.region(body, carried)?;
+    fn call(&mut self, id: FunctionId, operands: &[Tensor]) -> Result<Vec<Tensor>, Fault> {
+        match &mut self.segments {
+            Some(segments) => segments.call(id, &self.symbols, operands),
+            None => {
+                let message = format!("the function {id} is not known here");
+                Err(Fault::new(codes::UNSUPPORTED_OPERATOR, message))
+            }
         }
+    }
+
+    /// Sets the symbols that a node defines as extents of these values, which are its results or
+    /// parameters of its regions.
+    fn bind_extents(
+        &mut self,
+        node: NodeId,
+        values: &[ValueId],
+        tensors: &[Tensor],
+    ) -> Result<(), Fault> {
+        let function = self.function;
+        let defined = self.defined[node]
+            .get_or_insert_with(|| function.symbols_defined_by(node).into())
+            .clone();
+        if defined.is_empty() {
+            return Ok(());
+        }
+        for (&value, tensor) in values.iter().zip(tensors) {
+            for (extent, &found) in function.ty(value).exprs().iter().zip(tensor.shape()) {
+                let Some(symbol) = extent.as_symbol().filter(|it| defined.contains(it)) else {
+                    continue;
+                };
+                let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
+                if !range.contains(found as i64) {
+                    let message = format!("`{name}` becomes {found}, which is not in {range}");
+                    return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+                }
+                self.symbols[symbol] = Some(found as i64);
+            }
+        }
+        check_assumptions(function, &self.symbols)
+    }
+
+    /// A turn of a loop: its region on these values.
+    fn turn(
+        &mut self,
+        node: NodeId,
+        region: RegionId,
+        parameters: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, Fault> {
+        let values = &self.function.regions[region].parameters;
+        self.bind_extents(node, values, &parameters)?;
+        self.region(region, parameters)
+    }
+
+    fn run_while(&mut self, node: NodeId, mut carried: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+        let data = &self.function.nodes[node];
+        let (condition, body) = (data.regions[0], data.regions[1]);
+        let mut stacks = vec![Vec::new(); data.results.len() - carried.len()];
+        let mut turns = 0;
+        while self.turn(node, condition, carried.clone())?[0].get_scalar(0).as_bool() {
+            self.count_turn(&carried, &stacks)?;
+            let count = carried.len();
+            let mut results = self.turn(node, body, carried)?;
+            for (stack, row) in stacks.iter_mut().zip(results.split_off(count)) {
+                stack.push(row);
+            }
+            carried = results;
+            turns += 1;
+        }
+        if let Op::While { turns: Some(symbol) } = data.op {
+            self.symbols[symbol] = Some(turns);
+        }
+        self.append_stacks(node, &mut carried, stacks, false)?;
         Ok(carried)
     }
 
-    fn count_turn(&mut self) -> Result<(), Fault> {
+    fn count_turn(&mut self, carried: &[Tensor], stacks: &[Vec<Tensor>]) -> Result<(), Fault> {
+        if let Some(segments) = &mut self.segments {
+            let bytes = |tensor: &Tensor| tensor.bytes().len() as u64;
+            let rows =
+                stacks.iter().filter_map(|rows| Some(bytes(rows.first()?) * rows.len() as u64));
+            // Rows are there twice when they are put together.
+            segments.turn(carried.iter().map(bytes).sum::<u64>() + 2 * rows.sum::<u64>())?;
+        }
         let most = self.settings.most_turns;
         if self.turns == most {
             let message = format!("loops have turned {most} times");
@@ -264,36 +352,61 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn run_scan(
-        &mut self,
-        body: RegionId,
-        trips: i64,
-        reverse: bool,
-        operands: Vec<Tensor>,
-        carried: usize,
-        stacked: &[ValueId],
-    ) -> Result<Vec<Tensor>, Fault> {
-        let mut state = operands[..carried].to_vec();
-        let mut stacks = Vec::new();
-        for &value in stacked {
-            let Type::Tensor(ty) = self.function.ty(value) else { continue };
-            stacks.push(Tensor::zeros(self.computed(ty.dtype), &self.shape(&ty.shape)?));
-        }
+    fn run_scan(&mut self, node: NodeId, operands: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+        let data = &self.function.nodes[node];
+        let Op::Scan { trip_count, carried, reverse } = &data.op else {
+            unreachable!("{node} is no scan")
+        };
+        let trips = self.value(trip_count)?.max(0);
+        let mut state = operands[..*carried].to_vec();
+        let mut stacks = vec![Vec::new(); data.results.len() - carried];
         for trip in 0..trips {
-            self.count_turn()?;
-            let place = (if reverse { trips - 1 - trip } else { trip }) as usize;
+            self.count_turn(&state, &stacks)?;
+            let place = (if *reverse { trips - 1 - trip } else { trip }) as usize;
             let mut parameters = vec![Tensor::scalar(Scalar::i64(trip))];
             parameters.append(&mut state);
-            let scanned = &operands[carried..];
-            parameters.extend(scanned.iter().map(|operand| movement::element(operand, place)));
-            let mut results = self.region(body, parameters)?;
-            for (stack, element) in stacks.iter_mut().zip(results.split_off(carried)) {
-                movement::set_element(stack, place, &element);
+            let scanned = &operands[*carried..];
+            parameters.extend(scanned.iter().map(|operand| operand.row(0, place)));
+            let mut results = self.turn(node, data.regions[0], parameters)?;
+            for (stack, row) in stacks.iter_mut().zip(results.split_off(*carried)) {
+                stack.push(row);
             }
             state = results;
         }
-        state.append(&mut stacks);
+        self.append_stacks(node, &mut state, stacks, *reverse)?;
         Ok(state)
+    }
+
+    /// Adds rows, put together in order, to what a loop carried in the end.
+    fn append_stacks(
+        &mut self,
+        node: NodeId,
+        carried: &mut Vec<Tensor>,
+        stacks: Vec<Vec<Tensor>>,
+        reverse: bool,
+    ) -> Result<(), Fault> {
+        let function = self.function;
+        // Known before the shapes of stacks, which may have them.
+        let results = &function.nodes[node].results;
+        self.bind_extents(node, &results[..carried.len()], carried)?;
+        for (&value, mut rows) in results[carried.len()..].iter().zip(stacks) {
+            let Type::Tensor(ty) = function.ty(value) else { continue };
+            if rows.is_empty() {
+                // An extent that only a turn would have told.
+                for symbol in ty.shape.iter().flat_map(Expr::symbols) {
+                    self.symbols[symbol].get_or_insert(0);
+                }
+            }
+            if reverse {
+                rows.reverse();
+            }
+            carried.push(match rows.is_empty() {
+                true => Tensor::zeros(self.computed(ty.dtype), &self.shape(&ty.shape)?),
+                false => Tensor::joined(&rows, 0, true)
+                    .map_err(|reason| Fault::new(codes::INCONSISTENT_SHAPES, reason))?,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -310,43 +423,6 @@ fn map(function: ScalarFunction, dtype: DType, operands: &[Tensor]) -> Tensor {
         result.set_scalar(index, function.evaluate(dtype, &arguments[..operands.len()]));
     }
     result
-}
-
-/// The values defined in the same region as a node that nothing reads after it.
-fn last_uses(function: &Function) -> SecondaryMap<NodeId, Vec<ValueId>> {
-    let mut dead: SecondaryMap<NodeId, Vec<ValueId>> = SecondaryMap::new();
-    for region in function.regions_in_order() {
-        let data = &function.regions[region];
-        let mut last: SecondaryMap<ValueId, Option<NodeId>> = SecondaryMap::new();
-        let mut order = data.parameters.clone();
-        for &node in &data.nodes {
-            for value in reads(function, node) {
-                last[value] = Some(node);
-            }
-            for &value in &function.nodes[node].results {
-                last[value] = Some(node);
-                order.push(value);
-            }
-        }
-        for value in order.into_iter().filter(|value| !data.results.contains(value)) {
-            if let Some(node) = last[value] {
-                dead[node].push(value);
-            }
-        }
-    }
-    dead
-}
-
-/// Everything that a node and its regions read.
-fn reads(function: &Function, node: NodeId) -> Vec<ValueId> {
-    let data = &function.nodes[node];
-    let mut values = data.operands.to_vec();
-    for &region in &data.regions {
-        let region = &function.regions[region];
-        values.extend(&region.results);
-        values.extend(region.nodes.iter().flat_map(|&node| reads(function, node)));
-    }
-    values
 }
 
 /// Splitmix64 (Steele, Lea and Flood, 2014) at the key, as far along as the element's index.

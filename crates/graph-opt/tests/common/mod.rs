@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use base::ConstantId;
+use base::{Arena, ConstantId, FunctionId};
 use eval::Precision;
 use graph::{Function, Op, Type};
 use tensor::random::Generator;
@@ -52,6 +53,18 @@ impl Data {
         self.run_in(Precision::Declared, function, &inputs)
     }
 
+    /// As [`Self::run`], of a function that calls others.
+    pub(crate) fn run_plan(
+        &self,
+        plan: &Function,
+        called: &Arena<FunctionId, Arc<Function>>,
+    ) -> Result<Vec<Tensor>, String> {
+        let constant = |id: ConstantId| self.constants[&id].clone();
+        let precision = Precision::Declared;
+        eval::graph::evaluate_with(plan, called, &constant, &self.inputs, precision)
+            .map_err(|fault| format!("{fault}\n{plan}"))
+    }
+
     fn run_in(
         &self,
         precision: Precision,
@@ -77,6 +90,26 @@ fn element(random: &mut Generator, dtype: DType, special: bool) -> Scalar {
         _ => random.normal(),
     };
     Scalar::from_f64(dtype, value)
+}
+
+/// The plan of a function, whose parameters are inputs but for those that are called constants, and
+/// what it calls; all of it verified.
+pub(crate) fn plan(
+    function: &Arc<Function>,
+    constants: &BTreeMap<ConstantId, Tensor>,
+) -> Result<(Function, Arena<FunctionId, Arc<Function>>), String> {
+    let is_input = |name: &&String| !name.starts_with("constant");
+    let inputs = function.parameter_names.iter().filter(is_input).count();
+    let mut module = module::Module::default();
+    for (id, tensor) in constants {
+        module.constants.push(module::Constant { name: id.to_string(), tensor: tensor.clone() });
+    }
+    let mut called = |segment: Arc<Function>| module.functions.push(segment);
+    let plan = tilewright_graph_opt::segments(function, inputs, &mut called)?;
+    let id = module.functions.push(Arc::new(plan));
+    module::verify(&module).map_err(|found| format!("{found}\n{module}"))?;
+    let plan = Function::clone(&module.functions[id]);
+    Ok((plan, module.functions))
 }
 
 /// Whether tensors have the same bits, NaN being NaN.

@@ -5,7 +5,7 @@
 //! expressions are in them, so that a primitive made of known types needs no code here.
 
 use base::text::{Parser, Quoted, Separated};
-use base::{ConstantId, Id, KernelId};
+use base::{ConstantId, FunctionId, Id};
 use sym::{Expr, Range, SymbolId, parse_expr, parse_range};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
@@ -32,6 +32,9 @@ pub(crate) struct After(pub &'static str);
 
 /// The word if set, else nothing: `reverse`.
 pub(crate) struct Flag(pub &'static str);
+
+/// A word and the value if there is one, else nothing: `turns n`.
+pub(crate) struct Optional(pub &'static str);
 
 /// The first word if set, else the second: `greatest`, `least`.
 pub(crate) struct Either(pub &'static str, pub &'static str);
@@ -154,6 +157,19 @@ impl Form<bool> for Flag {
     }
 }
 
+impl<T: Written> Form<Option<T>> for Optional {
+    fn print(&self, value: &Option<T>, writer: &mut AttributeWriter<'_>) {
+        if let Some(value) = value {
+            After(self.0).print(value, writer);
+        }
+    }
+
+    fn parse(&self, reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<Option<T>> {
+        let is_there = reader.parser().keyword(self.0);
+        is_there.then(|| T::parse(reader)).transpose()
+    }
+}
+
 impl Form<bool> for Either {
     fn print(&self, value: &bool, writer: &mut AttributeWriter<'_>) {
         writer.words.push(if *value { self.0 } else { self.1 }.to_owned());
@@ -198,6 +214,12 @@ impl OfResults for DType {
 impl OfResults for Shape {
     fn of_results(types: &[Type]) -> Result<Shape, &'static str> {
         TensorType::of_results(types).map(|ty| ty.shape)
+    }
+}
+
+impl OfResults for Vec<Type> {
+    fn of_results(types: &[Type]) -> Result<Vec<Type>, &'static str> {
+        Ok(types.to_vec())
     }
 }
 
@@ -267,6 +289,16 @@ impl Attribute for TensorType {
 
     fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         self.shape.iter_mut().collect()
+    }
+}
+
+impl Attribute for Vec<Type> {
+    fn each_expr<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        self.iter().flat_map(Type::exprs).for_each(visit);
+    }
+
+    fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        self.iter_mut().flat_map(Type::exprs_mut).collect()
     }
 }
 
@@ -366,7 +398,8 @@ impl Attribute for Reduction {}
 impl Attribute for Option<Reduction> {}
 impl Attribute for Tensor {}
 impl Attribute for ConstantId {}
-impl Attribute for KernelId {}
+impl Attribute for FunctionId {}
+impl Attribute for Option<SymbolId> {}
 impl Attribute for String {}
 
 impl Written for DType {
@@ -504,17 +537,17 @@ impl Written for ConstantId {
     }
 }
 
-impl Written for KernelId {
+impl Written for FunctionId {
     fn print(&self, _: &mut AttributeWriter<'_>) -> String {
         format!("@{self}")
     }
 
-    fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<KernelId> {
+    fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<FunctionId> {
         let parser = reader.parser();
         let position = parser.position();
         let name = parser.prefixed('@')?;
-        let bad = || parser.error_at(position, "a kernel is written @k and a number");
-        <KernelId as Id>::parse(name).ok_or_else(bad)
+        let bad = || parser.error_at(position, "a function is written @f and a number");
+        <FunctionId as Id>::parse(name).ok_or_else(bad)
     }
 }
 

@@ -135,7 +135,8 @@ impl Reader<'_, '_> {
                 let name = self.symbol_name()?;
                 self.parser.expect_keyword("in")?;
                 let range = parse_range(self.parser)?;
-                self.function.symbols.push(Symbol { name, range });
+                let is_given = self.parser.keyword("given");
+                self.function.symbols.push(Symbol { name, range, is_given });
             } else if self.parser.keyword("assume") {
                 let assumption = self.assumption()?;
                 self.function.assumptions.push(assumption);

@@ -133,7 +133,8 @@ impl Listing<'_> {
         let function = self.function;
         for (id, symbol) in function.symbols.iter() {
             let name = self.expr(&Expr::symbol(id));
-            printer.line(format_args!("symbol {name} in {}", symbol.range));
+            let given = if symbol.is_given { " given" } else { "" };
+            printer.line(format_args!("symbol {name} in {}{given}", symbol.range));
         }
         for assumption in &function.assumptions {
             let text = assumption_text(assumption, &|symbol| self.symbol(symbol));

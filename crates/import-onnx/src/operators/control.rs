@@ -66,7 +66,7 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         // Results whose shapes are those of one branch or of the other.
         return Err(node.not_known(0, "condition"));
     }
-    let results = importer.graph.builder.add_with_regions(Op::If, &[condition], &regions);
+    let results = importer.graph.builder.branch(condition, &[regions[0], regions[1]]);
     adopt_all(&importer.graph, results)
 }
 
@@ -450,7 +450,11 @@ fn asked(
         });
     }
     check_carried(&importer.graph, step, &types)?;
-    let results = importer.graph.builder.add_with_regions(Op::While, &initial, &[goes_on, step]);
+    let results = importer.graph.builder.add_with_regions(
+        Op::While { turns: None },
+        &initial,
+        &[goes_on, step],
+    );
     let mut results = adopt_all(&importer.graph, results)?;
     if let Some(most) = most.filter(|_| !stacks.is_empty()) {
         let graph = &mut importer.graph;

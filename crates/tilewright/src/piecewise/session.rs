@@ -28,13 +28,13 @@ pub(crate) struct Session<'a> {
     /// Values of sequences so far that were copied, and looked at.
     copies: u64,
     looks: u64,
-    /// How often parts had been compiled before.
-    compiled_before: Option<u64>,
+    /// How often parts had been compiled, and their loops had turned, before.
+    before: Option<(u64, u64)>,
 }
 
 impl<'a> Session<'a> {
     pub(crate) fn new(watch: &'a mut Watch<'a>) -> Session<'a> {
-        Session { watch, turns: 0, copies: 0, looks: 0, compiled_before: None }
+        Session { watch, turns: 0, copies: 0, looks: 0, before: None }
     }
 
     /// Counts a turn of a loop that carries so many values of sequences; refuses more of them than
@@ -64,12 +64,13 @@ impl<'a> Session<'a> {
 
     /// Refuses a run that takes longer than turns of loops, as many as the limit.
     pub(super) fn check(&mut self, common: &Common) -> Result<()> {
-        let compiled = common.whole.compiled();
-        let before = *self.compiled_before.get_or_insert(compiled);
+        let (compiled, turns) = (common.whole.compiled(), common.whole.turns());
+        let (compiled_before, turns_before) = *self.before.get_or_insert((compiled, turns));
         let spent = self.turns
+            + (turns - turns_before)
             + self.copies / COPIES_OF_A_TURN
             + self.looks / LOOKS_OF_A_TURN
-            + (compiled - before) * TURNS_OF_A_COMPILE;
+            + (compiled - compiled_before) * TURNS_OF_A_COMPILE;
         let most = common.options.limits.iterations;
         if spent <= most {
             return Ok(());

@@ -1,0 +1,161 @@
+//! What has been compiled and may be asked for again, by what was known of it: one budget in bytes.
+//! What was asked for longest ago leaves first.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::specialisation::{For, Specialisation, Wanted};
+use crate::variant::Variant;
+
+/// Compiled models and segments of one executable.
+pub(crate) struct Cache {
+    entries: RwLock<Entries>,
+    /// Counts what is asked for.
+    clock: AtomicU64,
+    most_bytes: usize,
+}
+
+#[derive(Default)]
+struct Entries {
+    variants: Vec<Entry<Variant>>,
+    /// By a number that tells most of them apart, so that others need not be looked at.
+    segments: BTreeMap<u64, Vec<Entry<Specialisation>>>,
+}
+
+struct Entry<T> {
+    made: Arc<T>,
+    last_use: AtomicU64,
+}
+
+impl Cache {
+    /// Nothing yet.
+    pub(crate) fn new(most_bytes: usize) -> Cache {
+        Cache { entries: RwLock::default(), clock: AtomicU64::new(0), most_bytes }
+    }
+
+    /// A variant for which something holds.
+    pub(crate) fn variant(&self, is_it: impl Fn(&Variant) -> bool) -> Option<Arc<Variant>> {
+        let entries = self.read();
+        let found = entries.variants.iter().find(|entry| is_it(&entry.made))?;
+        Some(self.used(found))
+    }
+
+    /// All variants.
+    pub(crate) fn variants(&self) -> Vec<Arc<Variant>> {
+        self.read().variants.iter().map(|entry| entry.made.clone()).collect()
+    }
+
+    /// A segment compiled for this.
+    pub(crate) fn segment(&self, wanted: &Wanted<'_>) -> Option<Arc<Specialisation>> {
+        let entries = self.read();
+        let alike = entries.segments.get(&wanted.fingerprint())?;
+        let is_it = |made: &Specialisation| made.made_for.as_ref().is_some_and(|it| wanted.is(it));
+        let found = alike.iter().find(|entry| is_it(&entry.made))?;
+        Some(self.used(found))
+    }
+
+    /// As [`Self::segment`], without operands at hand.
+    pub(crate) fn segment_for(&self, wanted: &For) -> Option<Arc<Specialisation>> {
+        let entries = self.read();
+        let alike = entries.segments.get(&wanted.fingerprint())?;
+        let found = alike.iter().find(|entry| entry.made.made_for.as_ref() == Some(wanted))?;
+        Some(self.used(found))
+    }
+
+    /// All segments of a variant.
+    pub(crate) fn segments(&self, variant: u64) -> Vec<Arc<Specialisation>> {
+        let entries = self.read();
+        let all = entries.segments.values().flatten().map(|entry| &entry.made);
+        let is_of = |made: &Specialisation| {
+            made.made_for.as_ref().is_some_and(|made_for| made_for.variant == variant)
+        };
+        all.filter(|segment| is_of(segment)).cloned().collect()
+    }
+
+    /// Keeps a variant.
+    pub(crate) fn keep_variant(&self, variant: Variant) -> Arc<Variant> {
+        let entry = self.entry(variant);
+        let made = entry.made.clone();
+        self.write().variants.push(entry);
+        self.make_room();
+        made
+    }
+
+    /// Keeps a segment.
+    pub(crate) fn keep_segment(&self, segment: Specialisation) -> Arc<Specialisation> {
+        let fingerprint = segment.made_for.as_ref().map_or(0, For::fingerprint);
+        let entry = self.entry(segment);
+        let made = entry.made.clone();
+        self.write().segments.entry(fingerprint).or_default().push(entry);
+        self.make_room();
+        made
+    }
+
+    /// Gives back what was asked for longest ago until the budget is kept: first the memory of runs
+    /// that have ended, then code and constants. What was asked for last stays, and the constants
+    /// of one variant cost nothing.
+    pub(crate) fn make_room(&self) {
+        let bytes = |entries: &Entries| {
+            let segments = entries.segments.values().flatten().map(|entry| entry.made.bytes());
+            let variants = entries.variants.iter().map(|entry| entry.made.bytes());
+            let largest = variants.clone().max().unwrap_or(0);
+            segments.sum::<usize>() + variants.sum::<usize>() - largest
+        };
+        if bytes(&self.read()) <= self.most_bytes {
+            return;
+        }
+        let mut entries = self.write();
+        let mut ages: Vec<(u64, u64)> = Vec::new();
+        for (&fingerprint, alike) in &entries.segments {
+            ages.extend(alike.iter().map(|it| (it.last_use.load(Ordering::Relaxed), fingerprint)));
+        }
+        ages.sort_unstable();
+        // The last one is about to run.
+        ages.pop();
+        for &(age, fingerprint) in &ages {
+            if bytes(&entries) <= self.most_bytes {
+                return;
+            }
+            let alike = entries.segments.get(&fingerprint).into_iter().flatten();
+            let old = alike.filter(|it| it.last_use.load(Ordering::Relaxed) == age);
+            old.for_each(|entry| entry.made.release());
+        }
+        for (age, fingerprint) in ages {
+            if bytes(&entries) <= self.most_bytes {
+                return;
+            }
+            if let Some(alike) = entries.segments.get_mut(&fingerprint) {
+                alike.retain(|it| it.last_use.load(Ordering::Relaxed) != age);
+            }
+        }
+        entries.segments.retain(|_, alike| !alike.is_empty());
+        while entries.variants.len() > 1 && bytes(&entries) > self.most_bytes {
+            let age = |at: &usize| entries.variants[*at].last_use.load(Ordering::Relaxed);
+            let oldest = (0..entries.variants.len()).min_by_key(age).unwrap_or(0);
+            entries.variants.remove(oldest);
+        }
+    }
+
+    fn entry<T>(&self, made: T) -> Entry<T> {
+        Entry { made: Arc::new(made), last_use: AtomicU64::new(self.now()) }
+    }
+
+    fn used<T>(&self, entry: &Entry<T>) -> Arc<T> {
+        entry.last_use.store(self.now(), Ordering::Relaxed);
+        entry.made.clone()
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    // A poisoned lock only means that another caller panicked: entries are put in whole.
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
