@@ -10,12 +10,12 @@
 //! - [`naive`]: what each kernel computes;
 //! - `strategies`: how; `kernels` shares equal ones;
 //! - `emit` and `control`: the steps of the program;
-//! - `plan` and `lifetime`: offsets in the arena, barriers; [`check_plan`] verifies them.
+//!
+//! Offsets in the arena and barriers are crate `memory-plan`'s.
 //!
 //! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not
 //! know machine code.
 
-mod check;
 mod combination;
 mod control;
 mod definitions;
@@ -24,17 +24,14 @@ pub mod formats;
 pub mod groups;
 mod integers;
 mod kernels;
-mod lifetime;
 mod movement;
 pub mod naive;
 mod narrow;
-mod plan;
 pub mod precision;
 mod remark;
 mod specialise;
 mod store;
 pub mod strategies;
-mod touched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +47,6 @@ use schedule::Trace;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-pub use check::check_plan;
 pub use integers::integers;
 pub use narrow::{has_narrow_elements, widen};
 pub use remark::Remark;
@@ -249,10 +245,11 @@ pub fn lower(
     emitter.program.steps = phases
         .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
-    let figures = phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
+    let footprint = phases
+        .time("memory plan", || memory_plan::place(&mut emitter.program, &emitter.module.kernels));
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
-        check_plan(&program, &module.kernels)?;
+        memory_plan::check(&program, &module.kernels)?;
     }
     let inputs = match &options.role {
         Role::Setup => all_inputs,
@@ -266,8 +263,8 @@ pub fn lower(
         inputs,
         outputs,
         constants,
-        arena_bytes: figures.arena as u64,
-        largest_live_set: figures.largest_live_set as u64,
+        arena_bytes: footprint.arena as u64,
+        largest_live_set: footprint.largest_live_set as u64,
         remarks,
     })
 }
@@ -288,7 +285,7 @@ fn block(outputs: &[Port]) -> ConstantBlock {
     let mut block = ConstantBlock::default();
     for output in outputs {
         block.offsets.push(block.bytes);
-        block.bytes += plan::aligned(output.bytes as i64) as u64;
+        block.bytes += memory_plan::aligned(output.bytes as i64) as u64;
     }
     block
 }

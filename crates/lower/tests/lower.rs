@@ -24,7 +24,6 @@ const COMMANDS: &[(&str, Command)] = &[
     ("program", program),
     ("setup", setup),
     ("refuse", refuse),
-    ("check-plan", check_plan),
 ];
 
 #[test]
@@ -184,13 +183,6 @@ fn refuse(text: &str, arguments: &[&str]) -> Result<String, String> {
         Ok(_) => Err("lowered".to_owned()),
         Err(error) => Ok(error.to_string()),
     }
-}
-
-/// `check-plan`: what the plan's checker says of a program.
-fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
-    let program = program::parse(text).map_err(|error| error.to_string())?;
-    lower::check_plan(&program, &base::Arena::default()).map_err(|error| error.to_string())?;
-    Ok("holds".to_owned())
 }
 
 const OPTIONS: GraphOptions =

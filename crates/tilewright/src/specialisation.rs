@@ -108,7 +108,7 @@ impl LoweredFunction {
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
         if options.verify_passes || cfg!(debug_assertions) {
-            lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
+            memory_plan::check(&module.programs[lowered.program], &module.kernels)?;
         }
         let own = (&module, &*module.functions[function]);
         budget::check_program(own, &lowered, request.given, options)?;

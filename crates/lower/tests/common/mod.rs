@@ -9,7 +9,7 @@ use module::Module;
 use program::{Address, Move, Place, Program, Run, Step};
 use sym::SymbolId;
 use tensor::Tensor;
-use tilewright_lower::{self as lower, Lowered};
+use tilewright_lower::Lowered;
 
 /// What memory holds before anything is written.
 const GARBAGE: u8 = 0xa5;
@@ -33,7 +33,7 @@ pub(crate) fn run(
     constants: &mut Vec<u8>,
 ) -> Result<Vec<Tensor>, String> {
     let program = &module.programs[lowered.program];
-    lower::check_plan(program, &module.kernels).map_err(|error| error.to_string())?;
+    memory_plan::check(program, &module.kernels).map_err(|error| error.to_string())?;
     let outputs = lowered.outputs.iter().map(|port| vec![GARBAGE; port.bytes]).collect();
     constants.resize(constants.len().max(lowered.constants.bytes as usize), GARBAGE);
     let mut machine = Machine {

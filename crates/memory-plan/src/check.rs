@@ -1,5 +1,5 @@
-//! The memory plan's checker, independent of the planner: it knows nothing but the program and what
-//! its kernels stand.
+//! The memory plan's checker, independent of what places slots and barriers: it knows nothing but
+//! the program and what its kernels stand.
 //!
 //! Steps between two barriers run at the same time; a block's beginning and end are barriers. A
 //! byte of the arena belongs to the slot that a step last wrote it through; the checker replays the
@@ -16,13 +16,13 @@ use loops::{Kernel, may_share};
 use program::{Address, Argument, Place, Program, Run, SlotId, Step};
 use sym::Expr;
 
-/// Checks a plan.
+/// Checks the memory plan of a program.
 ///
 /// # Errors
 /// A diagnostic for each step that reads memory which another slot has taken, and for each pair of
 /// steps that must not run at the same time, and for each kernel whose arguments overlap though it
 /// needs them apart.
-pub fn check_plan(program: &Program, kernels: &Arena<KernelId, Kernel>) -> base::Result<()> {
+pub fn check(program: &Program, kernels: &Arena<KernelId, Kernel>) -> base::Result<()> {
     program::verify(program)?;
     let mut replay = Replay {
         program,

@@ -1,4 +1,4 @@
-//! The memory plan: where in the arena each slot lies, and where the program needs barriers.
+//! Where in the arena each slot lies.
 //!
 //! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for
 //! the last time and is the first to write another of the same size, and may be given one piece
@@ -12,21 +12,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, Id, KernelId};
+use base::{Arena, KernelId};
 use loops::{Kernel, may_share};
 use program::{Argument, Place, Program, Run, SlotId, Step};
 use sym::Expr;
 
+use crate::barriers::add_barriers;
 use crate::lifetime::{Lifetime, lifetimes};
-use crate::touched::Touched;
 
 /// Slots begin at multiples of this many bytes.
-pub(crate) const ALIGNMENT: i64 = 64;
+const ALIGNMENT: i64 = 64;
 
-/// How often the worst slot is moved forward before the plan is taken as it is.
+/// How often the worst slot is moved forward before the layout is taken as it is.
 const ATTEMPTS: usize = 200;
 
-/// How many pairs of slots are compared before the plan is taken as it is.
+/// How many pairs of slots are compared before the layout is taken as it is.
 const PAIRS: usize = 30_000_000;
 
 /// Slots of one place.
@@ -37,12 +37,13 @@ struct Item {
     life: Lifetime,
 }
 
-/// What a plan came to, in bytes.
+/// What a memory plan came to, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub(crate) arena: i64,
+pub struct Footprint {
+    /// All of the arena.
+    pub arena: i64,
     /// The most that must be in the arena at once.
-    pub(crate) largest_live_set: i64,
+    pub largest_live_set: i64,
 }
 
 /// A placement: the offset of each item, and how much memory that takes.
@@ -53,12 +54,13 @@ struct Layout {
 }
 
 /// Rounds up to the alignment of slots.
-pub(crate) fn aligned(bytes: i64) -> i64 {
+#[must_use]
+pub fn aligned(bytes: i64) -> i64 {
     (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
 /// Gives every slot of the arena its offset, and the program its barriers.
-pub(crate) fn plan(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Figures {
+pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footprint {
     let items = items(program, kernels);
     let layout = best_layout(&items);
     for (item, &offset) in items.iter().zip(&layout.offsets) {
@@ -70,7 +72,7 @@ pub(crate) fn plan(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> 
     let mut steps = std::mem::take(&mut program.steps);
     add_barriers(program, &mut steps);
     program.steps = steps;
-    Figures { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
+    Footprint { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
 }
 
 /// The slots of the arena that the program touches, those of one place together.
@@ -331,121 +333,10 @@ fn best_fit(items: &[Item], order: &[usize]) -> Layout {
     Layout { offsets, bytes }
 }
 
-/// Puts a barrier before each step that touches memory which a step since the last one writes, or
-/// writes what one touches. Steps with blocks inside stand between barriers.
-fn add_barriers(program: &Program, steps: &mut Vec<Step>) {
-    let mut made: Vec<Step> = Vec::new();
-    let mut since = Since::default();
-    for mut step in std::mem::take(steps) {
-        let own = match &mut step {
-            Step::Run(_) | Step::Copy { .. } | Step::Move(_) | Step::Host { .. } => {
-                accesses(program, &step)
-            }
-            _ => Vec::new(),
-        };
-        let apart = matches!(
-            step,
-            Step::Branch { .. } | Step::While { .. } | Step::Repeat { .. } | Step::Bind { .. }
-        );
-        let conflict = own.iter().any(|access| since.conflicts(access));
-        if (conflict || apart) && !made.is_empty() && made.last() != Some(&Step::Barrier) {
-            made.push(Step::Barrier);
-            since = Since::default();
-        }
-        match &mut step {
-            Step::Branch { then, otherwise, .. } => {
-                add_barriers(program, then);
-                add_barriers(program, otherwise);
-            }
-            Step::While { setup, body, .. } => {
-                add_barriers(program, setup);
-                add_barriers(program, body);
-            }
-            Step::Repeat { body, .. } => add_barriers(program, body),
-            _ => {}
-        }
-        own.iter().for_each(|access| since.add(access));
-        made.push(step);
-        if apart {
-            made.push(Step::Barrier);
-            since = Since::default();
-        }
-    }
-    if made.last() == Some(&Step::Barrier) {
-        made.pop();
-    }
-    *steps = made;
-}
-
-/// Memory that a step touches: a region, first byte and the byte behind the last.
-struct Access {
-    region: (u8, u64),
-    start: i64,
-    end: i64,
-    writes: bool,
-}
-
-/// What the steps since a barrier have touched, by region.
-#[derive(Default)]
-struct Since {
-    read: BTreeMap<(u8, u64), Touched>,
-    written: BTreeMap<(u8, u64), Touched>,
-}
-
-impl Since {
-    fn conflicts(&self, access: &Access) -> bool {
-        let meets = |touched: &BTreeMap<(u8, u64), Touched>| {
-            touched.get(&access.region).is_some_and(|set| set.meets(access.start, access.end))
-        };
-        meets(&self.written) || access.writes && meets(&self.read)
-    }
-
-    fn add(&mut self, access: &Access) {
-        let touched = if access.writes { &mut self.written } else { &mut self.read };
-        touched.entry(access.region).or_default().insert(access.start, access.end);
-    }
-}
-
-fn accesses(program: &Program, step: &Step) -> Vec<Access> {
-    let access = |address: &program::Address, bytes: &Expr, writes: bool| {
-        let slot = &program.slots[address.slot];
-        let (region, base) = match &slot.place {
-            Place::Input(number) => ((0, u64::from(*number)), 0),
-            Place::Output(number) => ((1, u64::from(*number)), 0),
-            Place::Weight(constant) => ((2, constant.index() as u64), 0),
-            Place::Constants(offset) => ((3, 0), offset.as_constant().unwrap_or(0)),
-            Place::Arena(offset) => ((4, 0), offset.as_constant().unwrap_or(0)),
-        };
-        // An offset that moves with a loop stands for the whole slot.
-        let (start, bytes) = match (address.offset.as_constant(), bytes.as_constant()) {
-            (Some(offset), Some(bytes)) => (offset, bytes),
-            _ => (0, slot.bytes.as_constant().unwrap_or(i64::MAX / 2)),
-        };
-        Access { region, start: base + start, end: base + start + bytes, writes }
-    };
-    match step {
-        Step::Run(run) => {
-            let of = |argument: &program::Argument| {
-                access(&argument.address, &argument.bytes, argument.writes)
-            };
-            run.arguments.iter().map(of).collect()
-        }
-        Step::Copy { source, destination, bytes } => {
-            vec![access(source, bytes, false), access(destination, bytes, true)]
-        }
-        Step::Move(moved) => vec![
-            access(&moved.source, &moved.source_bytes(), false),
-            access(&moved.destination, &moved.destination_bytes(), true),
-        ],
-        Step::Host { arguments, .. } => arguments
-            .iter()
-            .map(|address| access(address, &program.slots[address.slot].bytes, true))
-            .collect(),
-        _ => Vec::new(),
-    }
-}
 #[cfg(test)]
 mod tests {
+    use base::Id;
+
     use super::*;
 
     /// Whether two items that live at the same time share a byte.
