@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::Id;
+use base::{Diagnostics, Id};
 use graph::{Definition, Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
 use loops::build::store;
 use loops::{Access, Kernel, SymbolKind, Value};
@@ -14,7 +14,6 @@ use tensor::DType;
 
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::groups::legalise;
-use crate::specialise::internal;
 
 /// A region as a function: first the region's parameters, then these values from around it.
 struct Extracted {
@@ -145,12 +144,12 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let extracted = extract(frame.function, region).map_err(internal)?;
+        let extracted = extract(frame.function, region).map_err(Diagnostics::internal)?;
         let mut all = parameters.to_vec();
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(Arc::new(extracted.function)).map_err(internal)?;
+        let function = legalise(Arc::new(extracted.function)).map_err(Diagnostics::internal)?;
         self.depth += 1;
         let steps = self.function(&function, &all, results);
         self.depth -= 1;

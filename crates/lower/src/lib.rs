@@ -4,55 +4,42 @@
 //! symbols:
 //!
 //! - `specialise`: symbols become numbers;
-//! - `narrow`: elements of few bits become ones that targets compute with;
 //! - [`groups`]: which nodes share a kernel, where values live;
 //! - `definitions`: what each primitive is to grouping, and its loops;
 //! - [`naive`]: what each kernel computes;
-//! - `strategies`: how; `kernels` shares equal ones;
-//! - `emit` and `control`: the steps of the program;
+//! - `kernels`: how, as crate `strategies` says; equal ones are shared;
+//! - `emit` and `control`: the steps of the program, whose slots crate `memory-plan` places.
 //!
-//! Offsets in the arena and barriers are crate `memory-plan`'s.
-//!
-//! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not
-//! know machine code.
+//! This crate does not know machine code.
 
 mod combination;
 mod control;
 mod definitions;
 mod emit;
-pub mod formats;
 pub mod groups;
-mod integers;
 mod kernels;
 mod movement;
 pub mod naive;
-mod narrow;
-pub mod precision;
-mod remark;
 mod specialise;
 mod store;
-pub mod strategies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, ValueId};
 use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
 use schedule::Trace;
+use strategies::StrategyOptions;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-pub use integers::integers;
-pub use narrow::{has_narrow_elements, widen};
-pub use remark::Remark;
 pub use specialise::specialise;
 pub use store::{KernelStore, StoredKernel};
-use strategies::StrategyOptions;
 
 /// How to lower.
 #[derive(Clone, Debug)]
@@ -208,7 +195,7 @@ pub fn lower(
     let phases = &options.phases;
     let specialised = phases.time("specialise", || {
         let specialised = specialise(&module.functions[function], symbols)?;
-        groups::legalise(specialised).map_err(specialise::internal)
+        groups::legalise(specialised).map_err(Diagnostics::internal)
     })?;
     refuse_unsupported(&specialised)?;
     let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {

@@ -22,11 +22,9 @@ use program::MoveAxis;
 use sym::{Expr, SymbolId};
 use tensor::Scalar;
 
-use crate::naive::index::dense_strides;
+use strategies::WORTH_CODE;
 
-/// Elements from which on a kernel that runs once gains more by code that several threads run
-/// than it takes to compile that.
-pub(crate) const WORTH_CODE: i64 = 1 << 20;
+use crate::naive::index::dense_strides;
 
 /// Boxes into which a guard may cut a movement.
 const MOST_BOXES: usize = 12;

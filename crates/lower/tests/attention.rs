@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
+use formats::{FormatOptions, Winograd};
 use graph::Function;
-use lower::formats::{self, FormatOptions, Winograd};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
 use module::Module;
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use tensor::{Tensor, compare};
-use tilewright_lower as lower;
 
 /// What is added to scores, or decides which of them count.
 #[derive(Clone, Copy, Debug, PartialEq)]

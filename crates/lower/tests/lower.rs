@@ -9,14 +9,13 @@ use backend::Target;
 use base::Id;
 use filetest::Command;
 use graph::{Function, FunctionBuilder, TensorType, Type};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
 use module::Module;
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Reduction, ScalarFunction, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
-use tilewright_lower as lower;
 
 const COMMANDS: &[(&str, Command)] = &[
     ("groups", groups),

@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use sym::Expr;
 use tensor::Tensor;
 use testkit::{GraphOptions, GraphSample, graph_samples};
-use tilewright_lower as lower;
 
 /// The kernel with what it reads from `read` read from `written`.
 fn as_one(kernel: &Kernel, read: BufferId, written: BufferId) -> Kernel {

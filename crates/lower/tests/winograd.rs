@@ -9,14 +9,13 @@ use std::sync::Arc;
 use backend::Target;
 use base::{FunctionId, Id};
 use eval::Precision;
+use formats::{FormatOptions, Winograd};
 use graph::Function;
-use lower::formats::{self, FormatOptions, Winograd};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
 use module::{Constant, Module};
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use tensor::{DType, Tensor};
-use tilewright_lower as lower;
 
 /// The extents of a contraction with two windows, or with one where `taps[0]` is 1.
 #[derive(Clone, Debug)]

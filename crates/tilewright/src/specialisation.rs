@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::Function;
-use lower::strategies::StrategyOptions;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
 use program::Step;
 use runtime::State;
+use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
@@ -87,9 +87,9 @@ impl LoweredFunction {
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
-        let is_narrow = lower::has_narrow_elements(&function);
+        let is_narrow = formats::has_narrow_elements(&function);
         if is_narrow {
-            let widen = || lower::widen(&function, &mut module.constants);
+            let widen = || formats::widen(&function, &mut module.constants);
             function = Arc::new(phases.time("specialise", widen)?);
         }
         // What nothing was bound in is as the passes left it.

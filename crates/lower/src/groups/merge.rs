@@ -15,14 +15,13 @@ mod chains;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use base::Arena;
+use base::{Arena, Remark};
 use graph::{Function, NodeId, User, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::{Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
 use super::{Domain, Group, Grouping, Home, StageNode};
-use crate::Remark;
 use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
 use crate::naive::index::{dense_strides, generic_index, shape_of};

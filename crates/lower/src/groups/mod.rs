@@ -17,10 +17,9 @@ mod legal;
 mod merge;
 mod views;
 
-use base::{Arena, SecondaryMap, define_id};
+use base::{Arena, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 
-use crate::Remark;
 use crate::naive::index::dense_strides;
 pub(crate) use legal::legalise;
 

@@ -4,9 +4,9 @@
 use graph::{NodeId, Op};
 use loops::Access;
 use loops::build::store;
+use strategies::StageKind;
 use sym::Expr;
 
-use super::StageKind;
 use super::index::shape_of;
 use super::write::Writer;
 

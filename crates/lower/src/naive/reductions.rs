@@ -6,13 +6,13 @@ use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
 use loops::{Access, Condition, Value};
+use strategies::{Nest, StageKind};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
 use super::index::shape_of;
 use super::write::{Axes, Writer};
-use super::{Nest, StageKind};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
 use crate::groups::Domain;

@@ -3,12 +3,12 @@
 use graph::{NodeId, ValueId};
 use loops::build::{constant, equal, guard, if_then, index, less, load, reduce, store};
 use loops::{Access, BufferId, Stmt, Value};
+use strategies::{Nest, StageKind};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use super::index::shape_of;
 use super::write::{Axes, Writer};
-use super::{Nest, StageKind};
 
 /// Which element comes first.
 #[derive(Clone, Copy)]

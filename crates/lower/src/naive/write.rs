@@ -18,9 +18,9 @@ use sym::{Atom, Expr, Range, SymbolId, Term};
 use tensor::DType;
 
 use super::index::{dense_strides, shape_of};
-use super::{Naive, Nest, Stage, StageKind};
 use crate::combination::{Combination, Expansion};
 use crate::groups::{Grouping, View};
+use strategies::{Naive, Nest, Stage, StageKind};
 
 /// A kernel being written.
 pub(crate) struct Writer<'a> {
@@ -110,10 +110,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The finished kernel.
-    pub(crate) fn finish(self) -> Naive {
+    /// The finished kernel, and the graph value behind each of its parameters.
+    pub(crate) fn finish(self) -> (Naive, Vec<ValueId>) {
         let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
-        Naive { kernel: self.kernel, stages: self.stages, arguments, once: false }
+        (Naive { kernel: self.kernel, stages: self.stages, once: false }, arguments)
     }
 
     // --- loops ---

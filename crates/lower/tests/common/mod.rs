@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use base::Id;
 use loops::{Access, Scope};
+use lower::Lowered;
 use module::Module;
 use program::{Address, Move, Place, Program, Run, Step};
 use sym::SymbolId;
 use tensor::Tensor;
-use tilewright_lower::Lowered;
 
 /// What memory holds before anything is written.
 const GARBAGE: u8 = 0xa5;
