@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{
-    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Result, codes,
+    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes,
     run_passes,
 };
 use formats::{FormatOptions, Winograd};
