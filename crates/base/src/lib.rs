@@ -2,7 +2,7 @@
 //!
 //! - [`id`]: 32-bit typed ids, the [`Arena`] they index and side tables;
 //! - [`diagnostic`] and [`codes`]: everything a user is told, each kind with a code;
-//! - [`location`]: where in the user's model a thing came from; [`remark`]: what is said of a place;
+//! - [`location`]: where in the user's model a thing came from; [`remark`]: what is said of it;
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
 //! - [`parallel`]: work on several threads with results in order.

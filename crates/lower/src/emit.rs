@@ -1,8 +1,8 @@
 //! Steps of the program: one run a group, with the addresses of what it reads and writes.
 //!
 //! A function is emitted into a frame that knows where each root value begins. Roots get slots of
-//! their own, but for parameters and results, which the caller of the frame places; `memory_plan` then
-//! gives the slots of the arena their offsets.
+//! their own, but for parameters and results, which the caller of the frame places; `memory_plan`
+//! then gives the slots of the arena their offsets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
