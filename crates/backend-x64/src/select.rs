@@ -32,11 +32,11 @@ use std::collections::BTreeSet;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
-use loops::{BufferId, Kernel, Ranges, Value};
+use loops::{BufferId, Kernel, Ranges, ScalarExpr};
 use sym::SymbolId;
 use tensor::DType;
 
-use crate::vcode::{Function, ValueId};
+use crate::vcode::{VCode, ValueId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
 use memory::Loaded;
@@ -48,7 +48,7 @@ use value::{Evaluated, Held, Mask};
 /// A selected kernel.
 pub(crate) struct Selected {
     /// The code.
-    pub(crate) function: Function,
+    pub(crate) function: VCode,
     /// Scratch memory of one worker, in bytes.
     pub(crate) scratch_bytes: u64,
 }
@@ -109,7 +109,7 @@ fn refusal(kernel: &Kernel, message: String) -> Diagnostics {
 fn constants(kernel: &Kernel) -> usize {
     let mut seen = BTreeSet::new();
     loops::visit::walk_values(&kernel.body, &mut |value| {
-        if let Value::Constant(scalar) = value
+        if let ScalarExpr::Constant(scalar) = value
             && scalar.bits() != 0
             && scalar.dtype() != DType::Bool
         {

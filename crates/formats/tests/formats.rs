@@ -3,7 +3,7 @@
 
 use backend::Target;
 use base::Id;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use filetest::Command;
 use formats::{FormatOptions, Winograd, integers};
 use graph::{Function, TensorType};
@@ -112,7 +112,7 @@ fn instance(structure: usize, extents: [i64; 4]) -> Function {
 /// Results of a function for random inputs and weights.
 fn results(function: &Function, constants: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
     let constant = |id: base::ConstantId| constants[id.index()].clone();
-    eval::graph::evaluate(function, &constant, inputs, Precision::Declared)
+    eval::graph::evaluate(function, &constant, inputs, EvaluationPrecision::Declared)
         .unwrap_or_else(|fault| panic!("{fault:?}\n{function}"))
 }
 

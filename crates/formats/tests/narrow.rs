@@ -22,7 +22,7 @@ const NARROW: [DType; 10] = [
 
 fn evaluate(function: &Function, inputs: &[Tensor]) -> Vec<Tensor> {
     let weights = |_| unreachable!("there are no weights");
-    eval::graph::evaluate(function, &weights, inputs, eval::Precision::Declared)
+    eval::graph::evaluate(function, &weights, inputs, eval::EvaluationPrecision::Declared)
         .expect("the function runs")
 }
 

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use base::{ConstantId, LocationId, Locations};
 use smallvec::SmallVec;
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::function::{
-    Assumption, Definition, Function, Node, NodeId, RegionId, Symbol, Type, ValueData, ValueId,
-    Values,
+    Assumption, Definition, Function, Node, NodeId, RegionId, Type, ValueData, ValueId, Values,
 };
 use crate::infer::{RegionType, infer_with_regions};
 use crate::op::{IterationSpace, Op, TensorType};

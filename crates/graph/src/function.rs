@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{Arena, LocationId, Locations, define_id};
 use smallvec::SmallVec;
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, Symbol, SymbolId};
 use tensor::Tensor;
 
 use crate::infer::RegionType;
@@ -40,15 +40,6 @@ pub struct Function {
     pub assumptions: Vec<Assumption>,
     /// Places in the user's model.
     pub locations: Locations,
-}
-
-/// A symbolic dimension.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Symbol {
-    /// The user's name for it; unique within the function.
-    pub name: String,
-    /// The values it can take.
-    pub range: Range,
 }
 
 /// A value's type, name and definition.

@@ -21,7 +21,7 @@ use graph::{Built, Function, FunctionBuilder, IterationSpace, Op, TensorType, Va
 use loops::{Access, Kernel, Scope};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::State;
-use strategies::{Naive, Stage, StageKind};
+use strategies::{Naive, Producer, ProducerKind};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -84,9 +84,9 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
             loops::parse(&text).map_err(|error| error.to_string())?
         }
     };
-    let stages =
-        vec![Stage { buffer: String::new(), kind: StageKind::Pointwise, nests: Vec::new() }];
-    let naive = Naive { kernel: naive, stages, once: false };
+    let producers =
+        vec![Producer { buffer: String::new(), kind: ProducerKind::Pointwise, nests: Vec::new() }];
+    let naive = Naive { kernel: naive, producers, once: false };
     let start = Instant::now();
     let scheduled = strategies::schedule(&naive, target, &strategies::StrategyOptions::default())
         .map_err(|error| error.to_string())?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use base::{Diagnostics, Id};
 use graph::{Definition, Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
 use loops::build::store;
-use loops::{Access, Kernel, SymbolKind, Value};
-use program::{Address, Argument, Run, Step, Symbol};
-use sym::{Expr, Range, SymbolId};
+use loops::{Access, Kernel, ScalarExpr, SymbolKind};
+use program::{Address, Argument, Run, Step};
+use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::DType;
 
 use crate::emit::{Emitter, Frame, byte_count};
@@ -118,7 +118,7 @@ impl Emitter<'_> {
         let out = kernel.add_parameter("out", DType::I64, Vec::new(), Access::Write);
         let trip = kernel.add_shape("trip", position, Range::extent(trips));
         debug_assert!(matches!(kernel.symbols[trip].kind, SymbolKind::Shape { .. }));
-        kernel.body = vec![store(out, Vec::<Expr>::new(), Value::Index(Expr::symbol(trip)))];
+        kernel.body = vec![store(out, Vec::<Expr>::new(), ScalarExpr::Index(Expr::symbol(trip)))];
         let kernel = self.module.kernels.push(kernel);
         let argument = Argument {
             address: counter.clone(),

@@ -99,9 +99,9 @@ pub struct Lowered {
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
     /// What the caller passes.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<ProgramPort>,
     /// What the caller gets; of `setup`, what lies in the block of constants.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<ProgramPort>,
     /// Of `setup`: the layout of the block of constants.
     pub constants: ConstantBlock,
     /// Bytes of the arena.
@@ -159,7 +159,7 @@ pub struct KernelSource {
 
 /// An input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct ProgramPort {
     /// What the caller calls it.
     pub name: String,
     /// Element type.
@@ -198,7 +198,7 @@ pub fn lower(
         groups::legalise(specialised).map_err(Diagnostics::internal)
     })?;
     refuse_unsupported(&specialised)?;
-    let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {
+    let ports = |values: &[ValueId], names: &[String]| -> Vec<ProgramPort> {
         values.iter().zip(names).map(|(&value, name)| port(&specialised, value, name)).collect()
     };
     let all_inputs = ports(specialised.parameters(), &specialised.parameter_names);
@@ -256,10 +256,10 @@ pub fn lower(
     })
 }
 
-fn port(function: &Function, value: ValueId, name: &str) -> Port {
+fn port(function: &Function, value: ValueId, name: &str) -> ProgramPort {
     let shape = naive::index::shape_of(function, value);
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
-    Port {
+    ProgramPort {
         name: name.to_owned(),
         dtype,
         shape: shape.iter().map(|&extent| extent.max(0) as usize).collect(),
@@ -268,7 +268,7 @@ fn port(function: &Function, value: ValueId, name: &str) -> Port {
 }
 
 /// Lays out the results of `setup`.
-fn block(outputs: &[Port]) -> ConstantBlock {
+fn block(outputs: &[ProgramPort]) -> ConstantBlock {
     let mut block = ConstantBlock::default();
     for output in outputs {
         block.offsets.push(block.bytes);
@@ -277,7 +277,7 @@ fn block(outputs: &[Port]) -> ConstantBlock {
     block
 }
 
-fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[Port]) -> Vec<Address> {
+fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[ProgramPort]) -> Vec<Address> {
     let mut addresses = Vec::new();
     for (number, port) in ports.iter().enumerate() {
         let (name, place) = match &emitter.options.role {
@@ -296,7 +296,7 @@ fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[Port]) -> Vec<Addre
 
 fn result_slots(
     emitter: &mut emit::Emitter<'_>,
-    ports: &[Port],
+    ports: &[ProgramPort],
     constants: &ConstantBlock,
 ) -> Vec<Address> {
     let mut addresses = Vec::new();

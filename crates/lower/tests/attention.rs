@@ -162,7 +162,7 @@ fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
     });
     let inputs: Vec<Tensor> = inputs.collect();
     let none = |_: base::ConstantId| unreachable!("there are no constants");
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
     let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
     let (plain, _) = lowered(&function, &inputs, "x86-64-v4", true);

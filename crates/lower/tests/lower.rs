@@ -82,7 +82,7 @@ fn weights(function: &Function) -> Vec<Tensor> {
 fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
     let (case, results) = run(sample, plain)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
     let expected = expected.map_err(|fault| fault.to_string())?;
     for (number, (result, expected)) in results.iter().zip(&expected).enumerate() {
@@ -154,7 +154,7 @@ fn setup(text: &str, _: &[&str]) -> Result<String, String> {
     let mut block = Vec::new();
     common::run(&module, &lowered, &[], &mut block)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&sample.function, &constants, &[], precision);
     for (expected, offset) in
         expected.map_err(|fault| fault.to_string())?.iter().zip(&lowered.constants.offsets)

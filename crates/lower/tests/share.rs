@@ -5,7 +5,7 @@
 
 use backend::Target;
 use loops::visit::{walk_expressions_mut, walk_values_mut};
-use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt, Value, may_share};
+use loops::{Access, BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt, may_share};
 use lower::{LowerOptions, Role};
 use module::Module;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn as_one(kernel: &Kernel, read: BufferId, written: BufferId) -> Kernel {
     let mut kernel = kernel.clone();
     kernel.buffers[written].scope = Scope::Parameter(Access::Update);
     walk_values_mut(&mut kernel.body, &mut |value| {
-        if let Value::Load { buffer, .. } = value
+        if let ScalarExpr::Load { buffer, .. } = value
             && *buffer == read
         {
             *buffer = written;
@@ -67,7 +67,7 @@ fn run(kernel: &Kernel, one: Option<(usize, usize)>) -> Option<Vec<Tensor>> {
     if let Some((from, to)) = one {
         tensors[to] = tensors[from].clone();
     }
-    let options = eval::loops::Options::default();
+    let options = eval::loops::KernelOptions::default();
     eval::evaluate_kernel(kernel, &mut tensors, &[], options).ok()?;
     Some(tensors)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::{FunctionId, Id};
-use eval::Precision;
+use eval::EvaluationPrecision;
 use formats::{FormatOptions, Winograd};
 use graph::Function;
 use lower::{LowerOptions, Role};
@@ -73,7 +73,7 @@ fn function(shape: &Shape) -> Function {
 
 fn evaluated(function: &Function, weight: &Tensor, inputs: &[Tensor]) -> Tensor {
     let constant = |_: base::ConstantId| weight.clone();
-    eval::graph::evaluate(function, &constant, inputs, Precision::Declared)
+    eval::graph::evaluate(function, &constant, inputs, EvaluationPrecision::Declared)
         .unwrap_or_else(|fault| panic!("{fault:?}\n{function}"))
         .remove(0)
 }

@@ -2,12 +2,12 @@
 
 use backend::Target;
 use loops::visit::walk_values;
-use loops::{Kernel, Value, verify_scheduled};
+use loops::{Kernel, ScalarExpr, verify_scheduled};
 use schedule::{Schedule, Trace};
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::naive::{Naive, StageKind};
+use crate::naive::{Naive, ProducerKind};
 use crate::structure::Nest;
 use crate::{blocks, dots, map, plain, rows, tile};
 
@@ -51,7 +51,7 @@ pub fn schedule(
     options: &StrategyOptions,
 ) -> base::Result<Scheduled> {
     let mut remarks = Vec::new();
-    let opaque = naive.stages.iter().any(|stage| stage.kind == StageKind::Opaque);
+    let opaque = naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque);
     let strategies = if options.plain || opaque { &[][..] } else { &STRATEGIES[..] };
     let mut schedule = Schedule::new(naive.kernel.clone());
     let nests = (!strategies.is_empty()).then(|| Nest::all(&naive.kernel)).flatten();
@@ -103,7 +103,7 @@ fn finish(schedule: Schedule, remarks: Vec<String>) -> Scheduled {
 fn needs_expansion(kernel: &Kernel) -> bool {
     let mut found = false;
     walk_values(&kernel.body, &mut |value| {
-        found |= matches!(value, Value::Apply { function, .. } if !function.is_machine());
+        found |= matches!(value, ScalarExpr::Apply { function, .. } if !function.is_machine());
     });
     found
 }

@@ -25,7 +25,7 @@
 use backend::Target;
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
-use schedule::{Schedule, Step};
+use schedule::{Schedule, ScheduleStep};
 use sym::Expr;
 
 use crate::given::{Given, Refused};
@@ -355,7 +355,7 @@ fn part_rows(hand: &mut Hand<'_>, target: &Target) -> Result<(), Refused> {
     }
     for (buffer, axis, extent) in wider {
         // Refused where a fold reads the axis as a whole.
-        _ = hand.take(Step::Pad { buffer, axis, extent });
+        _ = hand.take(ScheduleStep::Pad { buffer, axis, extent });
     }
     Ok(())
 }

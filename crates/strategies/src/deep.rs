@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 
 use backend::Target;
 use loops::Stmt;
-use schedule::{Step, Tail};
+use schedule::{ScheduleStep, Tail};
 
 use crate::choice::{Choice, LINE};
 use crate::given::Refused;
@@ -308,7 +308,7 @@ fn split_always(
     factor: i64,
 ) -> Result<(String, String), Refused> {
     let (outer, inner) = (hand.fresh(target, "o"), hand.fresh(target, "i"));
-    hand.take(Step::Split {
+    hand.take(ScheduleStep::Split {
         target: target.to_owned(),
         factor,
         outer: outer.clone(),

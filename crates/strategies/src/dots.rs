@@ -9,7 +9,7 @@ use backend::Target;
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::naive::{Stage, StageKind};
+use crate::naive::{Producer, ProducerKind};
 use crate::rows::{local_buffers, part_guarded, registers};
 use crate::structure::{LoopInfo, Nest, Rows};
 use schedule::{Schedule, Tail};
@@ -53,12 +53,12 @@ pub(super) fn apply(
 }
 
 /// The sum that all else is a map of, if there is one and it is an interleaved sum of products.
-fn interleaved_sum<'a>(given: &'a Given<'_>) -> Result<&'a Stage, Refused> {
-    match &given.naive.stages[..] {
+fn interleaved_sum<'a>(given: &'a Given<'_>) -> Result<&'a Producer, Refused> {
+    match &given.naive.producers[..] {
         [sum, others @ ..]
-            if sum.kind == StageKind::Contraction
+            if sum.kind == ProducerKind::Contraction
                 && sum.nests.iter().any(|nest| nest.lanes.is_some())
-                && others.iter().all(|stage| stage.kind == StageKind::Pointwise) =>
+                && others.iter().all(|producer| producer.kind == ProducerKind::Pointwise) =>
         {
             Ok(sum)
         }
@@ -67,7 +67,7 @@ fn interleaved_sum<'a>(given: &'a Given<'_>) -> Result<&'a Stage, Refused> {
 }
 
 /// How many rows' partial sums fill half of the registers, and divide the rows.
-fn rows_of_block(hand: &Hand<'_>, sum: &Stage, rows: &str, target: &Target) -> Option<i64> {
+fn rows_of_block(hand: &Hand<'_>, sum: &Producer, rows: &str, target: &Target) -> Option<i64> {
     let lanes = sum.nests.iter().find_map(|nest| nest.lanes.as_deref())?;
     let buffer = hand.kernel().buffers.values().find(|buffer| buffer.name == sum.buffer)?;
     let bytes = hand.extent(lanes)? * i64::from(buffer.dtype.bits().div_ceil(8));
@@ -78,7 +78,7 @@ fn rows_of_block(hand: &Hand<'_>, sum: &Stage, rows: &str, target: &Target) -> O
 }
 
 /// Has all rows of a block take each step of the sum together.
-fn run_together(hand: &mut Hand<'_>, nest: &Nest, sum: &Stage) -> Result<(), Refused> {
+fn run_together(hand: &mut Hand<'_>, nest: &Nest, sum: &Producer) -> Result<(), Refused> {
     let is_lane =
         |found: &&LoopInfo| sum.nests.iter().any(|nest| nest.lanes.as_ref() == Some(&found.name));
     let is_reduced =

@@ -2,7 +2,7 @@
 
 use loops::visit::touched;
 use loops::{Kernel, Loop, Scope, Stmt};
-use schedule::{LocalScope, Schedule, ScheduleError, Step, Tail};
+use schedule::{LocalScope, Schedule, ScheduleError, ScheduleStep, Tail};
 
 use crate::given::Refused;
 use crate::structure::Nest;
@@ -51,7 +51,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Takes a step.
-    pub(super) fn take(&mut self, step: Step) -> Result<(), Refused> {
+    pub(super) fn take(&mut self, step: ScheduleStep) -> Result<(), Refused> {
         for before in self.before.iter_mut().filter(|before| before.is_none()) {
             *before = Some(self.schedule.clone());
         }
@@ -71,7 +71,7 @@ impl<'a> Hand<'a> {
             return Ok((None, target.to_owned()));
         }
         let (outer, inner) = (self.fresh(target, "o"), self.fresh(target, "i"));
-        let step = Step::Split {
+        let step = ScheduleStep::Split {
             target: target.to_owned(),
             factor,
             outer: outer.clone(),
@@ -109,7 +109,7 @@ impl<'a> Hand<'a> {
     /// Cuts a loop in two after so many iterations; the name of the second one.
     pub(super) fn cut(&mut self, target: &str, at: i64) -> Result<String, Refused> {
         let into = self.fresh(target, "rest");
-        self.take(Step::Cut { target: target.to_owned(), at, into: into.clone() })?;
+        self.take(ScheduleStep::Cut { target: target.to_owned(), at, into: into.clone() })?;
         Ok(into)
     }
 
@@ -117,29 +117,29 @@ impl<'a> Hand<'a> {
         if order.len() < 2 {
             return Ok(());
         }
-        self.take(Step::Reorder { order: order.to_vec() })
+        self.take(ScheduleStep::Reorder { order: order.to_vec() })
     }
 
     /// Fuses two loops; the name of the new one.
     pub(super) fn fuse(&mut self, outer: &str, inner: &str) -> Result<String, Refused> {
         let into = self.fresh(outer, "f");
         let (outer, inner) = (outer.to_owned(), inner.to_owned());
-        self.take(Step::Fuse { outer, inner, into: into.clone() })?;
+        self.take(ScheduleStep::Fuse { outer, inner, into: into.clone() })?;
         Ok(into)
     }
 
     pub(super) fn merge(&mut self, first: &str, second: &str) -> Result<(), Refused> {
-        self.take(Step::Merge { first: first.to_owned(), second: second.to_owned() })
+        self.take(ScheduleStep::Merge { first: first.to_owned(), second: second.to_owned() })
     }
 
     pub(super) fn compute_at(&mut self, buffer: &str, target: &str) -> Result<(), Refused> {
-        self.take(Step::ComputeAt { buffer: buffer.to_owned(), target: target.to_owned() })
+        self.take(ScheduleStep::ComputeAt { buffer: buffer.to_owned(), target: target.to_owned() })
     }
 
     /// Writes a loop out, if it is still there.
     pub(super) fn unroll(&mut self, target: &str) -> Result<(), Refused> {
         match self.extent(target) {
-            Some(_) => self.take(Step::Unroll { target: target.to_owned() }),
+            Some(_) => self.take(ScheduleStep::Unroll { target: target.to_owned() }),
             None => Ok(()),
         }
     }
@@ -147,24 +147,24 @@ impl<'a> Hand<'a> {
     /// Runs a loop in vectors, if it is still there.
     pub(super) fn vectorise(&mut self, target: &str) -> Result<(), Refused> {
         match self.extent(target) {
-            Some(_) => self.take(Step::Vectorise { target: target.to_owned() }),
+            Some(_) => self.take(ScheduleStep::Vectorise { target: target.to_owned() }),
             None => Ok(()),
         }
     }
 
     pub(super) fn parallelise(&mut self, target: &str) -> Result<(), Refused> {
-        self.take(Step::Parallelise { target: target.to_owned() })
+        self.take(ScheduleStep::Parallelise { target: target.to_owned() })
     }
 
     pub(super) fn registers(&mut self, buffer: &str) -> Result<(), Refused> {
-        self.take(Step::SetScope { buffer: buffer.to_owned(), scope: LocalScope::Register })
+        self.take(ScheduleStep::SetScope { buffer: buffer.to_owned(), scope: LocalScope::Register })
     }
 
     /// Has the body of a loop sum in registers what it finds in a local buffer and leaves there, in
     /// vectors along the last axis.
     pub(super) fn keep_in_registers(&mut self, buffer: &str, around: &str) -> Result<(), Refused> {
         let into = self.fresh(buffer, "part");
-        self.take(Step::StageWrite {
+        self.take(ScheduleStep::StageWrite {
             buffer: buffer.to_owned(),
             target: around.to_owned(),
             into: into.clone(),
@@ -185,7 +185,7 @@ impl<'a> Hand<'a> {
     }
 
     pub(super) fn simplify(&mut self) -> Result<(), Refused> {
-        self.take(Step::Simplify)
+        self.take(ScheduleStep::Simplify)
     }
 
     /// The loop with this name.

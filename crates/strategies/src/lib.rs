@@ -28,5 +28,5 @@ mod structure;
 mod tile;
 
 pub use attempt::{Scheduled, StrategyOptions, schedule};
-pub use naive::{Naive, Nest, Stage, StageKind, WORTH_CODE};
+pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
 pub use predict::Prediction;

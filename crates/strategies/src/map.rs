@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use backend::Target;
 use loops::visit::{Effect, Reference, references};
 use loops::{BufferId, Kernel, Scope};
-use schedule::{Schedule, Step, Tail};
+use schedule::{Schedule, ScheduleStep, Tail};
 use sym::{Expr, Range, SymbolId};
 
 use crate::given::{Given, Refused};
@@ -127,7 +127,7 @@ fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
     let mut refused = BTreeSet::new();
     while let Some((id, axis)) = next_flat(hand, fused, &refused) {
         let buffer = hand.kernel().buffers[id].name.clone();
-        if hand.take(Step::Flatten { buffer, axis }).is_err() {
+        if hand.take(ScheduleStep::Flatten { buffer, axis }).is_err() {
             refused.insert((id, axis));
         }
     }

@@ -1,7 +1,7 @@
 //! Naive kernels: what is to be computed, before any decision on how.
 //!
-//! The body holds one perfect nest after another over full-size buffers. A stage is the nests that
-//! define one buffer: for a reduction the nest that initialises it, the nest that updates it and,
+//! The body holds one perfect nest after another over full-size buffers. A producer is the nests
+//! that define one buffer: for a reduction the nest that initialises it, the nest that updates it and,
 //! where partials are interleaved, the nest that folds them. The order of every reduction is fixed
 //! here and kept by all that follows.
 //!
@@ -17,28 +17,28 @@ pub const WORTH_CODE: i64 = 1 << 20;
 /// A kernel as its definitions say it, with what strategies need to know of its structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
-    /// The kernel; its body is the stages' nests, in order.
+    /// The kernel; its body is the producers' nests, in order.
     pub kernel: Kernel,
     /// In the order of the body. The last one defines a parameter; so may others.
-    pub stages: Vec<Stage>,
+    pub producers: Vec<Producer>,
     /// Whether it is run once, so that what it takes to compile counts as much as its speed.
     pub once: bool,
 }
 
 /// The nests that define one buffer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
+pub struct Producer {
     /// Name of the buffer.
     pub buffer: String,
     /// What kind of definition it is.
-    pub kind: StageKind,
+    pub kind: ProducerKind,
     /// The nests, in the order of the body.
     pub nests: Vec<Nest>,
 }
 
 /// Kinds of definitions, by structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageKind {
+pub enum ProducerKind {
     /// A sum of products of two operands: nests are initialise, update.
     Contraction,
     /// A reduction of one operand: nests are initialise, update, and fold if it has partials.

@@ -9,7 +9,7 @@
 //! caches, run by run. So each load asks the second-level cache for the line one panel further on.
 
 use loops::{Access as Use, Scope};
-use schedule::Step;
+use schedule::ScheduleStep;
 
 use crate::given::Refused;
 use crate::hand::Hand;
@@ -61,7 +61,7 @@ impl Panels {
     pub(super) fn prefetch(&self, hand: &mut Hand<'_>) -> Result<(), Refused> {
         match u32::try_from(self.bytes) {
             Ok(bytes) if bytes > 0 && self.packed => {
-                hand.take(Step::Prefetch { buffer: self.buffer.clone(), bytes })
+                hand.take(ScheduleStep::Prefetch { buffer: self.buffer.clone(), bytes })
             }
             _ => Ok(()),
         }

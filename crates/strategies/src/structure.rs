@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::SecondaryMap;
 use loops::visit::{Effect, walk};
-use loops::{BufferId, Comparison, Condition, Kernel, Stmt, Value};
+use loops::{BufferId, Comparison, Condition, Kernel, ScalarExpr, Stmt};
 use sym::{Atom, Expr, SymbolId, Term};
 
 /// How many values of a loop are tried to find its step.
@@ -132,12 +132,12 @@ impl Nest {
         walk(block, &mut |stmt| {
             if let Some(value) = stmt.value() {
                 value.walk(&mut |value| match value {
-                    Value::Load { buffer, index } => add(*buffer, Effect::Load, index),
-                    Value::Fold { reduction, buffer, index } => {
+                    ScalarExpr::Load { buffer, index } => add(*buffer, Effect::Load, index),
+                    ScalarExpr::Fold { reduction, buffer, index } => {
                         add(*buffer, Effect::Fold(*reduction), index);
                     }
-                    Value::Symbol(symbol) => reads += usize::from(loaded[*symbol]),
-                    Value::Guard { conditions, .. } => add_guards(conditions),
+                    ScalarExpr::Symbol(symbol) => reads += usize::from(loaded[*symbol]),
+                    ScalarExpr::Guard { conditions, .. } => add_guards(conditions),
                     _ => {}
                 });
             }
@@ -146,7 +146,7 @@ impl Nest {
                 Stmt::Reduce { reduction, buffer, index, .. } => {
                     add(*buffer, Effect::Reduce(*reduction), index);
                 }
-                Stmt::Let { symbol, value: Value::Load { .. } } => {
+                Stmt::Let { symbol, value: ScalarExpr::Load { .. } } => {
                     loaded[*symbol] = true;
                     lets += 1;
                 }
@@ -376,7 +376,7 @@ fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
         }
         if let Some(value) = stmt.value() {
             value.walk(&mut |value| {
-                if let Value::Guard { conditions, .. } = value {
+                if let ScalarExpr::Guard { conditions, .. } = value {
                     conditions.iter().for_each(&mut *visit);
                 }
             });

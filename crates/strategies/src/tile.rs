@@ -26,7 +26,7 @@
 use backend::Target;
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
-use schedule::{LocalScope, Schedule, Step, Tail};
+use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 use sym::Expr;
 
 use crate::choice::{Choice, choose};
@@ -263,9 +263,9 @@ pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choi
     }
     let Some(init) = problem.init.get(place).cloned().flatten() else { return };
     let steps = [
-        Step::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
-        Step::Extend { target: init, extent: whole },
-        Step::Extend { target: update.name.clone(), extent: whole },
+        ScheduleStep::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
+        ScheduleStep::Extend { target: init, extent: whole },
+        ScheduleStep::Extend { target: update.name.clone(), extent: whole },
     ];
     // Where one is refused, none is taken.
     _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
@@ -420,7 +420,7 @@ pub(super) fn unroll_sum(
 fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str, lanes: i64) -> Result<(), Refused> {
     for buffer in buffers {
         let into = hand.fresh(buffer, "rows");
-        hand.take(Step::StageRead {
+        hand.take(ScheduleStep::StageRead {
             buffer: buffer.clone(),
             target: block.to_owned(),
             into: into.clone(),
@@ -431,7 +431,7 @@ fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str, lanes: i64) -> Re
         let shape = copy.map(|copy| copy.shape.clone()).unwrap_or_default();
         let Some((axis, extent)) = shape.iter().enumerate().next_back() else { continue };
         let Some(extent) = extent.as_constant() else { continue };
-        hand.take(Step::Pad { buffer: into.clone(), axis, extent: extent + lanes })?;
+        hand.take(ScheduleStep::Pad { buffer: into.clone(), axis, extent: extent + lanes })?;
         let (_, vector) = hand.split_whole(&format!("{into}_{axis}"), COPIED * lanes)?;
         hand.vectorise(&vector)?;
     }

@@ -3,11 +3,11 @@
 //! trace replayed on the naive kernel gives the scheduled one.
 
 use backend::Target;
-use eval::{Options, Order, evaluate_kernel};
+use eval::{KernelOptions, Order, evaluate_kernel};
 use filetest::Command;
 use loops::{Kernel, Scope};
 use proptest::prelude::*;
-use strategies::{Naive, Scheduled, Stage, StageKind, StrategyOptions};
+use strategies::{Naive, Producer, ProducerKind, Scheduled, StrategyOptions};
 use tensor::Tensor;
 
 const COMMANDS: &[(&str, Command)] = &[("strategy", strategy), ("check", check)];
@@ -43,15 +43,15 @@ fn scheduled(text: &str, arguments: &[&str]) -> Result<(Kernel, Scheduled), Stri
     Ok((kernel, scheduled))
 }
 
-/// A kernel that is all one opaque stage if it is marked so by its name, else nests of maps and
+/// A kernel that is all one opaque producer if it is marked so by its name, else nests of maps and
 /// sums.
 fn naive(kernel: Kernel) -> Naive {
     let kind = match kernel.name.starts_with("opaque") {
-        true => StageKind::Opaque,
-        false => StageKind::Pointwise,
+        true => ProducerKind::Opaque,
+        false => ProducerKind::Pointwise,
     };
-    let stages = vec![Stage { buffer: String::new(), kind, nests: Vec::new() }];
-    Naive { kernel, stages, once: false }
+    let producers = vec![Producer { buffer: String::new(), kind, nests: Vec::new() }];
+    Naive { kernel, producers, once: false }
 }
 
 fn agree(naive: &Kernel, scheduled: &Scheduled) -> Result<(), String> {
@@ -90,7 +90,7 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
             _ => tensor::random::random(buffer.dtype, &[count], position as u64 + 1),
         });
     }
-    let options = Options { order: Order::Shuffled(7), ..Options::default() };
+    let options = KernelOptions { order: Order::Shuffled(7), ..KernelOptions::default() };
     evaluate_kernel(kernel, &mut buffers, &[], options)
         .map_err(|fault| format!("{fault:?}\n{kernel}"))?;
     Ok(buffers)

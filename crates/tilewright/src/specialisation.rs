@@ -29,7 +29,7 @@ pub(crate) struct Specialisation {
     /// How each kernel was made, in the order of the program.
     pub(crate) lowered: Lowered,
     /// The program, ready to run.
-    pub(crate) executable: Arc<runtime::Executable>,
+    pub(crate) executable: Arc<runtime::LoadedProgram>,
     /// Bytes of machine code.
     pub(crate) code_bytes: usize,
     /// Types of the results.

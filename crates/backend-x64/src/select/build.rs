@@ -17,8 +17,8 @@ use super::numbering::Numbering;
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
 use crate::vcode::{
-    Address, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator,
-    Type, ValueId,
+    Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, PoolId,
+    RegisterType, Terminator, VCode, ValueId,
 };
 
 /// Blocks have room for so many instructions before they grow.
@@ -26,7 +26,7 @@ const FEW: usize = 32;
 
 /// A function under construction.
 pub(crate) struct Builder {
-    pub(crate) function: Function,
+    pub(crate) function: VCode,
     pub(crate) isa: Isa,
     /// Blocks in the order in which they will be laid out.
     order: Vec<BlockId>,
@@ -92,7 +92,7 @@ pub(crate) struct Branching {
 
 impl Builder {
     pub(crate) fn new(name: &str, isa: Isa) -> Builder {
-        let function = Function::new(name);
+        let function = VCode::new(name);
         let entry = BlockId::new(0);
         let known = function.values.values().map(|_| Known { depth: 0, scope: 0, integer: None });
         let known = known.collect();
@@ -138,11 +138,11 @@ impl Builder {
         self.known[value].depth
     }
 
-    pub(crate) fn type_of(&self, value: ValueId) -> Type {
+    pub(crate) fn type_of(&self, value: ValueId) -> RegisterType {
         self.function.values[value]
     }
 
-    fn define(&mut self, ty: Type, depth: u32) -> ValueId {
+    fn define(&mut self, ty: RegisterType, depth: u32) -> ValueId {
         let scope = self.scopes.get(depth as usize).map_or(0, |scope| scope.number);
         self.known.push(Known { depth, scope, integer: None });
         self.function.values.push(ty)
@@ -156,7 +156,7 @@ impl Builder {
     }
 
     /// Emits an instruction with a result. A pure one goes where its operands allow and is shared.
-    pub(crate) fn emit(&mut self, inst: Inst, ty: Type) -> ValueId {
+    pub(crate) fn emit(&mut self, inst: Inst, ty: RegisterType) -> ValueId {
         if !inst.op.has(PURE) {
             let depth = self.depth();
             return self.push(inst, Some(ty), depth);
@@ -170,8 +170,8 @@ impl Builder {
             }
         });
         let inst = if has_constants { self.with_constants_at(inst, depth) } else { inst };
-        let constant = matches!(inst.op, Op::Zero | Op::Ones | Op::Constant);
-        if inst.op == Op::IntConst || constant && !self.keep_constants {
+        let constant = matches!(inst.op, Opcode::Zero | Opcode::Ones | Opcode::Constant);
+        if inst.op == Opcode::IntConst || constant && !self.keep_constants {
             depth = self.depth();
         }
         self.emit_at(inst, ty, depth)
@@ -185,8 +185,8 @@ impl Builder {
             if let Some(imm) = known.integer
                 && known.depth > depth
             {
-                let constant = Inst::new(Op::IntConst, Lane::I64, &[]).imm(imm);
-                *value = self.emit_at(constant, Type::Int, depth);
+                let constant = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(imm);
+                *value = self.emit_at(constant, RegisterType::Int, depth);
             }
         };
         inst.args.iter_mut().for_each(&mut moved);
@@ -202,7 +202,7 @@ impl Builder {
     }
 
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
-    pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
+    pub(crate) fn emit_at(&mut self, inst: Inst, ty: RegisterType, depth: u32) -> ValueId {
         let known = self.numbered.find(&inst, |known| {
             self.known[known].depth <= depth
                 && self.function.values[known] == ty
@@ -213,7 +213,7 @@ impl Builder {
             Err(missing) => missing,
         };
         let value = self.push(inst.clone(), Some(ty), depth);
-        if inst.op == Op::IntConst {
+        if inst.op == Opcode::IntConst {
             self.known[value].integer = Some(inst.imm);
         }
         self.numbered.insert(missing, inst, value);
@@ -226,11 +226,12 @@ impl Builder {
         self.push(inst, None, depth);
     }
 
-    fn push(&mut self, mut inst: Inst, ty: Option<Type>, depth: u32) -> ValueId {
+    fn push(&mut self, mut inst: Inst, ty: Option<RegisterType>, depth: u32) -> ValueId {
         let result = ty.map(|ty| self.define(ty, depth));
         inst.result = result;
-        if matches!(inst.op, Op::Gather | Op::Scatter) {
-            let mask = inst.args.iter().last().map_or(Type::Mask, |mask| self.type_of(mask));
+        if matches!(inst.op, Opcode::Gather | Opcode::Scatter) {
+            let mask =
+                inst.args.iter().last().map_or(RegisterType::Mask, |mask| self.type_of(mask));
             inst.lost = Some(self.define(mask, depth));
         }
         let block = self.scopes[depth as usize].block;
@@ -255,15 +256,15 @@ impl Builder {
     // Integers.
 
     pub(crate) fn int_const(&mut self, value: i64) -> ValueId {
-        self.emit(Inst::new(Op::IntConst, Lane::I64, &[]).imm(value), Type::Int)
+        self.emit(Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value), RegisterType::Int)
     }
 
-    pub(crate) fn int(&mut self, op: Op, args: &[ValueId]) -> ValueId {
-        self.emit(Inst::new(op, Lane::I64, args), Type::Int)
+    pub(crate) fn int(&mut self, op: Opcode, args: &[ValueId]) -> ValueId {
+        self.emit(Inst::new(op, Lane::I64, args), RegisterType::Int)
     }
 
-    pub(crate) fn int_imm(&mut self, op: Op, arg: ValueId, imm: i64) -> ValueId {
-        self.emit(Inst::new(op, Lane::I64, &[arg]).imm(imm), Type::Int)
+    pub(crate) fn int_imm(&mut self, op: Opcode, arg: ValueId, imm: i64) -> ValueId {
+        self.emit(Inst::new(op, Lane::I64, &[arg]).imm(imm), RegisterType::Int)
     }
 
     pub(crate) fn add_imm(&mut self, value: ValueId, imm: i64) -> ValueId {
@@ -272,12 +273,15 @@ impl Builder {
         }
         match i32::try_from(imm) {
             Ok(imm) => {
-                let address = Address::new(value, imm);
-                self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int)
+                let address = MemoryOperand::new(value, imm);
+                self.emit(
+                    Inst::new(Opcode::Lea, Lane::I64, &[]).address(address),
+                    RegisterType::Int,
+                )
             }
             Err(_) => {
                 let imm = self.int_const(imm);
-                self.int(Op::IntAdd, &[value, imm])
+                self.int(Opcode::IntAdd, &[value, imm])
             }
         }
     }
@@ -287,12 +291,12 @@ impl Builder {
             0 => self.int_const(0),
             1 => value,
             _ if factor > 0 && factor.count_ones() == 1 => {
-                self.int_imm(Op::IntShlImm, value, i64::from(factor.trailing_zeros()))
+                self.int_imm(Opcode::IntShlImm, value, i64::from(factor.trailing_zeros()))
             }
-            _ if i32::try_from(factor).is_ok() => self.int_imm(Op::IntMulImm, value, factor),
+            _ if i32::try_from(factor).is_ok() => self.int_imm(Opcode::IntMulImm, value, factor),
             _ => {
                 let factor = self.int_const(factor);
-                self.int(Op::IntMul, &[value, factor])
+                self.int(Opcode::IntMul, &[value, factor])
             }
         }
     }
@@ -300,11 +304,13 @@ impl Builder {
     /// `base + value * factor`, by one instruction where the machine can scale.
     pub(crate) fn add_scaled(&mut self, base: ValueId, value: ValueId, factor: i64) -> ValueId {
         if matches!(factor, 1 | 2 | 4 | 8) {
-            let address = Address { index: Some((value, factor as u8)), ..Address::new(base, 0) };
-            return self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
+            let address =
+                MemoryOperand { index: Some((value, factor as u8)), ..MemoryOperand::new(base, 0) };
+            return self
+                .emit(Inst::new(Opcode::Lea, Lane::I64, &[]).address(address), RegisterType::Int);
         }
         let scaled = self.mul_imm(value, factor);
-        self.int(Op::IntAdd, &[base, scaled])
+        self.int(Opcode::IntAdd, &[base, scaled])
     }
 
     // Control flow.
@@ -314,7 +320,7 @@ impl Builder {
     }
 
     fn new_block(&mut self) -> BlockId {
-        self.function.blocks.push(Block::default())
+        self.function.blocks.push(BasicBlock::default())
     }
 
     fn open_scope(&mut self, block: BlockId, looped: Option<LoopScope>) {
@@ -397,8 +403,8 @@ impl Builder {
         }
         let entry = match self.looped(depth).start {
             Bound::Constant(value) => {
-                let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
-                self.emit_at(inst, Type::Int, depth - 1)
+                let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value);
+                self.emit_at(inst, RegisterType::Int, depth - 1)
             }
             Bound::Value(value) => value,
         };
@@ -427,7 +433,7 @@ impl Builder {
             return known.param;
         }
         let header = looped.header;
-        let param = self.define(Type::Int, depth);
+        let param = self.define(RegisterType::Int, depth);
         self.function.blocks[header].params.push(param);
         let looped = self.looped(depth);
         looped.entries.push(entry);
@@ -458,8 +464,8 @@ impl Builder {
                 let outer = depth - 1;
                 let entry = match trips {
                     Bound::Constant(value) => {
-                        let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
-                        self.emit_at(inst, Type::Int, outer)
+                        let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value);
+                        self.emit_at(inst, RegisterType::Int, outer)
                     }
                     Bound::Value(value) => value,
                 };
@@ -501,13 +507,14 @@ impl Builder {
     fn advance(&mut self, param: ValueId, step: i64, depth: u32) -> ValueId {
         match i32::try_from(step) {
             Ok(step) => {
-                let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::new(param, step));
-                self.push(inst, Some(Type::Int), depth)
+                let inst =
+                    Inst::new(Opcode::Lea, Lane::I64, &[]).address(MemoryOperand::new(param, step));
+                self.push(inst, Some(RegisterType::Int), depth)
             }
             Err(_) => {
                 let step = self.int_const(step);
-                let inst = Inst::new(Op::IntAdd, Lane::I64, &[param, step]);
-                self.push(inst, Some(Type::Int), depth)
+                let inst = Inst::new(Opcode::IntAdd, Lane::I64, &[param, step]);
+                self.push(inst, Some(RegisterType::Int), depth)
             }
         }
     }
@@ -611,7 +618,7 @@ impl Builder {
 
     /// Ends the kernel and returns the function, its blocks in layout order and without what
     /// nothing uses.
-    pub(crate) fn finish(mut self) -> Function {
+    pub(crate) fn finish(mut self) -> VCode {
         self.end(Terminator::Return(0));
         let mut order = std::mem::take(&mut self.order);
         let mut placed = vec![false; self.function.blocks.len()];

@@ -12,7 +12,7 @@ use sym::{Atom, Expr, SymbolId};
 
 use super::Selector;
 use super::build::Bound;
-use crate::vcode::{Address, Cond, Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Cond, Inst, Lane, MemoryOperand, Opcode, RegisterType, ValueId};
 use loops::{BufferId, Scope};
 
 /// What a symbol stands for where the code is being written.
@@ -228,7 +228,7 @@ impl Selector<'_> {
     }
 
     /// The address of lane 0 of a regular place.
-    pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+    pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> MemoryOperand {
         let known = self.pointers.iter().rev().find(|known| {
             known.buffer == buffer
                 && known.terms == linear.terms
@@ -246,8 +246,8 @@ impl Selector<'_> {
             }
         };
         match i32::try_from(linear.constant) {
-            Ok(displacement) => Address::new(pointer, displacement),
-            Err(_) => Address::new(self.builder.add_imm(pointer, linear.constant), 0),
+            Ok(displacement) => MemoryOperand::new(pointer, displacement),
+            Err(_) => MemoryOperand::new(self.builder.add_imm(pointer, linear.constant), 0),
         }
     }
 
@@ -322,17 +322,17 @@ impl Selector<'_> {
         }
         let context = self.context();
         let load = |at: ValueId, offset: i32| {
-            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+            Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
         let base = match self.kernel.buffers[buffer].scope {
             Scope::Parameter(_) => {
                 let position = self.kernel.parameters.iter().position(|id| *id == buffer);
                 let position = position.unwrap_or(0) as i32;
-                let table = self.builder.emit_at(load(context, 0), Type::Int, 0);
-                self.builder.emit_at(load(table, 8 * position), Type::Int, 0)
+                let table = self.builder.emit_at(load(context, 0), RegisterType::Int, 0);
+                self.builder.emit_at(load(table, 8 * position), RegisterType::Int, 0)
             }
             Scope::Scratch | Scope::Register => {
-                let scratch = self.builder.emit_at(load(context, 16), Type::Int, 0);
+                let scratch = self.builder.emit_at(load(context, 16), RegisterType::Int, 0);
                 let offset = self.plan.scratch_offsets[buffer];
                 self.builder.add_imm(scratch, offset)
             }
@@ -374,10 +374,10 @@ impl Selector<'_> {
         };
         let context = self.context();
         let load = |at: ValueId, offset: i32| {
-            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+            Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
-        let table = self.builder.emit_at(load(context, 8), Type::Int, 0);
-        let value = self.builder.emit_at(load(table, 8 * position), Type::Int, 0);
+        let table = self.builder.emit_at(load(context, 8), RegisterType::Int, 0);
+        let value = self.builder.emit_at(load(table, 8 * position), RegisterType::Int, 0);
         self.bindings[symbol] = Binding::Int(value);
         value
     }
@@ -429,7 +429,7 @@ impl Selector<'_> {
             let value = self.atom(atom);
             product = Some(match product {
                 None => value,
-                Some(product) => self.builder.int(Op::IntMul, &[product, value]),
+                Some(product) => self.builder.int(Opcode::IntMul, &[product, value]),
             });
         }
         product.unwrap_or_else(|| self.builder.int_const(1))
@@ -440,11 +440,11 @@ impl Selector<'_> {
             Atom::Symbol(symbol) => self.symbol(*symbol),
             Atom::Min(a, b) => {
                 let (a, b) = (self.int(a), self.int(b));
-                self.builder.int(Op::IntMin, &[a, b])
+                self.builder.int(Opcode::IntMin, &[a, b])
             }
             Atom::Max(a, b) => {
                 let (a, b) = (self.int(a), self.int(b));
-                self.builder.int(Op::IntMax, &[a, b])
+                self.builder.int(Opcode::IntMax, &[a, b])
             }
             Atom::FloorDiv(a, b) => self.floor_division(a, b, true),
             Atom::Mod(a, b) => self.floor_division(a, b, false),
@@ -463,8 +463,8 @@ impl Selector<'_> {
         if divisor.count_ones() == 1 && i32::try_from(divisor).is_ok() {
             let shift = i64::from(divisor.trailing_zeros());
             return match quotient {
-                true => self.builder.int_imm(Op::IntSarImm, value, shift),
-                false => self.builder.int_imm(Op::IntAndImm, value, divisor - 1),
+                true => self.builder.int_imm(Opcode::IntSarImm, value, shift),
+                false => self.builder.int_imm(Opcode::IntAndImm, value, divisor - 1),
             };
         }
         let divided = if range.min >= 0 && range.max < 1 << 31 && divisor < 1 << 31 {
@@ -472,8 +472,8 @@ impl Selector<'_> {
             let bits = 31 + i64::from(64 - (divisor - 1).leading_zeros());
             let inverse = ((1i128 << bits) as u128).div_ceil(divisor as u128) as i64;
             let inverse = self.builder.int_const(inverse);
-            let product = self.builder.int(Op::IntMul, &[value, inverse]);
-            self.builder.int_imm(Op::IntShrImm, product, bits)
+            let product = self.builder.int(Opcode::IntMul, &[value, inverse]);
+            self.builder.int_imm(Opcode::IntShrImm, product, bits)
         } else {
             let divisor = self.builder.int_const(divisor);
             return self.general_floor_division(value, divisor, quotient);
@@ -482,32 +482,32 @@ impl Selector<'_> {
             return divided;
         }
         let multiple = self.builder.mul_imm(divided, divisor);
-        self.builder.int(Op::IntSub, &[value, multiple])
+        self.builder.int(Opcode::IntSub, &[value, multiple])
     }
 
     fn general_floor_division(&mut self, a: ValueId, b: ValueId, quotient: bool) -> ValueId {
         // A divisor of 0 has no meaning here, but must not trap where it is computed in vain.
         let zero = self.builder.int_const(0);
         let one = self.builder.int_const(1);
-        let b = self.builder.int(Op::IntSelect, &[b, one, b]);
-        let truncated = self.builder.int(Op::IntDivSigned, &[a, b]);
-        let multiple = self.builder.int(Op::IntMul, &[truncated, b]);
-        let rest = self.builder.int(Op::IntSub, &[a, multiple]);
+        let b = self.builder.int(Opcode::IntSelect, &[b, one, b]);
+        let truncated = self.builder.int(Opcode::IntDivSigned, &[a, b]);
+        let multiple = self.builder.int(Opcode::IntMul, &[truncated, b]);
+        let rest = self.builder.int(Opcode::IntSub, &[a, multiple]);
         let compare = |selector: &mut Self, cond: Cond, a: ValueId, b: ValueId| {
             let position = Cond::NAMES.iter().position(|(known, _)| *known == cond).unwrap_or(0);
-            let inst = Inst::new(Op::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
-            selector.builder.emit(inst, Type::Int)
+            let inst = Inst::new(Opcode::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
+            selector.builder.emit(inst, RegisterType::Int)
         };
         let rest_negative = compare(self, Cond::Less, rest, zero);
         let b_negative = compare(self, Cond::Less, b, zero);
         let signs_differ = compare(self, Cond::NotEqual, rest_negative, b_negative);
         let inexact = compare(self, Cond::NotEqual, rest, zero);
-        let correct = self.builder.int(Op::IntAnd, &[signs_differ, inexact]);
+        let correct = self.builder.int(Opcode::IntAnd, &[signs_differ, inexact]);
         if quotient {
-            return self.builder.int(Op::IntSub, &[truncated, correct]);
+            return self.builder.int(Opcode::IntSub, &[truncated, correct]);
         }
-        let corrected = self.builder.int(Op::IntAdd, &[rest, b]);
-        self.builder.int(Op::IntSelect, &[corrected, rest, correct])
+        let corrected = self.builder.int(Opcode::IntAdd, &[rest, b]);
+        self.builder.int(Opcode::IntSelect, &[corrected, rest, correct])
     }
 
     /// The place of each lane of an irregular access, in bytes from lane 0's, where these are
@@ -561,7 +561,7 @@ impl Selector<'_> {
                 Some(stride) => self.builder.add_scaled(pointer, value, stride * bytes),
                 None => {
                     let stride = self.int(stride);
-                    let elements = self.builder.int(Op::IntMul, &[value, stride]);
+                    let elements = self.builder.int(Opcode::IntMul, &[value, stride]);
                     self.builder.add_scaled(pointer, elements, bytes)
                 }
             };

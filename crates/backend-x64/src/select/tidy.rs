@@ -3,10 +3,10 @@
 use base::{Id, SecondaryMap};
 
 use crate::vcode::op::{PURE, READS};
-use crate::vcode::{Base, BlockId, Function, Inst, IntOperand, Terminator, ValueId};
+use crate::vcode::{Base, BlockId, Inst, IntOperand, Terminator, VCode, ValueId};
 
 /// Renumbers the blocks to this order.
-pub(super) fn reorder(mut function: Function, order: &[BlockId]) -> Function {
+pub(super) fn reorder(mut function: VCode, order: &[BlockId]) -> VCode {
     let mut new_id: SecondaryMap<BlockId, Option<BlockId>> = SecondaryMap::new();
     for (index, block) in order.iter().enumerate() {
         new_id[*block] = Some(BlockId::new(index));
@@ -35,7 +35,7 @@ const PARAMETER: u32 = 1 << 31;
 
 /// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
 /// values densely.
-pub(super) fn remove_unused(function: &mut Function) {
+pub(super) fn remove_unused(function: &mut VCode) {
     let mut used = vec![false; function.values.len()];
     let mut definitions = vec![(NOWHERE, 0); function.values.len()];
     let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
@@ -103,7 +103,7 @@ fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
 }
 
 /// Numbers the values in the order of their definitions.
-fn renumber(function: &mut Function) {
+fn renumber(function: &mut VCode) {
     let mut new_id = vec![ValueId::new(0); function.values.len()];
     let mut types = base::Arena::new();
     types.reserve(function.values.len());

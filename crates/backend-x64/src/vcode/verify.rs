@@ -4,13 +4,13 @@ use base::{Id, SecondaryMap};
 
 use super::op::ADDRESS;
 use super::text::inst_text;
-use super::{BlockId, Function, Inst, IntOperand, Terminator, Type, ValueId};
+use super::{BlockId, Inst, IntOperand, RegisterType, Terminator, VCode, ValueId};
 
 /// Checks a function.
 ///
 /// # Errors
 /// The first broken invariant, in words, with the instruction's place.
-pub fn verify(function: &Function) -> Result<(), String> {
+pub fn verify(function: &VCode) -> Result<(), String> {
     let mut checker = Checker { function, defined_in: SecondaryMap::new() };
     checker.definitions()?;
     let dominators = checker.dominators();
@@ -32,8 +32,8 @@ pub fn verify(function: &Function) -> Result<(), String> {
 }
 
 struct Checker<'a> {
-    function: &'a Function,
-    /// Block and position (0 for parameters) of each definition.
+    function: &'a VCode,
+    /// BasicBlock and position (0 for parameters) of each definition.
     defined_in: SecondaryMap<ValueId, Option<(BlockId, usize)>>,
 }
 
@@ -148,10 +148,10 @@ impl Checker<'_> {
             return Err(format!("{value} has no type"));
         };
         let fits = match kind {
-            'i' => *ty == Type::Int,
-            'm' => *ty == Type::Mask,
+            'i' => *ty == RegisterType::Int,
+            'm' => *ty == RegisterType::Mask,
             'v' => ty.vector_bytes() > 0,
-            _ => *ty != Type::Int,
+            _ => *ty != RegisterType::Int,
         };
         if fits { Ok(()) } else { Err(format!("{value} is no `{kind}`")) }
     }

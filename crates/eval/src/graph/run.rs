@@ -6,7 +6,7 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::{SymbolValues, axes, check_assumptions, movement, space, value_of};
-use crate::{Fault, Settings};
+use crate::{EvaluationFault, Settings};
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -45,18 +45,19 @@ impl<'a> Run<'a> {
         tensor.cast(dtype)
     }
 
-    fn value(&self, expr: &Expr) -> Result<i64, Fault> {
+    fn value(&self, expr: &Expr) -> Result<i64, EvaluationFault> {
         value_of(self.function, &self.symbols, expr)
     }
 
-    fn all(&self, exprs: &[Expr]) -> Result<Vec<i64>, Fault> {
+    fn all(&self, exprs: &[Expr]) -> Result<Vec<i64>, EvaluationFault> {
         exprs.iter().map(|expr| self.value(expr)).collect()
     }
 
-    fn shape(&self, exprs: &[Expr]) -> Result<Vec<usize>, Fault> {
+    fn shape(&self, exprs: &[Expr]) -> Result<Vec<usize>, EvaluationFault> {
         let extent = |expr: &Expr| {
             let value = self.value(expr)?;
-            let negative = || Fault::new(codes::WRONG_SHAPE, format!("an extent of {value}"));
+            let negative =
+                || EvaluationFault::new(codes::WRONG_SHAPE, format!("an extent of {value}"));
             usize::try_from(value).map_err(|_| negative())
         };
         exprs.iter().map(extent).collect()
@@ -67,7 +68,7 @@ impl<'a> Run<'a> {
         &mut self,
         region: RegionId,
         parameters: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, Fault> {
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let function = self.function;
         let data = &function.regions[region];
         for (&value, tensor) in data.parameters.iter().zip(parameters) {
@@ -99,13 +100,14 @@ impl<'a> Run<'a> {
         self.values[value] = Some(tensor);
     }
 
-    fn get(&self, value: ValueId) -> Result<Tensor, Fault> {
-        let missing = || Fault::new(codes::VERIFIER_FAILED, format!("{value} has no value"));
+    fn get(&self, value: ValueId) -> Result<Tensor, EvaluationFault> {
+        let missing =
+            || EvaluationFault::new(codes::VERIFIER_FAILED, format!("{value} has no value"));
         self.values[value].clone().ok_or_else(missing)
     }
 
     /// Runs a node and compares its results with their declared types.
-    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Tensor>, Fault> {
+    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Tensor>, EvaluationFault> {
         let function = self.function;
         let data = &function.nodes[node];
         let operands =
@@ -117,13 +119,17 @@ impl<'a> Run<'a> {
             if result.dtype() != dtype || result.shape() != shape {
                 let found = format!("{}{:?}", result.dtype(), result.shape());
                 let message = format!("a result is {found}, not {dtype}{shape:?}");
-                return Err(Fault::new(codes::WRONG_SHAPE, message));
+                return Err(EvaluationFault::new(codes::WRONG_SHAPE, message));
             }
         }
         Ok(results)
     }
 
-    fn node(&mut self, node: NodeId, operands: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+    fn node(
+        &mut self,
+        node: NodeId,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let data = &self.function.nodes[node];
         match &data.op {
             Op::If => {
@@ -141,7 +147,7 @@ impl<'a> Run<'a> {
                 if !range.contains(value) {
                     let name = self.function.symbol_name(*symbol);
                     let message = format!("`{name}` becomes {value}, which is not in {range}");
-                    return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
                 }
                 self.symbols[*symbol] = Some(value);
                 check_assumptions(self.function, &self.symbols)?;
@@ -157,14 +163,14 @@ impl<'a> Run<'a> {
             }
             Op::Call { .. } | Op::Host { .. } => {
                 let message = "the evaluator runs neither kernels nor host functions";
-                Err(Fault::new(codes::UNSUPPORTED_OPERATOR, message))
+                Err(EvaluationFault::new(codes::UNSUPPORTED_OPERATOR, message))
             }
             _ => Ok(vec![self.single(data, &operands)?]),
         }
     }
 
     /// The only result of a primitive without regions.
-    fn single(&self, node: &Node, operands: &[Tensor]) -> Result<Tensor, Fault> {
+    fn single(&self, node: &Node, operands: &[Tensor]) -> Result<Tensor, EvaluationFault> {
         let tensor = match &node.op {
             Op::Literal(tensor) => self.as_computed(tensor.clone()),
             Op::Weight { constant, .. } => self.as_computed((self.constants)(*constant)),
@@ -246,7 +252,7 @@ impl<'a> Run<'a> {
         condition: RegionId,
         body: RegionId,
         mut carried: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, Fault> {
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         while self.region(condition, carried.clone())?[0].get_scalar(0).as_bool() {
             self.count_turn()?;
             carried = self.region(body, carried)?;
@@ -254,11 +260,11 @@ impl<'a> Run<'a> {
         Ok(carried)
     }
 
-    fn count_turn(&mut self) -> Result<(), Fault> {
+    fn count_turn(&mut self) -> Result<(), EvaluationFault> {
         let most = self.settings.most_turns;
         if self.turns == most {
             let message = format!("loops have turned {most} times");
-            return Err(Fault::new(codes::LIMIT_EXCEEDED, message));
+            return Err(EvaluationFault::new(codes::LIMIT_EXCEEDED, message));
         }
         self.turns += 1;
         Ok(())
@@ -272,7 +278,7 @@ impl<'a> Run<'a> {
         operands: Vec<Tensor>,
         carried: usize,
         stacked: &[ValueId],
-    ) -> Result<Vec<Tensor>, Fault> {
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let mut state = operands[..carried].to_vec();
         let mut stacks = Vec::new();
         for &value in stacked {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use base::ConstantId;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use graph::{Function, Op, Type};
 use tensor::random::Generator;
 use tensor::{DType, Scalar, Tensor};
@@ -49,12 +49,12 @@ impl Data {
 
     pub(crate) fn run(&self, function: &Function, more: &[Tensor]) -> Result<Vec<Tensor>, String> {
         let inputs = [&self.inputs[..], more].concat();
-        self.run_in(Precision::Declared, function, &inputs)
+        self.run_in(EvaluationPrecision::Declared, function, &inputs)
     }
 
     fn run_in(
         &self,
-        precision: Precision,
+        precision: EvaluationPrecision,
         function: &Function,
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, String> {
@@ -133,7 +133,7 @@ impl Keeps {
     ) -> Result<(), String> {
         let run = |function| match self {
             Keeps::Bits | Keeps::Nearly => data.run(function, &[]),
-            Keeps::BitsOfF64 => data.run_in(Precision::F64, function, &data.inputs),
+            Keeps::BitsOfF64 => data.run_in(EvaluationPrecision::F64, function, &data.inputs),
         };
         let types = |function: &Function| -> Vec<Option<DType>> {
             let ty = |&value: &_| function.ty(value).as_tensor().map(|ty| ty.dtype);

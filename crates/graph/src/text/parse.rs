@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use base::Locations;
 use base::text::{Parser, Position, TextError, Token};
-use sym::{Expr, parse_expr, parse_range};
+use sym::{Expr, Symbol, parse_expr, parse_range};
 use tensor::{DType, Scalar, Tensor};
 
 use super::attribute::AttributeReader;
-use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId, Values};
+use crate::function::{Assumption, Function, Node, RegionId, Type, ValueId, Values};
 use crate::op::{Op, TensorType};
 
 pub(crate) type Parsed<T> = Result<T, TextError>;

@@ -121,7 +121,7 @@ impl Machine<'_> {
             let count = bytes.len() * 8 / dtype.bits() as usize;
             tensors.push(Tensor::from_bytes(dtype, &[count], bytes.into())?);
         }
-        let options = eval::loops::Options::default();
+        let options = eval::loops::KernelOptions::default();
         eval::evaluate_kernel(kernel, &mut tensors, &self.symbols, options)
             .map_err(|fault| format!("{fault}\n{kernel}"))?;
         for ((argument, &parameter), tensor) in
