@@ -26,7 +26,7 @@ use regalloc2::{
 };
 
 use crate::vcode::op::TIED;
-use crate::vcode::{Base, IntOperand, Opcode, RegisterType, Terminator, VCode, ValueId};
+use crate::vcode::{Base, IntOperand, Opcode, RegisterType, Terminator, VCode, VRegId};
 
 const RAX: usize = 0;
 const RDX: usize = 2;
@@ -164,20 +164,20 @@ impl<'a> Flat<'a> {
         flat
     }
 
-    fn vreg(&self, value: ValueId) -> VReg {
+    fn vreg(&self, value: VRegId) -> VReg {
         VReg::new(value.index(), class(self.function.values[value]))
     }
 
     /// The class of a value's registers.
     fn class_of(&self, value: usize) -> RegClass {
-        class(self.function.values[ValueId::new(value)])
+        class(self.function.values[VRegId::new(value)])
     }
 
     fn begin(&mut self) {
         self.operand_starts.push(self.operands.len());
     }
 
-    fn operand(&mut self, value: ValueId, role: Role) {
+    fn operand(&mut self, value: VRegId, role: Role) {
         let class = class(self.function.values[value]);
         self.operands.push(Operand { value: value.index() as u32, class, role });
     }

@@ -18,7 +18,7 @@ use regalloc2::{Edit, Inst as InstIndex, InstPosition, ProgPoint, RegClass};
 
 use crate::allocate::{Allocation, CALLEE_SAVED};
 use crate::vcode::{
-    Base, BlockId, Cond, FRAME_BYTES, IntOperand, PoolId, Terminator, VCode, ValueId,
+    Base, BlockId, Cond, FRAME_BYTES, IntOperand, PoolId, Terminator, VCode, VRegId,
 };
 use encode::{Memory, OpMask, Operand};
 
@@ -373,7 +373,7 @@ impl<'a> Emitter<'a> {
         places.get(index).copied().ok_or_else(|| "an operand without a place".to_string())
     }
 
-    fn bytes_of(&self, value: ValueId) -> usize {
+    fn bytes_of(&self, value: VRegId) -> usize {
         self.function.values[value].vector_bytes()
     }
 }

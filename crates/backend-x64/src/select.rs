@@ -36,7 +36,7 @@ use loops::{BufferId, Kernel, Ranges, ScalarExpr};
 use sym::SymbolId;
 use tensor::DType;
 
-use crate::vcode::{VCode, ValueId};
+use crate::vcode::{VCode, VRegId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
 use memory::Loaded;
@@ -133,7 +133,7 @@ struct Selector<'a> {
     /// What symbols are bound to by `Let`.
     lets: SecondaryMap<SymbolId, Option<Held>>,
     /// Pointers to buffers.
-    bases: SecondaryMap<BufferId, Option<ValueId>>,
+    bases: SecondaryMap<BufferId, Option<VRegId>>,
     /// What the slots of register buffers hold.
     slots: Vec<Option<Evaluated>>,
     /// The vector loop around, if any.
@@ -143,9 +143,9 @@ struct Selector<'a> {
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
     /// Values that are halves of pairs.
-    pairs: SecondaryMap<ValueId, Option<Pair>>,
+    pairs: SecondaryMap<VRegId, Option<Pair>>,
     /// What was rounded to bf16 to make a value.
-    rounded: SecondaryMap<ValueId, Option<ValueId>>,
+    rounded: SecondaryMap<VRegId, Option<VRegId>>,
     /// Loaded values that may be asked for again, the least recently used first.
     loaded: Vec<Loaded>,
     /// Blocks that were loaded and transposed.

@@ -20,7 +20,7 @@ pub use verify::verify;
 
 define_id!(
     /// A value: the result of an instruction or a block's parameter.
-    pub ValueId,
+    pub VRegId,
     "v"
 );
 define_id!(
@@ -40,7 +40,7 @@ pub struct VCode {
     /// The kernel's name.
     pub name: String,
     /// The type of each value.
-    pub values: Arena<ValueId, RegisterType>,
+    pub values: Arena<VRegId, RegisterType>,
     /// The blocks, in the order in which they will be laid out. The first is the entry; its
     /// parameters are the kernel ABI's arguments (context, first, last).
     pub blocks: Arena<BlockId, BasicBlock>,
@@ -144,7 +144,7 @@ impl Lane {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BasicBlock {
     /// Values that every jump here passes.
-    pub params: Vec<ValueId>,
+    pub params: Vec<VRegId>,
     /// Run in order.
     pub insts: Vec<Inst>,
     /// Where it goes from here.
@@ -160,13 +160,13 @@ pub enum Terminator {
     #[default]
     Open,
     /// To a block, with an argument for each of its parameters.
-    Jump(BlockId, Vec<ValueId>),
+    Jump(BlockId, Vec<VRegId>),
     /// To `then` if the comparison holds, else to `otherwise`.
     Branch {
         /// The comparison.
         cond: Cond,
         /// Its left-hand side, an integer.
-        left: ValueId,
+        left: VRegId,
         /// Its right-hand side.
         right: IntOperand,
         /// Taken when it holds.
@@ -182,7 +182,7 @@ pub enum Terminator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOperand {
     /// A register.
-    Value(ValueId),
+    Value(VRegId),
     /// A constant that fits the instruction.
     Imm(i32),
 }
@@ -232,13 +232,13 @@ pub struct Inst {
     /// The lane it does it to; `I64` for operations on integer registers.
     pub lane: Lane,
     /// The value it defines.
-    pub result: Option<ValueId>,
+    pub result: Option<VRegId>,
     /// A value that holds nothing of use afterwards (a gather's mask).
-    pub lost: Option<ValueId>,
+    pub lost: Option<VRegId>,
     /// Operands, one a letter of the operation's row, but for one that is memory.
     pub args: Args,
     /// Lanes to load or store.
-    pub mask: Option<ValueId>,
+    pub mask: Option<VRegId>,
     /// Memory.
     pub address: Option<MemoryOperand>,
     /// A constant, by the operation.
@@ -248,12 +248,12 @@ pub struct Inst {
 /// Up to three operands, without an allocation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Args {
-    items: [Option<ValueId>; 3],
+    items: [Option<VRegId>; 3],
 }
 
 impl Args {
     /// These operands.
-    pub fn new(values: &[ValueId]) -> Args {
+    pub fn new(values: &[VRegId]) -> Args {
         let mut args = Args::default();
         for (item, value) in args.items.iter_mut().zip(values) {
             *item = Some(*value);
@@ -262,12 +262,12 @@ impl Args {
     }
 
     /// The operands in order.
-    pub fn iter(&self) -> impl Iterator<Item = ValueId> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = VRegId> + '_ {
         self.items.iter().flatten().copied()
     }
 
     /// The operands, to change them.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut VRegId> {
         self.items.iter_mut().flatten()
     }
 
@@ -294,7 +294,7 @@ pub struct MemoryOperand {
     /// Where it starts.
     pub base: Base,
     /// An integer register and its factor: 1, 2, 4 or 8.
-    pub index: Option<(ValueId, u8)>,
+    pub index: Option<(VRegId, u8)>,
     /// Bytes.
     pub displacement: i32,
     /// One element in all lanes of an arithmetic instruction's last operand (AVX-512).
@@ -305,7 +305,7 @@ pub struct MemoryOperand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     /// An integer register.
-    Value(ValueId),
+    Value(VRegId),
     /// A constant behind the code.
     Pool(PoolId),
     /// The frame's area for values that change register class by way of memory.
@@ -317,7 +317,7 @@ pub(crate) const FRAME_BYTES: usize = 256;
 
 impl MemoryOperand {
     /// `[base + displacement]`.
-    pub fn new(base: ValueId, displacement: i32) -> MemoryOperand {
+    pub fn new(base: VRegId, displacement: i32) -> MemoryOperand {
         MemoryOperand { base: Base::Value(base), index: None, displacement, broadcast: false }
     }
 
@@ -334,7 +334,7 @@ impl MemoryOperand {
 
 impl Inst {
     /// An instruction without memory, mask or immediate.
-    pub fn new(op: Opcode, lane: Lane, args: &[ValueId]) -> Inst {
+    pub fn new(op: Opcode, lane: Lane, args: &[VRegId]) -> Inst {
         Inst {
             op,
             lane,
@@ -360,13 +360,13 @@ impl Inst {
     }
 
     /// The same under a mask.
-    pub fn mask(mut self, mask: Option<ValueId>) -> Inst {
+    pub fn mask(mut self, mask: Option<VRegId>) -> Inst {
         self.mask = mask;
         self
     }
 
     /// Calls `visit` on every value that the instruction reads.
-    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+    pub fn each_use(&self, mut visit: impl FnMut(VRegId)) {
         self.args.iter().for_each(&mut visit);
         self.mask.iter().copied().for_each(&mut visit);
         if let Some(address) = &self.address {
@@ -407,7 +407,7 @@ impl Terminator {
     }
 
     /// Calls `visit` on every value that it reads.
-    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+    pub fn each_use(&self, mut visit: impl FnMut(VRegId)) {
         match self {
             Terminator::Jump(_, args) => args.iter().copied().for_each(visit),
             Terminator::Branch { left, right, .. } => {

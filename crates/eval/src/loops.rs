@@ -62,9 +62,9 @@ pub enum Order {
 /// Runs a kernel once: all iterations of its parallel loop, if it has one.
 ///
 /// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64
-/// for floats in [`EvaluationPrecision::F64`]) and with as many elements as its shape says, or, where it has
-/// strides, at least as many as these reach; of the tensor's own shape only the number of elements
-/// counts. `symbols` are the values of shape symbols by position.
+/// for floats in [`EvaluationPrecision::F64`]) and with as many elements as its shape says, or,
+/// where it has strides, at least as many as these reach; of the tensor's own shape only the number
+/// of elements counts. `symbols` are the values of shape symbols by position.
 ///
 /// # Errors
 /// The first fault, `INDEX_OUT_OF_RANGE` where the data is at fault (a `Let` outside of its range),

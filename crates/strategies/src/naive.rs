@@ -1,9 +1,9 @@
 //! Naive kernels: what is to be computed, before any decision on how.
 //!
 //! The body holds one perfect nest after another over full-size buffers. A producer is the nests
-//! that define one buffer: for a reduction the nest that initialises it, the nest that updates it and,
-//! where partials are interleaved, the nest that folds them. The order of every reduction is fixed
-//! here and kept by all that follows.
+//! that define one buffer: for a reduction the nest that initialises it, the nest that updates it
+//! and, where partials are interleaved, the nest that folds them. The order of every reduction is
+//! fixed here and kept by all that follows.
 //!
 //! Sums always have a buffer of their own, from which an elementwise nest stores the result. Axes
 //! of extent 1 have no loops and no axes in buffers.

@@ -26,7 +26,7 @@ impl Layers {
         Ok(Layers { layers, dev_only: dev_only.map(str::to_owned).collect() })
     }
 
-    fn is_dev_only(&self, name: &str) -> bool {
+    pub(super) fn is_dev_only(&self, name: &str) -> bool {
         self.dev_only.iter().any(|dev| dev == name)
     }
 

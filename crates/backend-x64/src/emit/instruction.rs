@@ -75,7 +75,7 @@ impl Emitter<'_> {
         Ok(registers)
     }
 
-    fn register_of(&self, place: Place, value: crate::vcode::ValueId) -> Result<Register, String> {
+    fn register_of(&self, place: Place, value: crate::vcode::VRegId) -> Result<Register, String> {
         register(
             place,
             match self.function.values[value] {

@@ -10,7 +10,7 @@ use tensor::{Class, DType, Reduction, ScalarFunction};
 use super::Selector;
 use super::memory::{APART, COLLECT};
 use super::value::{Evaluated, Item, Mask, Vector, carrier, register_type};
-use crate::vcode::{Inst, Lane, Opcode, RegisterType, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 /// Predicates of CMPPS that do not signal: ordered ones but for `NotEqual`.
 const FLOAT_EQUAL: i64 = 0x00;
@@ -476,7 +476,7 @@ impl Selector<'_> {
     fn int_quotient(&mut self, dtype: DType, a: Vector, b: Vector) -> Vector {
         let (lane, lanes) = (a.lane, a.lanes);
         let (a, b) = (self.integers(dtype, a, APART), self.integers(dtype, b, COLLECT));
-        let quotients: Vec<ValueId> =
+        let quotients: Vec<VRegId> =
             a.into_iter().zip(b).map(|(a, b)| self.quotient(dtype, a, b)).collect();
         if lanes == 1 {
             return self.vector_of_int(quotients[0], lane);
@@ -485,7 +485,7 @@ impl Selector<'_> {
     }
 
     /// The lanes as integers, extended as the type says.
-    pub(crate) fn integers(&mut self, dtype: DType, vector: Vector, at: i32) -> Vec<ValueId> {
+    pub(crate) fn integers(&mut self, dtype: DType, vector: Vector, at: i32) -> Vec<VRegId> {
         let ints = self.lanes_as_ints(vector, at);
         if dtype != DType::U32 {
             return ints;
@@ -494,7 +494,7 @@ impl Selector<'_> {
         ints.into_iter().map(|int| self.builder.emit(extend(int), RegisterType::Int)).collect()
     }
 
-    fn quotient(&mut self, dtype: DType, a: ValueId, b: ValueId) -> ValueId {
+    fn quotient(&mut self, dtype: DType, a: VRegId, b: VRegId) -> VRegId {
         let ones = self.builder.int_const(-1);
         let one = self.builder.int_const(1);
         let divisor = self.builder.int(Opcode::IntSelect, &[b, one, b]);

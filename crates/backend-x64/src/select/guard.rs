@@ -9,14 +9,14 @@ use sym::Expr;
 use super::Selector;
 use super::index::Binding;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, ValueId};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Conditions, evaluated.
 pub(crate) enum Holds {
     /// Known now.
     Constant(bool),
     /// The same for all lanes: an integer, 0 or 1.
-    Uniform(ValueId),
+    Uniform(VRegId),
     /// Lane by lane.
     Lanes(Mask),
 }
@@ -51,7 +51,7 @@ impl Selector<'_> {
     /// fails, so that nothing branches.
     fn load_or(
         &mut self,
-        condition: ValueId,
+        condition: VRegId,
         value: &ScalarExpr,
         otherwise: &ScalarExpr,
         lanes: usize,
@@ -93,7 +93,7 @@ impl Selector<'_> {
     /// Evaluates one of two values, by a branch.
     fn choose(
         &mut self,
-        condition: ValueId,
+        condition: VRegId,
         value: &ScalarExpr,
         otherwise: &ScalarExpr,
         lanes: usize,
@@ -111,7 +111,7 @@ impl Selector<'_> {
     }
 
     /// A value in one register, in the form that registers of its type always have.
-    pub(crate) fn in_register(&mut self, value: Evaluated, lanes: usize) -> ValueId {
+    pub(crate) fn in_register(&mut self, value: Evaluated, lanes: usize) -> VRegId {
         match value {
             Evaluated::Vector(vector) => self.register(vector),
             Evaluated::Mask(mask, _) => self.mask_register(mask, lanes, 4),
@@ -119,7 +119,7 @@ impl Selector<'_> {
     }
 
     /// Another register with a value of the same form as `like`.
-    pub(crate) fn register_as(&self, like: Evaluated, register: ValueId) -> Evaluated {
+    pub(crate) fn register_as(&self, like: Evaluated, register: VRegId) -> Evaluated {
         match like {
             Evaluated::Vector(vector) => {
                 Evaluated::Vector(Vector { item: Item::Register(register), ..vector })
@@ -163,7 +163,7 @@ impl Selector<'_> {
     }
 
     /// An integer that is nonzero if a lane is in force; `None` if that is certain.
-    pub(crate) fn any_lane(&mut self) -> Option<ValueId> {
+    pub(crate) fn any_lane(&mut self) -> Option<VRegId> {
         let exec = self.exec?;
         let lanes = self.vector_lanes();
         let tail = self.vector.as_ref().map_or(1, |vector| vector.tail);
@@ -179,7 +179,7 @@ impl Selector<'_> {
 
     /// Whether a conjunction holds.
     pub(crate) fn holds(&mut self, conditions: &[Condition], lanes: usize) -> base::Result<Holds> {
-        let mut uniform: Option<ValueId> = None;
+        let mut uniform: Option<VRegId> = None;
         let mut mask: Option<Mask> = None;
         for condition in conditions {
             match self.condition(condition, lanes)? {
@@ -267,7 +267,7 @@ impl Selector<'_> {
     }
 
     /// Compares integers; 1 where it holds, else 0.
-    fn int_compare(&mut self, comparison: Comparison, a: ValueId, b: ValueId) -> ValueId {
+    fn int_compare(&mut self, comparison: Comparison, a: VRegId, b: VRegId) -> VRegId {
         let cond = match comparison {
             Comparison::Less => Cond::Less,
             Comparison::LessEqual => Cond::LessEqual,
@@ -280,7 +280,7 @@ impl Selector<'_> {
     }
 
     /// All lanes or none, by an integer that is 1 or 0.
-    pub(crate) fn uniform_mask(&mut self, condition: ValueId, lanes: usize) -> Mask {
+    pub(crate) fn uniform_mask(&mut self, condition: VRegId, lanes: usize) -> Mask {
         let zero = self.builder.int_const(0);
         let bits = self.builder.int(Opcode::IntSub, &[zero, condition]);
         if self.builder.has_masks() {
@@ -360,7 +360,7 @@ impl Selector<'_> {
     }
 
     /// A mask in a register, for lanes of so many bytes.
-    pub(crate) fn mask_register(&mut self, mask: Mask, lanes: usize, bytes: usize) -> ValueId {
+    pub(crate) fn mask_register(&mut self, mask: Mask, lanes: usize, bytes: usize) -> VRegId {
         match mask {
             Mask::Constant(bits) if self.builder.has_masks() => {
                 let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(i64::from(bits));
@@ -395,7 +395,7 @@ impl Selector<'_> {
         mask: Mask,
         lanes: usize,
         bytes: usize,
-    ) -> Option<ValueId> {
+    ) -> Option<VRegId> {
         match mask {
             Mask::Constant(bits) if bits & all_lanes(lanes) == all_lanes(lanes) => None,
             mask => Some(self.mask_register(mask, lanes, bytes)),
@@ -403,7 +403,7 @@ impl Selector<'_> {
     }
 
     /// A mask as an integer with a bit a lane; other bits may be set.
-    pub(crate) fn mask_as_bits(&mut self, mask: Mask, lanes: usize) -> ValueId {
+    pub(crate) fn mask_as_bits(&mut self, mask: Mask, lanes: usize) -> VRegId {
         if let Mask::Constant(bits) = mask {
             return self.builder.int_const(i64::from(bits));
         }

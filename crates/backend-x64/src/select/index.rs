@@ -12,7 +12,7 @@ use sym::{Atom, Expr, SymbolId};
 
 use super::Selector;
 use super::build::Bound;
-use crate::vcode::{Cond, Inst, Lane, MemoryOperand, Opcode, RegisterType, ValueId};
+use crate::vcode::{Cond, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 use loops::{BufferId, Scope};
 
 /// What a symbol stands for where the code is being written.
@@ -26,9 +26,9 @@ pub(crate) enum Binding {
     /// The variable of the loop at this depth.
     Loop(u32),
     /// An integer in a register.
-    Int(ValueId),
+    Int(VRegId),
     /// An integer a lane.
-    Lanes(Vec<ValueId>),
+    Lanes(Vec<VRegId>),
 }
 
 /// Bytes from a buffer's start: a constant and a sum of coefficients times products.
@@ -46,7 +46,7 @@ pub(crate) struct Linear {
 pub(super) struct Pointer {
     buffer: BufferId,
     terms: Factors,
-    pointer: ValueId,
+    pointer: VRegId,
 }
 
 /// Coefficients and what they multiply, a few without an allocation.
@@ -268,7 +268,7 @@ impl Selector<'_> {
     }
 
     /// A buffer's start and the sum of these terms.
-    fn pointer(&mut self, buffer: BufferId, terms: &Factors) -> ValueId {
+    fn pointer(&mut self, buffer: BufferId, terms: &Factors) -> VRegId {
         let mut pointer = self.base(buffer);
         let mut terms: SmallVec<[(u32, &(i64, Factor)); 4]> =
             terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
@@ -306,7 +306,7 @@ impl Selector<'_> {
     }
 
     /// A pointer that moves on with the loop at a depth.
-    fn carried_pointer(&mut self, pointer: ValueId, depth: u32, coefficient: i64) -> ValueId {
+    fn carried_pointer(&mut self, pointer: VRegId, depth: u32, coefficient: i64) -> VRegId {
         let entry = match self.builder.loop_start(depth) {
             Bound::Constant(start) => self.builder.add_imm(pointer, start * coefficient),
             Bound::Value(start) => self.builder.add_scaled(pointer, start, coefficient),
@@ -316,12 +316,12 @@ impl Selector<'_> {
     }
 
     /// The pointer to a buffer's first element.
-    pub(crate) fn base(&mut self, buffer: BufferId) -> ValueId {
+    pub(crate) fn base(&mut self, buffer: BufferId) -> VRegId {
         if let Some(base) = self.bases[buffer] {
             return base;
         }
         let context = self.context();
-        let load = |at: ValueId, offset: i32| {
+        let load = |at: VRegId, offset: i32| {
             Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
         let base = match self.kernel.buffers[buffer].scope {
@@ -342,7 +342,7 @@ impl Selector<'_> {
     }
 
     /// The value of a symbol.
-    pub(crate) fn symbol(&mut self, symbol: SymbolId) -> ValueId {
+    pub(crate) fn symbol(&mut self, symbol: SymbolId) -> VRegId {
         let lane = self.lane;
         let value = match &self.bindings[symbol] {
             Binding::Constant(value) => {
@@ -367,13 +367,13 @@ impl Selector<'_> {
     }
 
     /// Reads a shape symbol from the context.
-    fn shape_symbol(&mut self, symbol: SymbolId) -> ValueId {
+    fn shape_symbol(&mut self, symbol: SymbolId) -> VRegId {
         let position = match &self.kernel.symbols[symbol].kind {
             loops::SymbolKind::Shape { position, .. } => *position as i32,
             _ => 0,
         };
         let context = self.context();
-        let load = |at: ValueId, offset: i32| {
+        let load = |at: VRegId, offset: i32| {
             Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
         let table = self.builder.emit_at(load(context, 8), RegisterType::Int, 0);
@@ -382,12 +382,12 @@ impl Selector<'_> {
         value
     }
 
-    fn context(&self) -> ValueId {
+    fn context(&self) -> VRegId {
         self.builder.function.blocks[base::Id::new(0)].params[0]
     }
 
     /// An index expression as an integer, in the lane that is being computed.
-    pub(crate) fn int(&mut self, expr: &Expr) -> ValueId {
+    pub(crate) fn int(&mut self, expr: &Expr) -> VRegId {
         let expr = match expr.terms().iter().all(|term| term.as_symbol().is_some()) {
             true => expr.clone(),
             false => self.substituted(expr),
@@ -398,7 +398,7 @@ impl Selector<'_> {
         linear.constant += linear.lane_step * self.lane as i64;
         let mut terms = std::mem::take(&mut linear.terms);
         terms.sort_by_key(|(_, factor)| self.factor_depth(factor));
-        let mut sum: Option<ValueId> = None;
+        let mut sum: Option<VRegId> = None;
         for (coefficient, factor) in terms.into_iter().filter(|(c, _)| *c != 0) {
             let value = match factor {
                 Factor::Symbol(symbol) => self.symbol_without_lane(symbol),
@@ -416,15 +416,15 @@ impl Selector<'_> {
     }
 
     /// The value of a symbol; of the vector variable, where the loop over vectors stands.
-    fn symbol_without_lane(&mut self, symbol: SymbolId) -> ValueId {
+    fn symbol_without_lane(&mut self, symbol: SymbolId) -> VRegId {
         match self.bindings[symbol] {
             Binding::Loop(depth) => self.builder.loop_variable(depth),
             _ => self.symbol(symbol),
         }
     }
 
-    fn product(&mut self, atoms: &[Atom]) -> ValueId {
-        let mut product: Option<ValueId> = None;
+    fn product(&mut self, atoms: &[Atom]) -> VRegId {
+        let mut product: Option<VRegId> = None;
         for atom in atoms {
             let value = self.atom(atom);
             product = Some(match product {
@@ -435,7 +435,7 @@ impl Selector<'_> {
         product.unwrap_or_else(|| self.builder.int_const(1))
     }
 
-    fn atom(&mut self, atom: &Atom) -> ValueId {
+    fn atom(&mut self, atom: &Atom) -> VRegId {
         match atom {
             Atom::Symbol(symbol) => self.symbol(*symbol),
             Atom::Min(a, b) => {
@@ -452,7 +452,7 @@ impl Selector<'_> {
     }
 
     /// The floored quotient or what it leaves.
-    fn floor_division(&mut self, a: &Expr, b: &Expr, quotient: bool) -> ValueId {
+    fn floor_division(&mut self, a: &Expr, b: &Expr, quotient: bool) -> VRegId {
         let range = self.ranges.bounds(a);
         let value = self.int(a);
         let divisor = self.substituted(b);
@@ -485,7 +485,7 @@ impl Selector<'_> {
         self.builder.int(Opcode::IntSub, &[value, multiple])
     }
 
-    fn general_floor_division(&mut self, a: ValueId, b: ValueId, quotient: bool) -> ValueId {
+    fn general_floor_division(&mut self, a: VRegId, b: VRegId, quotient: bool) -> VRegId {
         // A divisor of 0 has no meaning here, but must not trap where it is computed in vain.
         let zero = self.builder.int_const(0);
         let one = self.builder.int_const(1);
@@ -493,7 +493,7 @@ impl Selector<'_> {
         let truncated = self.builder.int(Opcode::IntDivSigned, &[a, b]);
         let multiple = self.builder.int(Opcode::IntMul, &[truncated, b]);
         let rest = self.builder.int(Opcode::IntSub, &[a, multiple]);
-        let compare = |selector: &mut Self, cond: Cond, a: ValueId, b: ValueId| {
+        let compare = |selector: &mut Self, cond: Cond, a: VRegId, b: VRegId| {
             let position = Cond::NAMES.iter().position(|(known, _)| *known == cond).unwrap_or(0);
             let inst = Inst::new(Opcode::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
             selector.builder.emit(inst, RegisterType::Int)
@@ -551,7 +551,7 @@ impl Selector<'_> {
     }
 
     /// The address of the lane that is being computed, of an irregular place.
-    pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> ValueId {
+    pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> VRegId {
         let bytes = self.element_bytes(buffer) as i64;
         let strides: Vec<Expr> = self.plan.strides[buffer].expressions().to_vec();
         let mut pointer = self.base(buffer);

@@ -15,7 +15,7 @@ use tensor::DType;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, ValueId};
+use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Where the frame's area may be read or written in vain.
 const NOWHERE: i32 = 192;
@@ -30,7 +30,7 @@ const LINE: i32 = 64;
 /// A loaded value that may be asked for again.
 pub(crate) struct Loaded {
     inst: Inst,
-    pub(crate) value: ValueId,
+    pub(crate) value: VRegId,
     buffer: BufferId,
 }
 
@@ -133,7 +133,7 @@ impl Selector<'_> {
     }
 
     /// The address if `condition` is nonzero, else one in the frame.
-    pub(super) fn address_if(&mut self, condition: ValueId, address: ValueId) -> MemoryOperand {
+    pub(super) fn address_if(&mut self, condition: VRegId, address: VRegId) -> MemoryOperand {
         let nowhere = Inst::new(Opcode::Lea, Lane::I64, &[]).address(MemoryOperand::frame(NOWHERE));
         let nowhere = self.builder.emit(nowhere, RegisterType::Int);
         let chosen = self.builder.int(Opcode::IntSelect, &[address, nowhere, condition]);
@@ -291,13 +291,13 @@ impl Selector<'_> {
         }
     }
 
-    fn load_int(&mut self, buffer: BufferId, lane: Lane, address: MemoryOperand) -> ValueId {
+    fn load_int(&mut self, buffer: BufferId, lane: Lane, address: MemoryOperand) -> VRegId {
         let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(address);
         self.load_inst(inst, RegisterType::Int, buffer)
     }
 
     /// Emits a load unless its value is remembered.
-    pub(super) fn load_inst(&mut self, inst: Inst, ty: RegisterType, buffer: BufferId) -> ValueId {
+    pub(super) fn load_inst(&mut self, inst: Inst, ty: RegisterType, buffer: BufferId) -> VRegId {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
         let gathers = inst.op == Opcode::Gather;
         let known = |known: &Loaded| {
@@ -481,7 +481,7 @@ impl Selector<'_> {
 
     /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and
     /// they are rounded only to be stored. What rounded them otherwise is left without a use.
-    fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<ValueId> {
+    fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<VRegId> {
         let Evaluated::Vector(Vector { item: Item::Register(value), lanes: lanes @ 4.., .. }) =
             value
         else {
@@ -609,7 +609,7 @@ impl Selector<'_> {
 /// The lanes of a mask, known now or when running.
 pub(crate) struct LaneBits {
     constant: Option<u32>,
-    dynamic: Option<ValueId>,
+    dynamic: Option<VRegId>,
 }
 
 /// Whether a lane is on.
@@ -617,7 +617,7 @@ pub(crate) enum LaneBit {
     On,
     Off,
     /// If its bit is set in this integer.
-    Dynamic(ValueId),
+    Dynamic(VRegId),
 }
 
 impl LaneBits {

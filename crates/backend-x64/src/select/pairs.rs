@@ -12,12 +12,12 @@ use tensor::DType;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Evaluated, Item, Vector, register_type};
-use crate::vcode::{Inst, Lane, Opcode, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
 /// A value that is an element of a pair in 32-bit lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    pub(crate) of: ValueId,
+    pub(crate) of: VRegId,
     pub(crate) half: Half,
 }
 
@@ -147,14 +147,14 @@ impl Selector<'_> {
     }
 
     /// What the instruction that made a vector took, if it is of this kind.
-    fn made_by(&self, vector: Vector, op: Opcode) -> Option<Vec<ValueId>> {
+    fn made_by(&self, vector: Vector, op: Opcode) -> Option<Vec<VRegId>> {
         let Item::Register(value) = vector.item else { return None };
         let inst = self.builder.instruction(value).filter(|inst| inst.op == op)?;
         Some(inst.args.iter().collect())
     }
 
     /// The pairs of which the first elements and these second elements are.
-    fn whole_pairs(&self, firsts: [Pair; 2], seconds: [ValueId; 2]) -> Option<[ValueId; 2]> {
+    fn whole_pairs(&self, firsts: [Pair; 2], seconds: [VRegId; 2]) -> Option<[VRegId; 2]> {
         let seconds = [self.pairs[seconds[0]]?, self.pairs[seconds[1]]?];
         let fits = firsts.iter().all(|pair| pair.half == Half::First)
             && seconds.iter().all(|pair| pair.half == Half::Second)

@@ -15,7 +15,7 @@ use super::memory::{APART, LaneBit, memory_lane};
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
-use crate::vcode::{Cond, Inst, IntOperand, Lane, Opcode, RegisterType, ValueId};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, Opcode, RegisterType, VRegId};
 
 /// From so many vectors on, a `Vector` loop becomes a loop.
 const WRITTEN_OUT: i64 = 4;
@@ -100,7 +100,7 @@ impl Selector<'_> {
         })
     }
 
-    fn arguments(&self) -> [ValueId; 3] {
+    fn arguments(&self) -> [VRegId; 3] {
         let params = &self.builder.function.blocks[base::Id::new(0)].params;
         [params[0], params[1], params[2]]
     }
@@ -109,7 +109,7 @@ impl Selector<'_> {
     fn if_runs(
         &mut self,
         inner: &Loop,
-        trips: ValueId,
+        trips: VRegId,
         run: impl FnOnce(&mut Self) -> base::Result<()>,
     ) -> base::Result<()> {
         let before = self.slots.clone();
@@ -282,7 +282,7 @@ impl Selector<'_> {
     }
 
     /// The values of slots, in registers.
-    fn slot_values(&mut self, slots: &[(usize, Evaluated)]) -> Vec<ValueId> {
+    fn slot_values(&mut self, slots: &[(usize, Evaluated)]) -> Vec<VRegId> {
         let mut values = Vec::with_capacity(slots.len());
         for (slot, form) in slots {
             let value = self.slots[*slot].unwrap_or(*form);
@@ -291,7 +291,7 @@ impl Selector<'_> {
         values
     }
 
-    fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[ValueId]) {
+    fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[VRegId]) {
         for ((slot, form), value) in slots.iter().zip(values) {
             self.slots[*slot] = Some(self.register_as(*form, *value));
         }
@@ -482,7 +482,7 @@ impl Selector<'_> {
     }
 
     /// Returns a fault if an integer is outside a range, and `active` is nonzero.
-    fn check_range(&mut self, value: ValueId, range: Range, active: Option<ValueId>) {
+    fn check_range(&mut self, value: VRegId, range: Range, active: Option<VRegId>) {
         let code = program::Fault::IndexOutOfRange.code();
         let value = match active {
             None => value,
@@ -504,7 +504,7 @@ impl Selector<'_> {
     }
 
     /// A value of an integer type as an integer, extended as its type says.
-    fn int_value(&mut self, value: &ScalarExpr) -> base::Result<ValueId> {
+    fn int_value(&mut self, value: &ScalarExpr) -> base::Result<VRegId> {
         let dtype = value.dtype(self.kernel).unwrap_or(DType::I64);
         match value {
             ScalarExpr::Index(expr) => return Ok(self.int(expr)),

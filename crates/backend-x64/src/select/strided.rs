@@ -14,7 +14,7 @@ use loops::BufferId;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Inst, Lane, Opcode, RegisterType, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 impl Selector<'_> {
     /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, of
@@ -71,7 +71,7 @@ impl Selector<'_> {
         skipped: usize,
         wanted: u32,
         lanes: usize,
-    ) -> Option<ValueId> {
+    ) -> Option<VRegId> {
         let constant = linear.constant + 4 * skipped as i64;
         let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
         let mask = Mask::Constant(wanted);
@@ -83,8 +83,8 @@ impl Selector<'_> {
 
     /// Elements 0, 2, 4, 6 of one register and 1, 3, 5, 7 of the other, of eight lanes each, by
     /// instructions that stay within 128 bits and one that does not (AVX2).
-    fn every_second_of_halves(&mut self, low: ValueId, high: ValueId, ty: RegisterType) -> ValueId {
-        let mut sorted = |value: ValueId, order: i64| {
+    fn every_second_of_halves(&mut self, low: VRegId, high: VRegId, ty: RegisterType) -> VRegId {
+        let mut sorted = |value: VRegId, order: i64| {
             let inst = Inst::new(Opcode::Shuffle, Lane::I32, &[value]).imm(order);
             self.builder.emit(inst, ty)
         };

@@ -3,7 +3,7 @@
 use base::{Id, SecondaryMap};
 
 use crate::vcode::op::{PURE, READS};
-use crate::vcode::{Base, BlockId, Inst, IntOperand, Terminator, VCode, ValueId};
+use crate::vcode::{Base, BlockId, Inst, IntOperand, Terminator, VCode, VRegId};
 
 /// Renumbers the blocks to this order.
 pub(super) fn reorder(mut function: VCode, order: &[BlockId]) -> VCode {
@@ -97,14 +97,14 @@ pub(super) fn remove_unused(function: &mut VCode) {
     renumber(function);
 }
 
-fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
+fn filter(values: &mut Vec<VRegId>, keep: &[bool]) {
     let mut keep = keep.iter();
     values.retain(|_| keep.next().copied().unwrap_or(true));
 }
 
 /// Numbers the values in the order of their definitions.
 fn renumber(function: &mut VCode) {
-    let mut new_id = vec![ValueId::new(0); function.values.len()];
+    let mut new_id = vec![VRegId::new(0); function.values.len()];
     let mut types = base::Arena::new();
     types.reserve(function.values.len());
     for block in function.blocks.values() {
@@ -113,7 +113,7 @@ fn renumber(function: &mut VCode) {
             new_id[value.index()] = types.push(function.values[*value]);
         }
     }
-    let rename = |value: &mut ValueId| *value = new_id[value.index()];
+    let rename = |value: &mut VRegId| *value = new_id[value.index()];
     for (_, block) in function.blocks.iter_mut() {
         block.params.iter_mut().for_each(rename);
         for inst in &mut block.insts {

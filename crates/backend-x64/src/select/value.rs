@@ -13,7 +13,7 @@ use tensor::{Class, DType, Scalar, ScalarFunction};
 
 use super::Selector;
 use super::index::Binding;
-use crate::vcode::{Args, Inst, Lane, MemoryOperand, Opcode, RegisterType, ValueId};
+use crate::vcode::{Args, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// What carries elements of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct Vector {
 /// A register, or the bits of a constant in all lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Item {
-    Register(ValueId),
+    Register(VRegId),
     Constant(u64),
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Mask {
     /// A bit a lane.
     Constant(u32),
     /// A mask register, or (AVX2) a vector register of lanes of so many bytes.
-    Register(ValueId, usize),
+    Register(VRegId, usize),
 }
 
 /// A value, evaluated.
@@ -249,7 +249,7 @@ impl Selector<'_> {
     }
 
     /// A vector from one integer a lane, by way of the frame.
-    pub(crate) fn gather_ints(&mut self, values: &[ValueId], lane: Lane) -> Vector {
+    pub(crate) fn gather_ints(&mut self, values: &[VRegId], lane: Lane) -> Vector {
         for (index, value) in values.iter().enumerate() {
             let address = MemoryOperand::frame((index * lane.bytes()) as i32);
             self.builder.effect(Inst::new(Opcode::IntStore, lane, &[*value]).address(address));
@@ -274,13 +274,13 @@ impl Selector<'_> {
     }
 
     /// An element of the frame's area, as an integer.
-    pub(crate) fn frame_int(&mut self, at: i32, lane: Lane) -> ValueId {
+    pub(crate) fn frame_int(&mut self, at: i32, lane: Lane) -> VRegId {
         let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(MemoryOperand::frame(at));
         self.builder.emit(inst, RegisterType::Int)
     }
 
     /// The lanes of a vector as integers, extended by the lane's sign.
-    pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<ValueId> {
+    pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<VRegId> {
         if vector.lanes == 1 {
             return vec![self.int_of(vector)];
         }
@@ -291,7 +291,7 @@ impl Selector<'_> {
     }
 
     /// Lane 0 as an integer, 32-bit lanes sign-extended.
-    pub(crate) fn int_of(&mut self, vector: Vector) -> ValueId {
+    pub(crate) fn int_of(&mut self, vector: Vector) -> VRegId {
         if let Item::Constant(bits) = vector.item {
             let wide = vector.lane.bytes() == 8;
             let value = if wide { bits as i64 } else { i64::from(bits as i32) };
@@ -308,7 +308,7 @@ impl Selector<'_> {
     }
 
     /// An integer as a one-lane vector.
-    pub(crate) fn vector_of_int(&mut self, value: ValueId, lane: Lane) -> Vector {
+    pub(crate) fn vector_of_int(&mut self, value: VRegId, lane: Lane) -> Vector {
         let bits = if lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
         let inst = Inst::new(Opcode::VectorFromInt, bits, &[value]);
         let value = self.builder.emit(inst, RegisterType::V128);
@@ -341,7 +341,7 @@ impl Selector<'_> {
     }
 
     /// A vector in a register.
-    pub(crate) fn register(&mut self, vector: Vector) -> ValueId {
+    pub(crate) fn register(&mut self, vector: Vector) -> VRegId {
         match vector.item {
             Item::Register(value) => value,
             Item::Constant(bits) => {
@@ -394,7 +394,7 @@ impl Selector<'_> {
     }
 
     /// The instruction with one more operand, from memory if it is a constant that is not kept.
-    pub(crate) fn with_last(&mut self, inst: Inst, args: &[ValueId], last: Vector) -> Inst {
+    pub(crate) fn with_last(&mut self, inst: Inst, args: &[VRegId], last: Vector) -> Inst {
         if let Item::Constant(bits) = last.item
             && bits != 0
             && !self.builder.keep_constants

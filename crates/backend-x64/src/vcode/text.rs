@@ -25,7 +25,7 @@ use base::{Arena, Id};
 
 use super::{
     Args, Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, PoolId,
-    RegisterType, Terminator, VCode, ValueId,
+    RegisterType, Terminator, VCode, VRegId,
 };
 
 fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], item: T) -> &'static str {
@@ -55,7 +55,7 @@ pub fn print(function: &VCode) -> String {
 }
 
 fn print_block(printer: &mut Printer, function: &VCode, id: BlockId, block: &BasicBlock) {
-    let typed = |value: &ValueId| format!("{value}: {}", type_name(function, *value));
+    let typed = |value: &VRegId| format!("{value}: {}", type_name(function, *value));
     let aligned = if block.aligned { " aligned" } else { "" };
     if block.params.is_empty() {
         printer.line(format_args!("{id}{aligned}:"));
@@ -86,7 +86,7 @@ fn print_block(printer: &mut Printer, function: &VCode, id: BlockId, block: &Bas
     printer.dedent();
 }
 
-fn type_name(function: &VCode, value: ValueId) -> &'static str {
+fn type_name(function: &VCode, value: VRegId) -> &'static str {
     function.values.get(value).map_or("?", |ty| name_of(&RegisterType::NAMES, *ty))
 }
 
@@ -193,7 +193,7 @@ impl Reader {
     }
 
     /// The rest of `v4: v512` after the value, recording the type.
-    fn define(&mut self, value: ValueId, parser: &mut Parser<'_>) -> Parsed<ValueId> {
+    fn define(&mut self, value: VRegId, parser: &mut Parser<'_>) -> Parsed<VRegId> {
         parser.expect(":")?;
         let ty = named(&RegisterType::NAMES, parser.identifier()?)
             .ok_or_else(|| parser.error("expected a register type"))?;
@@ -244,7 +244,7 @@ impl Reader {
     fn inst(&mut self, parser: &mut Parser<'_>) -> Parsed<Inst> {
         let mut defined = Vec::new();
         let mut name = parser.identifier()?;
-        while let (Some(value), true) = (ValueId::parse(name), defined.len() < 2) {
+        while let (Some(value), true) = (VRegId::parse(name), defined.len() < 2) {
             defined.push(self.define(value, parser)?);
             if !parser.eat(",") {
                 parser.expect("=")?;
@@ -271,7 +271,7 @@ impl Reader {
             if at_address(parser) {
                 inst.address = Some(address(parser)?);
             } else {
-                args.push(id::<ValueId>(parser)?);
+                args.push(id::<VRegId>(parser)?);
             }
             if !parser.eat(",") {
                 break;
@@ -326,7 +326,7 @@ fn address(parser: &mut Parser<'_>) -> Parsed<MemoryOperand> {
     let broadcast = parser.keyword("broadcast");
     parser.expect("[")?;
     let name = parser.identifier()?;
-    let base = match (ValueId::parse(name), PoolId::parse(name)) {
+    let base = match (VRegId::parse(name), PoolId::parse(name)) {
         _ if name == "frame" => Base::Frame,
         (Some(value), _) => Base::Value(value),
         (_, Some(pool)) => Base::Pool(pool),

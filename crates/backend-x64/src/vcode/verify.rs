@@ -4,7 +4,7 @@ use base::{Id, SecondaryMap};
 
 use super::op::ADDRESS;
 use super::text::inst_text;
-use super::{BlockId, Inst, IntOperand, RegisterType, Terminator, VCode, ValueId};
+use super::{BlockId, Inst, IntOperand, RegisterType, Terminator, VCode, VRegId};
 
 /// Checks a function.
 ///
@@ -34,7 +34,7 @@ pub fn verify(function: &VCode) -> Result<(), String> {
 struct Checker<'a> {
     function: &'a VCode,
     /// BasicBlock and position (0 for parameters) of each definition.
-    defined_in: SecondaryMap<ValueId, Option<(BlockId, usize)>>,
+    defined_in: SecondaryMap<VRegId, Option<(BlockId, usize)>>,
 }
 
 impl Checker<'_> {
@@ -102,7 +102,7 @@ impl Checker<'_> {
     fn visible(
         &self,
         dominators: &[Option<Vec<bool>>],
-        value: ValueId,
+        value: VRegId,
         block: BlockId,
         position: usize,
     ) -> Result<(), String> {
@@ -143,7 +143,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn kind(&self, kind: char, value: ValueId) -> Result<(), String> {
+    fn kind(&self, kind: char, value: VRegId) -> Result<(), String> {
         let Some(ty) = self.function.values.get(value) else {
             return Err(format!("{value} has no type"));
         };
