@@ -31,7 +31,7 @@ use graph::Function;
 
 pub use cut::{Cut, cut};
 pub use rules::{apply_rule, laws};
-pub use stages::{Origin, Stage, stages};
+pub use stages::{Origin, Segment, stages};
 
 /// The passes, in order.
 pub fn passes() -> &'static [PassRow<Arc<Function>>] {

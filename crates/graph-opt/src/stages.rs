@@ -17,7 +17,7 @@ use sym::{Expr, SymbolId};
 
 /// A function that runs when the sizes it uses are known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
+pub struct Segment {
     /// What it computes. Its results are the values to be kept; those of the last stage are the
     /// whole function's results.
     pub function: Arc<Function>,
@@ -39,10 +39,10 @@ pub enum Origin {
 /// Divides a function, which has no dead nodes, into stages. Its first `inputs` parameters are the
 /// caller's, the others constants, which come last among the parameters of each stage.
 #[must_use]
-pub fn stages(function: &Arc<Function>, inputs: usize) -> Vec<Stage> {
+pub fn stages(function: &Arc<Function>, inputs: usize) -> Vec<Segment> {
     let whole = |function: Arc<Function>| {
         let parameters = (0..function.parameters().len()).map(Origin::Parameter).collect();
-        vec![Stage { function, parameters, binds: Vec::new() }]
+        vec![Segment { function, parameters, binds: Vec::new() }]
     };
     if !function.nodes.values().any(|node| matches!(node.op, Op::Bind { .. })) {
         return whole(function.clone());
@@ -89,7 +89,7 @@ pub fn stages(function: &Arc<Function>, inputs: usize) -> Vec<Stage> {
                 (matches!(origin, Origin::Parameter(number) if number >= inputs), origin)
             });
             let binds = levels.binds.iter().filter(|(_, (bound, _))| *bound == level);
-            Stage {
+            Segment {
                 parameters: parameters.iter().map(|&value| origin(value)).collect(),
                 binds: binds.map(|(&symbol, &(_, value))| (symbol, origin(value))).collect(),
                 function: Arc::new(part(

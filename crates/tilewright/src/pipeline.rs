@@ -11,7 +11,7 @@ use base::{
 };
 use formats::{FormatOptions, Winograd};
 use graph::Function;
-use graph_opt::Stage;
+use graph_opt::Segment;
 use import_onnx::{ImportOptions, Imported, Wanted};
 use module::Module;
 use tensor::{DType, Structure, Tensor, Value};
@@ -53,7 +53,7 @@ pub(crate) struct Front {
     /// The rest.
     pub(crate) main: FunctionId,
     /// `main` in stages, each of which runs when the sizes that it uses are known.
-    pub(crate) stages: Vec<Stage>,
+    pub(crate) stages: Vec<Segment>,
     /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
