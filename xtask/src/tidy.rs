@@ -7,6 +7,7 @@
 mod code;
 mod manifest;
 mod text;
+mod types;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -78,6 +79,7 @@ fn check_repository(root: &Path) -> Result<Report, String> {
         .map_err(|error| format!("layers.toml: {error}"))?;
     let mut report = Report::default();
     report.add("layers.toml", manifest::every_crate_has_a_layer(&layers, &crate_folders(&files)));
+    let mut types = Vec::new();
     for file in &files {
         let Ok(bytes) = std::fs::read(root.join(file)) else { continue };
         report.add(file, text::names_no_machine_path(&bytes));
@@ -88,6 +90,13 @@ fn check_repository(root: &Path) -> Result<Report, String> {
         if file.ends_with(".rs") {
             check_source(&mut report, file, &content);
         }
+        if is_of_a_library(&layers, file) {
+            let found = types::public_types(&content).into_iter();
+            types.extend(found.map(|(line, name)| (file.clone(), line, name)));
+        }
+    }
+    for (file, finding) in types::names_are_unique(&types) {
+        report.add(&file, [finding]);
     }
     Ok(report)
 }
@@ -153,6 +162,14 @@ fn crate_folders(files: &[String]) -> Vec<&str> {
         .collect()
 }
 
+/// Whether a file is source of a crate that is shipped.
+fn is_of_a_library(layers: &manifest::Layers, file: &str) -> bool {
+    let place = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+    place.is_some_and(|(folder, rest)| {
+        rest.starts_with("src/") && rest.ends_with(".rs") && !layers.is_dev_only(folder)
+    })
+}
+
 fn read(root: &Path, file: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
 }
@@ -165,5 +182,16 @@ mod tests {
     fn only_direct_folders_of_crates_count() {
         let files = ["crates/a/Cargo.toml", "crates/a/sub/Cargo.toml", "xtask/Cargo.toml"];
         assert_eq!(crate_folders(&files.map(str::to_owned)), ["a"]);
+    }
+
+    #[test]
+    fn only_source_of_shipped_crates_is_of_a_library() {
+        let layers = manifest::Layers::parse("[layers]\na = 0\n[dev-only]\ncrates = [\"kit\"]");
+        let layers = layers.unwrap();
+        let of = |file| is_of_a_library(&layers, file);
+        assert!(of("crates/a/src/lib.rs") && of("crates/a/src/b/c.rs"));
+        assert!(
+            !of("crates/kit/src/lib.rs") && !of("crates/a/tests/b.rs") && !of("xtask/src/b.rs")
+        );
     }
 }

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use base::text::Printer;
 use base::{Id, Locations};
-use loops::{Access, BufferId, Kernel, Loop, LoopKind, Ranges, Scope, Stmt, SymbolKind, Value};
+use loops::{
+    Access, BufferId, Kernel, Loop, LoopKind, Ranges, ScalarExpr, Scope, Stmt, SymbolKind,
+};
 use loops::{element_count, visit};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
@@ -226,7 +228,7 @@ impl Writer<'_> {
         context.index(helpers, expr, false)
     }
 
-    fn value(&mut self, value: &Value) -> Code {
+    fn value(&mut self, value: &ScalarExpr) -> Code {
         let (context, helpers) = self.context();
         context.value(helpers, value)
     }
@@ -298,7 +300,7 @@ impl Writer<'_> {
         self.printer.line("}");
     }
 
-    fn bind(&mut self, symbol: SymbolId, value: &Value) {
+    fn bind(&mut self, symbol: SymbolId, value: &ScalarExpr) {
         let range = self.checked_range(symbol);
         if range.is_none() && !self.used.contains(&symbol) {
             return;
@@ -327,7 +329,13 @@ impl Writer<'_> {
         self.printer.line(line);
     }
 
-    fn reduce(&mut self, buffer: BufferId, index: &[Expr], reduction: Reduction, value: &Value) {
+    fn reduce(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        reduction: Reduction,
+        value: &ScalarExpr,
+    ) {
         let dtype = self.kernel.buffers[buffer].dtype;
         let (context, helpers) = self.context();
         let (array, number) = context.element(helpers, buffer, index);
@@ -355,12 +363,12 @@ impl Writer<'_> {
 }
 
 /// The factors, where sum and product are one operation.
-fn factors(reduction: Reduction, dtype: DType, value: &Value) -> Option<[&Value; 2]> {
+fn factors(reduction: Reduction, dtype: DType, value: &ScalarExpr) -> Option<[&ScalarExpr; 2]> {
     match value {
-        Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+        ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. }
             if reduction == Reduction::Sum && dtype.is_float() =>
         {
-            <&[Value; 2]>::try_from(&arguments[..]).ok().map(|pair| pair.each_ref())
+            <&[ScalarExpr; 2]>::try_from(&arguments[..]).ok().map(|pair| pair.each_ref())
         }
         _ => None,
     }

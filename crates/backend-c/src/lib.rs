@@ -12,7 +12,7 @@
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
 //! where the C compiler has no fused multiply-add of the machine's own, unless
-//! [`Options::exact_sums`] asks for one in software.
+//! [`COptions::exact_sums`] asks for one in software.
 //!
 //! This crate knows neither graph operations nor how kernels were scheduled.
 
@@ -47,7 +47,7 @@ use program::{Bases, ProgramWriter};
 
 /// A program of a module.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct CProgram<'a> {
     /// Holds its kernels and constants.
     pub module: &'a Module,
     /// The program.
@@ -58,7 +58,7 @@ pub struct Part<'a> {
 
 /// An input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct CPort {
     /// The user's name for it.
     pub name: String,
     /// Element type.
@@ -73,14 +73,14 @@ pub struct Interface {
     /// The model's name, from which those of the functions are made.
     pub name: String,
     /// In the order of the program's inputs.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<CPort>,
     /// In the order of the program's outputs.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<CPort>,
 }
 
 /// How to write C.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct COptions {
     /// Sums of products round once everywhere, as on targets with a fused multiply-add, at the cost
     /// of speed where there is none.
     pub exact_sums: bool,
@@ -106,10 +106,10 @@ pub struct CSources {
 /// `TW0205` for every dimension that has no value; `TW0103` for every call of a host function;
 /// internal errors where a program is not what its verifier accepts.
 pub fn emit(
-    setup: Part<'_>,
-    main: Part<'_>,
+    setup: CProgram<'_>,
+    main: CProgram<'_>,
     interface: &Interface,
-    options: Options,
+    options: COptions,
 ) -> base::Result<CSources> {
     let programs = [setup, main].map(|part| &part.module.programs[part.program]);
     let mut found = base::Diagnostics::new();
@@ -128,7 +128,7 @@ pub fn emit(
     let mut helpers = Helpers::new(options.exact_sums);
     let shared = std::ptr::eq(setup.module, main.module);
     let mut codes: [BTreeMap<KernelId, KernelCode>; 2] = [BTreeMap::new(), BTreeMap::new()];
-    let groups: Vec<(usize, Part<'_>, Vec<&Program>)> = match shared {
+    let groups: Vec<(usize, CProgram<'_>, Vec<&Program>)> = match shared {
         true => vec![(0, main, programs.to_vec())],
         false => vec![(0, setup, vec![programs[0]]), (1, main, vec![programs[1]])],
     };
@@ -172,7 +172,7 @@ fn scratch_bytes(program: &Program, codes: &BTreeMap<KernelId, KernelCode>) -> u
 
 /// Copies of weights that `main` reads, then the steps of `setup`.
 fn setup_body(
-    part: Part<'_>,
+    part: CProgram<'_>,
     codes: &BTreeMap<KernelId, KernelCode>,
     layout: &Layout,
     weights: &mut Weights,
@@ -210,7 +210,7 @@ fn setup_body(
 
 /// The steps of `main`.
 fn main_body(
-    part: Part<'_>,
+    part: CProgram<'_>,
     codes: &BTreeMap<KernelId, KernelCode>,
     layout: &Layout,
     helpers: &mut Helpers,

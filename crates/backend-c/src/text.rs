@@ -10,7 +10,7 @@ use crate::kernel::KernelCode;
 use crate::layout::Weights;
 use crate::names::comment;
 use crate::program::SIZE_OUT_OF_RANGE;
-use crate::{Interface, Port};
+use crate::{CPort, Interface};
 
 /// Lines are broken where they would grow longer than this.
 const WIDTH: usize = 100;
@@ -112,8 +112,8 @@ pub(crate) fn model_h(
     weights: &Weights,
     sizes: [u64; 2],
 ) -> String {
-    let list = |word: &str, ports: &[Port]| -> String {
-        let line = |(number, port): (usize, &Port)| {
+    let list = |word: &str, ports: &[CPort]| -> String {
+        let line = |(number, port): (usize, &CPort)| {
             let (dtype, shape, name) = (port.dtype, &port.shape, comment(&port.name));
             format!("     {word}[{number}]: {dtype}{shape:?} {name}\n")
         };
@@ -179,7 +179,7 @@ fn file_dtype(dtype: DType) -> DType {
 }
 
 /// A row of the tables of `main.c`.
-fn port_row(port: &Port, file: &str, convert: Option<String>) -> String {
+fn port_row(port: &CPort, file: &str, convert: Option<String>) -> String {
     let in_file = file_dtype(port.dtype);
     let size = in_file.bytes().unwrap_or(1);
     let kind = match in_file.class() {

@@ -1,6 +1,6 @@
 //! Values, conditions and elements of a kernel as C expressions.
 
-use loops::{BufferId, Comparison, Condition, Kernel, Ranges, Value};
+use loops::{BufferId, Comparison, Condition, Kernel, Ranges, ScalarExpr};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -80,28 +80,28 @@ impl ValueContext<'_> {
     }
 
     /// The type of a value; kernels that the verifier accepts have no values without.
-    pub(crate) fn dtype(&self, value: &Value) -> DType {
+    pub(crate) fn dtype(&self, value: &ScalarExpr) -> DType {
         value.dtype(self.kernel).unwrap_or(DType::F32)
     }
 
     /// A value.
-    pub(crate) fn value(&self, helpers: &mut Helpers, value: &Value) -> Code {
+    pub(crate) fn value(&self, helpers: &mut Helpers, value: &ScalarExpr) -> Code {
         match value {
-            Value::Constant(scalar) => Code::number(dtype::constant(helpers, *scalar)),
-            Value::Symbol(symbol) => Code::primary(self.name(*symbol)),
-            Value::Index(expr) => self.wide_index(helpers, expr),
-            Value::Load { buffer, index } => {
+            ScalarExpr::Constant(scalar) => Code::number(dtype::constant(helpers, *scalar)),
+            ScalarExpr::Symbol(symbol) => Code::primary(self.name(*symbol)),
+            ScalarExpr::Index(expr) => self.wide_index(helpers, expr),
+            ScalarExpr::Load { buffer, index } => {
                 let (array, number) = self.element(helpers, *buffer, index);
                 let dtype = self.kernel.buffers[*buffer].dtype;
                 Code::primary(helpers.load(dtype, &array, &number))
             }
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 let types: Vec<DType> = arguments.iter().map(|each| self.dtype(each)).collect();
                 let operands: Vec<Code> =
                     arguments.iter().map(|argument| self.value(helpers, argument)).collect();
                 apply(helpers, *function, *dtype, &types, &operands)
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 let test = self.conditions(helpers, conditions);
                 // What is known where a value stands helps to write its indices.
                 let mut ranges = self.ranges.clone();
@@ -110,7 +110,7 @@ impl ValueContext<'_> {
                 let value = inside.value(helpers, value);
                 Code::choice(&test, &value, &self.value(helpers, otherwise))
             }
-            Value::Fold { reduction, buffer, index } => {
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 let (array, number) = self.element(helpers, *buffer, index);
                 let data = &self.kernel.buffers[*buffer];
                 let extent = data.shape.last().and_then(Expr::as_constant).unwrap_or(1);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use backend_c::Options;
+use backend_c::COptions;
 use common::{build, module_of_kernels, run, same, sources};
 use eval::evaluate_kernel;
 use loops::{Access, Kernel, Scope};
@@ -120,13 +120,13 @@ fn every_function_of_every_type() {
         for id in &kernel.parameters[3..] {
             buffers.push(Tensor::zeros(kernel.buffers[*id].dtype, &[count]));
         }
-        let quick = eval::Options { check_loops: false, ..eval::Options::default() };
+        let quick = eval::KernelOptions { check_loops: false, ..eval::KernelOptions::default() };
         evaluate_kernel(kernel, &mut buffers, &[], quick).unwrap_or_else(|f| panic!("{f:?}"));
         expected.extend(buffers.into_iter().skip(3));
     }
     let (module, interface) = module_of_kernels(&kernels);
     let folder = Folder::new();
-    let sources = sources(&module, &interface, Options::default());
+    let sources = sources(&module, &interface, COptions::default());
     build(folder.path(), &sources, &[]);
     let found = run(folder.path(), &interface, &inputs);
     let names = kernels.iter().zip(&dtypes).flat_map(|(kernel, dtype)| {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use backend_c::Options;
+use backend_c::COptions;
 use common::{build, module_of_kernels, run, same, sources};
 use eval::evaluate_kernel;
 use loops::{Access, Kernel, Scope};
@@ -34,7 +34,7 @@ fn random_kernels() {
                 buffers.push(Tensor::zeros(buffer.dtype, &shape));
             }
         }
-        let result = evaluate_kernel(kernel, &mut buffers, &[], eval::Options::default());
+        let result = evaluate_kernel(kernel, &mut buffers, &[], eval::KernelOptions::default());
         result.unwrap_or_else(|fault| panic!("{fault:?}\n{kernel}"));
         for (buffer, id) in buffers.into_iter().zip(&kernel.parameters) {
             if kernel.buffers[*id].scope != Scope::Parameter(Access::Read) {
@@ -43,7 +43,7 @@ fn random_kernels() {
         }
     }
     let folder = Folder::new();
-    let sources = sources(&module, &interface, Options { exact_sums: true });
+    let sources = sources(&module, &interface, COptions { exact_sums: true });
     build(folder.path(), &sources, &[]);
     let found = run(folder.path(), &interface, &inputs);
     for ((expected, kernel), found) in expected.iter().zip(&found) {

@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Command;
 
-use backend_c::{Interface, Options, Port};
+use backend_c::{COptions, CPort, Interface};
 use common::{build, run, sources};
 use module::Module;
 use tensor::{DType, Tensor};
@@ -62,7 +62,7 @@ program @main(n in 0..=2, i in 0..) arena 64 {
 fn model() -> (Module, Interface) {
     let module = module::parse(MODULE, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
     module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
-    let port = |name: &str, dtype, shape: &[usize]| Port {
+    let port = |name: &str, dtype, shape: &[usize]| CPort {
         name: name.to_owned(),
         dtype,
         shape: shape.to_vec(),
@@ -78,7 +78,7 @@ fn model() -> (Module, Interface) {
 fn built() -> (Folder, Interface) {
     let (module, interface) = model();
     let folder = Folder::new();
-    build(folder.path(), &sources(&module, &interface, Options::default()), &[]);
+    build(folder.path(), &sources(&module, &interface, COptions::default()), &[]);
     (folder, interface)
 }
 
@@ -162,7 +162,7 @@ fn types_that_files_lack() {
     let kernel = loops::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
     let (module, interface) = common::module_of_kernels(&[kernel]);
     let folder = Folder::new();
-    build(folder.path(), &sources(&module, &interface, Options::default()), &[]);
+    build(folder.path(), &sources(&module, &interface, COptions::default()), &[]);
     let write = |name: &str, tensor: &Tensor| {
         tensor::npy::write(folder.path().join(name), tensor).expect("a file that can be written");
     };

@@ -4,7 +4,7 @@
 
 mod common;
 
-use backend_c::{CSources, Interface, Options, Part, Port, emit};
+use backend_c::{COptions, CPort, CProgram, CSources, Interface, emit};
 use base::Locations;
 use common::{build, module_of_kernels};
 use loops::Kernel;
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Result<(Module, Interface), String> {
     let main = &module.programs[module.program("main").ok_or("no program `main`")?];
     for slot in main.slots.values() {
         let bytes = slot.bytes.as_constant().unwrap_or(0) as usize;
-        let port = Port { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes] };
+        let port = CPort { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes] };
         match slot.place {
             Place::Input(_) => interface.inputs.push(port),
             Place::Output(_) => interface.outputs.push(port),
@@ -60,11 +60,11 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
     let unknown = Locations::new();
     let main = module.function("main").map(|id| &module.functions[id].locations);
     let locations = main.unwrap_or(&unknown);
-    let part = |name: &str| -> Result<Part<'_>, String> {
+    let part = |name: &str| -> Result<CProgram<'_>, String> {
         let program = module.program(name).ok_or_else(|| format!("no program `{name}`"))?;
-        Ok(Part { module, program, locations })
+        Ok(CProgram { module, program, locations })
     };
-    let options = Options { exact_sums: words.contains(&"exact") };
+    let options = COptions { exact_sums: words.contains(&"exact") };
     let sources = emit(part("setup")?, part("main")?, interface, options);
     let sources = sources.map_err(|errors| errors.to_string())?;
     if has_c_compiler() {

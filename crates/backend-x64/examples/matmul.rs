@@ -89,8 +89,10 @@ fn peak(lanes: usize) -> String {
 fn compile(text: &str, target: &Target, show: &str) -> support::Loaded {
     let kernel = loops::parse(text).unwrap_or_else(|error| panic!("{error}"));
     loops::verify_scheduled(&kernel).unwrap_or_else(|error| panic!("{error}"));
-    let options =
-        tilewright_backend_x64::Options { want_vcode_text: show == "vcode", ..Default::default() };
+    let options = tilewright_backend_x64::X64Options {
+        want_vcode_text: show == "vcode",
+        ..Default::default()
+    };
     let start = Instant::now();
     let code = tilewright_backend_x64::compile_with(&kernel, target, options.clone())
         .unwrap_or_else(|error| panic!("{error}"));

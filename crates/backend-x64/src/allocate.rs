@@ -26,7 +26,7 @@ use regalloc2::{
 };
 
 use crate::vcode::op::TIED;
-use crate::vcode::{Base, Function, IntOperand, Op, Terminator, Type, ValueId};
+use crate::vcode::{Base, IntOperand, Opcode, RegisterType, Terminator, VCode, VRegId};
 
 const RAX: usize = 0;
 const RDX: usize = 2;
@@ -44,11 +44,11 @@ fn place(register: u8, class: RegClass) -> regalloc2::Allocation {
 }
 
 /// The class of the registers that hold values of a type.
-pub(crate) fn class(ty: Type) -> RegClass {
+pub(crate) fn class(ty: RegisterType) -> RegClass {
     match ty {
-        Type::Int => RegClass::Int,
-        Type::Mask => RegClass::Vector,
-        Type::V128 | Type::V256 | Type::V512 => RegClass::Float,
+        RegisterType::Int => RegClass::Int,
+        RegisterType::Mask => RegClass::Vector,
+        RegisterType::V128 | RegisterType::V256 | RegisterType::V512 => RegClass::Float,
     }
 }
 
@@ -105,7 +105,7 @@ impl Operand {
 /// A function flattened to numbered instructions. The first of the entry block defines the kernel's
 /// arguments; the last of each block is its terminator.
 struct Flat<'a> {
-    function: &'a Function,
+    function: &'a VCode,
     /// Where each block's instructions start, and the end of the last.
     starts: Vec<usize>,
     operands: Vec<Operand>,
@@ -122,7 +122,7 @@ struct Flat<'a> {
 }
 
 impl<'a> Flat<'a> {
-    fn new(function: &'a Function, isa: Isa) -> Flat<'a> {
+    fn new(function: &'a VCode, isa: Isa) -> Flat<'a> {
         let count = function.blocks.len();
         let insts: usize = function.blocks.values().map(|block| block.insts.len() + 1).sum();
         let mut flat = Flat {
@@ -164,20 +164,20 @@ impl<'a> Flat<'a> {
         flat
     }
 
-    fn vreg(&self, value: ValueId) -> VReg {
+    fn vreg(&self, value: VRegId) -> VReg {
         VReg::new(value.index(), class(self.function.values[value]))
     }
 
     /// The class of a value's registers.
     fn class_of(&self, value: usize) -> RegClass {
-        class(self.function.values[ValueId::new(value)])
+        class(self.function.values[VRegId::new(value)])
     }
 
     fn begin(&mut self) {
         self.operand_starts.push(self.operands.len());
     }
 
-    fn operand(&mut self, value: ValueId, role: Role) {
+    fn operand(&mut self, value: VRegId, role: Role) {
         let class = class(self.function.values[value]);
         self.operands.push(Operand { value: value.index() as u32, class, role });
     }
@@ -186,7 +186,10 @@ impl<'a> Flat<'a> {
         self.begin();
         let divides = matches!(
             inst.op,
-            Op::IntDivSigned | Op::IntRemSigned | Op::IntDivUnsigned | Op::IntRemUnsigned
+            Opcode::IntDivSigned
+                | Opcode::IntRemSigned
+                | Opcode::IntDivUnsigned
+                | Opcode::IntRemUnsigned
         );
         for (index, value) in inst.args.iter().enumerate() {
             let role = match (divides, index) {
@@ -210,7 +213,8 @@ impl<'a> Flat<'a> {
         if let Some(result) = inst.result {
             let role = match inst.op {
                 _ if divides => {
-                    let remainder = matches!(inst.op, Op::IntRemSigned | Op::IntRemUnsigned);
+                    let remainder =
+                        matches!(inst.op, Opcode::IntRemSigned | Opcode::IntRemUnsigned);
                     let (result, other) = if remainder { (RDX, RAX) } else { (RAX, RDX) };
                     let clobbered = PReg::new(other, RegClass::Int);
                     let at = self.operand_starts.len() - 1;
@@ -392,7 +396,7 @@ pub(crate) struct Allocation {
 ///
 /// # Errors
 /// The allocator's reason, which is always a broken invariant.
-pub(crate) fn allocate(function: &Function, isa: Isa) -> Result<Allocation, String> {
+pub(crate) fn allocate(function: &VCode, isa: Isa) -> Result<Allocation, String> {
     let flat = Flat::new(function, isa);
     let environment = environment(isa);
     let checked = cfg!(debug_assertions);

@@ -14,7 +14,7 @@ pub struct X64;
 
 /// What is wanted besides the code.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct X64Options {
     /// The kernel between selection and register allocation, as text.
     pub want_vcode_text: bool,
     /// Where the stages report how long they took.
@@ -23,7 +23,7 @@ pub struct Options {
 
 impl KernelCompiler for X64 {
     fn compile(&self, kernel: &Kernel, target: &Target) -> base::Result<MachineCode> {
-        compile_with(kernel, target, Options::default())
+        compile_with(kernel, target, X64Options::default())
     }
 }
 
@@ -34,7 +34,7 @@ impl KernelCompiler for X64 {
 pub fn compile_with(
     kernel: &Kernel,
     target: &Target,
-    options: Options,
+    options: X64Options,
 ) -> base::Result<MachineCode> {
     if !target.isa.is_machine_code() {
         let message = format!("`{}` is no x86-64 target", target.name);
@@ -54,12 +54,12 @@ pub fn compile_with(
 ///
 /// # Errors
 /// A diagnostic if the function is not well formed.
-pub fn compile_vcode(function: &vcode::Function, isa: Isa) -> base::Result<MachineCode> {
+pub fn compile_vcode(function: &vcode::VCode, isa: Isa) -> base::Result<MachineCode> {
     allocate_and_emit(function, isa, &Phases::default())
 }
 
 fn allocate_and_emit(
-    function: &vcode::Function,
+    function: &vcode::VCode,
     isa: Isa,
     phases: &Phases,
 ) -> base::Result<MachineCode> {
@@ -77,7 +77,7 @@ fn allocate_and_emit(
     })
 }
 
-fn internal(function: &vcode::Function, error: &str) -> Diagnostics {
+fn internal(function: &vcode::VCode, error: &str) -> Diagnostics {
     Diagnostic::error(codes::INTERNAL_ERROR, "machine code could not be made of a kernel")
         .at(format!("kernel `{}`", function.name))
         .because(error.to_string())

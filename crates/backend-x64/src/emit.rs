@@ -18,7 +18,7 @@ use regalloc2::{Edit, Inst as InstIndex, InstPosition, ProgPoint, RegClass};
 
 use crate::allocate::{Allocation, CALLEE_SAVED};
 use crate::vcode::{
-    Base, BlockId, Cond, FRAME_BYTES, Function, IntOperand, PoolId, Terminator, ValueId,
+    Base, BlockId, Cond, FRAME_BYTES, IntOperand, PoolId, Terminator, VCode, VRegId,
 };
 use encode::{Memory, OpMask, Operand};
 
@@ -34,11 +34,7 @@ pub(crate) struct Emitted {
 ///
 /// # Errors
 /// What the encoder refused, which is always a broken invariant.
-pub(crate) fn emit(
-    function: &Function,
-    allocation: &Allocation,
-    isa: Isa,
-) -> Result<Emitted, String> {
+pub(crate) fn emit(function: &VCode, allocation: &Allocation, isa: Isa) -> Result<Emitted, String> {
     let mut emitter = Emitter::new(function, allocation, isa);
     emitter.function()?;
     Ok(emitter.finish())
@@ -48,7 +44,7 @@ pub(crate) fn emit(
 type Place = regalloc2::Allocation;
 
 struct Emitter<'a> {
-    function: &'a Function,
+    function: &'a VCode,
     allocation: &'a Allocation,
     isa: Isa,
     /// What has been emitted so far.
@@ -73,7 +69,7 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(function: &Function, allocation: &Allocation) -> Frame {
+    fn new(function: &VCode, allocation: &Allocation) -> Frame {
         let uses_area = function
             .blocks
             .values()
@@ -99,7 +95,7 @@ impl Frame {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(function: &'a Function, allocation: &'a Allocation, isa: Isa) -> Emitter<'a> {
+    fn new(function: &'a VCode, allocation: &'a Allocation, isa: Isa) -> Emitter<'a> {
         Emitter {
             function,
             allocation,
@@ -377,7 +373,7 @@ impl<'a> Emitter<'a> {
         places.get(index).copied().ok_or_else(|| "an operand without a place".to_string())
     }
 
-    fn bytes_of(&self, value: ValueId) -> usize {
+    fn bytes_of(&self, value: VRegId) -> usize {
         self.function.values[value].vector_bytes()
     }
 }

@@ -20,5 +20,5 @@ mod link;
 mod select;
 pub mod vcode;
 
-pub use compile::{Options, X64, compile_vcode, compile_with, disassemble};
+pub use compile::{X64, X64Options, compile_vcode, compile_with, disassemble};
 pub use link::{executable, load};

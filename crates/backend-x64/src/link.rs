@@ -11,7 +11,7 @@ use backend::MachineCode;
 use base::{Arena, Diagnostic, KernelId, Result, codes};
 use loops::{Access, Kernel, Scope};
 use program::{Program, Run, Step};
-use runtime::{Code, Executable, KernelCode};
+use runtime::{Code, KernelCode, LoadedProgram};
 
 /// Loads compiled kernels into executable memory.
 ///
@@ -34,7 +34,7 @@ pub fn executable(
     kernels: &Arena<KernelId, Kernel>,
     program: &Program,
     code: Arc<Code>,
-) -> Result<Executable> {
+) -> Result<LoadedProgram> {
     let mut wrong = None;
     program::walk(&program.steps, &mut |step| {
         if let Step::Run(run) = step {
@@ -50,7 +50,7 @@ pub fn executable(
     // within their parameters and their scratch memory, write only parameters that are not
     // read-only, and iterations of a parallel loop are independent. The arguments have just been
     // checked to be as large as the parameters. There are no host functions.
-    unsafe { Executable::new(program, code, &BTreeMap::new(), &BTreeMap::new()) }
+    unsafe { LoadedProgram::new(program, code, &BTreeMap::new(), &BTreeMap::new()) }
 }
 
 /// Why a run does not fit its kernel, if it does not.

@@ -32,11 +32,11 @@ use std::collections::BTreeSet;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
-use loops::{BufferId, Kernel, Ranges, Value};
+use loops::{BufferId, Kernel, Ranges, ScalarExpr};
 use sym::SymbolId;
 use tensor::DType;
 
-use crate::vcode::{Function, ValueId};
+use crate::vcode::{VCode, VRegId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
 use memory::Loaded;
@@ -48,7 +48,7 @@ use value::{Evaluated, Held, Mask};
 /// A selected kernel.
 pub(crate) struct Selected {
     /// The code.
-    pub(crate) function: Function,
+    pub(crate) function: VCode,
     /// Scratch memory of one worker, in bytes.
     pub(crate) scratch_bytes: u64,
 }
@@ -109,7 +109,7 @@ fn refusal(kernel: &Kernel, message: String) -> Diagnostics {
 fn constants(kernel: &Kernel) -> usize {
     let mut seen = BTreeSet::new();
     loops::visit::walk_values(&kernel.body, &mut |value| {
-        if let Value::Constant(scalar) = value
+        if let ScalarExpr::Constant(scalar) = value
             && scalar.bits() != 0
             && scalar.dtype() != DType::Bool
         {
@@ -133,7 +133,7 @@ struct Selector<'a> {
     /// What symbols are bound to by `Let`.
     lets: SecondaryMap<SymbolId, Option<Held>>,
     /// Pointers to buffers.
-    bases: SecondaryMap<BufferId, Option<ValueId>>,
+    bases: SecondaryMap<BufferId, Option<VRegId>>,
     /// What the slots of register buffers hold.
     slots: Vec<Option<Evaluated>>,
     /// The vector loop around, if any.
@@ -143,9 +143,9 @@ struct Selector<'a> {
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
     /// Values that are halves of pairs.
-    pairs: SecondaryMap<ValueId, Option<Pair>>,
+    pairs: SecondaryMap<VRegId, Option<Pair>>,
     /// What was rounded to bf16 to make a value.
-    rounded: SecondaryMap<ValueId, Option<ValueId>>,
+    rounded: SecondaryMap<VRegId, Option<VRegId>>,
     /// Loaded values that may be asked for again, the least recently used first.
     loaded: Vec<Loaded>,
     /// Blocks that were loaded and transposed.

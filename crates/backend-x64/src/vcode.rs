@@ -1,6 +1,6 @@
 //! Vcode: SSA over integer, vector and mask registers, one instruction about one of the machine's.
 //!
-//! A [`Function`] is blocks with parameters. Values are defined once; a use stands below its
+//! A [`VCode`] is blocks with parameters. Values are defined once; a use stands below its
 //! definition in a block that the definition's block dominates. Selection builds it, the allocator
 //! gives every value a register, and emission writes the machine's instructions.
 //!
@@ -14,13 +14,13 @@ mod verify;
 
 use base::{Arena, define_id};
 
-pub use op::Op;
+pub use op::Opcode;
 pub use text::{parse, print};
 pub use verify::verify;
 
 define_id!(
     /// A value: the result of an instruction or a block's parameter.
-    pub ValueId,
+    pub VRegId,
     "v"
 );
 define_id!(
@@ -36,21 +36,21 @@ define_id!(
 
 /// One kernel between selection and emission.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function {
+pub struct VCode {
     /// The kernel's name.
     pub name: String,
     /// The type of each value.
-    pub values: Arena<ValueId, Type>,
+    pub values: Arena<VRegId, RegisterType>,
     /// The blocks, in the order in which they will be laid out. The first is the entry; its
     /// parameters are the kernel ABI's arguments (context, first, last).
-    pub blocks: Arena<BlockId, Block>,
+    pub blocks: Arena<BlockId, BasicBlock>,
     /// The bytes of each constant.
     pub pool: Arena<PoolId, Vec<u8>>,
 }
 
 /// The register that holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Type {
+pub enum RegisterType {
     /// An integer register, 64 bits.
     Int,
     /// A mask register.
@@ -63,32 +63,32 @@ pub enum Type {
     V512,
 }
 
-impl Type {
+impl RegisterType {
     /// All types with the names they print as.
-    pub(crate) const NAMES: [(Type, &'static str); 5] = [
-        (Type::Int, "int"),
-        (Type::Mask, "mask"),
-        (Type::V128, "v128"),
-        (Type::V256, "v256"),
-        (Type::V512, "v512"),
+    pub(crate) const NAMES: [(RegisterType, &'static str); 5] = [
+        (RegisterType::Int, "int"),
+        (RegisterType::Mask, "mask"),
+        (RegisterType::V128, "v128"),
+        (RegisterType::V256, "v256"),
+        (RegisterType::V512, "v512"),
     ];
 
     /// The shortest vector register that holds so many bytes.
-    pub(crate) fn vector(bytes: usize) -> Type {
+    pub(crate) fn vector(bytes: usize) -> RegisterType {
         match bytes {
-            0..=16 => Type::V128,
-            17..=32 => Type::V256,
-            _ => Type::V512,
+            0..=16 => RegisterType::V128,
+            17..=32 => RegisterType::V256,
+            _ => RegisterType::V512,
         }
     }
 
     /// Bytes of a vector register; 0 for the others.
     pub(crate) fn vector_bytes(self) -> usize {
         match self {
-            Type::Int | Type::Mask => 0,
-            Type::V128 => 16,
-            Type::V256 => 32,
-            Type::V512 => 64,
+            RegisterType::Int | RegisterType::Mask => 0,
+            RegisterType::V128 => 16,
+            RegisterType::V256 => 32,
+            RegisterType::V512 => 64,
         }
     }
 }
@@ -142,9 +142,9 @@ impl Lane {
 
 /// A block: parameters, instructions, an end.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Block {
+pub struct BasicBlock {
     /// Values that every jump here passes.
-    pub params: Vec<ValueId>,
+    pub params: Vec<VRegId>,
     /// Run in order.
     pub insts: Vec<Inst>,
     /// Where it goes from here.
@@ -160,13 +160,13 @@ pub enum Terminator {
     #[default]
     Open,
     /// To a block, with an argument for each of its parameters.
-    Jump(BlockId, Vec<ValueId>),
+    Jump(BlockId, Vec<VRegId>),
     /// To `then` if the comparison holds, else to `otherwise`.
     Branch {
         /// The comparison.
         cond: Cond,
         /// Its left-hand side, an integer.
-        left: ValueId,
+        left: VRegId,
         /// Its right-hand side.
         right: IntOperand,
         /// Taken when it holds.
@@ -182,7 +182,7 @@ pub enum Terminator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOperand {
     /// A register.
-    Value(ValueId),
+    Value(VRegId),
     /// A constant that fits the instruction.
     Imm(i32),
 }
@@ -228,19 +228,19 @@ impl Cond {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inst {
     /// What it does.
-    pub op: Op,
+    pub op: Opcode,
     /// The lane it does it to; `I64` for operations on integer registers.
     pub lane: Lane,
     /// The value it defines.
-    pub result: Option<ValueId>,
+    pub result: Option<VRegId>,
     /// A value that holds nothing of use afterwards (a gather's mask).
-    pub lost: Option<ValueId>,
+    pub lost: Option<VRegId>,
     /// Operands, one a letter of the operation's row, but for one that is memory.
     pub args: Args,
     /// Lanes to load or store.
-    pub mask: Option<ValueId>,
+    pub mask: Option<VRegId>,
     /// Memory.
-    pub address: Option<Address>,
+    pub address: Option<MemoryOperand>,
     /// A constant, by the operation.
     pub imm: i64,
 }
@@ -248,12 +248,12 @@ pub struct Inst {
 /// Up to three operands, without an allocation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Args {
-    items: [Option<ValueId>; 3],
+    items: [Option<VRegId>; 3],
 }
 
 impl Args {
     /// These operands.
-    pub fn new(values: &[ValueId]) -> Args {
+    pub fn new(values: &[VRegId]) -> Args {
         let mut args = Args::default();
         for (item, value) in args.items.iter_mut().zip(values) {
             *item = Some(*value);
@@ -262,12 +262,12 @@ impl Args {
     }
 
     /// The operands in order.
-    pub fn iter(&self) -> impl Iterator<Item = ValueId> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = VRegId> + '_ {
         self.items.iter().flatten().copied()
     }
 
     /// The operands, to change them.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut VRegId> {
         self.items.iter_mut().flatten()
     }
 
@@ -290,11 +290,11 @@ impl std::fmt::Debug for Args {
 
 /// Memory: base + index * scale + displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct MemoryOperand {
     /// Where it starts.
     pub base: Base,
     /// An integer register and its factor: 1, 2, 4 or 8.
-    pub index: Option<(ValueId, u8)>,
+    pub index: Option<(VRegId, u8)>,
     /// Bytes.
     pub displacement: i32,
     /// One element in all lanes of an arithmetic instruction's last operand (AVX-512).
@@ -305,7 +305,7 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     /// An integer register.
-    Value(ValueId),
+    Value(VRegId),
     /// A constant behind the code.
     Pool(PoolId),
     /// The frame's area for values that change register class by way of memory.
@@ -315,26 +315,26 @@ pub enum Base {
 /// Bytes of the frame's area.
 pub(crate) const FRAME_BYTES: usize = 256;
 
-impl Address {
+impl MemoryOperand {
     /// `[base + displacement]`.
-    pub fn new(base: ValueId, displacement: i32) -> Address {
-        Address { base: Base::Value(base), index: None, displacement, broadcast: false }
+    pub fn new(base: VRegId, displacement: i32) -> MemoryOperand {
+        MemoryOperand { base: Base::Value(base), index: None, displacement, broadcast: false }
     }
 
     /// A constant behind the code.
-    pub fn pool(id: PoolId, broadcast: bool) -> Address {
-        Address { base: Base::Pool(id), index: None, displacement: 0, broadcast }
+    pub fn pool(id: PoolId, broadcast: bool) -> MemoryOperand {
+        MemoryOperand { base: Base::Pool(id), index: None, displacement: 0, broadcast }
     }
 
     /// A place in the frame's area.
-    pub fn frame(displacement: i32) -> Address {
-        Address { base: Base::Frame, index: None, displacement, broadcast: false }
+    pub fn frame(displacement: i32) -> MemoryOperand {
+        MemoryOperand { base: Base::Frame, index: None, displacement, broadcast: false }
     }
 }
 
 impl Inst {
     /// An instruction without memory, mask or immediate.
-    pub fn new(op: Op, lane: Lane, args: &[ValueId]) -> Inst {
+    pub fn new(op: Opcode, lane: Lane, args: &[VRegId]) -> Inst {
         Inst {
             op,
             lane,
@@ -354,19 +354,19 @@ impl Inst {
     }
 
     /// The same with an address.
-    pub fn address(mut self, address: Address) -> Inst {
+    pub fn address(mut self, address: MemoryOperand) -> Inst {
         self.address = Some(address);
         self
     }
 
     /// The same under a mask.
-    pub fn mask(mut self, mask: Option<ValueId>) -> Inst {
+    pub fn mask(mut self, mask: Option<VRegId>) -> Inst {
         self.mask = mask;
         self
     }
 
     /// Calls `visit` on every value that the instruction reads.
-    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+    pub fn each_use(&self, mut visit: impl FnMut(VRegId)) {
         self.args.iter().for_each(&mut visit);
         self.mask.iter().copied().for_each(&mut visit);
         if let Some(address) = &self.address {
@@ -380,17 +380,17 @@ impl Inst {
     }
 }
 
-impl Function {
+impl VCode {
     /// A function with an entry block whose parameters are the three arguments.
-    pub fn new(name: &str) -> Function {
-        let mut function = Function {
+    pub fn new(name: &str) -> VCode {
+        let mut function = VCode {
             name: name.to_string(),
             values: Arena::new(),
             blocks: Arena::new(),
             pool: Arena::new(),
         };
-        let params = (0..3).map(|_| function.values.push(Type::Int)).collect();
-        function.blocks.push(Block { params, ..Block::default() });
+        let params = (0..3).map(|_| function.values.push(RegisterType::Int)).collect();
+        function.blocks.push(BasicBlock { params, ..BasicBlock::default() });
         function
     }
 }
@@ -407,7 +407,7 @@ impl Terminator {
     }
 
     /// Calls `visit` on every value that it reads.
-    pub fn each_use(&self, mut visit: impl FnMut(ValueId)) {
+    pub fn each_use(&self, mut visit: impl FnMut(VRegId)) {
         match self {
             Terminator::Jump(_, args) => args.iter().copied().for_each(visit),
             Terminator::Branch { left, right, .. } => {

@@ -5,7 +5,7 @@
 mod support;
 
 use loops::build::{for_loop, load, store};
-use loops::{Access, Kernel, LoopKind, Value};
+use loops::{Access, Kernel, LoopKind, ScalarExpr};
 use support::{Exact, agree};
 use sym::Expr;
 use tensor::random::Generator;
@@ -101,7 +101,7 @@ fn kernel(
     let mut kernel = Kernel::new(format!("test_{function}"));
     let i = kernel.add_loop_variable("i");
     let shape = || vec![Expr::from(COUNT)];
-    let mut arguments: Vec<Value> = operands
+    let mut arguments: Vec<ScalarExpr> = operands
         .iter()
         .enumerate()
         .map(|(index, dtype)| {
@@ -110,10 +110,10 @@ fn kernel(
         })
         .collect();
     if let (Some(constant), Some(last)) = (constant, arguments.last_mut()) {
-        *last = Value::Constant(constant);
+        *last = ScalarExpr::Constant(constant);
     }
     let out = kernel.add_parameter("out", result, shape(), Access::Write);
-    let value = Value::Apply { function, dtype: result, arguments };
+    let value = ScalarExpr::Apply { function, dtype: result, arguments };
     kernel.body = vec![for_loop(i, COUNT as i64, kind, vec![store(out, [i], value)])];
     kernel
 }

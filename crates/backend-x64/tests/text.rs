@@ -4,13 +4,13 @@
 //! verified; `// run: registers TARGET` its machine code.
 
 use backend::Target;
-use tilewright_backend_x64::{Options, compile_vcode, compile_with, disassemble, vcode};
+use tilewright_backend_x64::{X64Options, compile_vcode, compile_with, disassemble, vcode};
 
 fn compile(text: &str, words: &[&str]) -> Result<(Target, backend::MachineCode), String> {
     let kernel = loops::parse(text).map_err(|errors| errors.to_string())?;
     let name = words.first().ok_or("which target?")?;
     let target = Target::named(name).ok_or("an unknown target")?;
-    let options = Options { want_vcode_text: true, ..Default::default() };
+    let options = X64Options { want_vcode_text: true, ..Default::default() };
     let code = compile_with(&kernel, &target, options).map_err(|errors| errors.to_string())?;
     Ok((target, code))
 }

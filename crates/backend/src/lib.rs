@@ -1,9 +1,11 @@
-//! What a target is, and what it must do: the target table and the traits that back ends implement.
+//! What a target is, and what it must do: the target table, what its registers make of a [`tile`],
+//! and the traits that back ends implement.
 //!
 //! This crate does not know graphs.
 
 mod machine;
 mod target;
+pub mod tile;
 
 pub use target::{Isa, Target};
 

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::ops::Index;
 
+use crate::codes;
+
 /// The result of anything that can be refused.
 pub type Result<T> = std::result::Result<T, Diagnostics>;
 
@@ -151,6 +153,12 @@ impl Diagnostics {
     /// None yet.
     pub const fn new() -> Self {
         Diagnostics { kept: Vec::new(), more: 0 }
+    }
+
+    /// A broken invariant of the compiler, in a sentence: [`codes::INTERNAL_ERROR`].
+    #[must_use]
+    pub fn internal(reason: impl Into<String>) -> Self {
+        Diagnostic::error(codes::INTERNAL_ERROR, reason).into()
     }
 
     /// Adds one.

@@ -2,7 +2,7 @@
 //!
 //! - [`id`]: 32-bit typed ids, the [`Arena`] they index and side tables;
 //! - [`diagnostic`] and [`codes`]: everything a user is told, each kind with a code;
-//! - [`location`]: where in the user's model a thing came from;
+//! - [`location`]: where in the user's model a thing came from; [`remark`]: what is said of it;
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
 //! - [`parallel`]: work on several threads with results in order.
@@ -17,6 +17,7 @@ pub mod location;
 pub mod names;
 pub mod parallel;
 pub mod pass;
+pub mod remark;
 pub mod text;
 pub mod timing;
 
@@ -26,3 +27,4 @@ pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};
 pub use pass::{PassContext, PassHooks, PassRow, run_passes};
+pub use remark::Remark;

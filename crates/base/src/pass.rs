@@ -5,6 +5,7 @@
 
 use crate::codes;
 use crate::diagnostic::{Diagnostic, Diagnostics, Result};
+use crate::remark::Remark;
 
 /// One row of a pass table.
 pub struct PassRow<Ir> {
@@ -27,31 +28,10 @@ pub struct PassContext {
     pub diagnostics: Diagnostics,
 }
 
-/// A decision a pass explains: what it did, or why it did not.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Remark {
-    /// The pass or part of it that decided.
-    pub pass: &'static str,
-    /// What it decided about, in the user's words.
-    pub subject: String,
-    /// The decision and its reason.
-    pub text: String,
-}
-
 impl PassContext {
     /// Whether the user disabled this pass, or this part of one.
     pub fn is_disabled(&self, name: &str) -> bool {
         self.disabled.iter().any(|disabled| disabled == name)
-    }
-
-    /// Records a decision.
-    pub fn remark(
-        &mut self,
-        pass: &'static str,
-        subject: impl Into<String>,
-        text: impl Into<String>,
-    ) {
-        self.remarks.push(Remark { pass, subject: subject.into(), text: text.into() });
     }
 }
 
@@ -113,6 +93,7 @@ pub fn check_table<Ir>(table: &[PassRow<Ir>]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::location::Locations;
 
     fn double(ir: &mut i32, _: &mut PassContext) -> Result<()> {
         *ir *= 2;
@@ -121,7 +102,9 @@ mod tests {
 
     fn increment(ir: &mut i32, context: &mut PassContext) -> Result<()> {
         *ir += 1;
-        context.remark("increment", "ir", "added one");
+        context
+            .remarks
+            .push(Remark { location: Locations::UNKNOWN, message: "added one".to_owned() });
         Ok(())
     }
 

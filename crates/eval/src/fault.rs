@@ -8,7 +8,7 @@ use tensor::DType;
 
 /// Why an evaluation stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct EvaluationFault {
     /// A code of [`base::codes`].
     pub code: &'static str,
     /// What happened, one line.
@@ -17,14 +17,14 @@ pub struct Fault {
     pub place: String,
 }
 
-impl Fault {
+impl EvaluationFault {
     /// A fault that happened nowhere in particular yet.
-    pub fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into(), place: String::new() }
+    pub fn new(code: &'static str, message: impl Into<String>) -> EvaluationFault {
+        EvaluationFault { code, message: message.into(), place: String::new() }
     }
 
     /// Says where, unless something inner has said so already.
-    pub fn at(mut self, place: impl FnOnce() -> String) -> Fault {
+    pub fn at(mut self, place: impl FnOnce() -> String) -> EvaluationFault {
         if self.place.is_empty() {
             self.place = place();
         }
@@ -32,17 +32,17 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for EvaluationFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         if self.place.is_empty() { Ok(()) } else { write!(f, " at {}", self.place) }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for EvaluationFault {}
 
-impl From<Fault> for Diagnostic {
-    fn from(fault: Fault) -> Diagnostic {
+impl From<EvaluationFault> for Diagnostic {
+    fn from(fault: EvaluationFault) -> Diagnostic {
         let place = if fault.place.is_empty() { "the evaluator".to_owned() } else { fault.place };
         // Turns are the one limit that the evaluators have.
         if fault.code == codes::LIMIT_EXCEEDED {
@@ -59,7 +59,7 @@ impl From<Fault> for Diagnostic {
 
 /// In what precision floats are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
+pub enum EvaluationPrecision {
     /// Each in its declared type.
     #[default]
     Declared,
@@ -67,12 +67,12 @@ pub enum Precision {
     F64,
 }
 
-impl Precision {
+impl EvaluationPrecision {
     /// The type in which what is declared as `dtype` is computed and stored.
     pub fn dtype(self, dtype: DType) -> DType {
         match self {
-            Precision::F64 if dtype.is_float() => DType::F64,
-            Precision::F64 | Precision::Declared => dtype,
+            EvaluationPrecision::F64 if dtype.is_float() => DType::F64,
+            EvaluationPrecision::F64 | EvaluationPrecision::Declared => dtype,
         }
     }
 }
@@ -81,13 +81,13 @@ impl Precision {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// In what precision.
-    pub precision: Precision,
+    pub precision: EvaluationPrecision,
     /// How often its loops may turn, all together.
     pub most_turns: u64,
 }
 
-impl From<Precision> for Settings {
-    fn from(precision: Precision) -> Settings {
+impl From<EvaluationPrecision> for Settings {
+    fn from(precision: EvaluationPrecision) -> Settings {
         Settings { precision, most_turns: Limits::default().turns }
     }
 }

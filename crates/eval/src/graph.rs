@@ -21,7 +21,7 @@ use graph::{Assumption, Function, Type, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Tensor};
 
-use crate::{Fault, Precision, Settings};
+use crate::{EvaluationFault, EvaluationPrecision, Settings};
 use run::Run;
 
 /// The value of each symbol bound so far.
@@ -38,7 +38,7 @@ pub fn evaluate(
     constants: &dyn Fn(ConstantId) -> Tensor,
     inputs: &[Tensor],
     settings: impl Into<Settings>,
-) -> Result<Vec<Tensor>, Fault> {
+) -> Result<Vec<Tensor>, EvaluationFault> {
     evaluate_observed(function, constants, inputs, settings, &mut |_, _| {})
 }
 
@@ -52,7 +52,7 @@ pub fn evaluate_with(
     constants: &dyn Fn(ConstantId) -> Tensor,
     inputs: &[Tensor],
     settings: impl Into<Settings>,
-) -> Result<Vec<Tensor>, Fault> {
+) -> Result<Vec<Tensor>, EvaluationFault> {
     let symbols = bind_symbols(function, inputs)?;
     let settings = settings.into();
     let mut segments = Evaluated { called, constants, settings };
@@ -70,14 +70,14 @@ pub trait Segments {
         function: FunctionId,
         symbols: &SymbolValues,
         operands: &[Tensor],
-    ) -> Result<Vec<Tensor>, Fault>;
+    ) -> Result<Vec<Tensor>, EvaluationFault>;
 
     /// Hears of each turn of a loop, and how many bytes the loop keeps by now: what it carries, and
     /// the rows of its stacks.
     ///
     /// # Errors
     /// When that is too much.
-    fn turn(&mut self, kept_bytes: u64) -> Result<(), Fault>;
+    fn turn(&mut self, kept_bytes: u64) -> Result<(), EvaluationFault>;
 }
 
 /// Runs a function in plan form: what it calls is computed by `segments`, all else here. `values`
@@ -90,10 +90,10 @@ pub fn run_plan(
     symbols: SymbolValues,
     values: Vec<Tensor>,
     segments: &mut dyn Segments,
-) -> Result<Vec<Tensor>, Fault> {
+) -> Result<Vec<Tensor>, EvaluationFault> {
     let no_constants = |_: ConstantId| Tensor::zeros(DType::Bool, &[0]);
     let observe = &mut |_: ValueId, _: &Tensor| {};
-    let settings = Settings::from(Precision::Declared);
+    let settings = Settings::from(EvaluationPrecision::Declared);
     let mut run = Run::new(plan, Some(segments), &no_constants, settings, symbols, observe);
     run.region(plan.body, values)
 }
@@ -111,8 +111,9 @@ impl Segments for Evaluated<'_> {
         function: FunctionId,
         symbols: &SymbolValues,
         operands: &[Tensor],
-    ) -> Result<Vec<Tensor>, Fault> {
-        let missing = || Fault::new(codes::VERIFIER_FAILED, format!("no function {function}"));
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        let missing =
+            || EvaluationFault::new(codes::VERIFIER_FAILED, format!("no function {function}"));
         let called = self.called.get(function).ok_or_else(missing)?;
         let observe = &mut |_: ValueId, _: &Tensor| {};
         let (constants, settings, symbols) = (self.constants, self.settings, symbols.clone());
@@ -121,7 +122,7 @@ impl Segments for Evaluated<'_> {
         run.region(called.body, operands)
     }
 
-    fn turn(&mut self, _: u64) -> Result<(), Fault> {
+    fn turn(&mut self, _: u64) -> Result<(), EvaluationFault> {
         Ok(())
     }
 }
@@ -137,7 +138,7 @@ pub fn evaluate_observed(
     inputs: &[Tensor],
     settings: impl Into<Settings>,
     observe: &mut dyn FnMut(ValueId, &Tensor),
-) -> Result<Vec<Tensor>, Fault> {
+) -> Result<Vec<Tensor>, EvaluationFault> {
     let symbols = bind_symbols(function, inputs)?;
     let mut run = Run::new(function, None, constants, settings.into(), symbols, observe);
     let inputs = inputs.iter().map(|input| run.as_computed(input.clone())).collect();
@@ -149,11 +150,14 @@ pub fn evaluate_observed(
 /// # Errors
 /// A fault when number, types or shapes of the inputs do not fit the parameters, when two inputs
 /// contradict each other, or when an assumption does not hold.
-pub fn bind_symbols(function: &Function, inputs: &[Tensor]) -> Result<SymbolValues, Fault> {
+pub fn bind_symbols(
+    function: &Function,
+    inputs: &[Tensor],
+) -> Result<SymbolValues, EvaluationFault> {
     let (parameters, names) = (function.parameters(), &function.parameter_names);
     if inputs.len() != parameters.len() {
         let message = format!("{} inputs for {} parameters", inputs.len(), parameters.len());
-        return Err(Fault::new(codes::MISSING_INPUT, message));
+        return Err(EvaluationFault::new(codes::MISSING_INPUT, message));
     }
     let mut symbols = SymbolValues::new();
     for ((&value, name), input) in parameters.iter().zip(names).zip(inputs) {
@@ -166,7 +170,7 @@ pub fn bind_symbols(function: &Function, inputs: &[Tensor]) -> Result<SymbolValu
             let expected = value_of(function, &symbols, extent)?;
             if expected != found as i64 {
                 let message = format!("axis {axis} has extent {found}, not {expected}");
-                let fault = Fault::new(codes::WRONG_SHAPE, message);
+                let fault = EvaluationFault::new(codes::WRONG_SHAPE, message);
                 return Err(fault.at(|| format!("input \"{name}\"")));
             }
         }
@@ -179,7 +183,10 @@ pub fn bind_symbols(function: &Function, inputs: &[Tensor]) -> Result<SymbolValu
 ///
 /// # Errors
 /// A fault when one does not hold.
-pub fn check_assumptions(function: &Function, symbols: &SymbolValues) -> Result<(), Fault> {
+pub fn check_assumptions(
+    function: &Function,
+    symbols: &SymbolValues,
+) -> Result<(), EvaluationFault> {
     let is_known = |expr: &&Expr| expr.symbols().iter().all(|&symbol| symbols[symbol].is_some());
     for assumption in &function.assumptions {
         if assumption.exprs().iter().all(is_known) {
@@ -195,17 +202,20 @@ fn bind_input(
     ty: &Type,
     input: &Tensor,
     symbols: &mut SymbolValues,
-) -> Result<(), Fault> {
+) -> Result<(), EvaluationFault> {
     let Type::Tensor(ty) = ty else {
-        return Err(Fault::new(codes::UNSUPPORTED_TYPE, "a parameter that is not a tensor"));
+        return Err(EvaluationFault::new(
+            codes::UNSUPPORTED_TYPE,
+            "a parameter that is not a tensor",
+        ));
     };
     if ty.dtype != input.dtype() {
         let message = format!("elements of type {}, not {}", input.dtype(), ty.dtype);
-        return Err(Fault::new(codes::WRONG_DTYPE, message));
+        return Err(EvaluationFault::new(codes::WRONG_DTYPE, message));
     }
     if ty.shape.len() != input.shape().len() {
         let message = format!("rank {}, not {}", input.shape().len(), ty.shape.len());
-        return Err(Fault::new(codes::WRONG_SHAPE, message));
+        return Err(EvaluationFault::new(codes::WRONG_SHAPE, message));
     }
     for (extent, &found) in ty.shape.iter().zip(input.shape()) {
         let Some(symbol) = extent.as_symbol() else { continue };
@@ -214,11 +224,11 @@ fn bind_input(
         let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
         if known != found {
             let message = format!("`{name}` is {found} here, but {known} elsewhere");
-            return Err(Fault::new(codes::WRONG_SHAPE, message));
+            return Err(EvaluationFault::new(codes::WRONG_SHAPE, message));
         }
         if !range.contains(found) {
             let message = format!("`{name}` is {found}, which is not in {range}");
-            return Err(Fault::new(codes::WRONG_SHAPE, message));
+            return Err(EvaluationFault::new(codes::WRONG_SHAPE, message));
         }
     }
     Ok(())
@@ -228,7 +238,7 @@ fn check_assumption(
     function: &Function,
     symbols: &SymbolValues,
     assumption: &Assumption,
-) -> Result<(), Fault> {
+) -> Result<(), EvaluationFault> {
     let value = |expr: &Expr| value_of(function, symbols, expr);
     let holds = match assumption {
         Assumption::Equal(a, b) => value(a)? == value(b)?,
@@ -243,17 +253,24 @@ fn check_assumption(
         return Ok(());
     }
     let text = graph::assumption_text(assumption, &|symbol| function.symbol_name(symbol));
-    Err(Fault::new(codes::WRONG_SHAPE, format!("the inputs' shapes break the assumption {text}")))
+    Err(EvaluationFault::new(
+        codes::WRONG_SHAPE,
+        format!("the inputs' shapes break the assumption {text}"),
+    ))
 }
 
 /// The value of an expression over a function's symbols.
-fn value_of(function: &Function, symbols: &SymbolValues, expr: &Expr) -> Result<i64, Fault> {
+fn value_of(
+    function: &Function,
+    symbols: &SymbolValues,
+    expr: &Expr,
+) -> Result<i64, EvaluationFault> {
     if let Some(value) = expr.as_constant() {
         return Ok(value);
     }
     expr.evaluate(&|symbol| symbols[symbol]).ok_or_else(|| {
         let names = |symbol| function.symbol_name(symbol);
         let message = format!("{} has no value", expr.display(&names));
-        Fault::new(codes::UNBOUND_DIMENSION, message)
+        EvaluationFault::new(codes::UNBOUND_DIMENSION, message)
     })
 }

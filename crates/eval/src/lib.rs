@@ -7,5 +7,5 @@ mod fault;
 pub mod graph;
 pub mod loops;
 
-pub use crate::loops::{Options, Order, evaluate_kernel};
-pub use fault::{Fault, Precision, Settings};
+pub use crate::loops::{KernelOptions, Order, evaluate_kernel};
+pub use fault::{EvaluationFault, EvaluationPrecision, Settings};

@@ -2,7 +2,7 @@
 //!
 //! A kernel is first resolved (`resolve`): names become positions, each value knows its type; then
 //! its statements are run one after the other (`run`) over memory that checks every access
-//! (`memory`). What a well-formed and honest kernel never does is a [`Fault`]:
+//! (`memory`). What a well-formed and honest kernel never does is a [`EvaluationFault`]:
 //!
 //! - an index outside of a buffer, or a `Let` outside of its range;
 //! - a load of an element that nothing stored to, in scratch or register memory (which starts anew
@@ -18,13 +18,13 @@ mod run;
 use loops::Kernel;
 use tensor::Tensor;
 
-use crate::{Fault, Precision};
+use crate::{EvaluationFault, EvaluationPrecision};
 
 /// How a kernel is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct KernelOptions {
     /// The types in which floats are computed.
-    pub precision: Precision,
+    pub precision: EvaluationPrecision,
     /// The order of a parallel loop's iterations.
     pub order: Order,
     /// Whether `Parallel` and `Vector` loops are checked to be such. It costs time and, for each
@@ -32,15 +32,19 @@ pub struct Options {
     pub check_loops: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { precision: Precision::Declared, order: Order::Forward, check_loops: true }
+impl Default for KernelOptions {
+    fn default() -> KernelOptions {
+        KernelOptions {
+            precision: EvaluationPrecision::Declared,
+            order: Order::Forward,
+            check_loops: true,
+        }
     }
 }
 
-impl From<Precision> for Options {
-    fn from(precision: Precision) -> Options {
-        Options { precision, ..Options::default() }
+impl From<EvaluationPrecision> for KernelOptions {
+    fn from(precision: EvaluationPrecision) -> KernelOptions {
+        KernelOptions { precision, ..KernelOptions::default() }
     }
 }
 
@@ -58,9 +62,9 @@ pub enum Order {
 /// Runs a kernel once: all iterations of its parallel loop, if it has one.
 ///
 /// `buffers` are the parameters in the order of the kernel ABI, each of the parameter's type (f64
-/// for floats in [`Precision::F64`]) and with as many elements as its shape says, or, where it has
-/// strides, at least as many as these reach; of the tensor's own shape only the number of elements
-/// counts. `symbols` are the values of shape symbols by position.
+/// for floats in [`EvaluationPrecision::F64`]) and with as many elements as its shape says, or,
+/// where it has strides, at least as many as these reach; of the tensor's own shape only the number
+/// of elements counts. `symbols` are the values of shape symbols by position.
 ///
 /// # Errors
 /// The first fault, `INDEX_OUT_OF_RANGE` where the data is at fault (a `Let` outside of its range),
@@ -71,7 +75,7 @@ pub fn evaluate_kernel(
     kernel: &Kernel,
     buffers: &mut [Tensor],
     symbols: &[i64],
-    options: impl Into<Options>,
-) -> Result<(), Fault> {
+    options: impl Into<KernelOptions>,
+) -> Result<(), EvaluationFault> {
     run::run(kernel, buffers, symbols, options.into()).map_err(|fault| *fault)
 }

@@ -4,7 +4,7 @@
 
 use base::Id;
 use base::text::Parser;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use filetest::Command;
 use tensor::{DType, Tensor};
 
@@ -27,7 +27,8 @@ struct Shown {
 
 fn run(text: &str, arguments: &[&str]) -> Result<Shown, String> {
     let mut shown = Shown::default();
-    let precision = if arguments == ["f64"] { Precision::F64 } else { Precision::Declared };
+    let precision =
+        if arguments == ["f64"] { EvaluationPrecision::F64 } else { EvaluationPrecision::Declared };
     let mut parser = Parser::new(text);
     let function = graph::parse_function(&mut parser, base::Locations::new());
     let function = function.map_err(|error| error.to_string())?;

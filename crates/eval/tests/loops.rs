@@ -3,17 +3,17 @@
 //! runs it and prints what it wrote, or the fault. `f64`, `reverse` and `shuffled` among the words
 //! are options; other words are the values of shape symbols.
 
-use eval::{Options, Order, Precision, evaluate_kernel};
+use eval::{EvaluationPrecision, KernelOptions, Order, evaluate_kernel};
 use loops::{Access, Kernel, Scope};
 use tensor::{DType, Scalar, Tensor};
 
 fn run(text: &str, words: &[&str]) -> Result<String, String> {
     let kernel = loops::parse(text).map_err(|errors| errors.to_string())?;
-    let mut options = Options::default();
+    let mut options = KernelOptions::default();
     let (mut symbols, mut given) = (Vec::new(), Vec::new());
     for word in words {
         match *word {
-            "f64" => options.precision = Precision::F64,
+            "f64" => options.precision = EvaluationPrecision::F64,
             "reverse" => options.order = Order::Reverse,
             "shuffled" => options.order = Order::Shuffled(7),
             "unchecked" => options.check_loops = false,
@@ -43,7 +43,7 @@ fn parameter(
     id: loops::BufferId,
     given: &[(&str, &str)],
     symbols: &[i64],
-    precision: Precision,
+    precision: EvaluationPrecision,
 ) -> Result<Tensor, String> {
     let buffer = &kernel.buffers[id];
     let dtype = precision.dtype(buffer.dtype);

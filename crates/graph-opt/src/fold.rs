@@ -8,7 +8,7 @@
 //! a `Broadcast` stays one unless its result has a single element.
 
 use base::ConstantId;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use graph::{FunctionBuilder, Op, TensorType, Type, ValueId, element_count};
 use tensor::Tensor;
 
@@ -37,7 +37,8 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
     let node = node.finish(vec![("value".to_owned(), value)]);
     let no_weights = |_: ConstantId| Tensor::zeros(result.dtype, &[0]);
     // What faults (an index out of range) is left to do so at run time.
-    let values = eval::graph::evaluate(&node, &no_weights, &[], Precision::Declared).ok()?;
+    let values =
+        eval::graph::evaluate(&node, &no_weights, &[], EvaluationPrecision::Declared).ok()?;
     values.into_iter().next()
 }
 

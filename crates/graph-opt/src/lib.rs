@@ -26,7 +26,7 @@ mod transpose_motion;
 
 use std::sync::Arc;
 
-use base::{Diagnostic, Diagnostics, PassRow, codes};
+use base::{Diagnostics, PassRow};
 use graph::Function;
 
 pub use cut::{Cut, cut};
@@ -51,8 +51,7 @@ const PASSES: &[PassRow<Arc<Function>>] = &[
 
 /// A pass that made an ill-typed node: an internal error.
 fn ill_typed(pass: &str, reason: String) -> Diagnostics {
-    let message = format!("pass `{pass}` made an ill-typed node: {reason}");
-    Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, message))
+    Diagnostics::internal(format!("pass `{pass}` made an ill-typed node: {reason}"))
 }
 
 #[cfg(test)]

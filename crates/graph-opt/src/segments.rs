@@ -380,7 +380,6 @@ fn mark_given(segment: &mut Function) {
             named.insert(symbol, false);
         }
     }
-    for (symbol, is_given) in named {
-        segment.symbols[symbol].is_given = is_given;
-    }
+    let given = named.into_iter().filter(|(_, is_given)| *is_given);
+    segment.given = given.map(|(symbol, _)| symbol).collect();
 }

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use base::{ConstantId, LocationId, Locations};
 use smallvec::SmallVec;
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::function::{
-    Assumption, Definition, Function, Node, NodeId, RegionId, Symbol, Type, ValueData, ValueId,
-    Values,
+    Assumption, Definition, Function, Node, NodeId, RegionId, Type, ValueData, ValueId, Values,
 };
 use crate::infer::{RegionType, infer_with_regions};
 use crate::op::{IterationSpace, Op, TensorType};
@@ -83,7 +82,7 @@ impl FunctionBuilder {
                 symbol.range = symbol.range.intersect(range);
                 id
             }
-            None => self.function.symbols.push(Symbol::new(name, range)),
+            None => self.function.symbols.push(Symbol { name: name.to_owned(), range }),
         }
     }
 
@@ -222,7 +221,7 @@ impl FunctionBuilder {
         let is_free = |name: &String| symbols.values().all(|symbol| symbol.name != *name);
         let mut names = (symbols.len()..).map(|number| format!("{name}{number}"));
         let name = names.find(is_free).unwrap_or_default();
-        self.function.symbols.push(Symbol::new(name, range))
+        self.function.symbols.push(Symbol { name, range })
     }
 
     // --- sources ---
@@ -273,7 +272,7 @@ impl FunctionBuilder {
         if self.function.symbols.values().any(|symbol| symbol.name == name) {
             return Err(format!("there is a symbol `{name}` already"));
         }
-        let symbol = self.function.symbols.push(Symbol::new(name, range));
+        let symbol = self.function.symbols.push(Symbol { name: name.to_owned(), range });
         self.one(Op::Bind { symbol, range }, &[value])?;
         Ok(symbol)
     }

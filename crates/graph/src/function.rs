@@ -3,11 +3,12 @@
 //! A region's nodes are in an order in which they can be run. A value is used only after its
 //! definition in the same region or in one around it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Arena, LocationId, Locations, define_id};
 use smallvec::SmallVec;
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, Symbol, SymbolId};
 use tensor::Tensor;
 
 use crate::infer::RegionType;
@@ -24,6 +25,9 @@ pub struct Function {
     pub name: String,
     /// Symbolic dimensions.
     pub symbols: Arena<SymbolId, Symbol>,
+    /// The symbols whose values the caller tells, besides those that follow from the extents of
+    /// parameters.
+    pub given: BTreeSet<SymbolId>,
     /// Everything that a node or region defines.
     pub values: Arena<ValueId, ValueData>,
     /// Nodes; those of no region are dead.
@@ -40,24 +44,6 @@ pub struct Function {
     pub assumptions: Vec<Assumption>,
     /// Places in the user's model.
     pub locations: Locations,
-}
-
-/// A symbolic dimension.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Symbol {
-    /// The user's name for it; unique within the function.
-    pub name: String,
-    /// The values it can take.
-    pub range: Range,
-    /// Whether the caller tells its value, besides those that follow from parameters' extents.
-    pub is_given: bool,
-}
-
-impl Symbol {
-    /// A symbol that the function defines itself.
-    pub fn new(name: impl Into<String>, range: Range) -> Symbol {
-        Symbol { name: name.into(), range, is_given: false }
-    }
 }
 
 /// A value's type, name and definition.
@@ -145,6 +131,7 @@ impl Function {
         Function {
             name: name.into(),
             symbols: Arena::new(),
+            given: BTreeSet::new(),
             values: Arena::new(),
             nodes: Arena::new(),
             regions,

@@ -22,8 +22,8 @@ mod verify;
 
 pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
 pub use function::{
-    Assumption, Definition, Function, Node, NodeId, Region, RegionId, Symbol, Type, ValueData,
-    ValueId, Values,
+    Assumption, Definition, Function, Node, NodeId, Region, RegionId, Type, ValueData, ValueId,
+    Values,
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use op::{IterationSpace, Op, TensorType};

@@ -39,6 +39,7 @@ pub fn rebuild(
 ) -> Result<Function, String> {
     let mut function = Function::new(&source.name);
     function.symbols = source.symbols.clone();
+    function.given = source.given.clone();
     function.assumptions = source.assumptions.clone();
     function.locations = source.locations.clone();
     function.nodes.reserve(source.nodes.len());
@@ -246,6 +247,7 @@ impl Function {
         let mut part = Function {
             name: self.name.clone(),
             symbols: self.symbols.clone(),
+            given: self.given.clone(),
             values: numbers.values.of(&self.values),
             nodes: numbers.nodes.of(&self.nodes),
             regions: numbers.regions.of(&self.regions),

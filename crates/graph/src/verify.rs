@@ -107,8 +107,8 @@ impl Verifier<'_> {
     /// extent.
     fn parameters(&mut self) {
         let function = self.function;
-        for (id, _) in function.symbols.iter().filter(|(_, symbol)| symbol.is_given) {
-            self.known[id] = true;
+        for &symbol in &function.given {
+            self.known[symbol] = true;
         }
         for &value in function.parameters() {
             for extent in function.ty(value).exprs() {

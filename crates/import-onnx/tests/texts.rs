@@ -72,9 +72,13 @@ fn run(text: &str, arguments: &[&str]) -> Result<String, String> {
     let mut lines = String::new();
     for (_, function) in module.functions.iter() {
         let constant = |id| module.constants[id].tensor.clone();
-        let results =
-            eval::graph::evaluate(function, &constant, &inputs, eval::Precision::Declared)
-                .map_err(|fault| fault.to_string())?;
+        let results = eval::graph::evaluate(
+            function,
+            &constant,
+            &inputs,
+            eval::EvaluationPrecision::Declared,
+        )
+        .map_err(|fault| fault.to_string())?;
         for (name, result) in function.result_names.iter().zip(results) {
             let (dtype, shape) = (result.dtype(), result.shape());
             lines += &format!("{name}: {dtype}{shape:?} {}\n", graph::literal_text(&result));

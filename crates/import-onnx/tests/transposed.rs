@@ -110,7 +110,7 @@ proptest! {
             .map(|(c, i)| case.input(c, i) as f32);
         let shape = [1, case.groups * CHANNELS, case.extent];
         let input = tensor::Tensor::from_slice(&shape, &input.collect::<Vec<f32>>());
-        let precision = eval::Precision::Declared;
+        let precision = eval::EvaluationPrecision::Declared;
         let results = eval::graph::evaluate(function, &constant, &[input], precision)
             .unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         let found = results[0].to_f64_vec();

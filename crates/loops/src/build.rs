@@ -19,8 +19,8 @@ use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use crate::kernel::{
-    Access, Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, Scope, Stmt, Symbol,
-    SymbolKind, Value,
+    Access, Buffer, BufferId, Comparison, Condition, Kernel, KernelSymbol, Loop, LoopKind,
+    ScalarExpr, Scope, Stmt, SymbolKind,
 };
 use crate::parse::is_name;
 
@@ -66,19 +66,19 @@ impl Kernel {
     /// A new symbol for a loop, called `name` or like it.
     pub fn add_loop_variable(&mut self, name: &str) -> SymbolId {
         let name = self.fresh_symbol_name(name);
-        self.symbols.push(Symbol { name, kind: SymbolKind::Loop })
+        self.symbols.push(KernelSymbol { name, kind: SymbolKind::Loop })
     }
 
     /// A new symbol for a `Let`, called `name` or like it.
     pub fn add_value(&mut self, name: &str, dtype: DType, range: Option<Range>) -> SymbolId {
         let name = self.fresh_symbol_name(name);
-        self.symbols.push(Symbol { name, kind: SymbolKind::Value { dtype, range } })
+        self.symbols.push(KernelSymbol { name, kind: SymbolKind::Value { dtype, range } })
     }
 
     /// A new shape symbol, called `name` or like it, read from this position of the context.
     pub fn add_shape(&mut self, name: &str, position: u32, range: Range) -> SymbolId {
         let name = self.fresh_symbol_name(name);
-        self.symbols.push(Symbol { name, kind: SymbolKind::Shape { position, range } })
+        self.symbols.push(KernelSymbol { name, kind: SymbolKind::Shape { position, range } })
     }
 
     /// `name` if no symbol is called so, else `name_1`, `name_2`, ...
@@ -95,11 +95,11 @@ impl Kernel {
     ///
     /// # Panics
     /// When the types do not fit, or the function is a conversion (see [`cast`]).
-    pub fn apply(&self, function: ScalarFunction, arguments: Vec<Value>) -> Value {
+    pub fn apply(&self, function: ScalarFunction, arguments: Vec<ScalarExpr>) -> ScalarExpr {
         let operands: Vec<DType> =
             arguments.iter().filter_map(|argument| argument.dtype(self)).collect();
         match function.result_dtype(&operands, None) {
-            Ok(dtype) => Value::Apply { function, dtype, arguments },
+            Ok(dtype) => ScalarExpr::Apply { function, dtype, arguments },
             Err(message) => panic!("kernel `{}`: {message}", self.name),
         }
     }
@@ -179,7 +179,7 @@ pub fn for_loop(
 }
 
 /// `let symbol = value`
-pub fn let_value(symbol: SymbolId, value: Value) -> Stmt {
+pub fn let_value(symbol: SymbolId, value: ScalarExpr) -> Stmt {
     Stmt::Let { symbol, value }
 }
 
@@ -187,7 +187,7 @@ pub fn let_value(symbol: SymbolId, value: Value) -> Stmt {
 pub fn store<E: IntoExpr>(
     buffer: BufferId,
     index: impl IntoIterator<Item = E>,
-    value: Value,
+    value: ScalarExpr,
 ) -> Stmt {
     Stmt::Store { buffer, index: expressions(index), value }
 }
@@ -197,7 +197,7 @@ pub fn reduce<E: IntoExpr>(
     buffer: BufferId,
     index: impl IntoIterator<Item = E>,
     reduction: Reduction,
-    value: Value,
+    value: ScalarExpr,
 ) -> Stmt {
     Stmt::Reduce { buffer, index: expressions(index), reduction, value }
 }
@@ -237,28 +237,28 @@ fn compare(left: impl IntoExpr, comparison: Comparison, right: impl IntoExpr) ->
 }
 
 /// `buffer[index]`
-pub fn load<E: IntoExpr>(buffer: BufferId, index: impl IntoIterator<Item = E>) -> Value {
-    Value::Load { buffer, index: expressions(index) }
+pub fn load<E: IntoExpr>(buffer: BufferId, index: impl IntoIterator<Item = E>) -> ScalarExpr {
+    ScalarExpr::Load { buffer, index: expressions(index) }
 }
 
 /// A constant.
-pub fn constant(scalar: Scalar) -> Value {
-    Value::Constant(scalar)
+pub fn constant(scalar: Scalar) -> ScalarExpr {
+    ScalarExpr::Constant(scalar)
 }
 
 /// An index expression, as an i64.
-pub fn index(expr: impl IntoExpr) -> Value {
-    Value::Index(expr.into_expr())
+pub fn index(expr: impl IntoExpr) -> ScalarExpr {
+    ScalarExpr::Index(expr.into_expr())
 }
 
 /// The value in another type.
-pub fn cast(dtype: DType, value: Value) -> Value {
-    Value::Apply { function: ScalarFunction::Cast, dtype, arguments: vec![value] }
+pub fn cast(dtype: DType, value: ScalarExpr) -> ScalarExpr {
+    ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments: vec![value] }
 }
 
 /// `value` where all conditions hold, `otherwise` elsewhere.
-pub fn guard(conditions: Vec<Condition>, value: Value, otherwise: Value) -> Value {
-    Value::Guard { conditions, value: Box::new(value), otherwise: Box::new(otherwise) }
+pub fn guard(conditions: Vec<Condition>, value: ScalarExpr, otherwise: ScalarExpr) -> ScalarExpr {
+    ScalarExpr::Guard { conditions, value: Box::new(value), otherwise: Box::new(otherwise) }
 }
 
 /// The elements of `buffer[index, ..]` combined by a fixed tree.
@@ -266,6 +266,6 @@ pub fn fold<E: IntoExpr>(
     reduction: Reduction,
     buffer: BufferId,
     index: impl IntoIterator<Item = E>,
-) -> Value {
-    Value::Fold { reduction, buffer, index: expressions(index) }
+) -> ScalarExpr {
+    ScalarExpr::Fold { reduction, buffer, index: expressions(index) }
 }

@@ -8,7 +8,7 @@ use base::SecondaryMap;
 use sym::{Atom, Expr, Range, SymbolId, proves_less_equal};
 use tensor::DType;
 
-use crate::kernel::{Comparison, Condition, Kernel, Loop, LoopKind, Stmt, SymbolKind, Value};
+use crate::kernel::{Comparison, Condition, Kernel, Loop, LoopKind, ScalarExpr, Stmt, SymbolKind};
 
 /// How many quotients one proof takes apart in a row.
 const DEPTH: u32 = 2;
@@ -16,22 +16,22 @@ const DEPTH: u32 = 2;
 /// How many facts are tried in pairs: the innermost ones.
 const PAIRED: usize = 12;
 
-impl Value {
+impl ScalarExpr {
     /// The type; `None` where the value names a buffer or symbol that the kernel does not have, or
     /// a symbol that is no value.
     pub fn dtype(&self, kernel: &Kernel) -> Option<DType> {
         match self {
-            Value::Constant(scalar) => Some(scalar.dtype()),
-            Value::Symbol(symbol) => match kernel.symbols.get(*symbol)?.kind {
+            ScalarExpr::Constant(scalar) => Some(scalar.dtype()),
+            ScalarExpr::Symbol(symbol) => match kernel.symbols.get(*symbol)?.kind {
                 SymbolKind::Value { dtype, .. } => Some(dtype),
                 SymbolKind::Loop | SymbolKind::Shape { .. } => None,
             },
-            Value::Index(_) => Some(DType::I64),
-            Value::Load { buffer, .. } | Value::Fold { buffer, .. } => {
+            ScalarExpr::Index(_) => Some(DType::I64),
+            ScalarExpr::Load { buffer, .. } | ScalarExpr::Fold { buffer, .. } => {
                 kernel.buffers.get(*buffer).map(|buffer| buffer.dtype)
             }
-            Value::Apply { dtype, .. } => Some(*dtype),
-            Value::Guard { value, .. } => value.dtype(kernel),
+            ScalarExpr::Apply { dtype, .. } => Some(*dtype),
+            ScalarExpr::Guard { value, .. } => value.dtype(kernel),
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Kernel {
     /// Unique within its module; an identifier of C.
     pub name: String,
     /// Loop variables, bound values and shape symbols. Names are unique within the kernel.
-    pub symbols: Arena<SymbolId, Symbol>,
+    pub symbols: Arena<SymbolId, KernelSymbol>,
     /// Every buffer the kernel touches.
     pub buffers: Arena<BufferId, Buffer>,
     /// The buffers the caller passes, in the order of the kernel ABI.
@@ -33,7 +33,7 @@ pub struct Kernel {
 
 /// A name in index expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Symbol {
+pub struct KernelSymbol {
     /// Unique within the kernel.
     pub name: String,
     /// What binds it.
@@ -116,7 +116,7 @@ pub enum Stmt {
         /// A symbol of kind `Value`.
         symbol: SymbolId,
         /// Its value; the type is the symbol's.
-        value: Value,
+        value: ScalarExpr,
     },
     /// `buffer[index] = value`
     Store {
@@ -125,7 +125,7 @@ pub enum Stmt {
         /// One expression an axis.
         index: Vec<Expr>,
         /// Of the buffer's element type.
-        value: Value,
+        value: ScalarExpr,
     },
     /// `buffer[index] = reduction(buffer[index], value)`. Where the reduction is `Sum` and `value`
     /// is a floating-point product, product and sum are one fused multiply-add with one rounding.
@@ -137,7 +137,7 @@ pub enum Stmt {
         /// How to combine.
         reduction: Reduction,
         /// Of the buffer's element type.
-        value: Value,
+        value: ScalarExpr,
     },
     /// Runs `then` if all conditions hold, else `otherwise`.
     If {
@@ -153,7 +153,7 @@ pub enum Stmt {
         /// Computes what the condition reads.
         setup: Vec<Stmt>,
         /// A bool.
-        condition: Value,
+        condition: ScalarExpr,
         /// The loop's body.
         body: Vec<Stmt>,
     },
@@ -216,7 +216,7 @@ pub enum Comparison {
 
 /// A scalar expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum ScalarExpr {
     /// A constant.
     Constant(Scalar),
     /// The value of a symbol of kind `Value`.
@@ -237,7 +237,7 @@ pub enum Value {
         /// Type of the result.
         dtype: DType,
         /// One value an operand.
-        arguments: Vec<Value>,
+        arguments: Vec<ScalarExpr>,
     },
     /// `value` where all conditions hold, `otherwise` elsewhere; the one not taken is not
     /// evaluated, so a guarded load may be out of bounds where the conditions fail.
@@ -245,9 +245,9 @@ pub enum Value {
         /// A conjunction.
         conditions: Vec<Condition>,
         /// Taken when all hold.
-        value: Box<Value>,
+        value: Box<ScalarExpr>,
         /// Taken when one does not.
-        otherwise: Box<Value>,
+        otherwise: Box<ScalarExpr>,
     },
     /// The elements of `buffer[index, 0..n]`, n a power of two, combined by the fixed tree
     /// `while n > 1 { n /= 2; for p < n { x[p] = reduction(x[p], x[p + n]) } }`, on a copy.

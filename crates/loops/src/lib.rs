@@ -27,8 +27,8 @@ pub mod visit;
 
 pub use domain::{Domain, Outside, Ranges, walk_domains};
 pub use kernel::{
-    Access, Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, Scope, Stmt, Symbol,
-    SymbolKind, Value,
+    Access, Buffer, BufferId, Comparison, Condition, Kernel, KernelSymbol, Loop, LoopKind,
+    ScalarExpr, Scope, Stmt, SymbolKind,
 };
 pub use measure::{ScratchLayout, bytes_touched, element_count, operations, scratch_layout};
 pub use parse::{is_name, parse, parse_kernel};

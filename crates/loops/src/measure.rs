@@ -7,7 +7,7 @@ use sym::{Expr, Range};
 use tensor::{DType, ScalarFunction};
 
 use crate::domain::{Ranges, walk_domains};
-use crate::kernel::{Buffer, BufferId, Kernel, Scope, Stmt, Value};
+use crate::kernel::{Buffer, BufferId, Kernel, ScalarExpr, Scope, Stmt};
 use crate::visit::own_references;
 
 /// Scratch buffers begin at multiples of this many bytes.
@@ -109,9 +109,9 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &mut Ranges) -> Ex
     }
 }
 
-fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
+fn add_value_operations(kernel: &Kernel, value: &ScalarExpr, count: &mut Expr) {
     match value {
-        Value::Apply { function, arguments, .. } => {
+        ScalarExpr::Apply { function, arguments, .. } => {
             match function {
                 ScalarFunction::FusedMultiplyAdd => *count += 2,
                 ScalarFunction::Select | ScalarFunction::Cast | ScalarFunction::Bitcast => {}
@@ -119,19 +119,22 @@ fn add_value_operations(kernel: &Kernel, value: &Value, count: &mut Expr) {
             }
             arguments.iter().for_each(|value| add_value_operations(kernel, value, count));
         }
-        Value::Guard { value, otherwise, .. } => {
+        ScalarExpr::Guard { value, otherwise, .. } => {
             let (mut one, mut other) = (Expr::ZERO, Expr::ZERO);
             add_value_operations(kernel, value, &mut one);
             add_value_operations(kernel, otherwise, &mut other);
             *count += &one.max(&other);
         }
-        Value::Fold { buffer, .. } => {
+        ScalarExpr::Fold { buffer, .. } => {
             if let Some(extent) = kernel.buffers[*buffer].shape.last() {
                 *count += extent;
                 *count -= 1;
             }
         }
-        Value::Constant(_) | Value::Symbol(_) | Value::Index(_) | Value::Load { .. } => {}
+        ScalarExpr::Constant(_)
+        | ScalarExpr::Symbol(_)
+        | ScalarExpr::Index(_)
+        | ScalarExpr::Load { .. } => {}
     }
 }
 

@@ -12,8 +12,8 @@ use sym::{Expr, SymbolId, parse_expr, parse_range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use crate::kernel::{
-    Access, Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, Scope, Stmt, Symbol,
-    SymbolKind, Value,
+    Access, Buffer, BufferId, Comparison, Condition, Kernel, KernelSymbol, Loop, LoopKind,
+    ScalarExpr, Scope, Stmt, SymbolKind,
 };
 use crate::print::{comparison_sign, infix, update_sign};
 
@@ -132,7 +132,7 @@ impl Reader<'_, '_> {
             let message = format!("`{name}` is already defined in this kernel");
             return Err(self.parser.error_at(position, message));
         }
-        let id = self.kernel.symbols.push(Symbol { name: name.clone(), kind });
+        let id = self.kernel.symbols.push(KernelSymbol { name: name.clone(), kind });
         self.symbols.insert(name, id);
         Ok(id)
     }
@@ -319,12 +319,12 @@ impl Reader<'_, '_> {
         Ok(Condition { left, comparison, right })
     }
 
-    fn value(&mut self) -> Parsed<Value> {
+    fn value(&mut self) -> Parsed<ScalarExpr> {
         self.infix_value(1)
     }
 
     /// A value made of operators that bind at least as strongly as `strength`.
-    fn infix_value(&mut self, strength: u8) -> Parsed<Value> {
+    fn infix_value(&mut self, strength: u8) -> Parsed<ScalarExpr> {
         if strength > 2 {
             return self.primary();
         }
@@ -345,8 +345,8 @@ impl Reader<'_, '_> {
         &self,
         function: ScalarFunction,
         dtype: Option<DType>,
-        arguments: Vec<Value>,
-    ) -> Parsed<Value> {
+        arguments: Vec<ScalarExpr>,
+    ) -> Parsed<ScalarExpr> {
         let dtype = match dtype {
             Some(dtype) => dtype,
             None => {
@@ -357,10 +357,10 @@ impl Reader<'_, '_> {
                 function.result_dtype(&operands, None).map_err(|e| self.parser.error(e))?
             }
         };
-        Ok(Value::Apply { function, dtype, arguments })
+        Ok(ScalarExpr::Apply { function, dtype, arguments })
     }
 
-    fn primary(&mut self) -> Parsed<Value> {
+    fn primary(&mut self) -> Parsed<ScalarExpr> {
         match *self.parser.peek() {
             Token::Punctuation("(") => {
                 self.parser.next();
@@ -370,7 +370,7 @@ impl Reader<'_, '_> {
             }
             Token::Prefixed('%', _) => {
                 let (buffer, index) = self.element()?;
-                Ok(Value::Load { buffer, index })
+                Ok(ScalarExpr::Load { buffer, index })
             }
             Token::Punctuation("-") | Token::Integer(_) | Token::Float(_) => self.constant(),
             Token::Identifier("true" | "false" | "inf" | "nan") => self.constant(),
@@ -379,7 +379,7 @@ impl Reader<'_, '_> {
                 self.parser.expect("(")?;
                 let expr = self.expression()?;
                 self.parser.expect(")")?;
-                Ok(Value::Index(expr))
+                Ok(ScalarExpr::Index(expr))
             }
             Token::Identifier("guard") => self.guard(),
             Token::Identifier("fold") => self.fold(),
@@ -389,7 +389,7 @@ impl Reader<'_, '_> {
     }
 
     /// A symbol, or the application of a function by name.
-    fn named(&mut self, name: &str) -> Parsed<Value> {
+    fn named(&mut self, name: &str) -> Parsed<ScalarExpr> {
         let position = self.parser.position();
         self.parser.next();
         if !self.parser.at("(") && !self.parser.at("<") {
@@ -397,7 +397,7 @@ impl Reader<'_, '_> {
                 let message = format!("no symbol `{name}` is defined above");
                 return Err(self.parser.error_at(position, message));
             };
-            return Ok(Value::Symbol(symbol));
+            return Ok(ScalarExpr::Symbol(symbol));
         }
         let Some(function) = ScalarFunction::from_name(name) else {
             let message = format!("`{name}` is no scalar function");
@@ -419,7 +419,7 @@ impl Reader<'_, '_> {
         self.apply(function, dtype, arguments)
     }
 
-    fn guard(&mut self) -> Parsed<Value> {
+    fn guard(&mut self) -> Parsed<ScalarExpr> {
         self.parser.next();
         self.parser.expect("(")?;
         let conditions = self.conditions()?;
@@ -428,10 +428,10 @@ impl Reader<'_, '_> {
         self.parser.expect(":")?;
         let otherwise = Box::new(self.value()?);
         self.parser.expect(")")?;
-        Ok(Value::Guard { conditions, value, otherwise })
+        Ok(ScalarExpr::Guard { conditions, value, otherwise })
     }
 
-    fn fold(&mut self) -> Parsed<Value> {
+    fn fold(&mut self) -> Parsed<ScalarExpr> {
         self.parser.next();
         self.parser.expect("(")?;
         let position = self.parser.position();
@@ -442,11 +442,11 @@ impl Reader<'_, '_> {
         self.parser.expect(",")?;
         let (buffer, index) = self.element()?;
         self.parser.expect(")")?;
-        Ok(Value::Fold { reduction, buffer, index })
+        Ok(ScalarExpr::Fold { reduction, buffer, index })
     }
 
     /// `-1.5f16`: sign, number or word, and a type if it is not f32, i64 or bool.
-    fn constant(&mut self) -> Parsed<Value> {
+    fn constant(&mut self) -> Parsed<ScalarExpr> {
         let position = self.parser.position();
         let mut text = String::new();
         if self.parser.eat("-") {
@@ -487,7 +487,7 @@ impl Reader<'_, '_> {
             self.parser.next();
         }
         Scalar::parse(written.unwrap_or(plain), &text)
-            .map(Value::Constant)
+            .map(ScalarExpr::Constant)
             .map_err(|message| self.parser.error_at(position, message))
     }
 }

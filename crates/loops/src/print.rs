@@ -35,8 +35,8 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use crate::kernel::{
-    Access, Buffer, BufferId, Comparison, Condition, Kernel, LoopKind, Scope, Stmt, SymbolKind,
-    Value,
+    Access, Buffer, BufferId, Comparison, Condition, Kernel, LoopKind, ScalarExpr, Scope, Stmt,
+    SymbolKind,
 };
 use crate::substitute::rename;
 use crate::visit::walk;
@@ -101,7 +101,7 @@ pub fn print_statement(kernel: &Kernel, stmt: &Stmt) -> String {
 }
 
 /// A value of `kernel` as text.
-pub fn print_value(kernel: &Kernel, value: &Value) -> String {
+pub fn print_value(kernel: &Kernel, value: &ScalarExpr) -> String {
     kernel.value_text(value, 0).to_string()
 }
 
@@ -361,12 +361,12 @@ impl Kernel {
         })
     }
 
-    pub(crate) fn value_text<'a>(&'a self, value: &'a Value, strength: u8) -> ValueText<'a> {
+    pub(crate) fn value_text<'a>(&'a self, value: &'a ScalarExpr, strength: u8) -> ValueText<'a> {
         ValueText { kernel: self, value, strength }
     }
 
     /// Whether the type of the result follows from the operands.
-    fn follows(&self, function: ScalarFunction, dtype: DType, arguments: &[Value]) -> bool {
+    fn follows(&self, function: ScalarFunction, dtype: DType, arguments: &[ScalarExpr]) -> bool {
         let operands: Option<Vec<_>> = arguments.iter().map(|value| value.dtype(self)).collect();
         operands.is_some_and(|operands| function.result_dtype(&operands, None) == Ok(dtype))
     }
@@ -375,7 +375,7 @@ impl Kernel {
 /// A value, in parentheses if it binds less than `strength`.
 pub(crate) struct ValueText<'a> {
     kernel: &'a Kernel,
-    value: &'a Value,
+    value: &'a ScalarExpr,
     strength: u8,
 }
 
@@ -383,19 +383,19 @@ impl Display for ValueText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kernel = self.kernel;
         match self.value {
-            Value::Constant(scalar) => constant(*scalar).fmt(f),
-            Value::Symbol(symbol) => kernel.symbol_name(*symbol).fmt(f),
-            Value::Index(expr) => write!(f, "index({})", kernel.expression(expr)),
-            Value::Load { buffer, index } => kernel.element(*buffer, index).fmt(f),
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Constant(scalar) => constant(*scalar).fmt(f),
+            ScalarExpr::Symbol(symbol) => kernel.symbol_name(*symbol).fmt(f),
+            ScalarExpr::Index(expr) => write!(f, "index({})", kernel.expression(expr)),
+            ScalarExpr::Load { buffer, index } => kernel.element(*buffer, index).fmt(f),
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 self.application(f, *function, *dtype, arguments)
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 let (conditions, value) =
                     (kernel.conditions(conditions), kernel.value_text(value, 0));
                 write!(f, "guard({conditions} ? {value} : {})", kernel.value_text(otherwise, 0))
             }
-            Value::Fold { reduction, buffer, index } => {
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 write!(f, "fold({reduction}, {})", kernel.element(*buffer, index))
             }
         }
@@ -408,7 +408,7 @@ impl ValueText<'_> {
         f: &mut fmt::Formatter<'_>,
         function: ScalarFunction,
         dtype: DType,
-        arguments: &[Value],
+        arguments: &[ScalarExpr],
     ) -> fmt::Result {
         let kernel = self.kernel;
         let fixed = kernel.follows(function, dtype, arguments);

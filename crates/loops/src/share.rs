@@ -9,7 +9,7 @@
 
 use sym::{Atom, Expr, SymbolId};
 
-use crate::kernel::{Access, BufferId, Kernel, Scope, Stmt, Value};
+use crate::kernel::{Access, BufferId, Kernel, ScalarExpr, Scope, Stmt};
 
 /// The most turns of a loop whose quotients and remainders are looked at.
 const TRIED: i64 = 1 << 14;
@@ -317,14 +317,14 @@ impl Found {
         }
     }
 
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &ScalarExpr) {
         match value {
-            Value::Load { buffer, index } if *buffer == self.read => {
+            ScalarExpr::Load { buffer, index } if *buffer == self.read => {
                 let place = self.place(index, 0);
                 self.loads.push(place);
             }
-            Value::Load { buffer, .. } => self.fits &= *buffer != self.written,
-            Value::Fold { buffer, .. } => {
+            ScalarExpr::Load { buffer, .. } => self.fits &= *buffer != self.written,
+            ScalarExpr::Fold { buffer, .. } => {
                 self.fits &= *buffer != self.read && *buffer != self.written;
             }
             _ => {}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sym::{Expr, Memo, SymbolId};
 
-use crate::kernel::{BufferId, Kernel, Stmt, SymbolKind, Value};
+use crate::kernel::{BufferId, Kernel, ScalarExpr, Stmt, SymbolKind};
 use crate::visit::{bound_symbols, walk_mut, walk_values_mut};
 
 /// Replaces symbols by expressions wherever they are used; what binds them stays. A value that is
@@ -27,7 +27,7 @@ pub fn substitute(block: &mut [Stmt], replacements: &BTreeMap<SymbolId, Expr>) {
 }
 
 /// As [`substitute`], in a value.
-pub fn substitute_value(value: &mut Value, replacements: &BTreeMap<SymbolId, Expr>) {
+pub fn substitute_value(value: &mut ScalarExpr, replacements: &BTreeMap<SymbolId, Expr>) {
     substitute_in_value(value, replacements, &mut Memo::new());
 }
 
@@ -39,14 +39,14 @@ pub fn substitute_expression(expr: &mut Expr, replacements: &BTreeMap<SymbolId, 
 }
 
 fn substitute_in_value(
-    value: &mut Value,
+    value: &mut ScalarExpr,
     replacements: &BTreeMap<SymbolId, Expr>,
     known: &mut Memo<Option<Expr>>,
 ) {
     value.walk_mut(&mut |value| match value {
-        Value::Symbol(symbol) => {
+        ScalarExpr::Symbol(symbol) => {
             if let Some(expr) = replacements.get(symbol) {
-                *value = Value::Index(expr.clone());
+                *value = ScalarExpr::Index(expr.clone());
             }
         }
         _ => value.each_expression_mut(&mut |expr| substitute_known(expr, replacements, known)),
@@ -81,7 +81,7 @@ pub fn rename(block: &mut [Stmt], name: &dyn Fn(SymbolId) -> SymbolId) {
         stmt.each_expression_mut(&mut renamed);
         if let Some(value) = stmt.value_mut() {
             value.walk_mut(&mut |value| match value {
-                Value::Symbol(symbol) => *symbol = name(*symbol),
+                ScalarExpr::Symbol(symbol) => *symbol = name(*symbol),
                 _ => value.each_expression_mut(&mut renamed),
             });
         }
@@ -116,10 +116,10 @@ pub fn fresh_copy(kernel: &mut Kernel, block: &[Stmt]) -> Vec<Stmt> {
 pub fn replace_loads(
     block: &mut [Stmt],
     buffer: BufferId,
-    mut replacement: impl FnMut(&[Expr]) -> Value,
+    mut replacement: impl FnMut(&[Expr]) -> ScalarExpr,
 ) {
     walk_values_mut(block, &mut |value| {
-        if let Value::Load { buffer: source, index } = value
+        if let ScalarExpr::Load { buffer: source, index } = value
             && *source == buffer
         {
             *value = replacement(index);
@@ -142,7 +142,7 @@ pub fn redirect(
         }
     };
     walk_values_mut(block, &mut |value| {
-        if let Value::Load { buffer, index } | Value::Fold { buffer, index, .. } = value {
+        if let ScalarExpr::Load { buffer, index } | ScalarExpr::Fold { buffer, index, .. } = value {
             moved(buffer, index);
         }
     });

@@ -26,7 +26,7 @@ use tensor::{DType, Reduction};
 
 use crate::domain::Ranges;
 use crate::kernel::{
-    Access, BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value,
+    Access, BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
 };
 use crate::parse::is_name;
 use crate::print::{Remarks, print_with_remarks};
@@ -222,7 +222,7 @@ impl Verifier<'_> {
     fn while_loop(
         &mut self,
         setup: &[Stmt],
-        condition: &Value,
+        condition: &ScalarExpr,
         body: &[Stmt],
         place: &mut Place<'_>,
         number: &mut usize,
@@ -449,10 +449,10 @@ impl Verifier<'_> {
     }
 
     /// Checks a value and returns its type, where it has one.
-    fn value(&mut self, value: &Value, place: &mut Place<'_>) -> Option<DType> {
+    fn value(&mut self, value: &ScalarExpr, place: &mut Place<'_>) -> Option<DType> {
         match value {
-            Value::Constant(_) => {}
-            Value::Symbol(symbol) => {
+            ScalarExpr::Constant(_) => {}
+            ScalarExpr::Symbol(symbol) => {
                 if value.dtype(self.kernel).is_none() {
                     let name = self.kernel.symbol_name(*symbol);
                     self.wrong(format!("`{name}` is no value; as an i64 it is `index({name})`"));
@@ -461,17 +461,17 @@ impl Verifier<'_> {
                     self.wrong(format!("`{name}` is used outside of the block that binds it"));
                 }
             }
-            Value::Index(expr) => {
+            ScalarExpr::Index(expr) => {
                 self.expression(expr);
             }
-            Value::Load { buffer, index } => match self.kernel.buffers.get(*buffer) {
+            ScalarExpr::Load { buffer, index } => match self.kernel.buffers.get(*buffer) {
                 Some(data) => self.access(*buffer, index, &data.shape, place),
                 None => self.wrong(format!("there is no buffer {buffer}")),
             },
-            Value::Fold { reduction, buffer, index } => {
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 self.fold(*reduction, *buffer, index, place);
             }
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 let mut operands: SmallVec<[DType; 4]> = SmallVec::new();
                 for argument in arguments {
                     operands.extend(self.value(argument, place));
@@ -482,7 +482,7 @@ impl Verifier<'_> {
                     self.wrong(message);
                 }
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 return self.guard(conditions, value, otherwise, place.ranges);
             }
         }
@@ -492,8 +492,8 @@ impl Verifier<'_> {
     fn guard(
         &mut self,
         conditions: &[Condition],
-        value: &Value,
-        otherwise: &Value,
+        value: &ScalarExpr,
+        otherwise: &ScalarExpr,
         ranges: &Ranges,
     ) -> Option<DType> {
         self.conditions(conditions);

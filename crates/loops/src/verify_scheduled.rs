@@ -9,7 +9,9 @@
 //!   differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
-use crate::kernel::{BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use crate::kernel::{
+    BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
+};
 use crate::print::Remarks;
 use crate::verify::{report, verify};
 use sym::{Atom, Expr, SymbolId};
@@ -45,15 +47,15 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
     let is_register = |buffer: BufferId| kernel.buffers[buffer].scope == Scope::Register;
     if let Some(value) = stmt.value() {
         value.walk(&mut |value| match value {
-            Value::Apply { function, .. } if !function.is_machine() => {
+            ScalarExpr::Apply { function, .. } if !function.is_machine() => {
                 wrong.push(format!("`{function}` is to be expanded before"));
             }
-            Value::Load { buffer, index } | Value::Fold { buffer, index, .. }
+            ScalarExpr::Load { buffer, index } | ScalarExpr::Fold { buffer, index, .. }
                 if is_register(*buffer) =>
             {
                 register(kernel, *buffer, index, domain, wrong);
             }
-            Value::Guard { conditions, .. } if in_vectors => {
+            ScalarExpr::Guard { conditions, .. } if in_vectors => {
                 affine(kernel, conditions, domain, wrong);
             }
             _ => {}

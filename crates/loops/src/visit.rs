@@ -11,14 +11,14 @@ use std::slice;
 use sym::{Expr, SymbolId};
 use tensor::Reduction;
 
-use crate::kernel::{BufferId, Condition, Stmt, Value};
+use crate::kernel::{BufferId, Condition, ScalarExpr, Stmt};
 
 /// What a statement or value does with elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// `Value::Load`.
+    /// `ScalarExpr::Load`.
     Load,
-    /// `Value::Fold`: loads every element of the last axis.
+    /// `ScalarExpr::Fold`: loads every element of the last axis.
     Fold(Reduction),
     /// `Stmt::Store`.
     Store,
@@ -73,7 +73,7 @@ impl Stmt {
     }
 
     /// The value that the statement itself evaluates, if any.
-    pub fn value(&self) -> Option<&Value> {
+    pub fn value(&self) -> Option<&ScalarExpr> {
         match self {
             Stmt::Let { value, .. } | Stmt::Store { value, .. } | Stmt::Reduce { value, .. } => {
                 Some(value)
@@ -84,7 +84,7 @@ impl Stmt {
     }
 
     /// The value that the statement itself evaluates, if any.
-    pub fn value_mut(&mut self) -> Option<&mut Value> {
+    pub fn value_mut(&mut self) -> Option<&mut ScalarExpr> {
         match self {
             Stmt::Let { value, .. } | Stmt::Store { value, .. } | Stmt::Reduce { value, .. } => {
                 Some(value)
@@ -151,22 +151,22 @@ impl Stmt {
     }
 }
 
-impl Value {
+impl ScalarExpr {
     /// The operands.
-    pub fn operands(&self) -> impl Iterator<Item = &Value> {
+    pub fn operands(&self) -> impl Iterator<Item = &ScalarExpr> {
         let (arguments, pair) = match self {
-            Value::Apply { arguments, .. } => (&arguments[..], None),
-            Value::Guard { value, otherwise, .. } => (&[][..], Some([&**value, &**otherwise])),
+            ScalarExpr::Apply { arguments, .. } => (&arguments[..], None),
+            ScalarExpr::Guard { value, otherwise, .. } => (&[][..], Some([&**value, &**otherwise])),
             _ => (&[][..], None),
         };
         arguments.iter().chain(pair.into_iter().flatten())
     }
 
     /// The operands.
-    pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+    pub fn operands_mut(&mut self) -> impl Iterator<Item = &mut ScalarExpr> {
         let (arguments, pair) = match self {
-            Value::Apply { arguments, .. } => (&mut arguments[..], None),
-            Value::Guard { value, otherwise, .. } => {
+            ScalarExpr::Apply { arguments, .. } => (&mut arguments[..], None),
+            ScalarExpr::Guard { value, otherwise, .. } => {
                 (&mut [][..], Some([&mut **value, &mut **otherwise]))
             }
             _ => (&mut [][..], None),
@@ -177,61 +177,65 @@ impl Value {
     /// The index expressions of the value itself, not those of its operands.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let (index, conditions) = match self {
-            Value::Index(expr) => (slice::from_ref(expr), NO_CONDITIONS),
-            Value::Load { index, .. } | Value::Fold { index, .. } => (&index[..], NO_CONDITIONS),
-            Value::Guard { conditions, .. } => (NO_EXPRESSIONS, &conditions[..]),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {
+            ScalarExpr::Index(expr) => (slice::from_ref(expr), NO_CONDITIONS),
+            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
+                (&index[..], NO_CONDITIONS)
+            }
+            ScalarExpr::Guard { conditions, .. } => (NO_EXPRESSIONS, &conditions[..]),
+            ScalarExpr::Constant(_) | ScalarExpr::Symbol(_) | ScalarExpr::Apply { .. } => {
                 (NO_EXPRESSIONS, NO_CONDITIONS)
             }
         };
         index.iter().chain(sides(conditions))
     }
 
-    /// As [`Value::expressions`].
+    /// As [`ScalarExpr::expressions`].
     pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let (index, conditions) = match self {
-            Value::Index(expr) => (slice::from_mut(expr), &mut [][..]),
-            Value::Load { index, .. } | Value::Fold { index, .. } => (&mut index[..], &mut [][..]),
-            Value::Guard { conditions, .. } => (&mut [][..], &mut conditions[..]),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {
+            ScalarExpr::Index(expr) => (slice::from_mut(expr), &mut [][..]),
+            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
+                (&mut index[..], &mut [][..])
+            }
+            ScalarExpr::Guard { conditions, .. } => (&mut [][..], &mut conditions[..]),
+            ScalarExpr::Constant(_) | ScalarExpr::Symbol(_) | ScalarExpr::Apply { .. } => {
                 (&mut [][..], &mut [][..])
             }
         };
         index.iter_mut().chain(sides_mut(conditions))
     }
 
-    /// Visits [`Value::expressions`].
+    /// Visits [`ScalarExpr::expressions`].
     pub fn each_expression<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
         match self {
-            Value::Load { index, .. } | Value::Fold { index, .. } => {
+            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
                 index.iter().for_each(&mut *visit);
             }
-            Value::Index(expr) => visit(expr),
-            Value::Guard { .. } => self.expressions().for_each(&mut *visit),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+            ScalarExpr::Index(expr) => visit(expr),
+            ScalarExpr::Guard { .. } => self.expressions().for_each(&mut *visit),
+            ScalarExpr::Constant(_) | ScalarExpr::Symbol(_) | ScalarExpr::Apply { .. } => {}
         }
     }
 
-    /// Visits [`Value::expressions_mut`].
+    /// Visits [`ScalarExpr::expressions_mut`].
     pub fn each_expression_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
         match self {
-            Value::Load { index, .. } | Value::Fold { index, .. } => {
+            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
                 index.iter_mut().for_each(&mut *visit);
             }
-            Value::Index(expr) => visit(expr),
-            Value::Guard { .. } => self.expressions_mut().for_each(&mut *visit),
-            Value::Constant(_) | Value::Symbol(_) | Value::Apply { .. } => {}
+            ScalarExpr::Index(expr) => visit(expr),
+            ScalarExpr::Guard { .. } => self.expressions_mut().for_each(&mut *visit),
+            ScalarExpr::Constant(_) | ScalarExpr::Symbol(_) | ScalarExpr::Apply { .. } => {}
         }
     }
 
     /// Visits the value, then its operands, recursively.
-    pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Value)) {
+    pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a ScalarExpr)) {
         visit(self);
         match self {
-            Value::Apply { arguments, .. } => {
+            ScalarExpr::Apply { arguments, .. } => {
                 arguments.iter().for_each(|argument| argument.walk(visit));
             }
-            Value::Guard { value, otherwise, .. } => {
+            ScalarExpr::Guard { value, otherwise, .. } => {
                 value.walk(visit);
                 otherwise.walk(visit);
             }
@@ -240,12 +244,12 @@ impl Value {
     }
 
     /// Visits the operands, recursively, then the value.
-    pub fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Value)) {
+    pub fn walk_mut(&mut self, visit: &mut impl FnMut(&mut ScalarExpr)) {
         match self {
-            Value::Apply { arguments, .. } => {
+            ScalarExpr::Apply { arguments, .. } => {
                 arguments.iter_mut().for_each(|argument| argument.walk_mut(visit));
             }
-            Value::Guard { value, otherwise, .. } => {
+            ScalarExpr::Guard { value, otherwise, .. } => {
                 value.walk_mut(visit);
                 otherwise.walk_mut(visit);
             }
@@ -306,7 +310,7 @@ pub fn walk_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Stmt)) {
 }
 
 /// Visits every value of a block, operands included.
-pub fn walk_values<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Value)) {
+pub fn walk_values<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a ScalarExpr)) {
     walk(block, &mut |stmt| {
         if let Some(value) = stmt.value() {
             value.walk(visit);
@@ -315,7 +319,7 @@ pub fn walk_values<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Value)) {
 }
 
 /// Visits every value of a block, operands first.
-pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Value)) {
+pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut ScalarExpr)) {
     walk_mut(block, &mut |stmt| {
         if let Some(value) = stmt.value_mut() {
             value.walk_mut(visit);
@@ -323,7 +327,7 @@ pub fn walk_values_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Value)) {
     });
 }
 
-/// Visits every index expression of a block: extents, indices, conditions, `Value::Index`.
+/// Visits every index expression of a block: extents, indices, conditions, `ScalarExpr::Index`.
 pub fn walk_expressions<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Expr)) {
     walk(block, &mut |stmt| {
         stmt.each_expression(visit);
@@ -373,12 +377,12 @@ pub fn own_references<'a>(stmt: &'a Stmt, visit: &mut impl FnMut(Reference<'a>))
 }
 
 /// Every place where a value touches a buffer.
-pub fn value_references<'a>(value: &'a Value, visit: &mut impl FnMut(Reference<'a>)) {
+pub fn value_references<'a>(value: &'a ScalarExpr, visit: &mut impl FnMut(Reference<'a>)) {
     value.walk(&mut |value| match value {
-        Value::Load { buffer, index } => {
+        ScalarExpr::Load { buffer, index } => {
             visit(Reference { buffer: *buffer, index, effect: Effect::Load });
         }
-        Value::Fold { reduction, buffer, index } => {
+        ScalarExpr::Fold { reduction, buffer, index } => {
             visit(Reference { buffer: *buffer, index, effect: Effect::Fold(*reduction) });
         }
         _ => {}
@@ -411,7 +415,7 @@ pub fn free_symbols(block: &[Stmt]) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();
     walk_expressions(block, &mut |expr| add_symbols(expr, &mut used));
     walk_values(block, &mut |value| {
-        if let Value::Symbol(symbol) = value {
+        if let ScalarExpr::Symbol(symbol) = value {
             used.insert(*symbol);
         }
     });
@@ -426,11 +430,11 @@ pub fn statement_symbols(stmt: &Stmt) -> BTreeSet<SymbolId> {
 }
 
 /// The symbols that a value uses.
-pub fn value_symbols(value: &Value) -> BTreeSet<SymbolId> {
+pub fn value_symbols(value: &ScalarExpr) -> BTreeSet<SymbolId> {
     let mut used = BTreeSet::new();
     value.walk_expressions(&mut |expr| add_symbols(expr, &mut used));
     value.walk(&mut |value| {
-        if let Value::Symbol(symbol) = value {
+        if let ScalarExpr::Symbol(symbol) = value {
             used.insert(*symbol);
         }
     });

@@ -3,7 +3,8 @@
 use base::Id;
 use loops::build::*;
 use loops::{
-    Access, BufferId, Comparison, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, Value, parse,
+    Access, BufferId, Comparison, Condition, Kernel, LoopKind, Ranges, ScalarExpr, Scope, Stmt,
+    parse,
 };
 use proptest::prelude::*;
 use sym::{Expr, Range, SymbolId};
@@ -151,11 +152,12 @@ impl Maker {
         (buffer, (0..rank).map(|_| self.expr(2)).collect())
     }
 
-    fn value(&mut self, dtype: DType, depth: u32) -> Value {
+    fn value(&mut self, dtype: DType, depth: u32) -> ScalarExpr {
         let known: Vec<SymbolId> = self.values.clone();
-        let symbol = known.iter().find(|id| Value::Symbol(**id).dtype(&self.kernel) == Some(dtype));
+        let symbol =
+            known.iter().find(|id| ScalarExpr::Symbol(**id).dtype(&self.kernel) == Some(dtype));
         match (self.below(if depth == 0 { 3 } else { 8 }), symbol) {
-            (0, Some(symbol)) => Value::Symbol(*symbol),
+            (0, Some(symbol)) => ScalarExpr::Symbol(*symbol),
             (1, _) if dtype == DType::I64 => index(self.expr(2)),
             (2 | 3, _) => {
                 let (buffer, index) = self.element();
@@ -176,7 +178,7 @@ impl Maker {
         }
     }
 
-    fn application(&mut self, dtype: DType, depth: u32) -> Value {
+    fn application(&mut self, dtype: DType, depth: u32) -> ScalarExpr {
         use ScalarFunction::*;
         let functions = [Add, Sub, Mul, Div, Max, Exp, FusedMultiplyAdd, Select, Not, Neg];
         let function = functions[self.below(functions.len())];

@@ -21,10 +21,9 @@ use graph::{Built, Function, FunctionBuilder, IterationSpace, Op, TensorType, Va
 use loops::{Access, Kernel, Scope};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::State;
+use strategies::{Naive, Producer, ProducerKind};
 use sym::{Expr, SymbolId};
 use tensor::DType;
-use tilewright_lower::naive::{Naive, Stage, StageKind};
-use tilewright_lower::{formats, strategies};
 
 const CASES: [&str; 24] = [
     "matmul:1024x1024x1024",
@@ -85,9 +84,9 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
             loops::parse(&text).map_err(|error| error.to_string())?
         }
     };
-    let stages =
-        vec![Stage { buffer: String::new(), kind: StageKind::Pointwise, nests: Vec::new() }];
-    let naive = Naive { kernel: naive, stages, arguments: Vec::new(), once: false };
+    let producers =
+        vec![Producer { buffer: String::new(), kind: ProducerKind::Pointwise, nests: Vec::new() }];
+    let naive = Naive { kernel: naive, producers, once: false };
     let start = Instant::now();
     let scheduled = strategies::schedule(&naive, target, &strategies::StrategyOptions::default())
         .map_err(|error| error.to_string())?;

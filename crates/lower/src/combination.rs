@@ -18,7 +18,7 @@ use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::definitions::operand_index;
-use crate::groups::Domain;
+use crate::groups::AnchorDomain;
 use crate::naive::index::{Ranges, extents_of, generic_index, shape_of};
 
 /// Most elements of a literal that is written out, and most statements of a nest.
@@ -214,7 +214,7 @@ pub(crate) fn points(extents: &[i64]) -> impl Iterator<Item = Vec<i64>> {
 pub(crate) fn written_axes(
     function: &Function,
     node: NodeId,
-    domain: Option<&Domain>,
+    domain: Option<&AnchorDomain>,
     inlined: &dyn Fn(ValueId) -> bool,
 ) -> Vec<bool> {
     let result = function.nodes[node].results[0];

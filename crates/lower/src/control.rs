@@ -4,17 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::Id;
+use base::{Diagnostics, Id};
 use graph::{Definition, Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
 use loops::build::store;
-use loops::{Access, Kernel, SymbolKind, Value};
-use program::{Address, Argument, Run, Step, Symbol};
-use sym::{Expr, Range, SymbolId};
+use loops::{Access, Kernel, ScalarExpr, SymbolKind};
+use program::{Address, Argument, Run, Step};
+use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::DType;
 
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::groups::legalise;
-use crate::specialise::internal;
 
 /// A region as a function: first the region's parameters, then these values from around it.
 struct Extracted {
@@ -119,7 +118,7 @@ impl Emitter<'_> {
         let out = kernel.add_parameter("out", DType::I64, Vec::new(), Access::Write);
         let trip = kernel.add_shape("trip", position, Range::extent(trips));
         debug_assert!(matches!(kernel.symbols[trip].kind, SymbolKind::Shape { .. }));
-        kernel.body = vec![store(out, Vec::<Expr>::new(), Value::Index(Expr::symbol(trip)))];
+        kernel.body = vec![store(out, Vec::<Expr>::new(), ScalarExpr::Index(Expr::symbol(trip)))];
         let kernel = self.module.kernels.push(kernel);
         let argument = Argument {
             address: counter.clone(),
@@ -145,12 +144,12 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let extracted = extract(frame.function, region).map_err(internal)?;
+        let extracted = extract(frame.function, region).map_err(Diagnostics::internal)?;
         let mut all = parameters.to_vec();
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(Arc::new(extracted.function)).map_err(internal)?;
+        let function = legalise(Arc::new(extracted.function)).map_err(Diagnostics::internal)?;
         self.depth += 1;
         let steps = self.function(&function, &all, results);
         self.depth -= 1;

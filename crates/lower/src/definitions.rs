@@ -8,7 +8,7 @@
 
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
 use loops::build::less_equal;
-use loops::{Condition, Value};
+use loops::{Condition, ScalarExpr};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
@@ -252,22 +252,22 @@ impl Writer<'_> {
     ///
     /// # Panics
     /// If the primitive has no index expression; the grouping gives such values memory.
-    pub(crate) fn define(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn define(&mut self, node: NodeId, index: &[Expr]) -> ScalarExpr {
         let function = self.function;
         let data = &function.nodes[node];
         match &data.op {
             Op::Literal(tensor) => match splat(tensor) {
-                Some(scalar) => Value::Constant(scalar),
+                Some(scalar) => ScalarExpr::Constant(scalar),
                 None => panic!("{node}: a literal of several values has no memory"),
             },
             Op::Iota { result, axis } => {
-                convert(Value::Index(index[*axis].clone()), DType::I64, result.dtype)
+                convert(ScalarExpr::Index(index[*axis].clone()), DType::I64, result.dtype)
             }
-            Op::Dimension(expr) => Value::Index(expr.clone()),
+            Op::Dimension(expr) => ScalarExpr::Index(expr.clone()),
             Op::Map { function, dtype } => self.mapped(node, *function, *dtype, index),
             Op::Bitcast { dtype } => {
                 let arguments = vec![self.operand(node, 0, index)];
-                Value::Apply { function: ScalarFunction::Bitcast, dtype: *dtype, arguments }
+                ScalarExpr::Apply { function: ScalarFunction::Bitcast, dtype: *dtype, arguments }
             }
             Op::Pad { .. } => self.padded(node, index),
             Op::Gather { axes, batch, position } => {

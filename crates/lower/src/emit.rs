@@ -1,20 +1,21 @@
 //! Steps of the program: one run a group, with the addresses of what it reads and writes.
 //!
 //! A function is emitted into a frame that knows where each root value begins. Roots get slots of
-//! their own, but for parameters and results, which the caller of the frame places; `plan` then
-//! gives the slots of the arena their offsets.
+//! their own, but for parameters and results, which the caller of the frame places; `memory_plan`
+//! then gives the slots of the arena their offsets.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, IdSet, KernelId, Locations};
+use base::{ConstantId, Id, IdSet, KernelId, Locations, Remark};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
 use rustc_hash::FxHashMap;
 use schedule::Trace;
+use strategies::Naive;
 use sym::Expr;
 use tensor::{DType, Tensor};
 
@@ -22,11 +23,11 @@ use crate::definitions::{Class, class, class_of};
 use crate::groups::{Group, Grouping, Home, View, body_users, form};
 use crate::kernels::Library;
 use crate::movement::{Movement, Source};
+use crate::naive;
 use crate::naive::element::splat;
 use crate::naive::index::{extents_of, shape_of};
 use crate::naive::outline::Outline;
-use crate::naive::{self, Naive};
-use crate::{KernelInfo, KernelSource, LowerOptions, Remark, Role};
+use crate::{KernelInfo, KernelSource, LowerOptions, Role};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
 const GRAIN_NS: f64 = 4000.0;
@@ -150,7 +151,7 @@ impl Emitter<'_> {
                 return self.control_flow(frame, last.node, steps);
             }
             Op::Call { .. } | Op::Host { .. } => {
-                return Err(crate::specialise::internal(format!(
+                return Err(base::Diagnostics::internal(format!(
                     "`{}` stands in a segment",
                     data.op.name()
                 )));
@@ -173,9 +174,9 @@ impl Emitter<'_> {
                 return Ok(());
             }
         }
-        let mut naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        let (mut naive, arguments) =
+            naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
         naive.once = self.runs_once();
-        let arguments = std::mem::take(&mut naive.arguments);
         let movement = || naive.once.then(|| Movement::of(&naive.kernel)).flatten();
         let product = match naive.kernel.body.is_empty() {
             true => Some(Product::Nothing),
@@ -256,8 +257,9 @@ impl Emitter<'_> {
         id: KernelId,
         arguments: &[ValueId],
     ) -> base::Result<()> {
-        let naive = naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
-        assert_eq!(naive.arguments, arguments, "equal outlines, other arguments");
+        let (naive, own) =
+            naive::build(frame.function, frame.grouping, frame.users, group, "kernel");
+        assert_eq!(own, arguments, "equal outlines, other arguments");
         let again = self.library.kernel(naive, "", self.module)?;
         assert_eq!(again, id, "equal outlines, other kernels");
         Ok(())

@@ -13,11 +13,10 @@ use loops::Kernel;
 use module::Module;
 use rustc_hash::FxHasher;
 use schedule::Trace;
+use strategies::{Naive, Scheduled};
 
 use crate::LowerOptions;
-use crate::naive::Naive;
 use crate::store::StoredKernel;
-use crate::strategies::{self, Scheduled};
 
 /// Naive kernels, each once.
 #[derive(Debug, Default)]

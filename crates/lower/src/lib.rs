@@ -4,59 +4,42 @@
 //! symbols:
 //!
 //! - `specialise`: symbols become numbers;
-//! - `narrow`: elements of few bits become ones that targets compute with;
 //! - [`groups`]: which nodes share a kernel, where values live;
 //! - `definitions`: what each primitive is to grouping, and its loops;
 //! - [`naive`]: what each kernel computes;
-//! - `strategies`: how; `kernels` shares equal ones;
-//! - `emit` and `control`: the steps of the program;
-//! - `plan` and `lifetime`: offsets in the arena, barriers; [`check_plan`] verifies them.
+//! - `kernels`: how, as crate `strategies` says; equal ones are shared;
+//! - `emit` and `control`: the steps of the program, whose slots crate `memory-plan` places.
 //!
-//! [`precision`] and [`formats`] are graph passes of their own, before the cut. This crate does not
-//! know machine code.
+//! This crate does not know machine code.
 
-mod check;
 mod combination;
 mod control;
 mod definitions;
 mod emit;
-pub mod formats;
 pub mod groups;
-mod integers;
 mod kernels;
-mod lifetime;
 mod movement;
 pub mod naive;
-mod narrow;
-mod plan;
-pub mod precision;
-mod remark;
 mod specialise;
 mod store;
-pub mod strategies;
-mod touched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, ValueId};
 use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
 use schedule::Trace;
+use strategies::StrategyOptions;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-pub use check::check_plan;
-pub use integers::integers;
-pub use narrow::{has_narrow_elements, widen};
-pub use remark::Remark;
 pub use specialise::specialise;
 pub use store::{KernelStore, StoredKernel};
-use strategies::StrategyOptions;
 
 /// How to lower.
 #[derive(Clone, Debug)]
@@ -116,9 +99,9 @@ pub struct Lowered {
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
     /// What the caller passes.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<ProgramPort>,
     /// What the caller gets; of `setup`, what lies in the block of constants.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<ProgramPort>,
     /// Of `setup`: the layout of the block of constants.
     pub constants: ConstantBlock,
     /// Bytes of the arena.
@@ -176,7 +159,7 @@ pub struct KernelSource {
 
 /// An input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct ProgramPort {
     /// What the caller calls it.
     pub name: String,
     /// Element type.
@@ -212,10 +195,10 @@ pub fn lower(
     let phases = &options.phases;
     let specialised = phases.time("specialise", || {
         let specialised = specialise(&module.functions[function], symbols)?;
-        groups::legalise(specialised).map_err(specialise::internal)
+        groups::legalise(specialised).map_err(Diagnostics::internal)
     })?;
     refuse_unsupported(&specialised)?;
-    let ports = |values: &[ValueId], names: &[String]| -> Vec<Port> {
+    let ports = |values: &[ValueId], names: &[String]| -> Vec<ProgramPort> {
         values.iter().zip(names).map(|(&value, name)| port(&specialised, value, name)).collect()
     };
     let all_inputs = ports(specialised.parameters(), &specialised.parameter_names);
@@ -249,10 +232,11 @@ pub fn lower(
     emitter.program.steps = phases
         .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
-    let figures = phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
+    let footprint = phases
+        .time("memory plan", || memory_plan::place(&mut emitter.program, &emitter.module.kernels));
     let emit::Emitter { program, kernels, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
-        check_plan(&program, &module.kernels)?;
+        memory_plan::check(&program, &module.kernels)?;
     }
     let inputs = match &options.role {
         Role::Setup => all_inputs,
@@ -266,16 +250,16 @@ pub fn lower(
         inputs,
         outputs,
         constants,
-        arena_bytes: figures.arena as u64,
-        largest_live_set: figures.largest_live_set as u64,
+        arena_bytes: footprint.arena as u64,
+        largest_live_set: footprint.largest_live_set as u64,
         remarks,
     })
 }
 
-fn port(function: &Function, value: ValueId, name: &str) -> Port {
+fn port(function: &Function, value: ValueId, name: &str) -> ProgramPort {
     let shape = naive::index::shape_of(function, value);
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
-    Port {
+    ProgramPort {
         name: name.to_owned(),
         dtype,
         shape: shape.iter().map(|&extent| extent.max(0) as usize).collect(),
@@ -284,16 +268,16 @@ fn port(function: &Function, value: ValueId, name: &str) -> Port {
 }
 
 /// Lays out the results of `setup`.
-fn block(outputs: &[Port]) -> ConstantBlock {
+fn block(outputs: &[ProgramPort]) -> ConstantBlock {
     let mut block = ConstantBlock::default();
     for output in outputs {
         block.offsets.push(block.bytes);
-        block.bytes += plan::aligned(output.bytes as i64) as u64;
+        block.bytes += memory_plan::aligned(output.bytes as i64) as u64;
     }
     block
 }
 
-fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[Port]) -> Vec<Address> {
+fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[ProgramPort]) -> Vec<Address> {
     let mut addresses = Vec::new();
     for (number, port) in ports.iter().enumerate() {
         let (name, place) = match &emitter.options.role {
@@ -312,7 +296,7 @@ fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[Port]) -> Vec<Addre
 
 fn result_slots(
     emitter: &mut emit::Emitter<'_>,
-    ports: &[Port],
+    ports: &[ProgramPort],
     constants: &ConstantBlock,
 ) -> Vec<Address> {
     let mut addresses = Vec::new();

@@ -17,16 +17,14 @@
 //! What `setup` does with weights is mostly this, with other sizes each time. As a step it need not
 //! be compiled.
 
-use loops::{BufferId, Comparison, Condition, Kernel, Stmt, Value};
+use loops::{BufferId, Comparison, Condition, Kernel, ScalarExpr, Stmt};
 use program::MoveAxis;
 use sym::{Expr, SymbolId};
 use tensor::Scalar;
 
-use crate::naive::index::dense_strides;
+use strategies::WORTH_CODE;
 
-/// Elements from which on a kernel that runs once gains more by code that several threads run
-/// than it takes to compile that.
-pub(crate) const WORTH_CODE: i64 = 1 << 20;
+use crate::naive::index::dense_strides;
 
 /// Boxes into which a guard may cut a movement.
 const MOST_BOXES: usize = 12;
@@ -87,7 +85,7 @@ impl Movement {
         let element = dtype.bytes()? as i64;
         let written = place(kernel, *to, written)?;
         let parts = match value {
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 let (inside, outside) = divide_all(conditions, spans)?;
                 let mut parts = parts(kernel, value, &written, &inside, element)?;
                 parts.extend(self::parts(kernel, otherwise, &written, &outside, element)?);
@@ -104,14 +102,14 @@ impl Movement {
 /// The movements that store a value in all boxes.
 fn parts(
     kernel: &Kernel,
-    value: &Value,
+    value: &ScalarExpr,
     written: &Expr,
     boxes: &[Piece],
     element: i64,
 ) -> Option<Vec<Part>> {
     let (read, buffer) = match value {
-        Value::Load { buffer, index } => (place(kernel, *buffer, index)?, Some(*buffer)),
-        Value::Constant(_) => (Expr::ZERO, None),
+        ScalarExpr::Load { buffer, index } => (place(kernel, *buffer, index)?, Some(*buffer)),
+        ScalarExpr::Constant(_) => (Expr::ZERO, None),
         _ => return None,
     };
     let dtype = buffer.map(|buffer| kernel.buffers[buffer].dtype);
@@ -133,7 +131,7 @@ fn parts(
         }
         let offset = source.as_constant()? * element;
         let source = match (value, buffer) {
-            (Value::Constant(scalar), _) => Source::Element(*scalar),
+            (ScalarExpr::Constant(scalar), _) => Source::Element(*scalar),
             (_, buffer) => Source::Parameter(parameter(kernel, buffer?)?, offset),
         };
         Some(Part { source, destination_offset: destination.as_constant()? * element, axes })

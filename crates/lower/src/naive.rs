@@ -1,12 +1,5 @@
-//! Naive kernels: what a fusion group computes, before any decision on how.
-//!
-//! The body holds one perfect nest after another over full-size buffers. A stage is the nests that
-//! define one buffer: for a reduction the nest that initialises it, the nest that updates it and,
-//! where partials are interleaved, the nest that folds them. The order of every reduction is fixed
-//! here and kept by all that follows.
-//!
-//! Sums always have a buffer of their own, from which an elementwise nest stores the result. Axes
-//! of extent 1 have no loops and no axes in buffers.
+//! Naive kernels of fusion groups: their definitions as loops. [`strategies::Naive`] says what a
+//! naive kernel is.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
 //! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`;
@@ -22,57 +15,4 @@ mod statements;
 mod tidy;
 pub(crate) mod write;
 
-use graph::ValueId;
-use loops::Kernel;
-
 pub use build::build;
-
-/// A kernel as its definitions say it, with what strategies need to know of its structure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Naive {
-    /// The kernel; its body is the stages' nests, in order.
-    pub kernel: Kernel,
-    /// In the order of the body. The last one defines a parameter; so may others.
-    pub stages: Vec<Stage>,
-    /// The graph value behind each parameter of the kernel.
-    pub arguments: Vec<ValueId>,
-    /// Whether it is run once, so that what it takes to compile counts as much as its speed.
-    pub once: bool,
-}
-
-/// The nests that define one buffer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stage {
-    /// Name of the buffer.
-    pub buffer: String,
-    /// What kind of definition it is.
-    pub kind: StageKind,
-    /// The nests, in the order of the body.
-    pub nests: Vec<Nest>,
-}
-
-/// Kinds of definitions, by structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageKind {
-    /// A sum of products of two operands: nests are initialise, update.
-    Contraction,
-    /// A reduction of one operand: nests are initialise, update, and fold if it has partials.
-    Reduction,
-    /// Each element from elements at the same place: one nest.
-    Pointwise,
-    /// Statements of another form (sort, scatter, running reductions): only whole rows are
-    /// independent; strategies may parallelise and vectorise the axes that are listed.
-    Opaque,
-}
-
-/// One perfect loop nest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Nest {
-    /// Names of the loops over the axes of the result, outermost first, one an axis of extent other
-    /// than 1.
-    pub parallel: Vec<String>,
-    /// Names of the loops over reduced axes, outermost first.
-    pub reduced: Vec<String>,
-    /// Where partials are interleaved: the loop over lanes, inside of all the others.
-    pub lanes: Option<String>,
-}

@@ -39,7 +39,7 @@ pub fn specialise(
         }
         _ => Ok(None),
     });
-    folded.map(Arc::new).map_err(internal)
+    folded.map(Arc::new).map_err(Diagnostics::internal)
 }
 
 /// Whether there is nothing to do.
@@ -49,11 +49,6 @@ fn is_concrete(function: &Function) -> bool {
         |op: &Op| !matches!(op, Op::Dimension(_) | Op::Bind { .. }) && op.has_constant_exprs();
     function.values.values().all(|value| value.ty.exprs().iter().all(constant))
         && function.nodes.values().all(|node| value_free(&node.op))
-}
-
-/// A broken invariant of the function at hand, as a diagnostic.
-pub(crate) fn internal(reason: String) -> Diagnostics {
-    Diagnostics::from(Diagnostic::error(codes::INTERNAL_ERROR, reason))
 }
 
 /// Refuses what only the extents at hand make wrong: an axis of negative extent, a reshape to

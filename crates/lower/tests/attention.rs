@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
+use formats::{FormatOptions, Winograd};
 use graph::Function;
-use lower::formats::{self, FormatOptions, Winograd};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
 use module::Module;
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use tensor::{Tensor, compare};
-use tilewright_lower as lower;
 
 /// What is added to scores, or decides which of them count.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,7 +162,7 @@ fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
     });
     let inputs: Vec<Tensor> = inputs.collect();
     let none = |_: base::ConstantId| unreachable!("there are no constants");
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
     let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
     let (plain, _) = lowered(&function, &inputs, "x86-64-v4", true);

@@ -9,14 +9,13 @@ use backend::Target;
 use base::Id;
 use filetest::Command;
 use graph::{Function, FunctionBuilder, TensorType, Type};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Lowered, Role};
 use module::Module;
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Reduction, ScalarFunction, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples};
-use tilewright_lower as lower;
 
 const COMMANDS: &[(&str, Command)] = &[
     ("groups", groups),
@@ -24,7 +23,6 @@ const COMMANDS: &[(&str, Command)] = &[
     ("program", program),
     ("setup", setup),
     ("refuse", refuse),
-    ("check-plan", check_plan),
 ];
 
 #[test]
@@ -84,7 +82,7 @@ fn weights(function: &Function) -> Vec<Tensor> {
 fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
     let (case, results) = run(sample, plain)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
     let expected = expected.map_err(|fault| fault.to_string())?;
     for (number, (result, expected)) in results.iter().zip(&expected).enumerate() {
@@ -156,7 +154,7 @@ fn setup(text: &str, _: &[&str]) -> Result<String, String> {
     let mut block = Vec::new();
     common::run(&module, &lowered, &[], &mut block)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
-    let precision = eval::Precision::Declared;
+    let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&sample.function, &constants, &[], precision);
     for (expected, offset) in
         expected.map_err(|fault| fault.to_string())?.iter().zip(&lowered.constants.offsets)
@@ -184,13 +182,6 @@ fn refuse(text: &str, arguments: &[&str]) -> Result<String, String> {
         Ok(_) => Err("lowered".to_owned()),
         Err(error) => Ok(error.to_string()),
     }
-}
-
-/// `check-plan`: what the plan's checker says of a program.
-fn check_plan(text: &str, _: &[&str]) -> Result<String, String> {
-    let program = program::parse(text).map_err(|error| error.to_string())?;
-    lower::check_plan(&program, &base::Arena::default()).map_err(|error| error.to_string())?;
-    Ok("holds".to_owned())
 }
 
 const OPTIONS: GraphOptions =

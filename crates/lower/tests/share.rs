@@ -5,21 +5,20 @@
 
 use backend::Target;
 use loops::visit::{walk_expressions_mut, walk_values_mut};
-use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt, Value, may_share};
+use loops::{Access, BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt, may_share};
 use lower::{LowerOptions, Role};
 use module::Module;
 use proptest::prelude::*;
 use sym::Expr;
 use tensor::Tensor;
 use testkit::{GraphOptions, GraphSample, graph_samples};
-use tilewright_lower as lower;
 
 /// The kernel with what it reads from `read` read from `written`.
 fn as_one(kernel: &Kernel, read: BufferId, written: BufferId) -> Kernel {
     let mut kernel = kernel.clone();
     kernel.buffers[written].scope = Scope::Parameter(Access::Update);
     walk_values_mut(&mut kernel.body, &mut |value| {
-        if let Value::Load { buffer, .. } = value
+        if let ScalarExpr::Load { buffer, .. } = value
             && *buffer == read
         {
             *buffer = written;
@@ -68,7 +67,7 @@ fn run(kernel: &Kernel, one: Option<(usize, usize)>) -> Option<Vec<Tensor>> {
     if let Some((from, to)) = one {
         tensors[to] = tensors[from].clone();
     }
-    let options = eval::loops::Options::default();
+    let options = eval::loops::KernelOptions::default();
     eval::evaluate_kernel(kernel, &mut tensors, &[], options).ok()?;
     Some(tensors)
 }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use backend::Target;
 use base::{FunctionId, Id};
 use graph::{FunctionBuilder, TensorType, Type};
-use lower::strategies::StrategyOptions;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
+use strategies::StrategyOptions;
 use tensor::{DType, ScalarFunction};
-use tilewright_lower as lower;
 
 /// The hyperbolic tangent of some elements, the exponential of four.
 fn lowered(count: usize, store: Option<Arc<KernelStore>>) -> (Module, Lowered) {

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::{FunctionId, Id};
-use eval::Precision;
+use eval::EvaluationPrecision;
+use formats::{FormatOptions, Winograd};
 use graph::Function;
-use lower::formats::{self, FormatOptions, Winograd};
-use lower::strategies::StrategyOptions;
 use lower::{LowerOptions, Role};
 use module::{Constant, Module};
 use proptest::prelude::*;
+use strategies::StrategyOptions;
 use tensor::{DType, Tensor};
-use tilewright_lower as lower;
 
 /// The extents of a contraction with two windows, or with one where `taps[0]` is 1.
 #[derive(Clone, Debug)]
@@ -74,7 +73,7 @@ fn function(shape: &Shape) -> Function {
 
 fn evaluated(function: &Function, weight: &Tensor, inputs: &[Tensor]) -> Tensor {
     let constant = |_: base::ConstantId| weight.clone();
-    eval::graph::evaluate(function, &constant, inputs, Precision::Declared)
+    eval::graph::evaluate(function, &constant, inputs, EvaluationPrecision::Declared)
         .unwrap_or_else(|fault| panic!("{fault:?}\n{function}"))
         .remove(0)
 }

@@ -19,8 +19,6 @@ mod visit;
 pub use fault::Fault;
 pub use parse::{parse, parse_program};
 pub use print::{print, print_address, print_expression};
-pub use program::{
-    Address, Argument, Move, MoveAxis, Place, Program, Run, Slot, SlotId, Step, Symbol,
-};
+pub use program::{Address, Argument, Move, MoveAxis, Place, Program, Run, Slot, SlotId, Step};
 pub use verify::verify;
 pub use visit::{walk, walk_mut};

@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 
 use base::text::{Parser, TextError, Token};
 use base::{Arena, ConstantId, Id, KernelId};
-use sym::{Expr, SymbolId, parse_expr, parse_range};
+use sym::{Expr, Symbol, SymbolId, parse_expr, parse_range};
 
-use crate::program::{
-    Address, Argument, Move, MoveAxis, Place, Program, Run, Slot, SlotId, Step, Symbol,
-};
+use crate::program::{Address, Argument, Move, MoveAxis, Place, Program, Run, Slot, SlotId, Step};
 
 type Parsed<T> = Result<T, TextError>;
 

@@ -4,7 +4,7 @@
 //! are in bytes and may depend on symbols.
 
 use base::{Arena, ConstantId, KernelId, define_id};
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, Symbol, SymbolId};
 
 define_id!(pub SlotId, "s");
 
@@ -21,15 +21,6 @@ pub struct Program {
     pub arena_bytes: Expr,
     /// Run from the first on.
     pub steps: Vec<Step>,
-}
-
-/// A symbol of the program.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Symbol {
-    /// Unique within the program.
-    pub name: String,
-    /// The values it can take.
-    pub range: Range,
 }
 
 /// A piece of memory.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base::{Id, KernelId};
-use runtime::{Code, Executable, KernelCode, State, cpu, pool};
+use runtime::{Code, KernelCode, LoadedProgram, State, cpu, pool};
 
 /// About a nanosecond of arithmetic for each iteration.
 fn work(iterations: i64) {
@@ -39,7 +39,7 @@ fn empty_program(runs: usize, extent: i64, threads: usize) -> base::Result<State
     let program = program::parse(&text)?;
     // SAFETY: the kernel touches nothing.
     let executable =
-        unsafe { Executable::new(&program, code, &BTreeMap::new(), &BTreeMap::new()) }?;
+        unsafe { LoadedProgram::new(&program, code, &BTreeMap::new(), &BTreeMap::new()) }?;
     State::new(Arc::new(executable), threads)
 }
 

@@ -27,7 +27,7 @@ pub type HostFunction = fn(HostArguments<'_>) -> base::Result<()>;
 /// A program, its kernels in executable memory, its expressions evaluated.
 ///
 /// Any number of threads may run it at the same time, each with a [`State`](crate::State).
-pub struct Executable {
+pub struct LoadedProgram {
     pub(crate) code: Arc<Code>,
     pub(crate) plan: Plan,
     /// How often the loops of one run may turn.
@@ -37,7 +37,7 @@ pub struct Executable {
     weights: Vec<ConstantId>,
 }
 
-impl Executable {
+impl LoadedProgram {
     /// Makes a program runnable. `values` are those of the symbols that no step sets.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Executable {
         code: Arc<Code>,
         hosts: &BTreeMap<String, HostFunction>,
         values: &BTreeMap<SymbolId, i64>,
-    ) -> base::Result<Executable> {
+    ) -> base::Result<LoadedProgram> {
         let plan = resolve(program, &code, hosts, values)?;
         let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         for (owner, port) in &plan.ports {
@@ -73,14 +73,14 @@ impl Executable {
             list.push(port.bytes);
         }
         let most_turns = Limits::default().turns;
-        Ok(Executable { code, plan, most_turns, inputs, outputs, weights })
+        Ok(LoadedProgram { code, plan, most_turns, inputs, outputs, weights })
     }
 
     /// The executable with another limit of how often all loops of one run turn together; a run
     /// that exceeds it ends with a diagnostic.
     #[must_use]
-    pub fn with_most_turns(self, most_turns: u64) -> Executable {
-        Executable { most_turns, ..self }
+    pub fn with_most_turns(self, most_turns: u64) -> LoadedProgram {
+        LoadedProgram { most_turns, ..self }
     }
 
     /// The least size of each input, in bytes. An input that nothing reads has 0.
@@ -132,9 +132,9 @@ impl Executable {
     }
 }
 
-impl fmt::Debug for Executable {
+impl fmt::Debug for LoadedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Executable")
+        f.debug_struct("LoadedProgram")
             .field("instructions", &self.plan.instructions.len())
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)

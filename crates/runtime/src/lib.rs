@@ -4,7 +4,7 @@
 //! - [`Code`]: kernels in executable memory;
 //! - [`Block`]: aligned memory for arenas and constants;
 //! - [`pool`]: the worker threads, one pool a process;
-//! - [`Executable`]: a program ready to run; [`State`]: what one caller needs to run it;
+//! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it;
 //!   [`Call`]: one run; [`Profile`]: where its time went;
 //! - [`cpu`]: what this machine can do;
 //! - [`SmallObjects`]: an allocator for programs that compile.
@@ -30,7 +30,7 @@ mod small;
 mod state;
 
 pub use code::{Code, KernelCode};
-pub use executable::{Executable, HostArguments, HostFunction};
+pub use executable::{HostArguments, HostFunction, LoadedProgram};
 pub use memory::{Block, out_of_memory};
 pub use profile::{Profile, ProfileRow};
 pub use small::SmallObjects;

@@ -2,7 +2,7 @@
 
 use base::KernelId;
 
-use crate::executable::Executable;
+use crate::executable::LoadedProgram;
 use crate::resolve::Instruction;
 
 /// Times of the steps of one executable, added up over any number of runs.
@@ -29,7 +29,7 @@ pub struct ProfileRow {
 
 impl<'c> Profile<'c> {
     /// An empty profile. The clock returns nanoseconds since any fixed moment.
-    pub fn new(executable: &Executable, clock: &'c dyn Fn() -> u64) -> Profile<'c> {
+    pub fn new(executable: &LoadedProgram, clock: &'c dyn Fn() -> u64) -> Profile<'c> {
         let plan = &executable.plan;
         let mut rows: Vec<ProfileRow> = Vec::new();
         for (instruction, step) in plan.instructions.iter().zip(&plan.steps) {

@@ -11,7 +11,7 @@ use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
 use crate::abi::{Context, fault_diagnostic};
-use crate::executable::{Executable, HostArguments};
+use crate::executable::{HostArguments, LoadedProgram};
 use crate::movement::move_elements;
 use crate::pool::{self, Session};
 use crate::profile::Profile;
@@ -58,7 +58,7 @@ pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::
 }
 
 struct Machine<'a> {
-    executable: &'a Executable,
+    executable: &'a LoadedProgram,
     state: &'a mut State,
     /// The pool, if it was free.
     session: Option<Session>,
@@ -224,7 +224,7 @@ impl Machine<'_> {
         let code = match &mut self.session {
             None => {
                 let context = arguments.context(0);
-                // SAFETY: by the contract of `Executable::new` the kernel touches only its
+                // SAFETY: by the contract of `LoadedProgram::new` the kernel touches only its
                 // arguments, which have been checked to lie in live slots, and its scratch memory.
                 let part = |from, to| unsafe { entry(&context, from, to) };
                 match self.turns_back(run) {

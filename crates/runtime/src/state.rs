@@ -11,7 +11,7 @@ use base::codes::{INTERNAL_ERROR, MISSING_INPUT, WRONG_SHAPE};
 use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
-use crate::executable::Executable;
+use crate::executable::LoadedProgram;
 use crate::memory::{ALIGNMENT, Block};
 use crate::pool;
 use crate::profile::Profile;
@@ -22,7 +22,7 @@ use crate::run::{Companion, run};
 /// number of runs, one at a time.
 #[derive(Debug)]
 pub struct State {
-    pub(crate) executable: Arc<Executable>,
+    pub(crate) executable: Arc<LoadedProgram>,
     /// Threads a run may use, the caller's included.
     pub(crate) threads: usize,
     /// Where each slot begins, by its id.
@@ -53,7 +53,7 @@ impl State {
     ///
     /// # Errors
     /// A diagnostic if there is not enough memory.
-    pub fn new(executable: Arc<Executable>, threads: usize) -> base::Result<State> {
+    pub fn new(executable: Arc<LoadedProgram>, threads: usize) -> base::Result<State> {
         let plan = &executable.plan;
         let threads = if plan.is_parallel { pool::reserve(threads) } else { 1 };
         // Different threads' scratch memory does not share cache lines.
@@ -88,7 +88,7 @@ impl State {
 
     /// The executable that it runs.
     #[must_use]
-    pub fn executable(&self) -> &Arc<Executable> {
+    pub fn executable(&self) -> &Arc<LoadedProgram> {
         &self.executable
     }
 
@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         self.give(owner, bytes.as_mut_ptr(), bytes.len())
     }
 
-    /// Gives a weight of [`Executable::weights`].
+    /// Gives a weight of [`LoadedProgram::weights`].
     ///
     /// # Errors
     /// A diagnostic if there are too few bytes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{ConstantId, Id, KernelId};
 use common::{executable, numbers};
-use runtime::{Executable, Profile, ProfileRow, State};
+use runtime::{LoadedProgram, Profile, ProfileRow, State};
 
 const TEXT: &str = "program @main(i in 0..) arena 8192 {
   %x: 8192 at input 0
@@ -26,7 +26,7 @@ const TEXT: &str = "program @main(i in 0..) arena 8192 {
   run k0(read 8 at %c, write 8 at %y[8]) extent 1
 }";
 
-fn load() -> Arc<Executable> {
+fn load() -> Arc<LoadedProgram> {
     let program = program::parse(TEXT).expect("it parses");
     program::verify(&program).expect("it is well formed");
     executable(&program, &BTreeMap::new()).expect("it loads")

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::Id;
 use common::{executable, numbers};
 use program::Program;
-use runtime::{Executable, State};
+use runtime::{LoadedProgram, State};
 
 fn run(text: &str, words: &[&str]) -> Result<String, String> {
     let program = program::parse(text).map_err(|errors| errors.to_string())?;
@@ -42,7 +42,7 @@ fn run(text: &str, words: &[&str]) -> Result<String, String> {
 
 fn run_once(
     program: &Program,
-    executable: &Arc<Executable>,
+    executable: &Arc<LoadedProgram>,
     state: &mut State,
 ) -> Result<String, String> {
     let sized = |sizes: &[usize], from: i64| -> Vec<Vec<u8>> {

@@ -17,7 +17,7 @@ use std::slice;
 
 use base::IdSet;
 use loops::visit::{Effect, Reference, own_references, walk};
-use loops::{BufferId, Condition, Kernel, Loop, Scope, Stmt, Value};
+use loops::{BufferId, Condition, Kernel, Loop, ScalarExpr, Scope, Stmt};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use sym::{Expr, Memo, SymbolId};
@@ -97,13 +97,13 @@ impl<'a> Collector<'a> {
         });
     }
 
-    fn value(&mut self, position: usize, value: &'a Value) {
+    fn value(&mut self, position: usize, value: &'a ScalarExpr) {
         match value {
-            Value::Load { buffer, index } => self.add(position, *buffer, Effect::Load, index),
-            Value::Fold { reduction, buffer, index } => {
+            ScalarExpr::Load { buffer, index } => self.add(position, *buffer, Effect::Load, index),
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 self.add(position, *buffer, Effect::Fold(*reduction), index);
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 let count = self.conditions.len();
                 let level = self.way.len() + 1;
                 self.conditions.extend(conditions.iter().map(|c| (level, c)));
@@ -111,10 +111,10 @@ impl<'a> Collector<'a> {
                 self.conditions.truncate(count);
                 self.value(position, otherwise);
             }
-            Value::Apply { arguments, .. } => {
+            ScalarExpr::Apply { arguments, .. } => {
                 arguments.iter().for_each(|argument| self.value(position, argument));
             }
-            Value::Constant(_) | Value::Symbol(_) | Value::Index(_) => {}
+            ScalarExpr::Constant(_) | ScalarExpr::Symbol(_) | ScalarExpr::Index(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use loops::Kernel;
 
-use crate::step::Step;
+use crate::step::ScheduleStep;
 
 /// What a refusal is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Refusal {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleError {
     /// The step.
-    pub step: Box<Step>,
+    pub step: Box<ScheduleStep>,
     /// Why it is refused.
     pub message: String,
     /// What the refusal is about.
@@ -55,7 +55,7 @@ pub struct ScheduleError {
 }
 
 impl ScheduleError {
-    pub(crate) fn new(kernel: &Kernel, step: Step, refusal: Refusal) -> ScheduleError {
+    pub(crate) fn new(kernel: &Kernel, step: ScheduleStep, refusal: Refusal) -> ScheduleError {
         let Refusal { place, message } = refusal;
         ScheduleError { step: Box::new(step), message, place, kernel: Box::new(kernel.clone()) }
     }

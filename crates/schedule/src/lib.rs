@@ -31,4 +31,4 @@ mod steps;
 
 pub use error::ScheduleError;
 pub use schedule::{Applied, Schedule, replay};
-pub use step::{LocalScope, Step, Tail, Trace, parse_step, parse_trace, print_trace};
+pub use step::{LocalScope, ScheduleStep, Tail, Trace, parse_step, parse_trace, print_trace};

@@ -10,7 +10,7 @@ use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, ScheduleError};
 use crate::nest::{Site, SymbolRanges, block_mut};
-use crate::step::{LocalScope, Step, Tail, Trace};
+use crate::step::{LocalScope, ScheduleStep, Tail, Trace};
 use crate::steps;
 
 /// What steps rewrite.
@@ -82,34 +82,46 @@ impl State {
         }
     }
 
-    fn run(&mut self, step: &Step) -> Outcome {
+    fn run(&mut self, step: &ScheduleStep) -> Outcome {
         match step {
-            Step::Split { target, factor, outer, inner, tail } => {
+            ScheduleStep::Split { target, factor, outer, inner, tail } => {
                 steps::split::apply(self, target, *factor, outer, inner, *tail)
             }
-            Step::Cut { target, at, into } => steps::cut::apply(self, target, *at, into),
-            Step::Reorder { order } => steps::reorder::apply(self, order),
-            Step::Fuse { outer, inner, into } => steps::fuse::apply(self, outer, inner, into),
-            Step::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
-            Step::Pad { buffer, axis, extent } => steps::pad::apply(self, buffer, *axis, *extent),
-            Step::Extend { target, extent } => steps::extend::apply(self, target, *extent),
-            Step::Unroll { target } => steps::unroll::apply(self, target),
-            Step::Vectorise { target } => steps::vectorise::apply(self, target),
-            Step::Parallelise { target } => steps::parallelise::apply(self, target),
-            Step::ComputeAt { buffer, target } => steps::compute_at::apply(self, buffer, target),
-            Step::Fission { target, at, into } => steps::fission::apply(self, target, *at, into),
-            Step::Merge { first, second } => steps::merge::apply(self, first, second),
-            Step::SetScope { buffer, scope } => steps::set_scope::apply(self, buffer, *scope),
-            Step::Prefetch { buffer, bytes } => steps::prefetch::apply(self, buffer, *bytes),
-            Step::StageRead { buffer, target, into, scope, order } => {
+            ScheduleStep::Cut { target, at, into } => steps::cut::apply(self, target, *at, into),
+            ScheduleStep::Reorder { order } => steps::reorder::apply(self, order),
+            ScheduleStep::Fuse { outer, inner, into } => {
+                steps::fuse::apply(self, outer, inner, into)
+            }
+            ScheduleStep::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
+            ScheduleStep::Pad { buffer, axis, extent } => {
+                steps::pad::apply(self, buffer, *axis, *extent)
+            }
+            ScheduleStep::Extend { target, extent } => steps::extend::apply(self, target, *extent),
+            ScheduleStep::Unroll { target } => steps::unroll::apply(self, target),
+            ScheduleStep::Vectorise { target } => steps::vectorise::apply(self, target),
+            ScheduleStep::Parallelise { target } => steps::parallelise::apply(self, target),
+            ScheduleStep::ComputeAt { buffer, target } => {
+                steps::compute_at::apply(self, buffer, target)
+            }
+            ScheduleStep::Fission { target, at, into } => {
+                steps::fission::apply(self, target, *at, into)
+            }
+            ScheduleStep::Merge { first, second } => steps::merge::apply(self, first, second),
+            ScheduleStep::SetScope { buffer, scope } => {
+                steps::set_scope::apply(self, buffer, *scope)
+            }
+            ScheduleStep::Prefetch { buffer, bytes } => {
+                steps::prefetch::apply(self, buffer, *bytes)
+            }
+            ScheduleStep::StageRead { buffer, target, into, scope, order } => {
                 steps::stage_read::apply(self, buffer, target, into, *scope, order)
             }
-            Step::StageWrite { buffer, target, into, scope } => {
+            ScheduleStep::StageWrite { buffer, target, into, scope } => {
                 steps::stage_write::apply(self, buffer, target, into, *scope)
             }
-            Step::Inline { buffer } => steps::inline::apply(self, buffer),
-            Step::Simplify => steps::simplify::apply(self),
-            Step::ExpandFunctions => crate::expand::apply(&mut self.kernel),
+            ScheduleStep::Inline { buffer } => steps::inline::apply(self, buffer),
+            ScheduleStep::Simplify => steps::simplify::apply(self),
+            ScheduleStep::ExpandFunctions => crate::expand::apply(&mut self.kernel),
         }
     }
 }
@@ -118,14 +130,14 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     state: State,
-    trace: Vec<Step>,
+    trace: Vec<ScheduleStep>,
 }
 
 /// The kernel that the steps make of `kernel`.
 ///
 /// # Errors
 /// The first step that is not legal.
-pub fn replay(kernel: Kernel, trace: &[Step]) -> Result<Kernel, ScheduleError> {
+pub fn replay(kernel: Kernel, trace: &[ScheduleStep]) -> Result<Kernel, ScheduleError> {
     let mut schedule = Schedule::new(kernel);
     trace.iter().try_for_each(|step| schedule.apply(step.clone()))?;
     Ok(schedule.into_kernel())
@@ -149,7 +161,7 @@ impl Schedule {
     }
 
     /// The steps so far.
-    pub fn trace(&self) -> &[Step] {
+    pub fn trace(&self) -> &[ScheduleStep] {
         &self.trace
     }
 
@@ -167,7 +179,7 @@ impl Schedule {
     ///
     /// # Errors
     /// When the step is not legal here; then nothing has changed.
-    pub fn apply(&mut self, step: Step) -> Applied {
+    pub fn apply(&mut self, step: ScheduleStep) -> Applied {
         let may_leave_traces = !step.is_checked_first();
         let before = (may_leave_traces || cfg!(debug_assertions)).then(|| self.state.clone());
         if let Err(refusal) = self.state.run(&step) {
@@ -187,7 +199,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// See [`Step::Split`].
+    /// See [`ScheduleStep::Split`].
     ///
     /// # Errors
     /// When the step is not legal here.
@@ -200,122 +212,128 @@ impl Schedule {
         tail: Tail,
     ) -> Applied {
         let (target, outer, inner) = (target.into(), outer.into(), inner.into());
-        self.apply(Step::Split { target, factor, outer, inner, tail })
+        self.apply(ScheduleStep::Split { target, factor, outer, inner, tail })
     }
 
-    /// See [`Step::Cut`].
+    /// See [`ScheduleStep::Cut`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn cut(&mut self, target: &str, at: i64, into: &str) -> Applied {
-        self.apply(Step::Cut { target: target.into(), at, into: into.into() })
+        self.apply(ScheduleStep::Cut { target: target.into(), at, into: into.into() })
     }
 
-    /// See [`Step::Reorder`].
+    /// See [`ScheduleStep::Reorder`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn reorder(&mut self, order: &[&str]) -> Applied {
-        self.apply(Step::Reorder { order: order.iter().map(|name| (*name).into()).collect() })
+        self.apply(ScheduleStep::Reorder {
+            order: order.iter().map(|name| (*name).into()).collect(),
+        })
     }
 
-    /// See [`Step::Fuse`].
+    /// See [`ScheduleStep::Fuse`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn fuse(&mut self, outer: &str, inner: &str, into: &str) -> Applied {
-        self.apply(Step::Fuse { outer: outer.into(), inner: inner.into(), into: into.into() })
+        self.apply(ScheduleStep::Fuse {
+            outer: outer.into(),
+            inner: inner.into(),
+            into: into.into(),
+        })
     }
 
-    /// See [`Step::Flatten`].
+    /// See [`ScheduleStep::Flatten`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn flatten(&mut self, buffer: &str, axis: usize) -> Applied {
-        self.apply(Step::Flatten { buffer: buffer.into(), axis })
+        self.apply(ScheduleStep::Flatten { buffer: buffer.into(), axis })
     }
 
-    /// See [`Step::Pad`].
+    /// See [`ScheduleStep::Pad`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn pad(&mut self, buffer: &str, axis: usize, extent: i64) -> Applied {
-        self.apply(Step::Pad { buffer: buffer.into(), axis, extent })
+        self.apply(ScheduleStep::Pad { buffer: buffer.into(), axis, extent })
     }
 
-    /// See [`Step::Extend`].
+    /// See [`ScheduleStep::Extend`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn extend(&mut self, target: &str, extent: i64) -> Applied {
-        self.apply(Step::Extend { target: target.into(), extent })
+        self.apply(ScheduleStep::Extend { target: target.into(), extent })
     }
 
-    /// See [`Step::Unroll`].
+    /// See [`ScheduleStep::Unroll`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn unroll(&mut self, target: &str) -> Applied {
-        self.apply(Step::Unroll { target: target.into() })
+        self.apply(ScheduleStep::Unroll { target: target.into() })
     }
 
-    /// See [`Step::Vectorise`].
+    /// See [`ScheduleStep::Vectorise`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn vectorise(&mut self, target: &str) -> Applied {
-        self.apply(Step::Vectorise { target: target.into() })
+        self.apply(ScheduleStep::Vectorise { target: target.into() })
     }
 
-    /// See [`Step::Parallelise`].
+    /// See [`ScheduleStep::Parallelise`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn parallelise(&mut self, target: &str) -> Applied {
-        self.apply(Step::Parallelise { target: target.into() })
+        self.apply(ScheduleStep::Parallelise { target: target.into() })
     }
 
-    /// See [`Step::ComputeAt`].
+    /// See [`ScheduleStep::ComputeAt`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn compute_at(&mut self, buffer: &str, target: &str) -> Applied {
-        self.apply(Step::ComputeAt { buffer: buffer.into(), target: target.into() })
+        self.apply(ScheduleStep::ComputeAt { buffer: buffer.into(), target: target.into() })
     }
 
-    /// See [`Step::Fission`].
+    /// See [`ScheduleStep::Fission`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn fission(&mut self, target: &str, at: usize, into: &str) -> Applied {
-        self.apply(Step::Fission { target: target.into(), at, into: into.into() })
+        self.apply(ScheduleStep::Fission { target: target.into(), at, into: into.into() })
     }
 
-    /// See [`Step::Merge`].
+    /// See [`ScheduleStep::Merge`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn merge(&mut self, first: &str, second: &str) -> Applied {
-        self.apply(Step::Merge { first: first.into(), second: second.into() })
+        self.apply(ScheduleStep::Merge { first: first.into(), second: second.into() })
     }
 
-    /// See [`Step::SetScope`].
+    /// See [`ScheduleStep::SetScope`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn set_scope(&mut self, buffer: &str, scope: LocalScope) -> Applied {
-        self.apply(Step::SetScope { buffer: buffer.into(), scope })
+        self.apply(ScheduleStep::SetScope { buffer: buffer.into(), scope })
     }
 
-    /// See [`Step::Prefetch`].
+    /// See [`ScheduleStep::Prefetch`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn prefetch(&mut self, buffer: &str, bytes: u32) -> Applied {
-        self.apply(Step::Prefetch { buffer: buffer.into(), bytes })
+        self.apply(ScheduleStep::Prefetch { buffer: buffer.into(), bytes })
     }
 
-    /// See [`Step::StageRead`].
+    /// See [`ScheduleStep::StageRead`].
     ///
     /// # Errors
     /// When the step is not legal here.
@@ -328,10 +346,10 @@ impl Schedule {
         order: &[usize],
     ) -> Applied {
         let (buffer, target, into) = (buffer.into(), target.into(), into.into());
-        self.apply(Step::StageRead { buffer, target, into, scope, order: order.to_vec() })
+        self.apply(ScheduleStep::StageRead { buffer, target, into, scope, order: order.to_vec() })
     }
 
-    /// See [`Step::StageWrite`].
+    /// See [`ScheduleStep::StageWrite`].
     ///
     /// # Errors
     /// When the step is not legal here.
@@ -343,30 +361,30 @@ impl Schedule {
         scope: LocalScope,
     ) -> Applied {
         let (buffer, target, into) = (buffer.into(), target.into(), into.into());
-        self.apply(Step::StageWrite { buffer, target, into, scope })
+        self.apply(ScheduleStep::StageWrite { buffer, target, into, scope })
     }
 
-    /// See [`Step::Inline`].
+    /// See [`ScheduleStep::Inline`].
     ///
     /// # Errors
     /// When the step is not legal here.
     pub fn inline(&mut self, buffer: &str) -> Applied {
-        self.apply(Step::Inline { buffer: buffer.into() })
+        self.apply(ScheduleStep::Inline { buffer: buffer.into() })
     }
 
-    /// See [`Step::Simplify`].
+    /// See [`ScheduleStep::Simplify`].
     ///
     /// # Errors
     /// Never; for the sake of `?`.
     pub fn simplify(&mut self) -> Applied {
-        self.apply(Step::Simplify)
+        self.apply(ScheduleStep::Simplify)
     }
 
-    /// See [`Step::ExpandFunctions`].
+    /// See [`ScheduleStep::ExpandFunctions`].
     ///
     /// # Errors
     /// When a function has no expansion for its type.
     pub fn expand_functions(&mut self) -> Applied {
-        self.apply(Step::ExpandFunctions)
+        self.apply(ScheduleStep::ExpandFunctions)
     }
 }

@@ -45,7 +45,7 @@ impl From<LocalScope> for Scope {
 /// One primitive step. `target` names the loop that the step is about; new names come from the
 /// caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ScheduleStep {
     /// One loop becomes two: `outer` counts blocks of `factor` iterations of `inner`.
     Split {
         /// The loop.
@@ -209,10 +209,15 @@ fn tail_name(tail: Tail) -> &'static str {
     }
 }
 
-impl Step {
+impl ScheduleStep {
     /// Whether all that the step may be refused for is found before it changes anything.
     pub(crate) fn is_checked_first(&self) -> bool {
-        !matches!(self, Step::StageRead { .. } | Step::StageWrite { .. } | Step::ExpandFunctions)
+        !matches!(
+            self,
+            ScheduleStep::StageRead { .. }
+                | ScheduleStep::StageWrite { .. }
+                | ScheduleStep::ExpandFunctions
+        )
     }
 
     /// Whether it always leaves index expressions that may not be in simplest form; else it says
@@ -220,73 +225,83 @@ impl Step {
     pub(crate) fn writes_indices(&self) -> bool {
         !matches!(
             self,
-            Step::Simplify
-                | Step::Split { .. }
-                | Step::Fuse { .. }
-                | Step::Reorder { .. }
-                | Step::Unroll { .. }
-                | Step::Vectorise { .. }
-                | Step::Parallelise { .. }
-                | Step::SetScope { .. }
-                | Step::Prefetch { .. }
+            ScheduleStep::Simplify
+                | ScheduleStep::Split { .. }
+                | ScheduleStep::Fuse { .. }
+                | ScheduleStep::Reorder { .. }
+                | ScheduleStep::Unroll { .. }
+                | ScheduleStep::Vectorise { .. }
+                | ScheduleStep::Parallelise { .. }
+                | ScheduleStep::SetScope { .. }
+                | ScheduleStep::Prefetch { .. }
         )
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ScheduleStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Split { target, factor, outer, inner, tail } => {
+            ScheduleStep::Split { target, factor, outer, inner, tail } => {
                 let tail = tail_name(*tail);
                 write!(f, "split {target} by {factor} into {outer}, {inner} tail {tail}")
             }
-            Step::Cut { target, at, into } => write!(f, "cut {target} at {at} into {into}"),
-            Step::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
-            Step::Fuse { outer, inner, into } => write!(f, "fuse {outer}, {inner} into {into}"),
-            Step::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
-            Step::Pad { buffer, axis, extent } => write!(f, "pad {buffer} axis {axis} to {extent}"),
-            Step::Extend { target, extent } => write!(f, "extend {target} to {extent}"),
-            Step::Unroll { target } => write!(f, "unroll {target}"),
-            Step::Vectorise { target } => write!(f, "vectorise {target}"),
-            Step::Parallelise { target } => write!(f, "parallelise {target}"),
-            Step::ComputeAt { buffer, target } => write!(f, "compute_at {buffer} at {target}"),
-            Step::Fission { target, at, into } => write!(f, "fission {target} at {at} into {into}"),
-            Step::Merge { first, second } => write!(f, "merge {first}, {second}"),
-            Step::SetScope { buffer, scope } => {
+            ScheduleStep::Cut { target, at, into } => write!(f, "cut {target} at {at} into {into}"),
+            ScheduleStep::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
+            ScheduleStep::Fuse { outer, inner, into } => {
+                write!(f, "fuse {outer}, {inner} into {into}")
+            }
+            ScheduleStep::Flatten { buffer, axis } => write!(f, "flatten {buffer} axis {axis}"),
+            ScheduleStep::Pad { buffer, axis, extent } => {
+                write!(f, "pad {buffer} axis {axis} to {extent}")
+            }
+            ScheduleStep::Extend { target, extent } => write!(f, "extend {target} to {extent}"),
+            ScheduleStep::Unroll { target } => write!(f, "unroll {target}"),
+            ScheduleStep::Vectorise { target } => write!(f, "vectorise {target}"),
+            ScheduleStep::Parallelise { target } => write!(f, "parallelise {target}"),
+            ScheduleStep::ComputeAt { buffer, target } => {
+                write!(f, "compute_at {buffer} at {target}")
+            }
+            ScheduleStep::Fission { target, at, into } => {
+                write!(f, "fission {target} at {at} into {into}")
+            }
+            ScheduleStep::Merge { first, second } => write!(f, "merge {first}, {second}"),
+            ScheduleStep::SetScope { buffer, scope } => {
                 write!(f, "set_scope {buffer} {}", local_scope_name(*scope))
             }
-            Step::Prefetch { buffer, bytes } => write!(f, "prefetch {buffer} ahead {bytes}"),
-            Step::StageRead { buffer, target, into, scope, order } => {
+            ScheduleStep::Prefetch { buffer, bytes } => {
+                write!(f, "prefetch {buffer} ahead {bytes}")
+            }
+            ScheduleStep::StageRead { buffer, target, into, scope, order } => {
                 let scope = local_scope_name(*scope);
                 write!(f, "stage_read {buffer} at {target} into {into} {scope}")?;
                 let axes: Vec<String> = order.iter().map(usize::to_string).collect();
                 if axes.is_empty() { Ok(()) } else { write!(f, " order [{}]", axes.join(", ")) }
             }
-            Step::StageWrite { buffer, target, into, scope } => {
+            ScheduleStep::StageWrite { buffer, target, into, scope } => {
                 let scope = local_scope_name(*scope);
                 write!(f, "stage_write {buffer} at {target} into {into} {scope}")
             }
-            Step::Inline { buffer } => write!(f, "inline {buffer}"),
-            Step::Simplify => f.write_str("simplify"),
-            Step::ExpandFunctions => f.write_str("expand_functions"),
+            ScheduleStep::Inline { buffer } => write!(f, "inline {buffer}"),
+            ScheduleStep::Simplify => f.write_str("simplify"),
+            ScheduleStep::ExpandFunctions => f.write_str("expand_functions"),
         }
     }
 }
 
 /// The steps that made a kernel, shared by all who keep them. It prints one step a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace(Arc<[Step]>);
+pub struct Trace(Arc<[ScheduleStep]>);
 
-impl From<Vec<Step>> for Trace {
-    fn from(steps: Vec<Step>) -> Trace {
+impl From<Vec<ScheduleStep>> for Trace {
+    fn from(steps: Vec<ScheduleStep>) -> Trace {
         Trace(steps.into())
     }
 }
 
 impl Deref for Trace {
-    type Target = [Step];
+    type Target = [ScheduleStep];
 
-    fn deref(&self) -> &[Step] {
+    fn deref(&self) -> &[ScheduleStep] {
         &self.0
     }
 }
@@ -298,7 +313,7 @@ impl fmt::Display for Trace {
 }
 
 /// Prints a trace, one step a line.
-pub fn print_trace(trace: &[Step]) -> String {
+pub fn print_trace(trace: &[ScheduleStep]) -> String {
     trace.iter().map(|step| format!("{step}\n")).collect()
 }
 
@@ -306,7 +321,7 @@ pub fn print_trace(trace: &[Step]) -> String {
 ///
 /// # Errors
 /// At the first place where the text is no trace.
-pub fn parse_trace(text: &str) -> Result<Vec<Step>, TextError> {
+pub fn parse_trace(text: &str) -> Result<Vec<ScheduleStep>, TextError> {
     let mut parser = Parser::new(text);
     let mut trace = Vec::new();
     while !parser.at_end() {
@@ -355,7 +370,7 @@ fn local_scope(parser: &mut Parser) -> Parsed<LocalScope> {
 ///
 /// # Errors
 /// At the first place where the text is no step.
-pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
+pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
     let position = parser.position();
     Ok(match parser.identifier()? {
         "split" => {
@@ -365,56 +380,63 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
             parser.expect_keyword("into")?;
             let (outer, inner) = pair(parser)?;
             parser.expect_keyword("tail")?;
-            Step::Split { target, factor, outer, inner, tail: tail(parser)? }
+            ScheduleStep::Split { target, factor, outer, inner, tail: tail(parser)? }
         }
         "cut" => {
             let target = name(parser)?;
             parser.expect_keyword("at")?;
             let at = parser.integer()?;
-            Step::Cut { target, at, into: after(parser, "into")? }
+            ScheduleStep::Cut { target, at, into: after(parser, "into")? }
         }
-        "reorder" => Step::Reorder { order: parser.list("[", ",", "]", name)? },
+        "reorder" => ScheduleStep::Reorder { order: parser.list("[", ",", "]", name)? },
         "fuse" => {
             let (outer, inner) = pair(parser)?;
-            Step::Fuse { outer, inner, into: after(parser, "into")? }
+            ScheduleStep::Fuse { outer, inner, into: after(parser, "into")? }
         }
         "flatten" => {
             let buffer = name(parser)?;
             parser.expect_keyword("axis")?;
-            Step::Flatten { buffer, axis: number(parser)? }
+            ScheduleStep::Flatten { buffer, axis: number(parser)? }
         }
         "pad" => {
             let buffer = name(parser)?;
             parser.expect_keyword("axis")?;
             let axis = number(parser)?;
             parser.expect_keyword("to")?;
-            Step::Pad { buffer, axis, extent: parser.integer()? }
+            ScheduleStep::Pad { buffer, axis, extent: parser.integer()? }
         }
         "extend" => {
             let target = name(parser)?;
             parser.expect_keyword("to")?;
-            Step::Extend { target, extent: parser.integer()? }
+            ScheduleStep::Extend { target, extent: parser.integer()? }
         }
-        "unroll" => Step::Unroll { target: name(parser)? },
-        "vectorise" => Step::Vectorise { target: name(parser)? },
-        "parallelise" => Step::Parallelise { target: name(parser)? },
-        "compute_at" => Step::ComputeAt { buffer: name(parser)?, target: after(parser, "at")? },
+        "unroll" => ScheduleStep::Unroll { target: name(parser)? },
+        "vectorise" => ScheduleStep::Vectorise { target: name(parser)? },
+        "parallelise" => ScheduleStep::Parallelise { target: name(parser)? },
+        "compute_at" => {
+            ScheduleStep::ComputeAt { buffer: name(parser)?, target: after(parser, "at")? }
+        }
         "fission" => {
             let target = name(parser)?;
             parser.expect_keyword("at")?;
             let at = number(parser)?;
-            Step::Fission { target, at, into: after(parser, "into")? }
+            ScheduleStep::Fission { target, at, into: after(parser, "into")? }
         }
         "merge" => {
             let (first, second) = pair(parser)?;
-            Step::Merge { first, second }
+            ScheduleStep::Merge { first, second }
         }
-        "set_scope" => Step::SetScope { buffer: name(parser)?, scope: local_scope(parser)? },
+        "set_scope" => {
+            ScheduleStep::SetScope { buffer: name(parser)?, scope: local_scope(parser)? }
+        }
         "prefetch" => {
             let buffer = name(parser)?;
             parser.expect_keyword("ahead")?;
             let bytes = u32::try_from(number(parser)?);
-            Step::Prefetch { buffer, bytes: bytes.map_err(|_| parser.error("too far ahead"))? }
+            ScheduleStep::Prefetch {
+                buffer,
+                bytes: bytes.map_err(|_| parser.error("too far ahead"))?,
+            }
         }
         "stage_read" => {
             let buffer = name(parser)?;
@@ -425,17 +447,17 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<Step> {
                 true => parser.list("[", ",", "]", number)?,
                 false => Vec::new(),
             };
-            Step::StageRead { buffer, target, into, scope, order }
+            ScheduleStep::StageRead { buffer, target, into, scope, order }
         }
         "stage_write" => {
             let buffer = name(parser)?;
             let target = after(parser, "at")?;
             let into = after(parser, "into")?;
-            Step::StageWrite { buffer, target, into, scope: local_scope(parser)? }
+            ScheduleStep::StageWrite { buffer, target, into, scope: local_scope(parser)? }
         }
-        "inline" => Step::Inline { buffer: name(parser)? },
-        "simplify" => Step::Simplify,
-        "expand_functions" => Step::ExpandFunctions,
+        "inline" => ScheduleStep::Inline { buffer: name(parser)? },
+        "simplify" => ScheduleStep::Simplify,
+        "expand_functions" => ScheduleStep::ExpandFunctions,
         _ => return Err(parser.error_at(position, "expected a step")),
     })
 }

@@ -3,9 +3,9 @@
 //!
 //! `EXPAND_POINTS=10000000` sweeps longer; errors found are printed with `--nocapture`.
 
-use eval::{Options, evaluate_kernel};
+use eval::{KernelOptions, evaluate_kernel};
 use loops::Kernel;
-use schedule::{Schedule, Step};
+use schedule::{Schedule, ScheduleStep};
 use tensor::random::Generator;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
@@ -23,7 +23,7 @@ fn kernel(function: ScalarFunction, dtype: DType, result: DType, count: usize) -
     );
     let kernel = loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
     let mut schedule = Schedule::new(kernel);
-    schedule.apply(Step::ExpandFunctions).unwrap_or_else(|error| panic!("{error}"));
+    schedule.apply(ScheduleStep::ExpandFunctions).unwrap_or_else(|error| panic!("{error}"));
     loops::verify_scheduled(schedule.kernel()).unwrap_or_else(|errors| panic!("{errors}"));
     schedule.into_kernel()
 }
@@ -35,7 +35,7 @@ fn values(function: ScalarFunction, dtype: DType, operands: &[Vec<Scalar>]) -> V
     let kernel = kernel(function, dtype, result, count);
     let tensors = operands.iter().map(|all| Tensor::from_scalars(dtype, &[count], all));
     let mut buffers: Vec<Tensor> = tensors.chain([Tensor::zeros(result, &[count])]).collect();
-    evaluate_kernel(&kernel, &mut buffers, &[], Options::default())
+    evaluate_kernel(&kernel, &mut buffers, &[], KernelOptions::default())
         .unwrap_or_else(|fault| panic!("{fault:?}\n{kernel}"));
     buffers.pop().unwrap().scalars().collect()
 }

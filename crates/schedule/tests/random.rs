@@ -5,11 +5,11 @@
 //! evaluator also checks that parallel and vector loops are what they claim to be, and that no
 //! element is read before it is stored. `SCHEDULE_CASES=100000` runs longer.
 
-use eval::{Options, Order, Precision, evaluate_kernel};
+use eval::{EvaluationPrecision, KernelOptions, Order, evaluate_kernel};
 use loops::visit::walk;
 use loops::{Kernel, Scope, Stmt};
 use proptest::prelude::*;
-use schedule::{LocalScope, Schedule, Step, Tail, parse_trace, print_trace, replay};
+use schedule::{LocalScope, Schedule, ScheduleStep, Tail, parse_trace, print_trace, replay};
 use tensor::Tensor;
 
 /// Kernels with extents `A`, `B`, `C`.
@@ -119,7 +119,8 @@ fn outputs(kernel: &Kernel, order: Order) -> Vec<Tensor> {
             _ => tensor::random::random(buffer.dtype, &[count], position as u64 + 1),
         });
     }
-    let options = Options { precision: Precision::Declared, order, check_loops: true };
+    let options =
+        KernelOptions { precision: EvaluationPrecision::Declared, order, check_loops: true };
     if let Err(fault) = evaluate_kernel(kernel, &mut buffers, &[], options) {
         panic!("{fault:?}\n{kernel}");
     }
@@ -127,7 +128,7 @@ fn outputs(kernel: &Kernel, order: Order) -> Vec<Tensor> {
 }
 
 /// Reads four numbers as a step on something that the kernel has.
-fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
+fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
     let mut loops: Vec<String> = Vec::new();
     walk(&kernel.body, &mut |stmt| {
         if let Stmt::For(inner) = stmt {
@@ -146,33 +147,35 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> Step {
     let scope = if c % 2 == 0 { LocalScope::Scratch } else { LocalScope::Register };
     let fresh = |stem: &str| format!("{stem}{serial}");
     match kind % 19 {
-        0..=3 => Step::Split {
+        0..=3 => ScheduleStep::Split {
             target,
             factor: [2, 3, 4, 5, 8][b as usize % 5],
             outer: fresh("o"),
             inner: fresh("n"),
             tail: [Tail::Exact, Tail::Guard, Tail::Shift][c as usize % 3],
         },
-        4 | 5 => Step::Reorder { order: vec![after(1), target] },
-        6 => Step::Reorder { order: vec![after(2), target, after(1)] },
-        7 => Step::Fuse { outer: target, inner: after(1), into: fresh("f") },
-        8 | 9 => Step::ComputeAt { buffer, target },
-        10 => Step::Fission { target, at: 1 + c as usize % 2, into: fresh("r") },
-        11 => Step::Merge { first: target, second: pick(&loops, b) },
-        12 => Step::StageRead { buffer, target, into: fresh("s"), scope, order: Vec::new() },
-        13 => Step::StageWrite { buffer, target, into: fresh("s"), scope },
+        4 | 5 => ScheduleStep::Reorder { order: vec![after(1), target] },
+        6 => ScheduleStep::Reorder { order: vec![after(2), target, after(1)] },
+        7 => ScheduleStep::Fuse { outer: target, inner: after(1), into: fresh("f") },
+        8 | 9 => ScheduleStep::ComputeAt { buffer, target },
+        10 => ScheduleStep::Fission { target, at: 1 + c as usize % 2, into: fresh("r") },
+        11 => ScheduleStep::Merge { first: target, second: pick(&loops, b) },
+        12 => {
+            ScheduleStep::StageRead { buffer, target, into: fresh("s"), scope, order: Vec::new() }
+        }
+        13 => ScheduleStep::StageWrite { buffer, target, into: fresh("s"), scope },
         14 => match c % 4 {
-            0 => Step::Inline { buffer },
-            1 => Step::Flatten { buffer, axis: c as usize / 3 % 2 },
-            2 => Step::SetScope { buffer, scope },
-            _ => Step::Prefetch { buffer, bytes: 64 * u32::from(b) },
+            0 => ScheduleStep::Inline { buffer },
+            1 => ScheduleStep::Flatten { buffer, axis: c as usize / 3 % 2 },
+            2 => ScheduleStep::SetScope { buffer, scope },
+            _ => ScheduleStep::Prefetch { buffer, bytes: 64 * u32::from(b) },
         },
-        15 => Step::Vectorise { target },
-        16 => Step::Parallelise { target: pick(&loops, 0) },
-        17 => Step::Cut { target, at: i64::from(b % 5), into: fresh("k") },
+        15 => ScheduleStep::Vectorise { target },
+        16 => ScheduleStep::Parallelise { target: pick(&loops, 0) },
+        17 => ScheduleStep::Cut { target, at: i64::from(b % 5), into: fresh("k") },
         _ => match c % 2 {
-            0 => Step::Unroll { target },
-            _ => Step::Simplify,
+            0 => ScheduleStep::Unroll { target },
+            _ => ScheduleStep::Simplify,
         },
     }
 }

@@ -21,6 +21,7 @@ mod prove;
 mod query;
 mod range;
 mod simplify;
+mod symbol;
 mod terms;
 mod text;
 
@@ -34,4 +35,5 @@ pub use expr::{Atom, Expr, SymbolId, Term};
 pub use memo::Memo;
 pub use prove::{proves_less_equal, proves_less_than};
 pub use range::Range;
+pub use symbol::Symbol;
 pub use text::{parse_expr, parse_range};

@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 
 /// How a tensor differs from the expected one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct Deviation {
     /// Set when type or shape differ, in which case no element was compared.
     pub type_error: Option<String>,
     /// The number of elements compared.
@@ -42,7 +42,7 @@ pub struct Mismatch {
     pub expected: String,
 }
 
-impl Comparison {
+impl Deviation {
     /// Whether type, shape and all elements agree.
     pub fn passed(&self) -> bool {
         self.type_error.is_none() && self.mismatches == 0
@@ -51,8 +51,8 @@ impl Comparison {
 
 /// Compares element by element: relative tolerance `rtol` (of the expected value) plus absolute
 /// tolerance `atol`. Both 0 asks for equal values.
-pub fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Comparison {
-    let mut result = Comparison {
+pub fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Deviation {
+    let mut result = Deviation {
         type_error: None,
         elements: 0,
         max_abs: 0.0,
@@ -126,7 +126,7 @@ fn mismatch(actual: &Tensor, expected: &Tensor, index: usize) -> Mismatch {
     Mismatch { index, position, actual: text(actual), expected: text(expected) }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(error) = &self.type_error {
             return f.write_str(error);

@@ -36,7 +36,7 @@ pub mod temporary;
 pub mod tensor;
 pub mod value;
 
-pub use compare::{Comparison, compare};
+pub use compare::{Deviation, compare};
 pub use dtype::{Class, DType};
 pub use function::{Monotone, ScalarFunction};
 pub use fused::MultiplyAdd;

@@ -8,7 +8,7 @@ use loops::build::{
     cast, constant, fold, for_loop, guard, if_else, index, less, less_equal, let_value, load,
     reduce, store,
 };
-use loops::{Access, BufferId, Condition, Kernel, LoopKind, Scope, Stmt, Value};
+use loops::{Access, BufferId, Condition, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
 use sym::{Expr, Range, SymbolId};
 use tensor::random::Generator;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
@@ -104,11 +104,11 @@ impl Grower {
         conditions
     }
 
-    fn leaf(&mut self, dtype: DType) -> Value {
+    fn leaf(&mut self, dtype: DType) -> ScalarExpr {
         let known: Vec<SymbolId> =
             self.lets.iter().filter(|(_, known)| *known == dtype).map(|(s, _)| *s).collect();
         if !known.is_empty() && self.below(3) == 0 {
-            return Value::Symbol(self.pick(&known));
+            return ScalarExpr::Symbol(self.pick(&known));
         }
         let inputs: Vec<BufferId> = self
             .inputs
@@ -125,7 +125,7 @@ impl Grower {
         constant(Scalar::from_f64(dtype, number as f64 / 2.0))
     }
 
-    fn value(&mut self, dtype: DType, depth: u32) -> Value {
+    fn value(&mut self, dtype: DType, depth: u32) -> ScalarExpr {
         if depth == 0 {
             return self.leaf(dtype);
         }
@@ -151,7 +151,7 @@ impl Grower {
         }
     }
 
-    fn application(&mut self, dtype: DType, depth: u32) -> Value {
+    fn application(&mut self, dtype: DType, depth: u32) -> ScalarExpr {
         let functions: Vec<ScalarFunction> = ScalarFunction::all()
             .filter(|function| function.is_machine())
             .filter(|f| !matches!(f, ScalarFunction::Cast | ScalarFunction::Bitcast))
@@ -170,7 +170,7 @@ impl Grower {
                 continue;
             }
             let arguments = operands.iter().map(|one| self.value(*one, depth - 1)).collect();
-            let value = Value::Apply { function, dtype, arguments };
+            let value = ScalarExpr::Apply { function, dtype, arguments };
             let extreme = matches!(function, ScalarFunction::Min | ScalarFunction::Max);
             if extreme && dtype.is_float() {
                 // Either zero may come out; adding one makes it positive.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use base::{ConstantId, Id, SecondaryMap};
-use eval::Precision;
+use eval::EvaluationPrecision;
 use graph::{Definition, Function, NodeId, Type, ValueId};
 use sym::Expr;
 use tensor::Tensor;
@@ -135,7 +135,7 @@ fn values_of(sample: &GraphSample) -> Option<SecondaryMap<ValueId, Option<Tensor
         function,
         &constants,
         &sample.inputs,
-        Precision::Declared,
+        EvaluationPrecision::Declared,
         &mut |value, tensor| values[value] = Some(tensor.clone()),
     )
     .ok()?;

@@ -6,7 +6,7 @@
 //! which a difference cannot see through, and the case says nothing.
 
 use base::Id;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use graph::{Function, FunctionBuilder, TensorType, Type};
 use proptest::prelude::*;
 use tensor::random::Generator;
@@ -21,7 +21,7 @@ const STEP: f64 = 1.0 / 1024.0;
 
 fn run(function: &Function, constants: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
     let constant = |id: base::ConstantId| constants[id.index()].clone();
-    match eval::graph::evaluate(function, &constant, inputs, Precision::F64) {
+    match eval::graph::evaluate(function, &constant, inputs, EvaluationPrecision::F64) {
         Ok(results) => results,
         Err(fault) => panic!("{fault}\n{function}"),
     }

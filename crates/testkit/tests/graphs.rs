@@ -1,14 +1,14 @@
 //! Properties of random graph functions: they verify, print and parse, and run.
 
 use base::Id;
-use eval::Precision;
+use eval::EvaluationPrecision;
 use proptest::prelude::*;
 use testkit::{GraphOptions, GraphSample, graph_samples};
 
 const OPTIONS: GraphOptions =
     GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
 
-fn evaluate(sample: &GraphSample, precision: Precision) -> Vec<tensor::Tensor> {
+fn evaluate(sample: &GraphSample, precision: EvaluationPrecision) -> Vec<tensor::Tensor> {
     let constant = |id: base::ConstantId| sample.constants[id.index()].clone();
     match eval::graph::evaluate(&sample.function, &constant, &sample.inputs, precision) {
         Ok(results) => results,
@@ -38,8 +38,8 @@ proptest! {
 
     #[test]
     fn run(sample in graph_samples(OPTIONS)) {
-        let declared = evaluate(&sample, Precision::Declared);
-        let exact = evaluate(&sample, Precision::F64);
+        let declared = evaluate(&sample, EvaluationPrecision::Declared);
+        let exact = evaluate(&sample, EvaluationPrecision::F64);
         for (declared, exact) in declared.iter().zip(&exact) {
             let close = declared.to_f64_vec().iter().zip(exact.to_f64_vec()).all(|(a, b)| {
                 !b.is_nan() && (a - b).abs() <= 0.1 * b.abs().max(1.0)

@@ -117,7 +117,7 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
                 actual
             }
             None => {
-                let declared = eval::Precision::Declared;
+                let declared = eval::EvaluationPrecision::Declared;
                 let (function, actual) =
                     evaluate(&Source::file(&path), options, &set.inputs, declared)?;
                 is_random |= draws(&function);

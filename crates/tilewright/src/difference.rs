@@ -290,7 +290,7 @@ impl Finder<'_> {
             Other::Evaluator => {
                 let values: Vec<Value> =
                     inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
-                let declared = eval::Precision::Declared;
+                let declared = eval::EvaluationPrecision::Declared;
                 let options = self.own(self.options);
                 let (_, values) = evaluate(&part(&model), &options, &values, declared)?;
                 named(outputs, values)

@@ -58,7 +58,7 @@ impl Divided {
     fn run_host(&self, inputs: &[Value]) -> Option<Vec<Value>> {
         let own: Vec<Value> =
             self.division.host_inputs.iter().map(|&number| inputs[number].clone()).collect();
-        evaluate(&self.host, &self.options, &own, eval::Precision::Declared)
+        evaluate(&self.host, &self.options, &own, eval::EvaluationPrecision::Declared)
             .ok()
             .map(|(_, found)| found)
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use backend::Target;
-use backend_c::{CSources, Interface, Part};
+use backend_c::{CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::Strings;
 use lower::Role;
@@ -104,9 +104,9 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let results = main.outputs.iter().enumerate().zip(&front.imported.result_names);
     let result = |((number, (dtype, shape)), name): ((usize, &(DType, Vec<usize>)), &String)| {
         let name = if given.is_some() { output_name(number) } else { name.clone() };
-        backend_c::Port { name, dtype: *dtype, shape: shape.clone() }
+        backend_c::CPort { name, dtype: *dtype, shape: shape.clone() }
     };
-    let input = |(port, shape): (&Port, Vec<usize>)| backend_c::Port {
+    let input = |(port, shape): (&Port, Vec<usize>)| backend_c::CPort {
         name: port.name.clone(),
         dtype: port.dtype,
         shape,
@@ -116,7 +116,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
         inputs: inputs.iter().zip(shapes).map(input).collect(),
         outputs: results.map(result).collect(),
     };
-    let options = backend_c::Options::default();
+    let options = backend_c::COptions::default();
     let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
     let dtypes = main.outputs.iter().map(|(dtype, _)| *dtype).collect();
     Ok(Sources { code, dtypes, outputs: front.outputs, strings: front.strings })
@@ -160,8 +160,8 @@ pub(crate) fn row(choice: &TargetChoice) -> Result<Target> {
     }
 }
 
-fn part(half: &LoweredFunction) -> Part<'_> {
-    Part {
+fn part(half: &LoweredFunction) -> CProgram<'_> {
+    CProgram {
         module: &half.module,
         program: half.lowered.program,
         locations: &half.module.functions[half.function].locations,

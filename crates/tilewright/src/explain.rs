@@ -99,7 +99,7 @@ impl Explanation {
         let variant = executable.variant(inputs)?;
         let front = &variant.front;
         let locations = &front.module.functions[front.plan].locations;
-        let remark = |remark: &lower::Remark| {
+        let remark = |remark: &base::Remark| {
             format!("{}: {}", locations.describe(remark.location), remark.message)
         };
         for text in front.remarks.iter().map(remark) {

@@ -15,7 +15,7 @@ use crate::specialisation::kernels_of;
 
 /// A program with its code.
 pub(crate) struct Linked {
-    pub(crate) executable: runtime::Executable,
+    pub(crate) executable: runtime::LoadedProgram,
     /// Machine code and the constants behind it.
     pub(crate) code_bytes: usize,
 }
@@ -38,7 +38,7 @@ pub(crate) fn compile(
     let phases = &options.phases;
     let compile = |id: KernelId| {
         let compiled = || {
-            let options = backend_x64::Options { phases: phases.clone(), ..Default::default() };
+            let options = backend_x64::X64Options { phases: phases.clone(), ..Default::default() };
             backend_x64::compile_with(&module.kernels[id], target, options)
         };
         let Some(stored) = shared.get(&id) else { return Ok((id, compiled()?)) };
@@ -67,7 +67,7 @@ pub(crate) fn compile(
 /// # Errors
 /// Diagnostics of the back end.
 pub(crate) fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
-    let options = backend_x64::Options { want_vcode_text: true, ..Default::default() };
+    let options = backend_x64::X64Options { want_vcode_text: true, ..Default::default() };
     let code = backend_x64::compile_with(kernel, target, options)?;
     Ok(code.vcode.unwrap_or_default())
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{
-    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Result, codes,
+    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes,
     run_passes,
 };
+use formats::{FormatOptions, Winograd};
 use graph::Function;
 use import_onnx::{ImportOptions, Imported, Wanted};
-use lower::Remark;
-use lower::formats::{FormatOptions, Winograd};
 use module::Module;
 use tensor::{DType, Structure, Tensor, Value};
 
@@ -245,20 +244,20 @@ pub(crate) fn front_or_ask(
     let chosen = FormatOptions { winograd };
     if formats && !options.disabled.contains(INTEGERS) {
         function =
-            phases.time(INTEGERS, || lower::integers(function, target, &chosen, &mut remarks))?;
+            phases.time(INTEGERS, || formats::integers(function, target, &chosen, &mut remarks))?;
     }
     match options.precision {
         Precision::F32 => {}
         Precision::Bf16 => {
             let (dtype, remarks) = (DType::BF16, &mut remarks);
             function = phases.time("precision", || {
-                lower::precision::shorten(&function, dtype, target, &chosen, remarks)
+                formats::shorten(&function, dtype, target, &chosen, remarks)
             })?;
         }
     }
     if formats {
         let mut chosen = phases
-            .time(FORMATS, || lower::formats::choose(function, target, &chosen, &mut remarks))
+            .time(FORMATS, || formats::choose(function, target, &chosen, &mut remarks))
             .map(Arc::new)?;
         optimise(&mut chosen, options)?;
         function = Arc::unwrap_or_clone(chosen);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
-use eval::Fault;
+use eval::EvaluationFault;
 use eval::graph::{Segments, SymbolValues};
 use graph::{Definition, Function, Op, ValueId};
 use lower::Role;
@@ -52,8 +52,7 @@ impl Plan {
             let Op::Call { function: called, .. } = node.op else { continue };
             let constants: Vec<usize> = node.operands.iter().filter_map(constant).collect();
             let function = module.functions[called].clone();
-            let symbols = function.symbols.iter();
-            let given = symbols.filter(|(_, symbol)| symbol.is_given).map(|(id, _)| id).collect();
+            let given = function.given.iter().copied().collect();
             let inputs = node.operands.len() - constants.len();
             segments.insert(called, Segment { function, inputs, constants, given });
         }
@@ -177,10 +176,10 @@ impl<'a> PlanRun<'a> {
     }
 
     /// Keeps what failed, where only a fault can be returned.
-    fn fault<T>(&mut self, outcome: Result<T>) -> std::result::Result<T, Fault> {
+    fn fault<T>(&mut self, outcome: Result<T>) -> std::result::Result<T, EvaluationFault> {
         outcome.map_err(|found| {
             self.failure = Some(found);
-            Fault::new(codes::INTERNAL_ERROR, "a segment failed")
+            EvaluationFault::new(codes::INTERNAL_ERROR, "a segment failed")
         })
     }
 }
@@ -191,19 +190,19 @@ impl Segments for PlanRun<'_> {
         function: FunctionId,
         symbols: &SymbolValues,
         operands: &[Tensor],
-    ) -> std::result::Result<Vec<Tensor>, Fault> {
+    ) -> std::result::Result<Vec<Tensor>, EvaluationFault> {
         let outcome = self.compute(function, symbols, operands);
         self.fault(outcome)
     }
 
-    fn turn(&mut self, kept_bytes: u64) -> std::result::Result<(), Fault> {
+    fn turn(&mut self, kept_bytes: u64) -> std::result::Result<(), EvaluationFault> {
         let outcome = self.count_turn(kept_bytes);
         self.fault(outcome)
     }
 }
 
 /// What stands between segments, and failed.
-fn diagnostic(fault: Fault) -> Diagnostic {
+fn diagnostic(fault: EvaluationFault) -> Diagnostic {
     let place = if fault.place.is_empty() { "a run of the model".to_owned() } else { fault.place };
     let code = match fault.code {
         codes::INDEX_OUT_OF_RANGE => codes::SYMBOL_OUT_OF_RANGE,

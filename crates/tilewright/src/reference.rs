@@ -2,7 +2,7 @@
 
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
-use eval::{Precision, Settings};
+use eval::{EvaluationPrecision, Settings};
 use graph::Function;
 use import_onnx::Imported;
 use tensor::{Tensor, Value};
@@ -20,7 +20,7 @@ pub fn evaluate_bytes(
     model: impl Into<Bytes>,
     options: &Options,
     inputs: &[Value],
-    precision: Precision,
+    precision: EvaluationPrecision,
 ) -> Result<Vec<Value>> {
     Ok(evaluate(&Source::Bytes(model.into()), options, inputs, precision)?.1)
 }
@@ -34,7 +34,7 @@ pub(crate) fn evaluate(
     model: &Source,
     options: &Options,
     inputs: &[Value],
-    precision: Precision,
+    precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
     let given = Given::new(model, options, inputs)?;
     let mut told = Told::default();

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use backend::Target;
 use base::{Diagnostic, FunctionId, Id, KernelId, ProgramId, Result};
 use graph::Function;
-use lower::strategies::StrategyOptions;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
 use program::Step;
 use runtime::State;
+use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
@@ -30,7 +30,7 @@ pub(crate) struct Specialisation {
     /// How each kernel was made, in the order of the program.
     pub(crate) lowered: Lowered,
     /// The program, ready to run.
-    pub(crate) executable: Arc<runtime::Executable>,
+    pub(crate) executable: Arc<runtime::LoadedProgram>,
     /// Bytes of machine code.
     pub(crate) code_bytes: usize,
     /// Types of the results.
@@ -156,9 +156,9 @@ impl LoweredFunction {
         let outputs = constant_types(&function);
         let mut module =
             Module { constants: request.module.constants.clone(), ..Module::default() };
-        let is_narrow = lower::has_narrow_elements(&function);
+        let is_narrow = formats::has_narrow_elements(&function);
         if is_narrow {
-            let widen = || lower::widen(&function, &mut module.constants);
+            let widen = || formats::widen(&function, &mut module.constants);
             function = Arc::new(phases.time("specialise", widen)?);
         }
         // What nothing was bound in is as the passes left it.
@@ -177,7 +177,7 @@ impl LoweredFunction {
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
         if options.verify_passes || cfg!(debug_assertions) {
-            lower::check_plan(&module.programs[lowered.program], &module.kernels)?;
+            memory_plan::check(&module.programs[lowered.program], &module.kernels)?;
         }
         let own = (&module, &*module.functions[function]);
         budget::check_program(own, &lowered, request.given, options)?;

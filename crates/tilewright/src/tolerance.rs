@@ -1,7 +1,7 @@
 //! How far values may be from what another way of computing them gives.
 
 use tensor::minifloat::Format;
-use tensor::{Comparison, DType, Tensor, compare};
+use tensor::{DType, Deviation, Tensor, compare};
 
 /// How far values may be from each other.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Default for Tolerance {
 impl Tolerance {
     /// Compares a tensor with what it should be.
     #[must_use]
-    pub fn compare(&self, actual: &Tensor, expected: &Tensor) -> Comparison {
+    pub fn compare(&self, actual: &Tensor, expected: &Tensor) -> Deviation {
         let relative = self.relative.max(last_place(expected.dtype()));
         let largest = match expected.strings() {
             Some(_) => 0.0,

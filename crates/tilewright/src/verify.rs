@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{Arena, ConstantId, Diagnostics, Result};
-use eval::{Precision, Settings};
+use eval::{EvaluationPrecision, Settings};
 use graph::{Function, NodeId, Op, Type, ValueId};
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, Role};
@@ -102,7 +102,7 @@ fn output_errors(
     let variant = executable.variant(inputs)?;
     let front = &variant.front;
     let weights = |id: ConstantId| constant(&front.module, id);
-    let settings = settings(executable, Precision::F64);
+    let settings = settings(executable, EvaluationPrecision::F64);
     let expected = eval::graph::evaluate(&front.imported, &weights, inputs, settings)
         .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
     let ports = executable.outputs().iter().zip(actual.iter().zip(&expected));
@@ -115,7 +115,7 @@ fn output_errors(
 }
 
 /// How the evaluator computes what an executable is compared with.
-fn settings(executable: &Executable, precision: Precision) -> Settings {
+fn settings(executable: &Executable, precision: EvaluationPrecision) -> Settings {
     Settings { precision, most_turns: executable.options.limits.turns }
 }
 
@@ -195,7 +195,11 @@ impl Verifier<'_> {
         verdicts: &mut Vec<KernelVerdict>,
         progress: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Tensor>> {
-        let values = Values::compute(half, inputs, settings(self.executable, Precision::Declared))?;
+        let values = Values::compute(
+            half,
+            inputs,
+            settings(self.executable, EvaluationPrecision::Declared),
+        )?;
         let code = (self.code)(half)?;
         for info in &half.lowered.kernels {
             progress(verdicts.len(), &info.name);
@@ -244,8 +248,11 @@ impl Verifier<'_> {
         operands.sort();
         operands.dedup();
         let inputs: Vec<Tensor> = operands.iter().map(|value| values.of[value].clone()).collect();
-        let values =
-            Values::compute(&alone, &inputs, settings(self.executable, Precision::Declared))?;
+        let values = Values::compute(
+            &alone,
+            &inputs,
+            settings(self.executable, EvaluationPrecision::Declared),
+        )?;
         let code = (self.code)(&alone)?;
         for info in &alone.lowered.kernels {
             let Some(source) = &info.source else { continue };
@@ -441,7 +448,7 @@ fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
 
 #[cfg(test)]
 mod tests {
-    use loops::Value;
+    use loops::ScalarExpr;
     use module::Module;
     use tensor::{DType, ScalarFunction};
 
@@ -476,7 +483,7 @@ mod tests {
             if info.source.as_ref().is_some_and(meant) {
                 let body = &mut module.kernels[info.kernel].body;
                 loops::visit::walk_values_mut(body, &mut |value| {
-                    if let Value::Apply { function, .. } = value
+                    if let ScalarExpr::Apply { function, .. } = value
                         && *function == ScalarFunction::Max
                     {
                         *function = ScalarFunction::Min;

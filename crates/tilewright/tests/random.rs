@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::{ConstantId, Diagnostics, Id};
-use eval::Precision;
+use eval::EvaluationPrecision;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, graph_samples, has_c_compiler, reduce};
@@ -45,7 +45,7 @@ fn on_target(sample: &GraphSample, target: &str, disabled: &[&str]) -> Outcome {
 fn evaluated(sample: &GraphSample) -> Result<Vec<Tensor>, String> {
     let constants = |id: ConstantId| sample.constants[id.index()].clone();
     let inputs = &sample.inputs;
-    eval::graph::evaluate(&sample.function, &constants, inputs, Precision::Declared)
+    eval::graph::evaluate(&sample.function, &constants, inputs, EvaluationPrecision::Declared)
         .map_err(|fault| fault.to_string())
 }
 

@@ -117,6 +117,24 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
+/// For each line of `code`, whether it belongs to a module that stands inside of the file.
+pub(super) fn module_lines(code: &str) -> Vec<bool> {
+    let mut lines = vec![false; code.lines().count() + 1];
+    let mut starts = vec![0];
+    starts.extend(code.match_indices('\n').map(|(at, _)| at + 1));
+    let mut from = 0;
+    for (index, line) in code.lines().enumerate() {
+        let opens = line.trim_end().ends_with('{') && has_word(line, "mod");
+        if starts[index] < from || !opens {
+            continue;
+        }
+        from = end_of_item(code, starts[index]);
+        let last = starts.partition_point(|&start| start <= from) - 1;
+        lines[index..=last].fill(true);
+    }
+    lines
+}
+
 /// The offset behind the item that starts at `from`: its closing brace, or its semicolon.
 fn end_of_item(code: &str, from: usize) -> usize {
     let mut depth = 0;

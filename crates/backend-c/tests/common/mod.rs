@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use backend_c::{CSources, Interface, Options, Part, Port, emit};
+use backend_c::{COptions, CPort, CProgram, CSources, Interface, emit};
 use base::Locations;
 use loops::{Access, Kernel, Scope};
 use module::Module;
@@ -30,7 +30,7 @@ pub(crate) fn module_of_kernels(kernels: &[Kernel]) -> (Module, Interface) {
                 buffer.shape.iter().map(|n| n.as_constant().expect("an extent") as usize).collect();
             let bytes = buffer.dtype.size_of_elements(shape.iter().product()).expect("a size");
             let name = format!("k{number}p{position}");
-            let port = Port { name: name.clone(), dtype: buffer.dtype, shape };
+            let port = CPort { name: name.clone(), dtype: buffer.dtype, shape };
             let mut slot = |name: &str, kind: &str, number: usize| {
                 slots.push_str(&format!("  %{name}: {bytes} at {kind} {number}\n"));
             };
@@ -66,9 +66,9 @@ pub(crate) fn module_of_kernels(kernels: &[Kernel]) -> (Module, Interface) {
 }
 
 /// The files of a module with programs `setup` and `main`.
-pub(crate) fn sources(module: &Module, interface: &Interface, options: Options) -> CSources {
+pub(crate) fn sources(module: &Module, interface: &Interface, options: COptions) -> CSources {
     let locations = Locations::new();
-    let part = |name| Part {
+    let part = |name| CProgram {
         module,
         program: module.program(name).expect("a program"),
         locations: &locations,
@@ -91,7 +91,7 @@ pub(crate) fn build(folder: &Path, sources: &CSources, flags: &[&str]) {
 /// Runs the program on inputs; its outputs.
 pub(crate) fn run(folder: &Path, interface: &Interface, inputs: &[Tensor]) -> Vec<Tensor> {
     run_c_program(folder, inputs);
-    let read = |port: &Port| {
+    let read = |port: &CPort| {
         let file = tensor::npy::read(folder.join(format!("{}.npy", port.name)));
         let file = file.unwrap_or_else(|errors| panic!("{errors}"));
         if file.dtype() == port.dtype {

@@ -12,7 +12,7 @@ use super::encode::{Memory, Operand, is_mask, number, vector_bytes};
 use super::table::{self, NEAREST_EVEN};
 use super::{Emitter, Place};
 use crate::vcode::op::TIED;
-use crate::vcode::{Base, Cond, Inst, Lane, Op, Type};
+use crate::vcode::{Base, Cond, Inst, Lane, Opcode, RegisterType};
 
 /// The 64-bit register with this number.
 pub(crate) fn int_register(number: usize) -> Register {
@@ -50,16 +50,18 @@ impl Emitter<'_> {
     /// Emits one instruction.
     pub(super) fn instruction(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
         match inst.op {
-            op if (op as usize) < Op::IntFromVector as usize => self.integer(inst, places),
-            Op::IntFromVector
-            | Op::VectorFromInt
-            | Op::IntFromFloat
-            | Op::FloatFromInt
-            | Op::IntFromMask
-            | Op::MaskFromInt
-            | Op::IntFromSigns => self.crossing(inst, places),
-            Op::MaskAnd | Op::MaskOr | Op::MaskXor | Op::MaskNot => self.mask(inst, places),
-            Op::Low => Ok(()),
+            op if (op as usize) < Opcode::IntFromVector as usize => self.integer(inst, places),
+            Opcode::IntFromVector
+            | Opcode::VectorFromInt
+            | Opcode::IntFromFloat
+            | Opcode::FloatFromInt
+            | Opcode::IntFromMask
+            | Opcode::MaskFromInt
+            | Opcode::IntFromSigns => self.crossing(inst, places),
+            Opcode::MaskAnd | Opcode::MaskOr | Opcode::MaskXor | Opcode::MaskNot => {
+                self.mask(inst, places)
+            }
+            Opcode::Low => Ok(()),
             _ => self.vector(inst, places),
         }
     }
@@ -73,11 +75,11 @@ impl Emitter<'_> {
         Ok(registers)
     }
 
-    fn register_of(&self, place: Place, value: crate::vcode::ValueId) -> Result<Register, String> {
+    fn register_of(&self, place: Place, value: crate::vcode::VRegId) -> Result<Register, String> {
         register(
             place,
             match self.function.values[value] {
-                Type::Int | Type::Mask => 8,
+                RegisterType::Int | RegisterType::Mask => 8,
                 vector => vector.vector_bytes(),
             },
         )
@@ -154,20 +156,20 @@ impl Emitter<'_> {
         let opmask = mask.filter(|mask| is_mask(*mask)).map(|mask| (mask, true));
         let code = self.form(inst, evex, bytes);
         match inst.op {
-            Op::Zero | Op::Ones => self.filled(inst.op, result),
-            Op::Load | Op::Store if mask.is_some_and(|mask| !is_mask(mask)) => {
+            Opcode::Zero | Opcode::Ones => self.filled(inst.op, result),
+            Opcode::Load | Opcode::Store if mask.is_some_and(|mask| !is_mask(mask)) => {
                 self.masked_vex(inst, &operands, mask, memory, bytes)
             }
-            Op::Constant | Op::Load | Op::LoadLane | Op::LoadBroadcast => {
-                let code = if inst.op == Op::Constant {
+            Opcode::Constant | Opcode::Load | Opcode::LoadLane | Opcode::LoadBroadcast => {
+                let code = if inst.op == Opcode::Constant {
                     let op = if memory.is_some_and(|m| m.broadcast) {
-                        Op::LoadBroadcast
+                        Opcode::LoadBroadcast
                     } else {
-                        Op::Load
+                        Opcode::Load
                     };
                     let forms = table::forms(op, inst.lane);
                     table::widened(if evex { forms.evex } else { forms.vex }, bytes)
-                } else if inst.op == Op::LoadLane {
+                } else if inst.op == Opcode::LoadLane {
                     self.form(inst, evex, 16)
                 } else {
                     code
@@ -175,16 +177,17 @@ impl Emitter<'_> {
                 let memory = memory.map(|memory| Memory { broadcast: false, ..memory });
                 self.put(code, &operands, memory, opmask)
             }
-            Op::Store | Op::StoreLane => {
+            Opcode::Store | Opcode::StoreLane => {
                 operands.reverse();
                 if inst.lane == Lane::F16 {
                     operands.push(Operand::Imm(NEAREST_EVEN));
                 }
-                let code = if inst.op == Op::StoreLane { self.form(inst, evex, 16) } else { code };
+                let code =
+                    if inst.op == Opcode::StoreLane { self.form(inst, evex, 16) } else { code };
                 self.put(code, &operands, memory, opmask.map(|(mask, _)| (mask, false)))
             }
-            Op::Gather => self.gather(inst, &arguments, result, memory, bytes),
-            Op::Scatter => {
+            Opcode::Gather => self.gather(inst, &arguments, result, memory, bytes),
+            Opcode::Scatter => {
                 let index = memory
                     .map(|memory| Memory { index: Some((arguments[0], inst.imm as u8)), ..memory });
                 let operands = [Operand::Memory, Operand::Register(arguments[1])];
@@ -195,7 +198,7 @@ impl Emitter<'_> {
                     Some((arguments[2], false)),
                 )
             }
-            Op::High => {
+            Opcode::High => {
                 let code = match (bytes, evex) {
                     (64, _) => Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8,
                     (_, true) => Code::EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8,
@@ -204,7 +207,7 @@ impl Emitter<'_> {
                 operands.push(Operand::Imm(1));
                 self.put(code, &operands, None, None)
             }
-            Op::Permute => {
+            Opcode::Permute => {
                 let code = match (bytes, evex) {
                     (64, _) => Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32,
                     (_, true) => Code::EVEX_Vpermd_ymm_k1z_ymm_ymmm256b32,
@@ -212,7 +215,7 @@ impl Emitter<'_> {
                 };
                 self.put(code, &operands, memory, None)
             }
-            Op::Parts => {
+            Opcode::Parts => {
                 let (code, imm) = match (bytes, evex) {
                     (64, _) => (Code::EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8, inst.imm as u8),
                     (_, true) => {
@@ -228,23 +231,23 @@ impl Emitter<'_> {
                 operands.push(Operand::Imm(imm.into()));
                 self.put(code, &operands, None, None)
             }
-            Op::Blend => self.blend(inst, &operands, arguments[2], bytes),
-            Op::Compare if result.is_some_and(is_mask) => {
+            Opcode::Blend => self.blend(inst, &operands, arguments[2], bytes),
+            Opcode::Compare if result.is_some_and(is_mask) => {
                 operands.push(Operand::Imm(inst.imm));
                 self.put(self.form(inst, true, bytes), &operands, memory, None)
             }
-            Op::Compare
-            | Op::CompareUnsigned
-            | Op::Round
-            | Op::ShlImm
-            | Op::ShrImm
-            | Op::SarImm
-            | Op::Shuffle
-            | Op::F32ToF16 => {
+            Opcode::Compare
+            | Opcode::CompareUnsigned
+            | Opcode::Round
+            | Opcode::ShlImm
+            | Opcode::ShrImm
+            | Opcode::SarImm
+            | Opcode::Shuffle
+            | Opcode::F32ToF16 => {
                 operands.push(Operand::Imm(inst.imm));
                 self.put(code, &operands, memory, None)
             }
-            Op::BroadcastInt if inst.lane == Lane::I32 => {
+            Opcode::BroadcastInt if inst.lane == Lane::I32 => {
                 operands[1] = Operand::Register(register(Self::place_of(places, 0)?, 4)?);
                 self.put(code, &operands, None, None)
             }
@@ -252,11 +255,11 @@ impl Emitter<'_> {
         }
     }
 
-    fn filled(&mut self, op: Op, result: Option<Register>) -> Result<(), String> {
+    fn filled(&mut self, op: Opcode, result: Option<Register>) -> Result<(), String> {
         let result = result.ok_or("an instruction without a result")?;
         let high = needs_evex(result);
         let register = Operand::Register(result);
-        if op == Op::Zero {
+        if op == Opcode::Zero {
             // Writing 128 bits clears the rest of the register.
             let short = Operand::Register(Register::XMM0 + u32::from(number(result)));
             let code = if high {
@@ -287,7 +290,7 @@ impl Emitter<'_> {
     ) -> Result<(), String> {
         let mask = Operand::Register(mask.ok_or("a masked access without a mask")?);
         let wide = inst.lane.bytes() == 8;
-        if inst.op == Op::Load {
+        if inst.op == Opcode::Load {
             let code = if wide {
                 Code::VEX_Vmaskmovpd_xmm_xmm_m128
             } else {
@@ -355,9 +358,9 @@ impl Emitter<'_> {
 
     fn mask(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
         let code = match inst.op {
-            Op::MaskAnd => Code::VEX_Kandw_kr_kr_kr,
-            Op::MaskOr => Code::VEX_Korw_kr_kr_kr,
-            Op::MaskXor => Code::VEX_Kxorw_kr_kr_kr,
+            Opcode::MaskAnd => Code::VEX_Kandw_kr_kr_kr,
+            Opcode::MaskOr => Code::VEX_Korw_kr_kr_kr,
+            Opcode::MaskXor => Code::VEX_Kxorw_kr_kr_kr,
             _ => Code::VEX_Knotw_kr_kr,
         };
         let mut operands = Operands::new();
@@ -375,12 +378,12 @@ impl Emitter<'_> {
         let evex = needs_evex(argument) || needs_evex(result);
         let code = self.form(inst, evex, 16);
         let (code, first, second) = match inst.op {
-            Op::IntFromVector => (code, short(result), xmm(argument)),
-            Op::VectorFromInt => (code, result, short(argument)),
-            Op::IntFromFloat => (code, result, xmm(argument)),
-            Op::IntFromMask => (Code::VEX_Kmovw_r32_kr, short_register(result), argument),
-            Op::MaskFromInt => (Code::VEX_Kmovw_kr_r32, result, short_register(argument)),
-            Op::IntFromSigns => {
+            Opcode::IntFromVector => (code, short(result), xmm(argument)),
+            Opcode::VectorFromInt => (code, result, short(argument)),
+            Opcode::IntFromFloat => (code, result, xmm(argument)),
+            Opcode::IntFromMask => (Code::VEX_Kmovw_r32_kr, short_register(result), argument),
+            Opcode::MaskFromInt => (Code::VEX_Kmovw_kr_r32, result, short_register(argument)),
+            Opcode::IntFromSigns => {
                 let code = match (half, vector_bytes(argument) == 32) {
                     (true, false) => Code::VEX_Vmovmskps_r32_xmm,
                     (true, true) => Code::VEX_Vmovmskps_r32_ymm,
@@ -403,7 +406,7 @@ impl Emitter<'_> {
         evex: bool,
     ) -> Result<(), String> {
         // The upper lanes come from the second operand, which is cleared first.
-        self.filled(Op::Zero, Some(result))?;
+        self.filled(Opcode::Zero, Some(result))?;
         let code = match (lane, evex) {
             (Lane::F32, false) => Code::VEX_Vcvtsi2ss_xmm_xmm_rm64,
             (Lane::F32, true) => Code::EVEX_Vcvtsi2ss_xmm_xmm_rm64_er,
@@ -418,7 +421,7 @@ impl Emitter<'_> {
     fn integer(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
         let arguments = self.registers(inst, places)?;
         let memory = self.memory(inst, places)?;
-        if inst.op == Op::IntStore {
+        if inst.op == Opcode::IntStore {
             let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
             let code = match inst.lane.bytes() {
                 1 => Code::Mov_rm8_r8,
@@ -428,15 +431,15 @@ impl Emitter<'_> {
             };
             return self.put(code, &[Operand::Memory, Operand::Register(source)], memory, None);
         }
-        if inst.op == Op::Prefetch {
+        if inst.op == Opcode::Prefetch {
             return self.put(Code::Prefetcht1_m8, &[Operand::Memory], memory, None);
         }
         let result = self.result(inst, places)?;
         let imm = || i32::try_from(inst.imm).map_err(too_large);
         match inst.op {
-            Op::IntConst => self.int_const(result, inst.imm),
-            Op::Lea => self.lea(result, memory.ok_or("an address is missing")?),
-            Op::IntAdd => {
+            Opcode::IntConst => self.int_const(result, inst.imm),
+            Opcode::Lea => self.lea(result, memory.ok_or("an address is missing")?),
+            Opcode::IntAdd => {
                 let (a, b) = (arguments[0], arguments[1]);
                 let other = if result == a { Some(b) } else { (result == b).then_some(a) };
                 match other {
@@ -457,44 +460,50 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Op::IntSub => self.encode(Code::Sub_r64_rm64, &[result.into(), arguments[1].into()]),
-            Op::IntMul => self.encode(Code::Imul_r64_rm64, &[result.into(), arguments[1].into()]),
-            Op::IntMulImm => {
+            Opcode::IntSub => {
+                self.encode(Code::Sub_r64_rm64, &[result.into(), arguments[1].into()])
+            }
+            Opcode::IntMul => {
+                self.encode(Code::Imul_r64_rm64, &[result.into(), arguments[1].into()])
+            }
+            Opcode::IntMulImm => {
                 let operands = [result.into(), arguments[0].into(), Operand::Imm(inst.imm)];
                 self.encode(Code::Imul_r64_rm64_imm32, &operands)
             }
-            Op::IntAnd => self.encode(Code::And_r64_rm64, &[result.into(), arguments[1].into()]),
-            Op::IntOr => self.encode(Code::Or_r64_rm64, &[result.into(), arguments[1].into()]),
-            Op::IntAndImm => self.encode_imm(Code::And_rm64_imm32, result, imm()?),
-            Op::IntShlImm => self.encode_imm(Code::Shl_rm64_imm8, result, imm()?),
-            Op::IntShrImm => self.encode_imm(Code::Shr_rm64_imm8, result, imm()?),
-            Op::IntSarImm => self.encode_imm(Code::Sar_rm64_imm8, result, imm()?),
-            Op::IntMin | Op::IntMax => {
+            Opcode::IntAnd => {
+                self.encode(Code::And_r64_rm64, &[result.into(), arguments[1].into()])
+            }
+            Opcode::IntOr => self.encode(Code::Or_r64_rm64, &[result.into(), arguments[1].into()]),
+            Opcode::IntAndImm => self.encode_imm(Code::And_rm64_imm32, result, imm()?),
+            Opcode::IntShlImm => self.encode_imm(Code::Shl_rm64_imm8, result, imm()?),
+            Opcode::IntShrImm => self.encode_imm(Code::Shr_rm64_imm8, result, imm()?),
+            Opcode::IntSarImm => self.encode_imm(Code::Sar_rm64_imm8, result, imm()?),
+            Opcode::IntMin | Opcode::IntMax => {
                 self.encode(Code::Cmp_r64_rm64, &[result.into(), arguments[1].into()])?;
-                let min = inst.op == Op::IntMin;
+                let min = inst.op == Opcode::IntMin;
                 let code = if min { Code::Cmovg_r64_rm64 } else { Code::Cmovl_r64_rm64 };
                 self.encode(code, &[result.into(), arguments[1].into()])
             }
-            Op::IntSelect => {
+            Opcode::IntSelect => {
                 self.encode(Code::Test_rm64_r64, &[arguments[2].into(), arguments[2].into()])?;
                 self.encode(Code::Cmove_r64_rm64, &[result.into(), arguments[1].into()])
             }
-            Op::IntCompare => self.int_compare(inst, result, &arguments),
-            Op::IntDivSigned | Op::IntRemSigned => {
+            Opcode::IntCompare => self.int_compare(inst, result, &arguments),
+            Opcode::IntDivSigned | Opcode::IntRemSigned => {
                 self.encode(Code::Cqo, &[])?;
                 self.encode(Code::Idiv_rm64, &[arguments[1].into()])
             }
-            Op::IntDivUnsigned | Op::IntRemUnsigned => {
+            Opcode::IntDivUnsigned | Opcode::IntRemUnsigned => {
                 self.encode(Code::Xor_r32_rm32, &[Register::EDX.into(), Register::EDX.into()])?;
                 self.encode(Code::Div_rm64, &[arguments[1].into()])
             }
-            Op::IntExtend => {
+            Opcode::IntExtend => {
                 let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
                 let (code, short) = extension(inst.lane);
                 let result = if short { short_register(result) } else { result };
                 self.encode(code, &[result.into(), source.into()])
             }
-            Op::IntLoad => {
+            Opcode::IntLoad => {
                 let (code, short) = extension(inst.lane);
                 let result = if short { short_register(result) } else { result };
                 self.put(code, &[Operand::Register(result), Operand::Memory], memory, None)

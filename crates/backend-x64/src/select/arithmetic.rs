@@ -3,14 +3,14 @@
 //! Integers narrower than their lane are brought back to its form after every operation that can
 //! leave it; halves are rounded after every operation that can need it.
 
-use loops::{Comparison, Value};
+use loops::{Comparison, ScalarExpr};
 use smallvec::SmallVec;
 use tensor::{Class, DType, Reduction, ScalarFunction};
 
 use super::Selector;
 use super::memory::{APART, COLLECT};
 use super::value::{Evaluated, Item, Mask, Vector, carrier, register_type};
-use crate::vcode::{Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 /// Predicates of CMPPS that do not signal: ordered ones but for `NotEqual`.
 const FLOAT_EQUAL: i64 = 0x00;
@@ -28,7 +28,7 @@ impl Selector<'_> {
         &mut self,
         function: ScalarFunction,
         dtype: DType,
-        arguments: &[Value],
+        arguments: &[ScalarExpr],
         lanes: usize,
     ) -> base::Result<Evaluated> {
         let Some(operand) = arguments.last().and_then(|value| value.dtype(self.kernel)) else {
@@ -142,21 +142,21 @@ impl Selector<'_> {
     ) -> Option<Vector> {
         use ScalarFunction as F;
         let exact = match (function, operands) {
-            (F::Neg, [a]) => self.sign_bit_op(Op::Xor, *a, false),
-            (F::Abs, [a]) => self.sign_bit_op(Op::And, *a, true),
-            (F::Floor, [a]) => self.unary(Op::Round, *a, 9),
-            (F::Ceil, [a]) => self.unary(Op::Round, *a, 10),
-            (F::Round, [a]) => self.unary(Op::Round, *a, 8),
-            (F::Trunc, [a]) => self.unary(Op::Round, *a, 11),
-            (F::Min, [a, b]) => self.float_extreme(Op::Min, *a, *b),
-            (F::Max, [a, b]) => self.float_extreme(Op::Max, *a, *b),
+            (F::Neg, [a]) => self.sign_bit_op(Opcode::Xor, *a, false),
+            (F::Abs, [a]) => self.sign_bit_op(Opcode::And, *a, true),
+            (F::Floor, [a]) => self.unary(Opcode::Round, *a, 9),
+            (F::Ceil, [a]) => self.unary(Opcode::Round, *a, 10),
+            (F::Round, [a]) => self.unary(Opcode::Round, *a, 8),
+            (F::Trunc, [a]) => self.unary(Opcode::Round, *a, 11),
+            (F::Min, [a, b]) => self.float_extreme(Opcode::Min, *a, *b),
+            (F::Max, [a, b]) => self.float_extreme(Opcode::Max, *a, *b),
             _ => {
                 let rounded = match (function, operands) {
-                    (F::Add, [a, b]) => self.commuting(Op::Add, *a, *b),
-                    (F::Mul, [a, b]) => self.commuting(Op::Mul, *a, *b),
-                    (F::Sub, [a, b]) => self.binary(Op::Sub, *a, *b),
-                    (F::Div, [a, b]) => self.binary(Op::Div, *a, *b),
-                    (F::Sqrt, [a]) => self.unary(Op::Sqrt, *a, 0),
+                    (F::Add, [a, b]) => self.commuting(Opcode::Add, *a, *b),
+                    (F::Mul, [a, b]) => self.commuting(Opcode::Mul, *a, *b),
+                    (F::Sub, [a, b]) => self.binary(Opcode::Sub, *a, *b),
+                    (F::Div, [a, b]) => self.binary(Opcode::Div, *a, *b),
+                    (F::Sqrt, [a]) => self.unary(Opcode::Sqrt, *a, 0),
                     (F::FusedMultiplyAdd, [a, b, c]) => self.fused(*a, *b, *c),
                     _ => return None,
                 };
@@ -167,14 +167,14 @@ impl Selector<'_> {
     }
 
     /// The constant, if there is one, stands last, where it can be memory.
-    fn commuting(&mut self, op: Op, a: Vector, b: Vector) -> Vector {
+    fn commuting(&mut self, op: Opcode, a: Vector, b: Vector) -> Vector {
         match a.item {
             Item::Constant(_) => self.binary(op, b, a),
             Item::Register(_) => self.binary(op, a, b),
         }
     }
 
-    fn sign_bit_op(&mut self, op: Op, a: Vector, inverted: bool) -> Vector {
+    fn sign_bit_op(&mut self, op: Opcode, a: Vector, inverted: bool) -> Vector {
         let bit = 1u64 << (8 * a.lane.bytes() - 1);
         let all = u64::MAX >> (64 - 8 * a.lane.bytes());
         let constant = self.constant(if inverted { all ^ bit } else { bit }, a);
@@ -193,17 +193,17 @@ impl Selector<'_> {
         let ty = register_type(a.lane, a.lanes);
         let inst = if let Item::Constant(_) = c.item {
             let first = [self.register(a), self.register(b)];
-            self.with_last(Inst::new(Op::Fma213, a.lane, &first), &first, c)
+            self.with_last(Inst::new(Opcode::Fma213, a.lane, &first), &first, c)
         } else {
             let first = [self.register(c), self.register(a)];
-            self.with_last(Inst::new(Op::Fma231, a.lane, &first), &first, b)
+            self.with_last(Inst::new(Opcode::Fma231, a.lane, &first), &first, b)
         };
         let value = self.builder.emit(inst, ty);
         Vector { item: Item::Register(value), ..a }
     }
 
     /// The smaller or larger; NaN if either is.
-    fn float_extreme(&mut self, op: Op, a: Vector, b: Vector) -> Vector {
+    fn float_extreme(&mut self, op: Opcode, a: Vector, b: Vector) -> Vector {
         // The instruction gives the second operand if either is NaN, so that a number stands first.
         for (first, second) in [(a, b), (b, a)] {
             if let Item::Constant(bits) = first.item
@@ -219,14 +219,14 @@ impl Selector<'_> {
 
     pub(crate) fn compare_floats(&mut self, predicate: i64, a: Vector, b: Vector) -> Mask {
         let left = self.register(a);
-        let inst = Inst::new(Op::Compare, a.lane, &[left]).imm(predicate);
+        let inst = Inst::new(Opcode::Compare, a.lane, &[left]).imm(predicate);
         let inst = self.with_last(inst, &[left], b);
         self.compared(inst, a)
     }
 
     fn compared(&mut self, inst: Inst, like: Vector) -> Mask {
         if self.builder.has_masks() {
-            return Mask::Register(self.builder.emit(inst, Type::Mask), 0);
+            return Mask::Register(self.builder.emit(inst, RegisterType::Mask), 0);
         }
         let ty = register_type(like.lane, like.lanes);
         Mask::Register(self.builder.emit(inst, ty), like.lane.bytes())
@@ -237,9 +237,9 @@ impl Selector<'_> {
         match dtype {
             DType::F16 => {
                 let value = self.register(vector);
-                let inst = Inst::new(Op::F32ToF16, Lane::F32, &[value]);
-                let half = self.builder.emit(inst, Type::vector(2 * vector.lanes));
-                let inst = Inst::new(Op::F16ToF32, Lane::F32, &[half]);
+                let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);
+                let half = self.builder.emit(inst, RegisterType::vector(2 * vector.lanes));
+                let inst = Inst::new(Opcode::F16ToF32, Lane::F32, &[half]);
                 let value = self.builder.emit(inst, register_type(Lane::F32, vector.lanes));
                 Vector { item: Item::Register(value), ..vector }
             }
@@ -254,14 +254,14 @@ impl Selector<'_> {
         let ints = Self::cast_lane(vector, Lane::I32);
         let constant = |selector: &Self, bits: u64| selector.constant(bits, ints);
         // Half of what is cut off, less one where the last bit kept is even.
-        let kept = self.unary(Op::ShrImm, ints, 16);
-        let last = self.binary(Op::And, kept, constant(self, 1));
-        let bias = self.binary(Op::Add, last, constant(self, 0x7fff));
-        let rounded = self.binary(Op::Add, ints, bias);
-        let quiet = self.binary(Op::Or, ints, constant(self, 0x0040_0000));
+        let kept = self.unary(Opcode::ShrImm, ints, 16);
+        let last = self.binary(Opcode::And, kept, constant(self, 1));
+        let bias = self.binary(Opcode::Add, last, constant(self, 0x7fff));
+        let rounded = self.binary(Opcode::Add, ints, bias);
+        let quiet = self.binary(Opcode::Or, ints, constant(self, 0x0040_0000));
         let nan = self.compare_floats(FLOAT_UNORDERED, vector, vector);
         let chosen = self.blend_vectors(nan, rounded, quiet);
-        let cut = self.binary(Op::And, chosen, constant(self, 0xffff_0000));
+        let cut = self.binary(Opcode::And, chosen, constant(self, 0xffff_0000));
         let rounded = Self::cast_lane(cut, Lane::F32);
         if let Item::Register(result) = rounded.item {
             self.rounded[result] = Some(value);
@@ -305,31 +305,33 @@ impl Selector<'_> {
                 Comparison::LessEqual => 2,
                 Comparison::NotEqual => 4,
             };
-            let op = if signed { Op::Compare } else { Op::CompareUnsigned };
+            let op = if signed { Opcode::Compare } else { Opcode::CompareUnsigned };
             let left = self.register(a);
             let inst = Inst::new(op, a.lane, &[left]).imm(predicate);
             let inst = self.with_last(inst, &[left], b);
-            return Mask::Register(self.builder.emit(inst, Type::Mask), 0);
+            return Mask::Register(self.builder.emit(inst, RegisterType::Mask), 0);
         }
         let ordered = matches!(comparison, Comparison::Less | Comparison::LessEqual);
         let (a, b) = match signed || !ordered {
             true => (a, b),
-            false => (self.sign_bit_op(Op::Xor, a, false), self.sign_bit_op(Op::Xor, b, false)),
+            false => {
+                (self.sign_bit_op(Opcode::Xor, a, false), self.sign_bit_op(Opcode::Xor, b, false))
+            }
         };
         let lanes = a.lanes;
-        let compare = |selector: &mut Self, op: Op, a: Vector, b: Vector| {
+        let compare = |selector: &mut Self, op: Opcode, a: Vector, b: Vector| {
             let compared = selector.binary(op, a, b);
             Mask::Register(selector.register(compared), a.lane.bytes())
         };
         match comparison {
-            Comparison::Equal => compare(self, Op::CompareEqual, a, b),
-            Comparison::Less => compare(self, Op::CompareGreater, b, a),
+            Comparison::Equal => compare(self, Opcode::CompareEqual, a, b),
+            Comparison::Less => compare(self, Opcode::CompareGreater, b, a),
             Comparison::NotEqual => {
-                let equal = compare(self, Op::CompareEqual, a, b);
+                let equal = compare(self, Opcode::CompareEqual, a, b);
                 self.mask_not(equal, lanes)
             }
             Comparison::LessEqual => {
-                let greater = compare(self, Op::CompareGreater, a, b);
+                let greater = compare(self, Opcode::CompareGreater, a, b);
                 self.mask_not(greater, lanes)
             }
         }
@@ -345,11 +347,11 @@ impl Selector<'_> {
         }
         if dtype.class() == Class::Unsigned {
             let mask = self.constant((1 << bits) - 1, vector);
-            return self.binary(Op::And, vector, mask);
+            return self.binary(Opcode::And, vector, mask);
         }
         let shift = i64::from(32 - bits);
-        let shifted = self.unary(Op::ShlImm, vector, shift);
-        self.unary(Op::SarImm, shifted, shift)
+        let shifted = self.unary(Opcode::ShlImm, vector, shift);
+        self.unary(Opcode::SarImm, shifted, shift)
     }
 
     fn on_integers(
@@ -363,29 +365,29 @@ impl Selector<'_> {
         let exact = match (function, operands) {
             (F::Min, [a, b]) => self.int_extreme(true, dtype, *a, *b),
             (F::Max, [a, b]) => self.int_extreme(false, dtype, *a, *b),
-            (F::And, [a, b]) => self.commuting(Op::And, *a, *b),
-            (F::Or, [a, b]) => self.commuting(Op::Or, *a, *b),
-            (F::Xor, [a, b]) => self.commuting(Op::Xor, *a, *b),
+            (F::And, [a, b]) => self.commuting(Opcode::And, *a, *b),
+            (F::Or, [a, b]) => self.commuting(Opcode::Or, *a, *b),
+            (F::Xor, [a, b]) => self.commuting(Opcode::Xor, *a, *b),
             (F::Shr, [a, b]) => self.shift_right(*a, *b, signed),
             _ => {
                 let wrapped = match (function, operands) {
-                    (F::Add, [a, b]) => self.commuting(Op::Add, *a, *b),
-                    (F::Sub, [a, b]) => self.binary(Op::Sub, *a, *b),
+                    (F::Add, [a, b]) => self.commuting(Opcode::Add, *a, *b),
+                    (F::Sub, [a, b]) => self.binary(Opcode::Sub, *a, *b),
                     (F::Mul, [a, b]) => self.int_product(*a, *b),
                     (F::FusedMultiplyAdd, [a, b, c]) => {
                         let product = self.int_product(*a, *b);
-                        self.binary(Op::Add, product, *c)
+                        self.binary(Opcode::Add, product, *c)
                     }
                     (F::Div, [a, b]) => self.int_quotient(dtype, *a, *b),
                     (F::Neg, [a]) => {
                         let zero = self.constant(0, *a);
-                        self.binary(Op::Sub, zero, *a)
+                        self.binary(Opcode::Sub, zero, *a)
                     }
                     (F::Abs, [a]) if signed => self.int_abs(*a),
                     (F::Abs, [a]) => *a,
                     (F::Not, [a]) => {
                         let ones = self.constant(u64::MAX >> (64 - 8 * a.lane.bytes()), *a);
-                        self.binary(Op::Xor, *a, ones)
+                        self.binary(Opcode::Xor, *a, ones)
                     }
                     (F::Shl, [a, b]) => self.shift_left(*a, *b),
                     _ => return None,
@@ -406,50 +408,51 @@ impl Selector<'_> {
             };
         }
         let op = match (smaller, signed) {
-            (true, true) => Op::Min,
-            (false, true) => Op::Max,
-            (true, false) => Op::MinUnsigned,
-            (false, false) => Op::MaxUnsigned,
+            (true, true) => Opcode::Min,
+            (false, true) => Opcode::Max,
+            (true, false) => Opcode::MinUnsigned,
+            (false, false) => Opcode::MaxUnsigned,
         };
         self.commuting(op, a, b)
     }
 
     fn int_abs(&mut self, a: Vector) -> Vector {
         if a.lane == Lane::I32 || self.builder.has_masks() {
-            return self.unary(Op::Abs, a, 0);
+            return self.unary(Opcode::Abs, a, 0);
         }
         let sign = self.lane_signs(a);
-        let flipped = self.binary(Op::Xor, a, sign);
-        self.binary(Op::Sub, flipped, sign)
+        let flipped = self.binary(Opcode::Xor, a, sign);
+        self.binary(Opcode::Sub, flipped, sign)
     }
 
     /// All ones in negative lanes, zeros in the others.
     fn lane_signs(&mut self, a: Vector) -> Vector {
         let zero = self.constant(0, a);
-        self.binary(Op::CompareGreater, zero, a)
+        self.binary(Opcode::CompareGreater, zero, a)
     }
 
     fn int_product(&mut self, a: Vector, b: Vector) -> Vector {
         if a.lane == Lane::I32 || self.builder.has_masks() {
-            return self.commuting(Op::Mul, a, b);
+            return self.commuting(Opcode::Mul, a, b);
         }
         // Products of halves: low * low + (high * low + low * high) << 32.
-        let (a_high, b_high) = (self.unary(Op::ShrImm, a, 32), self.unary(Op::ShrImm, b, 32));
-        let low = self.binary(Op::MulWide, a, b);
-        let first = self.binary(Op::MulWide, a_high, b);
-        let second = self.binary(Op::MulWide, b_high, a);
-        let cross = self.binary(Op::Add, first, second);
-        let cross = self.unary(Op::ShlImm, cross, 32);
-        self.binary(Op::Add, low, cross)
+        let (a_high, b_high) =
+            (self.unary(Opcode::ShrImm, a, 32), self.unary(Opcode::ShrImm, b, 32));
+        let low = self.binary(Opcode::MulWide, a, b);
+        let first = self.binary(Opcode::MulWide, a_high, b);
+        let second = self.binary(Opcode::MulWide, b_high, a);
+        let cross = self.binary(Opcode::Add, first, second);
+        let cross = self.unary(Opcode::ShlImm, cross, 32);
+        self.binary(Opcode::Add, low, cross)
     }
 
     /// An amount of at least the width gives 0, as the instruction does.
     fn shift_left(&mut self, a: Vector, b: Vector) -> Vector {
         match b.item {
             Item::Constant(amount) if amount < 8 * a.lane.bytes() as u64 => {
-                self.unary(Op::ShlImm, a, amount as i64)
+                self.unary(Opcode::ShlImm, a, amount as i64)
             }
-            _ => self.binary(Op::Shl, a, b),
+            _ => self.binary(Opcode::Shl, a, b),
         }
     }
 
@@ -457,15 +460,15 @@ impl Selector<'_> {
         if signed && a.lane == Lane::I64 && !self.builder.has_masks() {
             // Shifting the complement of a negative number brings in zeros that flip to ones.
             let sign = self.lane_signs(a);
-            let flipped = self.binary(Op::Xor, a, sign);
+            let flipped = self.binary(Opcode::Xor, a, sign);
             let shifted = self.shift_right(flipped, b, false);
-            return self.binary(Op::Xor, shifted, sign);
+            return self.binary(Opcode::Xor, shifted, sign);
         }
         match b.item {
             Item::Constant(amount) if amount < 8 * a.lane.bytes() as u64 => {
-                self.unary(if signed { Op::SarImm } else { Op::ShrImm }, a, amount as i64)
+                self.unary(if signed { Opcode::SarImm } else { Opcode::ShrImm }, a, amount as i64)
             }
-            _ => self.binary(if signed { Op::Sar } else { Op::Shr }, a, b),
+            _ => self.binary(if signed { Opcode::Sar } else { Opcode::Shr }, a, b),
         }
     }
 
@@ -473,7 +476,7 @@ impl Selector<'_> {
     fn int_quotient(&mut self, dtype: DType, a: Vector, b: Vector) -> Vector {
         let (lane, lanes) = (a.lane, a.lanes);
         let (a, b) = (self.integers(dtype, a, APART), self.integers(dtype, b, COLLECT));
-        let quotients: Vec<ValueId> =
+        let quotients: Vec<VRegId> =
             a.into_iter().zip(b).map(|(a, b)| self.quotient(dtype, a, b)).collect();
         if lanes == 1 {
             return self.vector_of_int(quotients[0], lane);
@@ -482,36 +485,36 @@ impl Selector<'_> {
     }
 
     /// The lanes as integers, extended as the type says.
-    pub(crate) fn integers(&mut self, dtype: DType, vector: Vector, at: i32) -> Vec<ValueId> {
+    pub(crate) fn integers(&mut self, dtype: DType, vector: Vector, at: i32) -> Vec<VRegId> {
         let ints = self.lanes_as_ints(vector, at);
         if dtype != DType::U32 {
             return ints;
         }
-        let extend = |int| Inst::new(Op::IntExtend, Lane::U32, &[int]);
-        ints.into_iter().map(|int| self.builder.emit(extend(int), Type::Int)).collect()
+        let extend = |int| Inst::new(Opcode::IntExtend, Lane::U32, &[int]);
+        ints.into_iter().map(|int| self.builder.emit(extend(int), RegisterType::Int)).collect()
     }
 
-    fn quotient(&mut self, dtype: DType, a: ValueId, b: ValueId) -> ValueId {
+    fn quotient(&mut self, dtype: DType, a: VRegId, b: VRegId) -> VRegId {
         let ones = self.builder.int_const(-1);
         let one = self.builder.int_const(1);
-        let divisor = self.builder.int(Op::IntSelect, &[b, one, b]);
+        let divisor = self.builder.int(Opcode::IntSelect, &[b, one, b]);
         if !Self::is_signed(dtype) {
-            let quotient = self.builder.int(Op::IntDivUnsigned, &[a, divisor]);
-            return self.builder.int(Op::IntSelect, &[quotient, ones, b]);
+            let quotient = self.builder.int(Opcode::IntDivUnsigned, &[a, divisor]);
+            return self.builder.int(Opcode::IntSelect, &[quotient, ones, b]);
         }
         if dtype.bits() < 64 {
-            let quotient = self.builder.int(Op::IntDivSigned, &[a, divisor]);
-            return self.builder.int(Op::IntSelect, &[quotient, ones, b]);
+            let quotient = self.builder.int(Opcode::IntDivSigned, &[a, divisor]);
+            return self.builder.int(Opcode::IntSelect, &[quotient, ones, b]);
         }
         // The lowest number divided by -1 would trap.
         let next = self.builder.add_imm(divisor, 1);
-        let divisor = self.builder.int(Op::IntSelect, &[divisor, one, next]);
-        let quotient = self.builder.int(Op::IntDivSigned, &[a, divisor]);
+        let divisor = self.builder.int(Opcode::IntSelect, &[divisor, one, next]);
+        let quotient = self.builder.int(Opcode::IntDivSigned, &[a, divisor]);
         let zero = self.builder.int_const(0);
-        let negated = self.builder.int(Op::IntSub, &[zero, a]);
+        let negated = self.builder.int(Opcode::IntSub, &[zero, a]);
         let next = self.builder.add_imm(b, 1);
-        let quotient = self.builder.int(Op::IntSelect, &[quotient, negated, next]);
-        self.builder.int(Op::IntSelect, &[quotient, ones, b])
+        let quotient = self.builder.int(Opcode::IntSelect, &[quotient, negated, next]);
+        self.builder.int(Opcode::IntSelect, &[quotient, ones, b])
     }
 }
 

@@ -17,8 +17,8 @@ use super::numbering::Numbering;
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
 use crate::vcode::{
-    Address, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId, Terminator,
-    Type, ValueId,
+    Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, PoolId,
+    RegisterType, Terminator, VCode, VRegId,
 };
 
 /// Blocks have room for so many instructions before they grow.
@@ -26,13 +26,13 @@ const FEW: usize = 32;
 
 /// A function under construction.
 pub(crate) struct Builder {
-    pub(crate) function: Function,
+    pub(crate) function: VCode,
     pub(crate) isa: Isa,
     /// Blocks in the order in which they will be laid out.
     order: Vec<BlockId>,
     scopes: Vec<Scope>,
     /// What is known of each value.
-    known: Arena<ValueId, Known>,
+    known: Arena<VRegId, Known>,
     /// How many scopes have been opened.
     opened: u32,
     numbered: Numbering,
@@ -61,38 +61,38 @@ struct Scope {
 struct LoopScope {
     header: BlockId,
     /// Arguments that the preheader passes, one a parameter.
-    entries: Vec<ValueId>,
+    entries: Vec<VRegId>,
     /// Arguments that the latch passes; those of inductions are added when the loop closes.
     inductions: Vec<Induction>,
     start: Bound,
     trips: Bound,
     step: i64,
-    variable: Option<ValueId>,
+    variable: Option<VRegId>,
     innermost: bool,
 }
 
 struct Induction {
-    entry: ValueId,
+    entry: VRegId,
     step: i64,
-    param: ValueId,
+    param: VRegId,
 }
 
 /// A number known now or when running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
     Constant(i64),
-    Value(ValueId),
+    Value(VRegId),
 }
 
 /// An If whose arms are being written.
 pub(crate) struct Branching {
     otherwise: BlockId,
-    ends: Vec<(BlockId, Vec<ValueId>)>,
+    ends: Vec<(BlockId, Vec<VRegId>)>,
 }
 
 impl Builder {
     pub(crate) fn new(name: &str, isa: Isa) -> Builder {
-        let function = Function::new(name);
+        let function = VCode::new(name);
         let entry = BlockId::new(0);
         let known = function.values.values().map(|_| Known { depth: 0, scope: 0, integer: None });
         let known = known.collect();
@@ -124,7 +124,7 @@ impl Builder {
     }
 
     /// The instruction that made a value, if it is in the current block and of late.
-    pub(crate) fn instruction(&self, value: ValueId) -> Option<&Inst> {
+    pub(crate) fn instruction(&self, value: VRegId) -> Option<&Inst> {
         let insts = &self.function.blocks[self.current()].insts;
         insts.iter().rev().find(|inst| inst.result == Some(value))
     }
@@ -134,29 +134,29 @@ impl Builder {
         self.scopes.len() as u32 - 1
     }
 
-    pub(crate) fn depth_of(&self, value: ValueId) -> u32 {
+    pub(crate) fn depth_of(&self, value: VRegId) -> u32 {
         self.known[value].depth
     }
 
-    pub(crate) fn type_of(&self, value: ValueId) -> Type {
+    pub(crate) fn type_of(&self, value: VRegId) -> RegisterType {
         self.function.values[value]
     }
 
-    fn define(&mut self, ty: Type, depth: u32) -> ValueId {
+    fn define(&mut self, ty: RegisterType, depth: u32) -> VRegId {
         let scope = self.scopes.get(depth as usize).map_or(0, |scope| scope.number);
         self.known.push(Known { depth, scope, integer: None });
         self.function.values.push(ty)
     }
 
     /// Whether the scope that defines a value is open.
-    pub(super) fn is_visible(&self, value: ValueId) -> bool {
+    pub(super) fn is_visible(&self, value: VRegId) -> bool {
         let known = &self.known[value];
         let scope = self.scopes.get(known.depth as usize);
         scope.is_some_and(|scope| scope.number == known.scope)
     }
 
     /// Emits an instruction with a result. A pure one goes where its operands allow and is shared.
-    pub(crate) fn emit(&mut self, inst: Inst, ty: Type) -> ValueId {
+    pub(crate) fn emit(&mut self, inst: Inst, ty: RegisterType) -> VRegId {
         if !inst.op.has(PURE) {
             let depth = self.depth();
             return self.push(inst, Some(ty), depth);
@@ -170,8 +170,8 @@ impl Builder {
             }
         });
         let inst = if has_constants { self.with_constants_at(inst, depth) } else { inst };
-        let constant = matches!(inst.op, Op::Zero | Op::Ones | Op::Constant);
-        if inst.op == Op::IntConst || constant && !self.keep_constants {
+        let constant = matches!(inst.op, Opcode::Zero | Opcode::Ones | Opcode::Constant);
+        if inst.op == Opcode::IntConst || constant && !self.keep_constants {
             depth = self.depth();
         }
         self.emit_at(inst, ty, depth)
@@ -180,13 +180,13 @@ impl Builder {
     /// The instruction with its constant operands written where it goes itself, so that a constant
     /// made inside of a loop does not keep its reader there.
     fn with_constants_at(&mut self, mut inst: Inst, depth: u32) -> Inst {
-        let mut moved = |value: &mut ValueId| {
+        let mut moved = |value: &mut VRegId| {
             let known = &self.known[*value];
             if let Some(imm) = known.integer
                 && known.depth > depth
             {
-                let constant = Inst::new(Op::IntConst, Lane::I64, &[]).imm(imm);
-                *value = self.emit_at(constant, Type::Int, depth);
+                let constant = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(imm);
+                *value = self.emit_at(constant, RegisterType::Int, depth);
             }
         };
         inst.args.iter_mut().for_each(&mut moved);
@@ -202,7 +202,7 @@ impl Builder {
     }
 
     /// Emits a pure instruction in the scope of a depth, unless it is known there.
-    pub(crate) fn emit_at(&mut self, inst: Inst, ty: Type, depth: u32) -> ValueId {
+    pub(crate) fn emit_at(&mut self, inst: Inst, ty: RegisterType, depth: u32) -> VRegId {
         let known = self.numbered.find(&inst, |known| {
             self.known[known].depth <= depth
                 && self.function.values[known] == ty
@@ -213,7 +213,7 @@ impl Builder {
             Err(missing) => missing,
         };
         let value = self.push(inst.clone(), Some(ty), depth);
-        if inst.op == Op::IntConst {
+        if inst.op == Opcode::IntConst {
             self.known[value].integer = Some(inst.imm);
         }
         self.numbered.insert(missing, inst, value);
@@ -226,11 +226,12 @@ impl Builder {
         self.push(inst, None, depth);
     }
 
-    fn push(&mut self, mut inst: Inst, ty: Option<Type>, depth: u32) -> ValueId {
+    fn push(&mut self, mut inst: Inst, ty: Option<RegisterType>, depth: u32) -> VRegId {
         let result = ty.map(|ty| self.define(ty, depth));
         inst.result = result;
-        if matches!(inst.op, Op::Gather | Op::Scatter) {
-            let mask = inst.args.iter().last().map_or(Type::Mask, |mask| self.type_of(mask));
+        if matches!(inst.op, Opcode::Gather | Opcode::Scatter) {
+            let mask =
+                inst.args.iter().last().map_or(RegisterType::Mask, |mask| self.type_of(mask));
             inst.lost = Some(self.define(mask, depth));
         }
         let block = self.scopes[depth as usize].block;
@@ -239,7 +240,7 @@ impl Builder {
             insts.reserve(FEW);
         }
         insts.push(inst);
-        result.unwrap_or(ValueId::new(0))
+        result.unwrap_or(VRegId::new(0))
     }
 
     /// A constant behind the code.
@@ -254,57 +255,62 @@ impl Builder {
 
     // Integers.
 
-    pub(crate) fn int_const(&mut self, value: i64) -> ValueId {
-        self.emit(Inst::new(Op::IntConst, Lane::I64, &[]).imm(value), Type::Int)
+    pub(crate) fn int_const(&mut self, value: i64) -> VRegId {
+        self.emit(Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value), RegisterType::Int)
     }
 
-    pub(crate) fn int(&mut self, op: Op, args: &[ValueId]) -> ValueId {
-        self.emit(Inst::new(op, Lane::I64, args), Type::Int)
+    pub(crate) fn int(&mut self, op: Opcode, args: &[VRegId]) -> VRegId {
+        self.emit(Inst::new(op, Lane::I64, args), RegisterType::Int)
     }
 
-    pub(crate) fn int_imm(&mut self, op: Op, arg: ValueId, imm: i64) -> ValueId {
-        self.emit(Inst::new(op, Lane::I64, &[arg]).imm(imm), Type::Int)
+    pub(crate) fn int_imm(&mut self, op: Opcode, arg: VRegId, imm: i64) -> VRegId {
+        self.emit(Inst::new(op, Lane::I64, &[arg]).imm(imm), RegisterType::Int)
     }
 
-    pub(crate) fn add_imm(&mut self, value: ValueId, imm: i64) -> ValueId {
+    pub(crate) fn add_imm(&mut self, value: VRegId, imm: i64) -> VRegId {
         if imm == 0 {
             return value;
         }
         match i32::try_from(imm) {
             Ok(imm) => {
-                let address = Address::new(value, imm);
-                self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int)
+                let address = MemoryOperand::new(value, imm);
+                self.emit(
+                    Inst::new(Opcode::Lea, Lane::I64, &[]).address(address),
+                    RegisterType::Int,
+                )
             }
             Err(_) => {
                 let imm = self.int_const(imm);
-                self.int(Op::IntAdd, &[value, imm])
+                self.int(Opcode::IntAdd, &[value, imm])
             }
         }
     }
 
-    pub(crate) fn mul_imm(&mut self, value: ValueId, factor: i64) -> ValueId {
+    pub(crate) fn mul_imm(&mut self, value: VRegId, factor: i64) -> VRegId {
         match factor {
             0 => self.int_const(0),
             1 => value,
             _ if factor > 0 && factor.count_ones() == 1 => {
-                self.int_imm(Op::IntShlImm, value, i64::from(factor.trailing_zeros()))
+                self.int_imm(Opcode::IntShlImm, value, i64::from(factor.trailing_zeros()))
             }
-            _ if i32::try_from(factor).is_ok() => self.int_imm(Op::IntMulImm, value, factor),
+            _ if i32::try_from(factor).is_ok() => self.int_imm(Opcode::IntMulImm, value, factor),
             _ => {
                 let factor = self.int_const(factor);
-                self.int(Op::IntMul, &[value, factor])
+                self.int(Opcode::IntMul, &[value, factor])
             }
         }
     }
 
     /// `base + value * factor`, by one instruction where the machine can scale.
-    pub(crate) fn add_scaled(&mut self, base: ValueId, value: ValueId, factor: i64) -> ValueId {
+    pub(crate) fn add_scaled(&mut self, base: VRegId, value: VRegId, factor: i64) -> VRegId {
         if matches!(factor, 1 | 2 | 4 | 8) {
-            let address = Address { index: Some((value, factor as u8)), ..Address::new(base, 0) };
-            return self.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
+            let address =
+                MemoryOperand { index: Some((value, factor as u8)), ..MemoryOperand::new(base, 0) };
+            return self
+                .emit(Inst::new(Opcode::Lea, Lane::I64, &[]).address(address), RegisterType::Int);
         }
         let scaled = self.mul_imm(value, factor);
-        self.int(Op::IntAdd, &[base, scaled])
+        self.int(Opcode::IntAdd, &[base, scaled])
     }
 
     // Control flow.
@@ -314,7 +320,7 @@ impl Builder {
     }
 
     fn new_block(&mut self) -> BlockId {
-        self.function.blocks.push(Block::default())
+        self.function.blocks.push(BasicBlock::default())
     }
 
     fn open_scope(&mut self, block: BlockId, looped: Option<LoopScope>) {
@@ -343,13 +349,13 @@ impl Builder {
         trips: Bound,
         step: i64,
         innermost: bool,
-        carried: &[ValueId],
-    ) -> Vec<ValueId> {
+        carried: &[VRegId],
+    ) -> Vec<VRegId> {
         let header = self.new_block();
         self.start_block(header);
         self.function.blocks[header].aligned = innermost;
         let depth = self.depth() + 1;
-        let params: Vec<ValueId> = carried
+        let params: Vec<VRegId> = carried
             .iter()
             .map(|entry| {
                 let ty = self.type_of(*entry);
@@ -391,14 +397,14 @@ impl Builder {
     }
 
     /// The variable of the loop at a depth.
-    pub(crate) fn loop_variable(&mut self, depth: u32) -> ValueId {
+    pub(crate) fn loop_variable(&mut self, depth: u32) -> VRegId {
         if let Some(variable) = self.looped(depth).variable {
             return variable;
         }
         let entry = match self.looped(depth).start {
             Bound::Constant(value) => {
-                let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
-                self.emit_at(inst, Type::Int, depth - 1)
+                let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value);
+                self.emit_at(inst, RegisterType::Int, depth - 1)
             }
             Bound::Value(value) => value,
         };
@@ -420,14 +426,14 @@ impl Builder {
 
     /// A value that starts as `entry`, of an outer scope, and grows by `step` each turn of the loop
     /// at a depth.
-    pub(crate) fn induction(&mut self, depth: u32, entry: ValueId, step: i64) -> ValueId {
+    pub(crate) fn induction(&mut self, depth: u32, entry: VRegId, step: i64) -> VRegId {
         let looped = self.looped(depth);
         let same = |known: &&Induction| known.entry == entry && known.step == step;
         if let Some(known) = looped.inductions.iter().find(same) {
             return known.param;
         }
         let header = looped.header;
-        let param = self.define(Type::Int, depth);
+        let param = self.define(RegisterType::Int, depth);
         self.function.blocks[header].params.push(param);
         let looped = self.looped(depth);
         looped.entries.push(entry);
@@ -437,7 +443,7 @@ impl Builder {
 
     /// Closes the innermost loop. `carried` are the values that the next turn starts with, which
     /// are also what the values are after the loop.
-    pub(crate) fn close_loop(&mut self, carried: &[ValueId]) {
+    pub(crate) fn close_loop(&mut self, carried: &[VRegId]) {
         let depth = self.depth();
         let (trips, step, start) = {
             let looped = self.looped(depth);
@@ -458,8 +464,8 @@ impl Builder {
                 let outer = depth - 1;
                 let entry = match trips {
                     Bound::Constant(value) => {
-                        let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(value);
-                        self.emit_at(inst, Type::Int, outer)
+                        let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(value);
+                        self.emit_at(inst, RegisterType::Int, outer)
                     }
                     Bound::Value(value) => value,
                 };
@@ -468,7 +474,7 @@ impl Builder {
         };
         let mut args = carried.to_vec();
         let mut left = counter;
-        let steps: Vec<(ValueId, i64)> =
+        let steps: Vec<(VRegId, i64)> =
             self.looped(depth).inductions.iter().map(|one| (one.param, one.step)).collect();
         for (param, step) in steps.into_iter().filter(|one| one.0 != counter) {
             args.push(self.advance(param, step, depth));
@@ -498,27 +504,23 @@ impl Builder {
         }
     }
 
-    fn advance(&mut self, param: ValueId, step: i64, depth: u32) -> ValueId {
+    fn advance(&mut self, param: VRegId, step: i64, depth: u32) -> VRegId {
         match i32::try_from(step) {
             Ok(step) => {
-                let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::new(param, step));
-                self.push(inst, Some(Type::Int), depth)
+                let inst =
+                    Inst::new(Opcode::Lea, Lane::I64, &[]).address(MemoryOperand::new(param, step));
+                self.push(inst, Some(RegisterType::Int), depth)
             }
             Err(_) => {
                 let step = self.int_const(step);
-                let inst = Inst::new(Op::IntAdd, Lane::I64, &[param, step]);
-                self.push(inst, Some(Type::Int), depth)
+                let inst = Inst::new(Opcode::IntAdd, Lane::I64, &[param, step]);
+                self.push(inst, Some(RegisterType::Int), depth)
             }
         }
     }
 
     /// Goes into the first arm of an If.
-    pub(crate) fn open_branch(
-        &mut self,
-        cond: Cond,
-        left: ValueId,
-        right: IntOperand,
-    ) -> Branching {
+    pub(crate) fn open_branch(&mut self, cond: Cond, left: VRegId, right: IntOperand) -> Branching {
         let (then, otherwise) = (self.new_block(), self.new_block());
         self.end(Terminator::Branch { cond, left, right, then, otherwise });
         self.start_block(then);
@@ -527,7 +529,7 @@ impl Builder {
     }
 
     /// Ends the first arm, whose results are `results`, and goes into the second.
-    pub(crate) fn next_arm(&mut self, branching: &mut Branching, results: Vec<ValueId>) {
+    pub(crate) fn next_arm(&mut self, branching: &mut Branching, results: Vec<VRegId>) {
         let scope = self.close_scope();
         branching.ends.push((scope.block, results));
         self.start_block(branching.otherwise);
@@ -538,8 +540,8 @@ impl Builder {
     pub(crate) fn close_branch(
         &mut self,
         mut branching: Branching,
-        results: Vec<ValueId>,
-    ) -> Vec<ValueId> {
+        results: Vec<VRegId>,
+    ) -> Vec<VRegId> {
         let scope = self.close_scope();
         branching.ends.push((scope.block, results));
         let join = self.new_block();
@@ -561,7 +563,7 @@ impl Builder {
     }
 
     /// Returns a fault code where the comparison does not hold.
-    pub(crate) fn require(&mut self, cond: Cond, left: ValueId, right: IntOperand, code: i32) {
+    pub(crate) fn require(&mut self, cond: Cond, left: VRegId, right: IntOperand, code: i32) {
         let (fine, fault) = (self.new_block(), self.new_block());
         self.end(Terminator::Branch { cond, left, right, then: fine, otherwise: fault });
         self.function.blocks[fault].end = Terminator::Return(code);
@@ -572,12 +574,12 @@ impl Builder {
     }
 
     /// Opens a While: the header that the condition's setup is written into.
-    pub(crate) fn open_while(&mut self, carried: &[ValueId]) -> Vec<ValueId> {
+    pub(crate) fn open_while(&mut self, carried: &[VRegId]) -> Vec<VRegId> {
         self.open_loop(Bound::Constant(0), Bound::Constant(0), 0, false, carried)
     }
 
     /// Leaves the loop of [`Self::open_while`] unless `condition` is nonzero. Returns where to.
-    pub(crate) fn while_holds(&mut self, condition: ValueId) -> BlockId {
+    pub(crate) fn while_holds(&mut self, condition: VRegId) -> BlockId {
         let (body, exit) = (self.new_block(), self.new_block());
         self.end(Terminator::Branch {
             cond: Cond::NotEqual,
@@ -594,7 +596,7 @@ impl Builder {
 
     /// Closes the loop of [`Self::open_while`]. `next` are the values that the next turn starts
     /// with, `last` those at the exit, which is where writing goes on.
-    pub(crate) fn close_while(&mut self, exit: BlockId, next: Vec<ValueId>, last: &[ValueId]) {
+    pub(crate) fn close_while(&mut self, exit: BlockId, next: Vec<VRegId>, last: &[VRegId]) {
         let depth = self.depth();
         let scope = self.close_scope();
         let looped = scope.looped.unwrap_or_else(|| unreachable!("the scope is a loop's"));
@@ -611,7 +613,7 @@ impl Builder {
 
     /// Ends the kernel and returns the function, its blocks in layout order and without what
     /// nothing uses.
-    pub(crate) fn finish(mut self) -> Function {
+    pub(crate) fn finish(mut self) -> VCode {
         self.end(Terminator::Return(0));
         let mut order = std::mem::take(&mut self.order);
         let mut placed = vec![false; self.function.blocks.len()];

@@ -12,7 +12,7 @@ use super::Selector;
 use super::arithmetic::{FLOAT_GREATER, FLOAT_GREATER_EQUAL, FLOAT_LESS, FLOAT_ORDERED};
 use super::memory::{APART, COLLECT};
 use super::value::{Evaluated, Item, Mask, Vector, register_type};
-use crate::vcode::{Address, Inst, Lane, Op, Type};
+use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, RegisterType};
 
 /// Predicate of CMPPS: unequal or unordered.
 const FLOAT_NOT_EQUAL: i64 = 0x04;
@@ -57,12 +57,12 @@ impl Selector<'_> {
 
     fn float_to_float(&mut self, vector: Vector, from: DType, to: DType) -> Vector {
         match (from, to) {
-            (DType::F64, DType::F32) => self.convert_op(Op::F64ToF32, vector, Lane::F32),
+            (DType::F64, DType::F32) => self.convert_op(Opcode::F64ToF32, vector, Lane::F32),
             (DType::F64, _) => {
                 let odd = self.f64_to_odd_f32(vector);
                 self.round_to(odd, to)
             }
-            (_, DType::F64) => self.convert_op(Op::F32ToF64, vector, Lane::F64),
+            (_, DType::F64) => self.convert_op(Opcode::F32ToF64, vector, Lane::F64),
             _ => self.round_to(vector, to),
         }
     }
@@ -71,18 +71,18 @@ impl Selector<'_> {
     fn f64_to_odd_f32(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
         let vector = Vector { item: Item::Register(value), ..vector };
-        let near = self.convert_op(Op::F64ToF32, vector, Lane::F32);
-        let back = self.convert_op(Op::F32ToF64, near, Lane::F64);
+        let near = self.convert_op(Opcode::F64ToF32, vector, Lane::F32);
+        let back = self.convert_op(Opcode::F32ToF64, near, Lane::F64);
         let inexact = self.compare_floats(FLOAT_NOT_EQUAL, back, vector);
         let magnitude = self.constant(i64::MAX as u64, vector);
-        let absolute = self.binary(Op::And, back, magnitude);
-        let wanted = self.binary(Op::And, vector, magnitude);
+        let absolute = self.binary(Opcode::And, back, magnitude);
+        let wanted = self.binary(Opcode::And, vector, magnitude);
         let too_large = self.compare_floats(FLOAT_GREATER, absolute, wanted);
         let bits = Self::cast_lane(near, Lane::I32);
         let one = self.constant(1, bits);
-        let below = self.binary(Op::Sub, bits, one);
+        let below = self.binary(Opcode::Sub, bits, one);
         let towards_zero = self.blend_vectors(too_large, bits, below);
-        let odd = self.binary(Op::Or, towards_zero, one);
+        let odd = self.binary(Opcode::Or, towards_zero, one);
         let chosen = self.blend_vectors(inexact, bits, odd);
         Self::cast_lane(chosen, Lane::F32)
     }
@@ -92,7 +92,7 @@ impl Selector<'_> {
     fn int_to_int(&mut self, vector: Vector, from: DType, to: DType) -> Vector {
         let resized = match (vector.lane, to.bits() == 64) {
             (Lane::I32, true) => {
-                let op = if Self::is_signed(from) { Op::I32ToI64 } else { Op::U32ToI64 };
+                let op = if Self::is_signed(from) { Opcode::I32ToI64 } else { Opcode::U32ToI64 };
                 self.convert_op(op, vector, Lane::I64)
             }
             (Lane::I64, false) => self.narrow_lanes(vector),
@@ -111,19 +111,20 @@ impl Selector<'_> {
             return Self::cast_lane(vector, Lane::I32);
         }
         if self.builder.has_masks() {
-            return self.convert_op(Op::I64ToI32, vector, Lane::I32);
+            return self.convert_op(Opcode::I64ToI32, vector, Lane::I32);
         }
         if vector.lanes == 2 {
             let value = self.register(vector);
-            let inst = Inst::new(Op::Shuffle, Lane::I32, &[value]).imm(0b11_01_10_00);
-            let value = self.builder.emit(inst, Type::V128);
+            let inst = Inst::new(Opcode::Shuffle, Lane::I32, &[value]).imm(0b11_01_10_00);
+            let value = self.builder.emit(inst, RegisterType::V128);
             return Vector { item: Item::Register(value), lane: Lane::I32, ..vector };
         }
         let order = self.lane_constants(&[0, 2, 4, 6, 1, 3, 5, 7], Lane::I32);
         let (order, value) = (self.register(order), self.register(vector));
-        let inst = Inst::new(Op::Permute, Lane::I32, &[order, value]);
-        let moved = self.builder.emit(inst, Type::V256);
-        let low = self.builder.emit(Inst::new(Op::Low, Lane::I32, &[moved]), Type::V128);
+        let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, value]);
+        let moved = self.builder.emit(inst, RegisterType::V256);
+        let low =
+            self.builder.emit(Inst::new(Opcode::Low, Lane::I32, &[moved]), RegisterType::V128);
         Vector { item: Item::Register(low), lane: Lane::I32, ..vector }
     }
 
@@ -152,33 +153,33 @@ impl Selector<'_> {
 
     fn int32_to_f64(&mut self, vector: Vector, unsigned: bool) -> Vector {
         if !unsigned {
-            return self.convert_op(Op::I32ToF64, vector, Lane::F64);
+            return self.convert_op(Opcode::I32ToF64, vector, Lane::F64);
         }
         if self.builder.has_masks() {
-            return self.convert_op(Op::U32ToF64, vector, Lane::F64);
+            return self.convert_op(Opcode::U32ToF64, vector, Lane::F64);
         }
         // The integer as the low bits of 2^52, less 2^52.
-        let wide = self.convert_op(Op::U32ToI64, vector, Lane::I64);
+        let wide = self.convert_op(Opcode::U32ToI64, vector, Lane::I64);
         let high = 2f64.powi(52).to_bits();
         let bits = self.constant(high, wide);
-        let joined = Self::cast_lane(self.binary(Op::Or, wide, bits), Lane::F64);
+        let joined = Self::cast_lane(self.binary(Opcode::Or, wide, bits), Lane::F64);
         let base = self.constant(high, joined);
-        self.binary(Op::Sub, joined, base)
+        self.binary(Opcode::Sub, joined, base)
     }
 
     fn int32_to_f32(&mut self, vector: Vector, unsigned: bool) -> Vector {
         if !unsigned {
-            return self.convert_op(Op::I32ToF32, vector, Lane::F32);
+            return self.convert_op(Opcode::I32ToF32, vector, Lane::F32);
         }
         if self.builder.has_masks() {
-            return self.convert_op(Op::U32ToF32, vector, Lane::F32);
+            return self.convert_op(Opcode::U32ToF32, vector, Lane::F32);
         }
         // Both halves are exact; adding them rounds once.
-        let high = self.unary(Op::ShrImm, vector, 16);
+        let high = self.unary(Opcode::ShrImm, vector, 16);
         let mask = self.constant(0xffff, vector);
-        let low = self.binary(Op::And, vector, mask);
-        let high = self.convert_op(Op::I32ToF32, high, Lane::F32);
-        let low = self.convert_op(Op::I32ToF32, low, Lane::F32);
+        let low = self.binary(Opcode::And, vector, mask);
+        let high = self.convert_op(Opcode::I32ToF32, high, Lane::F32);
+        let low = self.convert_op(Opcode::I32ToF32, low, Lane::F32);
         let scale = self.constant(u64::from(65536f32.to_bits()), high);
         self.fused(high, scale, low)
     }
@@ -187,18 +188,18 @@ impl Selector<'_> {
     /// them.
     fn int32_to_odd_f32(&mut self, vector: Vector, unsigned: bool) -> Vector {
         let near = self.int32_to_f32(vector, unsigned);
-        let shift = if unsigned { Op::ShrImm } else { Op::SarImm };
+        let shift = if unsigned { Opcode::ShrImm } else { Opcode::SarImm };
         let high = self.unary(shift, vector, 8);
         let mask = self.constant(0xff, vector);
-        let low = self.binary(Op::And, vector, mask);
+        let low = self.binary(Opcode::And, vector, mask);
         let lost = self.nonzero(low);
         let trace = self.mask_as_ints(lost, vector.lanes);
-        let odd = self.binary(Op::Or, high, trace);
-        let odd = self.convert_op(Op::I32ToF32, odd, Lane::F32);
+        let odd = self.binary(Opcode::Or, high, trace);
+        let odd = self.convert_op(Opcode::I32ToF32, odd, Lane::F32);
         let scale = self.constant(u64::from(256f32.to_bits()), odd);
-        let odd = self.binary(Op::Mul, odd, scale);
+        let odd = self.binary(Opcode::Mul, odd, scale);
         let magnitude = self.constant(0x7fff_ffff, near);
-        let absolute = self.binary(Op::And, near, magnitude);
+        let absolute = self.binary(Opcode::And, near, magnitude);
         let limit = self.constant(u64::from(2f32.powi(24).to_bits()), near);
         let large = self.compare_floats(FLOAT_GREATER_EQUAL, absolute, limit);
         self.blend_vectors(large, near, odd)
@@ -208,13 +209,13 @@ impl Selector<'_> {
     /// more than f64 holds.
     fn int64_to_odd(&mut self, vector: Vector, unsigned: bool) -> Vector {
         let mask = self.constant(0x7ff, vector);
-        let low = self.binary(Op::And, vector, mask);
+        let low = self.binary(Opcode::And, vector, mask);
         let zero = self.constant(0, vector);
         let lost = self.compare_ints(Comparison::NotEqual, low, zero, true);
         let cut = self.constant(!0x7ff, vector);
-        let kept = self.binary(Op::And, vector, cut);
+        let kept = self.binary(Opcode::And, vector, cut);
         let bit = self.constant(0x800, vector);
-        let traced = self.binary(Op::Or, kept, bit);
+        let traced = self.binary(Opcode::Or, kept, bit);
         let odd = self.blend_vectors(lost, kept, traced);
         // Small ones are exact as they are. The high part says which: all zeros or all ones.
         let limit = self.constant(1 << 53, vector);
@@ -230,10 +231,10 @@ impl Selector<'_> {
     fn int64_to_float(&mut self, vector: Vector, unsigned: bool, lane: Lane) -> Vector {
         if self.builder.has_masks() {
             let op = match (unsigned, lane) {
-                (false, Lane::F32) => Op::I64ToF32,
-                (false, _) => Op::I64ToF64,
-                (true, Lane::F32) => Op::U64ToF32,
-                (true, _) => Op::U64ToF64,
+                (false, Lane::F32) => Opcode::I64ToF32,
+                (false, _) => Opcode::I64ToF64,
+                (true, Lane::F32) => Opcode::U64ToF32,
+                (true, _) => Opcode::U64ToF64,
             };
             return self.convert_op(op, vector, lane);
         }
@@ -242,14 +243,14 @@ impl Selector<'_> {
         }
         // Numbers that look negative: half of them, the lost bit joined to the last, then doubled.
         let one = self.constant(1, vector);
-        let half = self.unary(Op::ShrImm, vector, 1);
-        let lost = self.binary(Op::And, vector, one);
-        let half = self.binary(Op::Or, half, lost);
+        let half = self.unary(Opcode::ShrImm, vector, 1);
+        let lost = self.binary(Opcode::And, vector, one);
+        let half = self.binary(Opcode::Or, half, lost);
         let zero = self.constant(0, vector);
         let large = self.compare_ints(Comparison::Less, vector, zero, true);
         let chosen = self.blend_vectors(large, vector, half);
         let near = self.int64_to_float_by_lane(chosen, lane);
-        let doubled = self.binary(Op::Add, near, near);
+        let doubled = self.binary(Opcode::Add, near, near);
         self.blend_vectors(large, near, doubled)
     }
 
@@ -257,15 +258,15 @@ impl Selector<'_> {
         let ints = self.lanes_as_ints(vector, APART);
         let mut floats = Vec::new();
         for int in ints {
-            let inst = Inst::new(Op::FloatFromInt, lane, &[int]);
-            floats.push(self.builder.emit(inst, Type::V128));
+            let inst = Inst::new(Opcode::FloatFromInt, lane, &[int]);
+            floats.push(self.builder.emit(inst, RegisterType::V128));
         }
         if vector.lanes == 1 {
             return Vector { item: Item::Register(floats[0]), lane, lanes: 1 };
         }
         for (index, float) in floats.into_iter().enumerate() {
-            let address = Address::frame(COLLECT + (index * lane.bytes()) as i32);
-            self.builder.effect(Inst::new(Op::StoreLane, lane, &[float]).address(address));
+            let address = MemoryOperand::frame(COLLECT + (index * lane.bytes()) as i32);
+            self.builder.effect(Inst::new(Opcode::StoreLane, lane, &[float]).address(address));
         }
         self.frame_vector(COLLECT, lane, vector.lanes)
     }
@@ -277,7 +278,7 @@ impl Selector<'_> {
         let vector = Vector { item: Item::Register(value), ..vector };
         if to.bits() == 64 {
             let wide = match vector.lane {
-                Lane::F32 => self.convert_op(Op::F32ToF64, vector, Lane::F64),
+                Lane::F32 => self.convert_op(Opcode::F32ToF64, vector, Lane::F64),
                 _ => vector,
             };
             return match to {
@@ -301,12 +302,12 @@ impl Selector<'_> {
             _ => u64::from((value as f32).to_bits()),
         };
         let (low, high) = (self.constant(bits(low), vector), self.constant(bits(high), vector));
-        let clamped = self.binary(Op::Max, vector, low);
-        let clamped = self.binary(Op::Min, clamped, high);
+        let clamped = self.binary(Opcode::Max, vector, low);
+        let clamped = self.binary(Opcode::Min, clamped, high);
         let ints = match (vector.lane, to) {
             (Lane::F64, DType::U32) => self.clamped_f64_to_u32(clamped),
-            (Lane::F64, _) => self.convert_op(Op::F64ToI32, clamped, Lane::I32),
-            _ => self.convert_op(Op::F32ToI32, clamped, Lane::I32),
+            (Lane::F64, _) => self.convert_op(Opcode::F64ToI32, clamped, Lane::I32),
+            _ => self.convert_op(Opcode::F32ToI32, clamped, Lane::I32),
         };
         let ordered = self.compare_floats(FLOAT_ORDERED, vector, vector);
         let zero = self.constant(0, ints);
@@ -315,19 +316,19 @@ impl Selector<'_> {
 
     fn clamped_f64_to_u32(&mut self, vector: Vector) -> Vector {
         if self.builder.has_masks() {
-            return self.convert_op(Op::F64ToU32, vector, Lane::I32);
+            return self.convert_op(Opcode::F64ToU32, vector, Lane::I32);
         }
-        let whole = self.unary(Op::Round, vector, 11);
+        let whole = self.unary(Opcode::Round, vector, 11);
         let middle = self.constant(2f64.powi(31).to_bits(), whole);
-        let moved = self.binary(Op::Sub, whole, middle);
-        let ints = self.convert_op(Op::F64ToI32, moved, Lane::I32);
+        let moved = self.binary(Opcode::Sub, whole, middle);
+        let ints = self.convert_op(Opcode::F64ToI32, moved, Lane::I32);
         let sign = self.constant(1 << 31, ints);
-        self.binary(Op::Xor, ints, sign)
+        self.binary(Opcode::Xor, ints, sign)
     }
 
     fn f32_to_i32(&mut self, vector: Vector) -> Vector {
         // Out of range the instruction gives the lowest integer, which is wrong above and for NaN.
-        let ints = self.convert_op(Op::F32ToI32, vector, Lane::I32);
+        let ints = self.convert_op(Opcode::F32ToI32, vector, Lane::I32);
         let limit = self.constant(u64::from(2f32.powi(31).to_bits()), vector);
         let above = self.compare_floats(FLOAT_GREATER_EQUAL, vector, limit);
         let highest = self.constant(0x7fff_ffff, ints);
@@ -340,18 +341,18 @@ impl Selector<'_> {
     fn f32_to_u32(&mut self, vector: Vector) -> Vector {
         // The larger of the number and 0 is 0 for NaN.
         let zero = self.constant(0, vector);
-        let positive = self.binary(Op::Max, vector, zero);
+        let positive = self.binary(Opcode::Max, vector, zero);
         if self.builder.has_masks() {
             // Out of range the instruction gives all ones.
-            return self.convert_op(Op::F32ToU32, positive, Lane::I32);
+            return self.convert_op(Opcode::F32ToU32, positive, Lane::I32);
         }
         let middle = self.constant(u64::from(2f32.powi(31).to_bits()), vector);
         let large = self.compare_floats(FLOAT_GREATER_EQUAL, positive, middle);
-        let moved = self.binary(Op::Sub, positive, middle);
+        let moved = self.binary(Opcode::Sub, positive, middle);
         let chosen = self.blend_vectors(large, positive, moved);
-        let ints = self.convert_op(Op::F32ToI32, chosen, Lane::I32);
+        let ints = self.convert_op(Opcode::F32ToI32, chosen, Lane::I32);
         let sign = self.constant(1 << 31, ints);
-        let restored = self.binary(Op::Xor, ints, sign);
+        let restored = self.binary(Opcode::Xor, ints, sign);
         let ints = self.blend_vectors(large, ints, restored);
         let limit = self.constant(u64::from(2f32.powi(32).to_bits()), vector);
         let above = self.compare_floats(FLOAT_GREATER_EQUAL, positive, limit);
@@ -372,17 +373,17 @@ impl Selector<'_> {
 
     fn f64_to_u64(&mut self, vector: Vector) -> Vector {
         let zero = self.constant(0, vector);
-        let positive = self.binary(Op::Max, vector, zero);
+        let positive = self.binary(Opcode::Max, vector, zero);
         if self.builder.has_masks() {
-            return self.convert_op(Op::F64ToU64, positive, Lane::I64);
+            return self.convert_op(Opcode::F64ToU64, positive, Lane::I64);
         }
         let middle = self.constant(2f64.powi(63).to_bits(), vector);
         let small = self.compare_floats(FLOAT_LESS, positive, middle);
-        let moved = self.binary(Op::Sub, positive, middle);
+        let moved = self.binary(Opcode::Sub, positive, middle);
         let chosen = self.blend_vectors(small, moved, positive);
         let ints = self.truncated_f64(chosen);
         let sign = self.constant(1 << 63, ints);
-        let restored = self.binary(Op::Xor, ints, sign);
+        let restored = self.binary(Opcode::Xor, ints, sign);
         let ints = self.blend_vectors(small, restored, ints);
         let limit = self.constant(2f64.powi(64).to_bits(), vector);
         let above = self.compare_floats(FLOAT_GREATER_EQUAL, positive, limit);
@@ -393,22 +394,22 @@ impl Selector<'_> {
     /// f64 as i64, the lowest integer out of range.
     fn truncated_f64(&mut self, vector: Vector) -> Vector {
         if self.builder.has_masks() {
-            return self.convert_op(Op::F64ToI64, vector, Lane::I64);
+            return self.convert_op(Opcode::F64ToI64, vector, Lane::I64);
         }
         let value = self.register(vector);
         if vector.lanes == 1 {
-            let inst = Inst::new(Op::IntFromFloat, Lane::F64, &[value]);
-            let int = self.builder.emit(inst, Type::Int);
+            let inst = Inst::new(Opcode::IntFromFloat, Lane::F64, &[value]);
+            let int = self.builder.emit(inst, RegisterType::Int);
             return self.vector_of_int(int, Lane::I64);
         }
         self.put_in_frame(vector, APART);
         let ints: Vec<_> = (0..vector.lanes as i32)
             .map(|lane| {
-                let inst = Inst::new(Op::LoadLane, Lane::F64, &[])
-                    .address(Address::frame(APART + 8 * lane));
-                let value = self.builder.emit(inst, Type::V128);
-                let inst = Inst::new(Op::IntFromFloat, Lane::F64, &[value]);
-                self.builder.emit(inst, Type::Int)
+                let inst = Inst::new(Opcode::LoadLane, Lane::F64, &[])
+                    .address(MemoryOperand::frame(APART + 8 * lane));
+                let value = self.builder.emit(inst, RegisterType::V128);
+                let inst = Inst::new(Opcode::IntFromFloat, Lane::F64, &[value]);
+                self.builder.emit(inst, RegisterType::Int)
             })
             .collect();
         self.gather_ints(&ints, Lane::I64)
@@ -437,7 +438,7 @@ impl Selector<'_> {
                 DType::BF16 => {
                     let value = self.register(vector);
                     let ints = Vector { item: Item::Register(value), lane: Lane::I32, ..vector };
-                    self.unary(Op::ShrImm, ints, 16)
+                    self.unary(Opcode::ShrImm, ints, 16)
                 }
                 DType::F16 => self.f16_bits(vector),
                 _ => vector,
@@ -449,14 +450,15 @@ impl Selector<'_> {
     fn f16_bits(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
         if vector.lanes == 1 {
-            let inst = Inst::new(Op::F32ToF16, Lane::F32, &[value]);
-            let half = self.builder.emit(inst, Type::V128);
+            let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);
+            let half = self.builder.emit(inst, RegisterType::V128);
             let half = Vector { item: Item::Register(half), lane: Lane::I32, lanes: 1 };
             return self.normalized(half, DType::U16);
         }
-        let inst = Inst::new(Op::Store, Lane::F16, &[value]).address(Address::frame(APART));
+        let inst =
+            Inst::new(Opcode::Store, Lane::F16, &[value]).address(MemoryOperand::frame(APART));
         self.builder.effect(inst);
-        let inst = Inst::new(Op::Load, Lane::U16, &[]).address(Address::frame(APART));
+        let inst = Inst::new(Opcode::Load, Lane::U16, &[]).address(MemoryOperand::frame(APART));
         let value = self.builder.emit(inst, register_type(Lane::I32, vector.lanes));
         Vector { item: Item::Register(value), lane: Lane::I32, ..vector }
     }
@@ -468,21 +470,22 @@ impl Selector<'_> {
             DType::F64 => Self::cast_lane(bits, Lane::F64),
             DType::F32 => Self::cast_lane(bits, Lane::F32),
             DType::BF16 => {
-                let shifted = self.unary(Op::ShlImm, bits, 16);
+                let shifted = self.unary(Opcode::ShlImm, bits, 16);
                 Self::cast_lane(shifted, Lane::F32)
             }
             DType::F16 => {
                 let ints = self.lanes_as_ints(bits, APART);
                 if lanes == 1 {
                     let one = self.vector_of_int(ints[0], Lane::I32);
-                    return Evaluated::Vector(self.convert_op(Op::F16ToF32, one, Lane::F32));
+                    return Evaluated::Vector(self.convert_op(Opcode::F16ToF32, one, Lane::F32));
                 }
                 for (lane, int) in ints.into_iter().enumerate() {
-                    let address = Address::frame(COLLECT + 2 * lane as i32);
+                    let address = MemoryOperand::frame(COLLECT + 2 * lane as i32);
                     self.builder
-                        .effect(Inst::new(Op::IntStore, Lane::I16, &[int]).address(address));
+                        .effect(Inst::new(Opcode::IntStore, Lane::I16, &[int]).address(address));
                 }
-                let inst = Inst::new(Op::Load, Lane::F16, &[]).address(Address::frame(COLLECT));
+                let inst =
+                    Inst::new(Opcode::Load, Lane::F16, &[]).address(MemoryOperand::frame(COLLECT));
                 let value = self.builder.emit(inst, register_type(Lane::F32, lanes));
                 Vector { item: Item::Register(value), lane: Lane::F32, lanes }
             }

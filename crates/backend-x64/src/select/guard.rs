@@ -3,20 +3,20 @@
 //! A mask is a bit a lane: in a mask register with AVX-512, as all ones or zeros in each lane of a
 //! vector with AVX2. The lanes in force are those of the vector's tail and of all guards around.
 
-use loops::{Comparison, Condition, Value};
+use loops::{Comparison, Condition, ScalarExpr};
 use sym::Expr;
 
 use super::Selector;
 use super::index::Binding;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Address, Cond, Inst, IntOperand, Lane, Op, Type, ValueId};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Conditions, evaluated.
 pub(crate) enum Holds {
     /// Known now.
     Constant(bool),
     /// The same for all lanes: an integer, 0 or 1.
-    Uniform(ValueId),
+    Uniform(VRegId),
     /// Lane by lane.
     Lanes(Mask),
 }
@@ -26,8 +26,8 @@ impl Selector<'_> {
     pub(crate) fn guard(
         &mut self,
         conditions: &[Condition],
-        value: &Value,
-        otherwise: &Value,
+        value: &ScalarExpr,
+        otherwise: &ScalarExpr,
         lanes: usize,
     ) -> base::Result<Evaluated> {
         let condition = match self.holds(conditions, lanes)? {
@@ -51,12 +51,14 @@ impl Selector<'_> {
     /// fails, so that nothing branches.
     fn load_or(
         &mut self,
-        condition: ValueId,
-        value: &Value,
-        otherwise: &Value,
+        condition: VRegId,
+        value: &ScalarExpr,
+        otherwise: &ScalarExpr,
         lanes: usize,
     ) -> base::Result<Option<Evaluated>> {
-        let (Value::Load { buffer, index }, Value::Constant(constant)) = (value, otherwise) else {
+        let (ScalarExpr::Load { buffer, index }, ScalarExpr::Constant(constant)) =
+            (value, otherwise)
+        else {
             return Ok(None);
         };
         let declared = &self.kernel.buffers[*buffer];
@@ -73,13 +75,14 @@ impl Selector<'_> {
         }
         let element = constant.bits().to_le_bytes()[..bytes].to_vec();
         let pool = self.builder.pool(element.repeat(64 / bytes));
-        let fallback = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::pool(pool, false));
-        let fallback = self.builder.emit(fallback, Type::Int);
+        let fallback =
+            Inst::new(Opcode::Lea, Lane::I64, &[]).address(MemoryOperand::pool(pool, false));
+        let fallback = self.builder.emit(fallback, RegisterType::Int);
         let address = self.address(*buffer, &linear);
-        let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
-        let pointer = self.builder.emit(inst, Type::Int);
-        let chosen = self.builder.int(Op::IntSelect, &[pointer, fallback, condition]);
-        let address = Address::new(chosen, 0);
+        let inst = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
+        let pointer = self.builder.emit(inst, RegisterType::Int);
+        let chosen = self.builder.int(Opcode::IntSelect, &[pointer, fallback, condition]);
+        let address = MemoryOperand::new(chosen, 0);
         Ok(Some(if uniform {
             self.load_uniform_at(*buffer, address, lanes)
         } else {
@@ -90,9 +93,9 @@ impl Selector<'_> {
     /// Evaluates one of two values, by a branch.
     fn choose(
         &mut self,
-        condition: ValueId,
-        value: &Value,
-        otherwise: &Value,
+        condition: VRegId,
+        value: &ScalarExpr,
+        otherwise: &ScalarExpr,
         lanes: usize,
     ) -> base::Result<Evaluated> {
         let mut branching = self.builder.open_branch(Cond::NotEqual, condition, IntOperand::Imm(0));
@@ -108,7 +111,7 @@ impl Selector<'_> {
     }
 
     /// A value in one register, in the form that registers of its type always have.
-    pub(crate) fn in_register(&mut self, value: Evaluated, lanes: usize) -> ValueId {
+    pub(crate) fn in_register(&mut self, value: Evaluated, lanes: usize) -> VRegId {
         match value {
             Evaluated::Vector(vector) => self.register(vector),
             Evaluated::Mask(mask, _) => self.mask_register(mask, lanes, 4),
@@ -116,7 +119,7 @@ impl Selector<'_> {
     }
 
     /// Another register with a value of the same form as `like`.
-    pub(crate) fn register_as(&self, like: Evaluated, register: ValueId) -> Evaluated {
+    pub(crate) fn register_as(&self, like: Evaluated, register: VRegId) -> Evaluated {
         match like {
             Evaluated::Vector(vector) => {
                 Evaluated::Vector(Vector { item: Item::Register(register), ..vector })
@@ -160,7 +163,7 @@ impl Selector<'_> {
     }
 
     /// An integer that is nonzero if a lane is in force; `None` if that is certain.
-    pub(crate) fn any_lane(&mut self) -> Option<ValueId> {
+    pub(crate) fn any_lane(&mut self) -> Option<VRegId> {
         let exec = self.exec?;
         let lanes = self.vector_lanes();
         let tail = self.vector.as_ref().map_or(1, |vector| vector.tail);
@@ -169,14 +172,14 @@ impl Selector<'_> {
             Mask::Constant(_) => Some(self.builder.int_const(0)),
             Mask::Register(..) => {
                 let bits = self.mask_as_bits(exec, lanes);
-                Some(self.builder.int_imm(Op::IntAndImm, bits, i64::from(tail)))
+                Some(self.builder.int_imm(Opcode::IntAndImm, bits, i64::from(tail)))
             }
         }
     }
 
     /// Whether a conjunction holds.
     pub(crate) fn holds(&mut self, conditions: &[Condition], lanes: usize) -> base::Result<Holds> {
-        let mut uniform: Option<ValueId> = None;
+        let mut uniform: Option<VRegId> = None;
         let mut mask: Option<Mask> = None;
         for condition in conditions {
             match self.condition(condition, lanes)? {
@@ -185,7 +188,7 @@ impl Selector<'_> {
                 Holds::Uniform(value) => {
                     uniform = Some(match uniform {
                         None => value,
-                        Some(other) => self.builder.int(Op::IntAnd, &[other, value]),
+                        Some(other) => self.builder.int(Opcode::IntAnd, &[other, value]),
                     });
                 }
                 Holds::Lanes(lane_mask) => {
@@ -240,8 +243,8 @@ impl Selector<'_> {
         let first = self.int(&bound);
         let low = self.builder.int_const(-(1 << 30));
         let high = self.builder.int_const(1 << 30);
-        let first = self.builder.int(Op::IntMax, &[first, low]);
-        let first = self.builder.int(Op::IntMin, &[first, high]);
+        let first = self.builder.int(Opcode::IntMax, &[first, low]);
+        let first = self.builder.int(Opcode::IntMin, &[first, high]);
         let first = self.vector_of_int(first, Lane::I32);
         let first = self.broadcast_vector(first, lanes);
         let limits: Vec<u64> = (0..lanes as i64).map(|lane| (-lane * step) as u64).collect();
@@ -264,7 +267,7 @@ impl Selector<'_> {
     }
 
     /// Compares integers; 1 where it holds, else 0.
-    fn int_compare(&mut self, comparison: Comparison, a: ValueId, b: ValueId) -> ValueId {
+    fn int_compare(&mut self, comparison: Comparison, a: VRegId, b: VRegId) -> VRegId {
         let cond = match comparison {
             Comparison::Less => Cond::Less,
             Comparison::LessEqual => Cond::LessEqual,
@@ -272,17 +275,17 @@ impl Selector<'_> {
             Comparison::NotEqual => Cond::NotEqual,
         };
         let position = Cond::NAMES.iter().position(|(known, _)| *known == cond).unwrap_or(0);
-        let inst = Inst::new(Op::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
-        self.builder.emit(inst, Type::Int)
+        let inst = Inst::new(Opcode::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
+        self.builder.emit(inst, RegisterType::Int)
     }
 
     /// All lanes or none, by an integer that is 1 or 0.
-    pub(crate) fn uniform_mask(&mut self, condition: ValueId, lanes: usize) -> Mask {
+    pub(crate) fn uniform_mask(&mut self, condition: VRegId, lanes: usize) -> Mask {
         let zero = self.builder.int_const(0);
-        let bits = self.builder.int(Op::IntSub, &[zero, condition]);
+        let bits = self.builder.int(Opcode::IntSub, &[zero, condition]);
         if self.builder.has_masks() {
-            let inst = Inst::new(Op::MaskFromInt, Lane::I64, &[bits]);
-            return Mask::Register(self.builder.emit(inst, Type::Mask), 0);
+            let inst = Inst::new(Opcode::MaskFromInt, Lane::I64, &[bits]);
+            return Mask::Register(self.builder.emit(inst, RegisterType::Mask), 0);
         }
         let vector = self.vector_of_int(bits, Lane::I32);
         let vector = self.broadcast_vector(vector, lanes);
@@ -301,7 +304,7 @@ impl Selector<'_> {
             (Mask::Constant(bits), _) | (_, Mask::Constant(bits)) if bits & all == 0 => {
                 Mask::Constant(0)
             }
-            _ => self.mask_op(Op::MaskAnd, Op::And, a, b, lanes),
+            _ => self.mask_op(Opcode::MaskAnd, Opcode::And, a, b, lanes),
         }
     }
 
@@ -312,14 +315,14 @@ impl Selector<'_> {
             (Mask::Constant(bits), other) | (other, Mask::Constant(bits)) if bits & all == 0 => {
                 other
             }
-            _ => self.mask_op(Op::MaskOr, Op::Or, a, b, lanes),
+            _ => self.mask_op(Opcode::MaskOr, Opcode::Or, a, b, lanes),
         }
     }
 
     pub(crate) fn mask_xor(&mut self, a: Mask, b: Mask, lanes: usize) -> Mask {
         match (a, b) {
             (Mask::Constant(a), Mask::Constant(b)) => Mask::Constant(a ^ b),
-            _ => self.mask_op(Op::MaskXor, Op::Xor, a, b, lanes),
+            _ => self.mask_op(Opcode::MaskXor, Opcode::Xor, a, b, lanes),
         }
     }
 
@@ -327,8 +330,8 @@ impl Selector<'_> {
         match mask {
             Mask::Constant(bits) => Mask::Constant(!bits & all_lanes(lanes)),
             Mask::Register(value, 0) => {
-                let inst = Inst::new(Op::MaskNot, Lane::I64, &[value]);
-                Mask::Register(self.builder.emit(inst, Type::Mask), 0)
+                let inst = Inst::new(Opcode::MaskNot, Lane::I64, &[value]);
+                Mask::Register(self.builder.emit(inst, RegisterType::Mask), 0)
             }
             Mask::Register(..) => self.mask_xor(mask, Mask::Constant(all_lanes(lanes)), lanes),
         }
@@ -336,8 +339,8 @@ impl Selector<'_> {
 
     fn mask_op(
         &mut self,
-        with_masks: Op,
-        with_vectors: Op,
+        with_masks: Opcode,
+        with_vectors: Opcode,
         a: Mask,
         b: Mask,
         lanes: usize,
@@ -350,20 +353,20 @@ impl Selector<'_> {
         let right = self.mask_register(b, lanes, bytes);
         if self.builder.has_masks() {
             let inst = Inst::new(with_masks, Lane::I64, &[left, right]);
-            return Mask::Register(self.builder.emit(inst, Type::Mask), 0);
+            return Mask::Register(self.builder.emit(inst, RegisterType::Mask), 0);
         }
         let inst = Inst::new(with_vectors, Lane::I32, &[left, right]);
-        Mask::Register(self.builder.emit(inst, Type::vector(bytes * lanes)), bytes)
+        Mask::Register(self.builder.emit(inst, RegisterType::vector(bytes * lanes)), bytes)
     }
 
     /// A mask in a register, for lanes of so many bytes.
-    pub(crate) fn mask_register(&mut self, mask: Mask, lanes: usize, bytes: usize) -> ValueId {
+    pub(crate) fn mask_register(&mut self, mask: Mask, lanes: usize, bytes: usize) -> VRegId {
         match mask {
             Mask::Constant(bits) if self.builder.has_masks() => {
-                let inst = Inst::new(Op::IntConst, Lane::I64, &[]).imm(i64::from(bits));
-                let bits = self.builder.emit_at(inst, Type::Int, 0);
-                let inst = Inst::new(Op::MaskFromInt, Lane::I64, &[bits]);
-                self.builder.emit_at(inst, Type::Mask, 0)
+                let inst = Inst::new(Opcode::IntConst, Lane::I64, &[]).imm(i64::from(bits));
+                let bits = self.builder.emit_at(inst, RegisterType::Int, 0);
+                let inst = Inst::new(Opcode::MaskFromInt, Lane::I64, &[bits]);
+                self.builder.emit_at(inst, RegisterType::Mask, 0)
             }
             Mask::Constant(bits) => {
                 let lane = if bytes == 8 { Lane::I64 } else { Lane::I32 };
@@ -375,8 +378,8 @@ impl Selector<'_> {
             Mask::Register(value, 0) => value,
             Mask::Register(value, from) if from == bytes => value,
             Mask::Register(value, 4) => {
-                let inst = Inst::new(Op::I32ToI64, Lane::I64, &[value]);
-                self.builder.emit(inst, Type::vector(8 * lanes))
+                let inst = Inst::new(Opcode::I32ToI64, Lane::I64, &[value]);
+                self.builder.emit(inst, RegisterType::vector(8 * lanes))
             }
             Mask::Register(value, _) => {
                 let vector = Vector { item: Item::Register(value), lane: Lane::I64, lanes };
@@ -392,7 +395,7 @@ impl Selector<'_> {
         mask: Mask,
         lanes: usize,
         bytes: usize,
-    ) -> Option<ValueId> {
+    ) -> Option<VRegId> {
         match mask {
             Mask::Constant(bits) if bits & all_lanes(lanes) == all_lanes(lanes) => None,
             mask => Some(self.mask_register(mask, lanes, bytes)),
@@ -400,18 +403,20 @@ impl Selector<'_> {
     }
 
     /// A mask as an integer with a bit a lane; other bits may be set.
-    pub(crate) fn mask_as_bits(&mut self, mask: Mask, lanes: usize) -> ValueId {
+    pub(crate) fn mask_as_bits(&mut self, mask: Mask, lanes: usize) -> VRegId {
         if let Mask::Constant(bits) = mask {
             return self.builder.int_const(i64::from(bits));
         }
         if self.builder.has_masks() {
             let value = self.mask_register(mask, lanes, 4);
-            return self.builder.emit(Inst::new(Op::IntFromMask, Lane::I64, &[value]), Type::Int);
+            return self
+                .builder
+                .emit(Inst::new(Opcode::IntFromMask, Lane::I64, &[value]), RegisterType::Int);
         }
         let bytes = if let Mask::Register(_, bytes) = mask { bytes } else { 4 };
         let value = self.mask_register(mask, lanes, bytes);
         let lane = if bytes == 8 { Lane::I64 } else { Lane::I32 };
-        self.builder.emit(Inst::new(Op::IntFromSigns, lane, &[value]), Type::Int)
+        self.builder.emit(Inst::new(Opcode::IntFromSigns, lane, &[value]), RegisterType::Int)
     }
 
     /// 1 where the mask is on, else 0, in 32-bit lanes.
@@ -428,7 +433,7 @@ impl Selector<'_> {
         }
         let value = self.mask_register(mask, lanes, 4);
         let vector = Vector { item: Item::Register(value), lane: Lane::I32, lanes };
-        self.binary(Op::And, vector, one)
+        self.binary(Opcode::And, vector, one)
     }
 
     /// `mask ? on : off`.
@@ -465,7 +470,7 @@ impl Selector<'_> {
         }
         let mask = self.mask_register(mask, off.lanes, off.lane.bytes());
         let (a, b) = (self.register(off), self.register(on));
-        let inst = Inst::new(Op::Blend, off.lane, &[a, b, mask]);
+        let inst = Inst::new(Opcode::Blend, off.lane, &[a, b, mask]);
         let value = self.builder.emit(inst, register_type(off.lane, off.lanes));
         Vector { item: Item::Register(value), ..off }
     }
@@ -485,7 +490,7 @@ impl Selector<'_> {
             return Mask::Constant(if bits & 1 == 1 { all_lanes(lanes) } else { 0 });
         }
         let bits = self.mask_as_bits(mask, from);
-        let bit = self.builder.int_imm(Op::IntAndImm, bits, 1);
+        let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1);
         self.uniform_mask(bit, lanes)
     }
 

@@ -12,7 +12,7 @@ use sym::{Atom, Expr, SymbolId};
 
 use super::Selector;
 use super::build::Bound;
-use crate::vcode::{Address, Cond, Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Cond, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 use loops::{BufferId, Scope};
 
 /// What a symbol stands for where the code is being written.
@@ -26,9 +26,9 @@ pub(crate) enum Binding {
     /// The variable of the loop at this depth.
     Loop(u32),
     /// An integer in a register.
-    Int(ValueId),
+    Int(VRegId),
     /// An integer a lane.
-    Lanes(Vec<ValueId>),
+    Lanes(Vec<VRegId>),
 }
 
 /// Bytes from a buffer's start: a constant and a sum of coefficients times products.
@@ -46,7 +46,7 @@ pub(crate) struct Linear {
 pub(super) struct Pointer {
     buffer: BufferId,
     terms: Factors,
-    pointer: ValueId,
+    pointer: VRegId,
 }
 
 /// Coefficients and what they multiply, a few without an allocation.
@@ -228,7 +228,7 @@ impl Selector<'_> {
     }
 
     /// The address of lane 0 of a regular place.
-    pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
+    pub(crate) fn address(&mut self, buffer: BufferId, linear: &Linear) -> MemoryOperand {
         let known = self.pointers.iter().rev().find(|known| {
             known.buffer == buffer
                 && known.terms == linear.terms
@@ -246,8 +246,8 @@ impl Selector<'_> {
             }
         };
         match i32::try_from(linear.constant) {
-            Ok(displacement) => Address::new(pointer, displacement),
-            Err(_) => Address::new(self.builder.add_imm(pointer, linear.constant), 0),
+            Ok(displacement) => MemoryOperand::new(pointer, displacement),
+            Err(_) => MemoryOperand::new(self.builder.add_imm(pointer, linear.constant), 0),
         }
     }
 
@@ -268,7 +268,7 @@ impl Selector<'_> {
     }
 
     /// A buffer's start and the sum of these terms.
-    fn pointer(&mut self, buffer: BufferId, terms: &Factors) -> ValueId {
+    fn pointer(&mut self, buffer: BufferId, terms: &Factors) -> VRegId {
         let mut pointer = self.base(buffer);
         let mut terms: SmallVec<[(u32, &(i64, Factor)); 4]> =
             terms.iter().map(|term| (self.factor_depth(&term.1), term)).collect();
@@ -306,7 +306,7 @@ impl Selector<'_> {
     }
 
     /// A pointer that moves on with the loop at a depth.
-    fn carried_pointer(&mut self, pointer: ValueId, depth: u32, coefficient: i64) -> ValueId {
+    fn carried_pointer(&mut self, pointer: VRegId, depth: u32, coefficient: i64) -> VRegId {
         let entry = match self.builder.loop_start(depth) {
             Bound::Constant(start) => self.builder.add_imm(pointer, start * coefficient),
             Bound::Value(start) => self.builder.add_scaled(pointer, start, coefficient),
@@ -316,23 +316,23 @@ impl Selector<'_> {
     }
 
     /// The pointer to a buffer's first element.
-    pub(crate) fn base(&mut self, buffer: BufferId) -> ValueId {
+    pub(crate) fn base(&mut self, buffer: BufferId) -> VRegId {
         if let Some(base) = self.bases[buffer] {
             return base;
         }
         let context = self.context();
-        let load = |at: ValueId, offset: i32| {
-            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+        let load = |at: VRegId, offset: i32| {
+            Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
         let base = match self.kernel.buffers[buffer].scope {
             Scope::Parameter(_) => {
                 let position = self.kernel.parameters.iter().position(|id| *id == buffer);
                 let position = position.unwrap_or(0) as i32;
-                let table = self.builder.emit_at(load(context, 0), Type::Int, 0);
-                self.builder.emit_at(load(table, 8 * position), Type::Int, 0)
+                let table = self.builder.emit_at(load(context, 0), RegisterType::Int, 0);
+                self.builder.emit_at(load(table, 8 * position), RegisterType::Int, 0)
             }
             Scope::Scratch | Scope::Register => {
-                let scratch = self.builder.emit_at(load(context, 16), Type::Int, 0);
+                let scratch = self.builder.emit_at(load(context, 16), RegisterType::Int, 0);
                 let offset = self.plan.scratch_offsets[buffer];
                 self.builder.add_imm(scratch, offset)
             }
@@ -342,7 +342,7 @@ impl Selector<'_> {
     }
 
     /// The value of a symbol.
-    pub(crate) fn symbol(&mut self, symbol: SymbolId) -> ValueId {
+    pub(crate) fn symbol(&mut self, symbol: SymbolId) -> VRegId {
         let lane = self.lane;
         let value = match &self.bindings[symbol] {
             Binding::Constant(value) => {
@@ -367,27 +367,27 @@ impl Selector<'_> {
     }
 
     /// Reads a shape symbol from the context.
-    fn shape_symbol(&mut self, symbol: SymbolId) -> ValueId {
+    fn shape_symbol(&mut self, symbol: SymbolId) -> VRegId {
         let position = match &self.kernel.symbols[symbol].kind {
             loops::SymbolKind::Shape { position, .. } => *position as i32,
             _ => 0,
         };
         let context = self.context();
-        let load = |at: ValueId, offset: i32| {
-            Inst::new(Op::IntLoad, Lane::I64, &[]).address(Address::new(at, offset))
+        let load = |at: VRegId, offset: i32| {
+            Inst::new(Opcode::IntLoad, Lane::I64, &[]).address(MemoryOperand::new(at, offset))
         };
-        let table = self.builder.emit_at(load(context, 8), Type::Int, 0);
-        let value = self.builder.emit_at(load(table, 8 * position), Type::Int, 0);
+        let table = self.builder.emit_at(load(context, 8), RegisterType::Int, 0);
+        let value = self.builder.emit_at(load(table, 8 * position), RegisterType::Int, 0);
         self.bindings[symbol] = Binding::Int(value);
         value
     }
 
-    fn context(&self) -> ValueId {
+    fn context(&self) -> VRegId {
         self.builder.function.blocks[base::Id::new(0)].params[0]
     }
 
     /// An index expression as an integer, in the lane that is being computed.
-    pub(crate) fn int(&mut self, expr: &Expr) -> ValueId {
+    pub(crate) fn int(&mut self, expr: &Expr) -> VRegId {
         let expr = match expr.terms().iter().all(|term| term.as_symbol().is_some()) {
             true => expr.clone(),
             false => self.substituted(expr),
@@ -398,7 +398,7 @@ impl Selector<'_> {
         linear.constant += linear.lane_step * self.lane as i64;
         let mut terms = std::mem::take(&mut linear.terms);
         terms.sort_by_key(|(_, factor)| self.factor_depth(factor));
-        let mut sum: Option<ValueId> = None;
+        let mut sum: Option<VRegId> = None;
         for (coefficient, factor) in terms.into_iter().filter(|(c, _)| *c != 0) {
             let value = match factor {
                 Factor::Symbol(symbol) => self.symbol_without_lane(symbol),
@@ -416,35 +416,35 @@ impl Selector<'_> {
     }
 
     /// The value of a symbol; of the vector variable, where the loop over vectors stands.
-    fn symbol_without_lane(&mut self, symbol: SymbolId) -> ValueId {
+    fn symbol_without_lane(&mut self, symbol: SymbolId) -> VRegId {
         match self.bindings[symbol] {
             Binding::Loop(depth) => self.builder.loop_variable(depth),
             _ => self.symbol(symbol),
         }
     }
 
-    fn product(&mut self, atoms: &[Atom]) -> ValueId {
-        let mut product: Option<ValueId> = None;
+    fn product(&mut self, atoms: &[Atom]) -> VRegId {
+        let mut product: Option<VRegId> = None;
         for atom in atoms {
             let value = self.atom(atom);
             product = Some(match product {
                 None => value,
-                Some(product) => self.builder.int(Op::IntMul, &[product, value]),
+                Some(product) => self.builder.int(Opcode::IntMul, &[product, value]),
             });
         }
         product.unwrap_or_else(|| self.builder.int_const(1))
     }
 
-    fn atom(&mut self, atom: &Atom) -> ValueId {
+    fn atom(&mut self, atom: &Atom) -> VRegId {
         match atom {
             Atom::Symbol(symbol) => self.symbol(*symbol),
             Atom::Min(a, b) => {
                 let (a, b) = (self.int(a), self.int(b));
-                self.builder.int(Op::IntMin, &[a, b])
+                self.builder.int(Opcode::IntMin, &[a, b])
             }
             Atom::Max(a, b) => {
                 let (a, b) = (self.int(a), self.int(b));
-                self.builder.int(Op::IntMax, &[a, b])
+                self.builder.int(Opcode::IntMax, &[a, b])
             }
             Atom::FloorDiv(a, b) => self.floor_division(a, b, true),
             Atom::Mod(a, b) => self.floor_division(a, b, false),
@@ -452,7 +452,7 @@ impl Selector<'_> {
     }
 
     /// The floored quotient or what it leaves.
-    fn floor_division(&mut self, a: &Expr, b: &Expr, quotient: bool) -> ValueId {
+    fn floor_division(&mut self, a: &Expr, b: &Expr, quotient: bool) -> VRegId {
         let range = self.ranges.bounds(a);
         let value = self.int(a);
         let divisor = self.substituted(b);
@@ -463,8 +463,8 @@ impl Selector<'_> {
         if divisor.count_ones() == 1 && i32::try_from(divisor).is_ok() {
             let shift = i64::from(divisor.trailing_zeros());
             return match quotient {
-                true => self.builder.int_imm(Op::IntSarImm, value, shift),
-                false => self.builder.int_imm(Op::IntAndImm, value, divisor - 1),
+                true => self.builder.int_imm(Opcode::IntSarImm, value, shift),
+                false => self.builder.int_imm(Opcode::IntAndImm, value, divisor - 1),
             };
         }
         let divided = if range.min >= 0 && range.max < 1 << 31 && divisor < 1 << 31 {
@@ -472,8 +472,8 @@ impl Selector<'_> {
             let bits = 31 + i64::from(64 - (divisor - 1).leading_zeros());
             let inverse = ((1i128 << bits) as u128).div_ceil(divisor as u128) as i64;
             let inverse = self.builder.int_const(inverse);
-            let product = self.builder.int(Op::IntMul, &[value, inverse]);
-            self.builder.int_imm(Op::IntShrImm, product, bits)
+            let product = self.builder.int(Opcode::IntMul, &[value, inverse]);
+            self.builder.int_imm(Opcode::IntShrImm, product, bits)
         } else {
             let divisor = self.builder.int_const(divisor);
             return self.general_floor_division(value, divisor, quotient);
@@ -482,32 +482,32 @@ impl Selector<'_> {
             return divided;
         }
         let multiple = self.builder.mul_imm(divided, divisor);
-        self.builder.int(Op::IntSub, &[value, multiple])
+        self.builder.int(Opcode::IntSub, &[value, multiple])
     }
 
-    fn general_floor_division(&mut self, a: ValueId, b: ValueId, quotient: bool) -> ValueId {
+    fn general_floor_division(&mut self, a: VRegId, b: VRegId, quotient: bool) -> VRegId {
         // A divisor of 0 has no meaning here, but must not trap where it is computed in vain.
         let zero = self.builder.int_const(0);
         let one = self.builder.int_const(1);
-        let b = self.builder.int(Op::IntSelect, &[b, one, b]);
-        let truncated = self.builder.int(Op::IntDivSigned, &[a, b]);
-        let multiple = self.builder.int(Op::IntMul, &[truncated, b]);
-        let rest = self.builder.int(Op::IntSub, &[a, multiple]);
-        let compare = |selector: &mut Self, cond: Cond, a: ValueId, b: ValueId| {
+        let b = self.builder.int(Opcode::IntSelect, &[b, one, b]);
+        let truncated = self.builder.int(Opcode::IntDivSigned, &[a, b]);
+        let multiple = self.builder.int(Opcode::IntMul, &[truncated, b]);
+        let rest = self.builder.int(Opcode::IntSub, &[a, multiple]);
+        let compare = |selector: &mut Self, cond: Cond, a: VRegId, b: VRegId| {
             let position = Cond::NAMES.iter().position(|(known, _)| *known == cond).unwrap_or(0);
-            let inst = Inst::new(Op::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
-            selector.builder.emit(inst, Type::Int)
+            let inst = Inst::new(Opcode::IntCompare, Lane::I64, &[a, b]).imm(position as i64);
+            selector.builder.emit(inst, RegisterType::Int)
         };
         let rest_negative = compare(self, Cond::Less, rest, zero);
         let b_negative = compare(self, Cond::Less, b, zero);
         let signs_differ = compare(self, Cond::NotEqual, rest_negative, b_negative);
         let inexact = compare(self, Cond::NotEqual, rest, zero);
-        let correct = self.builder.int(Op::IntAnd, &[signs_differ, inexact]);
+        let correct = self.builder.int(Opcode::IntAnd, &[signs_differ, inexact]);
         if quotient {
-            return self.builder.int(Op::IntSub, &[truncated, correct]);
+            return self.builder.int(Opcode::IntSub, &[truncated, correct]);
         }
-        let corrected = self.builder.int(Op::IntAdd, &[rest, b]);
-        self.builder.int(Op::IntSelect, &[corrected, rest, correct])
+        let corrected = self.builder.int(Opcode::IntAdd, &[rest, b]);
+        self.builder.int(Opcode::IntSelect, &[corrected, rest, correct])
     }
 
     /// The place of each lane of an irregular access, in bytes from lane 0's, where these are
@@ -551,7 +551,7 @@ impl Selector<'_> {
     }
 
     /// The address of the lane that is being computed, of an irregular place.
-    pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> ValueId {
+    pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> VRegId {
         let bytes = self.element_bytes(buffer) as i64;
         let strides: Vec<Expr> = self.plan.strides[buffer].expressions().to_vec();
         let mut pointer = self.base(buffer);
@@ -561,7 +561,7 @@ impl Selector<'_> {
                 Some(stride) => self.builder.add_scaled(pointer, value, stride * bytes),
                 None => {
                     let stride = self.int(stride);
-                    let elements = self.builder.int(Op::IntMul, &[value, stride]);
+                    let elements = self.builder.int(Opcode::IntMul, &[value, stride]);
                     self.builder.add_scaled(pointer, elements, bytes)
                 }
             };

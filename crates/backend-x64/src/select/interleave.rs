@@ -14,7 +14,7 @@ use base::SecondaryMap;
 use loops::Stmt;
 
 use super::build::Builder;
-use crate::vcode::{Base, BlockId, Inst, ValueId};
+use crate::vcode::{Base, BlockId, Inst, VRegId};
 
 /// Instructions of a vector from which on its chain is worth it.
 const LONG: usize = 12;
@@ -61,7 +61,7 @@ impl Builder {
         for start in starts.iter().rev() {
             parts.insert(0, insts.drain(start..).collect());
         }
-        let mut waiting: SecondaryMap<ValueId, bool> = SecondaryMap::new();
+        let mut waiting: SecondaryMap<VRegId, bool> = SecondaryMap::new();
         for inst in parts.iter().flatten() {
             inst.result.iter().chain(&inst.lost).for_each(|value| waiting[*value] = true);
         }

@@ -15,7 +15,7 @@ use tensor::DType;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Address, Base, Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Where the frame's area may be read or written in vain.
 const NOWHERE: i32 = 192;
@@ -30,7 +30,7 @@ const LINE: i32 = 64;
 /// A loaded value that may be asked for again.
 pub(crate) struct Loaded {
     inst: Inst,
-    pub(crate) value: ValueId,
+    pub(crate) value: VRegId,
     buffer: BufferId,
 }
 
@@ -81,7 +81,7 @@ impl Selector<'_> {
         }
         if let Some(offsets) = self.lane_offsets(buffer, index, lanes) {
             let first = self.lane_address(buffer, index);
-            let address = Address::new(first, 0);
+            let address = MemoryOperand::new(first, 0);
             if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes))
             {
                 let one = self.load_element(buffer, dtype, address);
@@ -93,8 +93,9 @@ impl Selector<'_> {
             }
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
         }
-        let addresses = self
-            .each_lane(lanes, |selector, _| Address::new(selector.lane_address(buffer, index), 0));
+        let addresses = self.each_lane(lanes, |selector, _| {
+            MemoryOperand::new(selector.lane_address(buffer, index), 0)
+        });
         Ok(self.load_lane_by_lane(buffer, &addresses, mask))
     }
 
@@ -109,13 +110,13 @@ impl Selector<'_> {
     pub(crate) fn load_uniform_at(
         &mut self,
         buffer: BufferId,
-        address: Address,
+        address: MemoryOperand,
         lanes: usize,
     ) -> Evaluated {
         let dtype = self.kernel.buffers[buffer].dtype;
         if let (Some(Carrier::Lane(lane)), true) = (carrier(dtype), dtype.bits() >= 32 && lanes > 1)
         {
-            let inst = Inst::new(Op::LoadBroadcast, lane, &[]).address(address);
+            let inst = Inst::new(Opcode::LoadBroadcast, lane, &[]).address(address);
             let value = self.load_inst(inst, register_type(lane, lanes), buffer);
             return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes });
         }
@@ -124,19 +125,19 @@ impl Selector<'_> {
     }
 
     /// The address if any lane is on, else one that may be read.
-    pub(super) fn safe_address(&mut self, address: Address) -> Address {
+    pub(super) fn safe_address(&mut self, address: MemoryOperand) -> MemoryOperand {
         let Some(any) = self.any_lane() else { return address };
-        let inst = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
-        let address = self.builder.emit(inst, Type::Int);
+        let inst = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
+        let address = self.builder.emit(inst, RegisterType::Int);
         self.address_if(any, address)
     }
 
     /// The address if `condition` is nonzero, else one in the frame.
-    pub(super) fn address_if(&mut self, condition: ValueId, address: ValueId) -> Address {
-        let nowhere = Inst::new(Op::Lea, Lane::I64, &[]).address(Address::frame(NOWHERE));
-        let nowhere = self.builder.emit(nowhere, Type::Int);
-        let chosen = self.builder.int(Op::IntSelect, &[address, nowhere, condition]);
-        Address::new(chosen, 0)
+    pub(super) fn address_if(&mut self, condition: VRegId, address: VRegId) -> MemoryOperand {
+        let nowhere = Inst::new(Opcode::Lea, Lane::I64, &[]).address(MemoryOperand::frame(NOWHERE));
+        let nowhere = self.builder.emit(nowhere, RegisterType::Int);
+        let chosen = self.builder.int(Opcode::IntSelect, &[address, nowhere, condition]);
+        MemoryOperand::new(chosen, 0)
     }
 
     /// One element in one lane.
@@ -144,18 +145,18 @@ impl Selector<'_> {
         &mut self,
         buffer: BufferId,
         dtype: DType,
-        address: Address,
+        address: MemoryOperand,
     ) -> Evaluated {
         if dtype.bits() >= 32 {
             let Some(Carrier::Lane(lane)) = carrier(dtype) else { unreachable!("a wide bool") };
-            let inst = Inst::new(Op::LoadLane, lane, &[]).address(address);
-            let value = self.load_inst(inst, Type::V128, buffer);
+            let inst = Inst::new(Opcode::LoadLane, lane, &[]).address(address);
+            let value = self.load_inst(inst, RegisterType::V128, buffer);
             return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes: 1 });
         }
         let lane = memory_lane(dtype);
         let lane = if lane == Lane::F16 { Lane::U16 } else { lane };
-        let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
-        let int = self.load_inst(inst, Type::Int, buffer);
+        let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(address);
+        let int = self.load_inst(inst, RegisterType::Int, buffer);
         let raw = self.vector_of_int(int, Lane::I32);
         self.element_of_raw(raw, dtype)
     }
@@ -165,10 +166,10 @@ impl Selector<'_> {
         match dtype {
             DType::F16 => {
                 // Only ever one lane: vectors of f16 are converted as they are loaded.
-                Evaluated::Vector(self.convert_op(Op::F16ToF32, raw, Lane::F32))
+                Evaluated::Vector(self.convert_op(Opcode::F16ToF32, raw, Lane::F32))
             }
             DType::BF16 => {
-                let shifted = self.unary(Op::ShlImm, Self::cast_lane(raw, Lane::I32), 16);
+                let shifted = self.unary(Opcode::ShlImm, Self::cast_lane(raw, Lane::I32), 16);
                 Evaluated::Vector(Self::cast_lane(shifted, Lane::F32))
             }
             DType::Bool => {
@@ -182,7 +183,7 @@ impl Selector<'_> {
     pub(crate) fn load_contiguous(
         &mut self,
         buffer: BufferId,
-        address: Address,
+        address: MemoryOperand,
         mask: Mask,
         lanes: usize,
     ) -> Evaluated {
@@ -193,7 +194,7 @@ impl Selector<'_> {
             _ => Lane::I32,
         };
         let mask = self.mask_operand(mask, lanes, lane.bytes());
-        let inst = Inst::new(Op::Load, memory, &[]).address(address).mask(mask);
+        let inst = Inst::new(Opcode::Load, memory, &[]).address(address).mask(mask);
         let value = self.load_inst(inst, register_type(lane, lanes), buffer);
         let vector = Vector { item: Item::Register(value), lane, lanes };
         match dtype {
@@ -206,7 +207,7 @@ impl Selector<'_> {
     fn load_scattered(
         &mut self,
         buffer: BufferId,
-        address: Address,
+        address: MemoryOperand,
         offsets: &[i64],
         mask: Mask,
         lanes: usize,
@@ -215,13 +216,14 @@ impl Selector<'_> {
         let fits = offsets.iter().all(|offset| i32::try_from(*offset).is_ok());
         let wide = dtype.bits() >= 32;
         let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| wide && fits) else {
-            let pointer =
-                self.builder.emit(Inst::new(Op::Lea, Lane::I64, &[]).address(address), Type::Int);
-            let addresses: Vec<Address> = offsets
+            let pointer = self
+                .builder
+                .emit(Inst::new(Opcode::Lea, Lane::I64, &[]).address(address), RegisterType::Int);
+            let addresses: Vec<MemoryOperand> = offsets
                 .iter()
                 .map(|offset| match i32::try_from(*offset) {
-                    Ok(offset) => Address::new(pointer, offset),
-                    Err(_) => Address::new(self.builder.add_imm(pointer, *offset), 0),
+                    Ok(offset) => MemoryOperand::new(pointer, offset),
+                    Err(_) => MemoryOperand::new(self.builder.add_imm(pointer, *offset), 0),
                 })
                 .collect();
             return self.load_lane_by_lane(buffer, &addresses, mask);
@@ -230,9 +232,9 @@ impl Selector<'_> {
         let index = self.lane_constants(&indices, Lane::I32);
         let index = self.register(index);
         let ty = register_type(lane, lanes);
-        let zero = self.builder.emit(Inst::new(Op::Zero, lane, &[]), ty);
+        let zero = self.builder.emit(Inst::new(Opcode::Zero, lane, &[]), ty);
         let mask = self.mask_register(mask, lanes, lane.bytes());
-        let inst = Inst::new(Op::Gather, lane, &[zero, index, mask]).imm(1).address(address);
+        let inst = Inst::new(Opcode::Gather, lane, &[zero, index, mask]).imm(1).address(address);
         let value = self.load_inst(inst, ty, buffer);
         Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes })
     }
@@ -241,7 +243,7 @@ impl Selector<'_> {
     fn load_lane_by_lane(
         &mut self,
         buffer: BufferId,
-        addresses: &[Address],
+        addresses: &[MemoryOperand],
         mask: Mask,
     ) -> Evaluated {
         let dtype = self.kernel.buffers[buffer].dtype;
@@ -258,20 +260,21 @@ impl Selector<'_> {
             _ => Lane::I32,
         };
         for (lane, address) in addresses.iter().enumerate() {
-            let place = Address::frame(COLLECT + (lane * slot.bytes()) as i32);
+            let place = MemoryOperand::frame(COLLECT + (lane * slot.bytes()) as i32);
             let value = match bits.of(lane) {
                 LaneBit::Off => self.builder.int_const(0),
                 LaneBit::On => self.load_int(buffer, memory, *address),
                 LaneBit::Dynamic(bits) => {
-                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
-                    let pointer = self
-                        .builder
-                        .emit(Inst::new(Op::Lea, Lane::I64, &[]).address(*address), Type::Int);
+                    let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1 << lane);
+                    let pointer = self.builder.emit(
+                        Inst::new(Opcode::Lea, Lane::I64, &[]).address(*address),
+                        RegisterType::Int,
+                    );
                     let address = self.address_if(bit, pointer);
                     self.load_int(buffer, memory, address)
                 }
             };
-            self.builder.effect(Inst::new(Op::IntStore, slot, &[value]).address(place));
+            self.builder.effect(Inst::new(Opcode::IntStore, slot, &[value]).address(place));
         }
         let lanes = addresses.len();
         let carried = match carrier(dtype) {
@@ -279,7 +282,7 @@ impl Selector<'_> {
             _ => Lane::I32,
         };
         let lane = if dtype == DType::F16 { Lane::F16 } else { carried };
-        let inst = Inst::new(Op::Load, lane, &[]).address(Address::frame(COLLECT));
+        let inst = Inst::new(Opcode::Load, lane, &[]).address(MemoryOperand::frame(COLLECT));
         let value = self.builder.emit(inst, register_type(carried, lanes));
         let vector = Vector { item: Item::Register(value), lane: carried, lanes };
         match dtype {
@@ -288,15 +291,15 @@ impl Selector<'_> {
         }
     }
 
-    fn load_int(&mut self, buffer: BufferId, lane: Lane, address: Address) -> ValueId {
-        let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
-        self.load_inst(inst, Type::Int, buffer)
+    fn load_int(&mut self, buffer: BufferId, lane: Lane, address: MemoryOperand) -> VRegId {
+        let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(address);
+        self.load_inst(inst, RegisterType::Int, buffer)
     }
 
     /// Emits a load unless its value is remembered.
-    pub(super) fn load_inst(&mut self, inst: Inst, ty: Type, buffer: BufferId) -> ValueId {
+    pub(super) fn load_inst(&mut self, inst: Inst, ty: RegisterType, buffer: BufferId) -> VRegId {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
-        let gathers = inst.op == Op::Gather;
+        let gathers = inst.op == Opcode::Gather;
         let known = |known: &Loaded| {
             known.buffer == buffer
                 && known.inst.address == inst.address
@@ -311,7 +314,7 @@ impl Selector<'_> {
             return value;
         }
         let value = self.builder.emit(inst.clone(), ty);
-        if let (Op::Load, Some(address)) = (inst.op, inst.address) {
+        if let (Opcode::Load, Some(address)) = (inst.op, inst.address) {
             self.prefetch(buffer, address, ty);
         }
         if self.loaded.len() >= self.most_loaded {
@@ -323,13 +326,13 @@ impl Selector<'_> {
 
     /// Asks for the line so far behind a loaded vector as the buffer says; of a line that takes
     /// several loads only the first does.
-    fn prefetch(&mut self, buffer: BufferId, address: Address, ty: Type) {
+    fn prefetch(&mut self, buffer: BufferId, address: MemoryOperand, ty: RegisterType) {
         let ahead = i32::try_from(self.kernel.buffers[buffer].ahead).unwrap_or(0);
         let begins_line = address.displacement.rem_euclid(LINE) < ty.vector_bytes() as i32;
         let displacement = address.displacement.checked_add(ahead);
         if let (1.., true, Some(displacement)) = (ahead, begins_line, displacement) {
-            let address = Address { displacement, ..address };
-            self.builder.effect(Inst::new(Op::Prefetch, Lane::I8, &[]).address(address));
+            let address = MemoryOperand { displacement, ..address };
+            self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
         }
     }
 
@@ -385,14 +388,14 @@ impl Selector<'_> {
             let addresses = match step {
                 Some(step) => {
                     let first = self.address(buffer, &linear);
-                    let first = Inst::new(Op::Lea, Lane::I64, &[]).address(first);
-                    let first = self.builder.emit(first, Type::Int);
+                    let first = Inst::new(Opcode::Lea, Lane::I64, &[]).address(first);
+                    let first = self.builder.emit(first, RegisterType::Int);
                     (0..lanes as i64)
-                        .map(|lane| Address::new(self.builder.add_imm(first, lane * step), 0))
+                        .map(|lane| MemoryOperand::new(self.builder.add_imm(first, lane * step), 0))
                         .collect()
                 }
                 None => self.each_lane(lanes, |selector, _| {
-                    Address::new(selector.lane_address(buffer, index), 0)
+                    MemoryOperand::new(selector.lane_address(buffer, index), 0)
                 }),
             };
             self.store_lane_by_lane(buffer, &addresses, value, mask);
@@ -401,12 +404,12 @@ impl Selector<'_> {
         Ok(())
     }
 
-    fn store_element(&mut self, buffer: BufferId, address: Address, value: Evaluated) {
+    fn store_element(&mut self, buffer: BufferId, address: MemoryOperand, value: Evaluated) {
         let dtype = self.kernel.buffers[buffer].dtype;
         let raw = self.raw_of(value, dtype);
         if dtype.bits() >= 32 {
             let value = self.register(raw);
-            self.builder.effect(Inst::new(Op::StoreLane, raw.lane, &[value]).address(address));
+            self.builder.effect(Inst::new(Opcode::StoreLane, raw.lane, &[value]).address(address));
             return;
         }
         let raw = match dtype {
@@ -415,14 +418,14 @@ impl Selector<'_> {
         };
         let int = self.int_of(raw);
         let lane = if dtype.bits() == 8 { Lane::I8 } else { Lane::I16 };
-        self.builder.effect(Inst::new(Op::IntStore, lane, &[int]).address(address));
+        self.builder.effect(Inst::new(Opcode::IntStore, lane, &[int]).address(address));
     }
 
     /// f32 as f16 in 16-bit lanes, of which the first is also the low half of a 32-bit lane.
     fn half_of(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
-        let inst = Inst::new(Op::F32ToF16, Lane::F32, &[value]);
-        let value = self.builder.emit(inst, Type::vector(2 * vector.lanes));
+        let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);
+        let value = self.builder.emit(inst, RegisterType::vector(2 * vector.lanes));
         Vector { item: Item::Register(value), lane: Lane::I32, lanes: vector.lanes }
     }
 
@@ -434,7 +437,7 @@ impl Selector<'_> {
                 let ints = Self::cast_lane(vector, Lane::I32);
                 match ints.item {
                     Item::Constant(bits) => self.constant(bits >> 16, ints),
-                    Item::Register(_) => self.unary(Op::ShrImm, ints, 16),
+                    Item::Register(_) => self.unary(Opcode::ShrImm, ints, 16),
                 }
             }
             Evaluated::Vector(vector) => vector,
@@ -444,7 +447,7 @@ impl Selector<'_> {
     pub(super) fn store_contiguous(
         &mut self,
         buffer: BufferId,
-        address: Address,
+        address: MemoryOperand,
         value: Evaluated,
         mask: Mask,
         lanes: usize,
@@ -454,8 +457,8 @@ impl Selector<'_> {
         let known = lanes > 4 || matches!(mask, Mask::Constant(_));
         if let Some(short) = known.then(|| self.rounded_at_once(value, dtype)).flatten() {
             let inst = match self.mask_operand(mask, lanes, 4) {
-                None if lanes == 4 => Inst::new(Op::StoreLane, Lane::I64, &[short]),
-                mask => Inst::new(Op::Store, Lane::U16, &[short]).mask(mask),
+                None if lanes == 4 => Inst::new(Opcode::StoreLane, Lane::I64, &[short]),
+                mask => Inst::new(Opcode::Store, Lane::U16, &[short]).mask(mask),
             };
             self.builder.effect(inst.address(address));
             return;
@@ -473,12 +476,12 @@ impl Selector<'_> {
         };
         let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
-        self.builder.effect(Inst::new(Op::Store, lane, &[value]).address(address).mask(mask));
+        self.builder.effect(Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask));
     }
 
     /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and
     /// they are rounded only to be stored. What rounded them otherwise is left without a use.
-    fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<ValueId> {
+    fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<VRegId> {
         let Evaluated::Vector(Vector { item: Item::Register(value), lanes: lanes @ 4.., .. }) =
             value
         else {
@@ -487,12 +490,12 @@ impl Selector<'_> {
         if dtype != DType::BF16 || !self.builder.has_bf16() {
             return None;
         }
-        let inst = Inst::new(Op::F32ToBf16, Lane::F32, &[self.rounded[value]?]);
-        Some(self.builder.emit(inst, Type::vector(2 * lanes)))
+        let inst = Inst::new(Opcode::F32ToBf16, Lane::F32, &[self.rounded[value]?]);
+        Some(self.builder.emit(inst, RegisterType::vector(2 * lanes)))
     }
 
     /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).
-    fn store_packed(&mut self, address: Address, raw: Vector, bits: u32) {
+    fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
         let value = self.register(raw);
         let ty = self.builder.type_of(value);
         let pattern: [u8; 16] = if bits == 8 {
@@ -501,22 +504,23 @@ impl Selector<'_> {
             [0, 1, 4, 5, 8, 9, 12, 13, 255, 255, 255, 255, 255, 255, 255, 255]
         };
         let pool = self.builder.pool(pattern.repeat(2));
-        let inst =
-            Inst::new(Op::ShuffleBytes, Lane::I32, &[value]).address(Address::pool(pool, false));
+        let inst = Inst::new(Opcode::ShuffleBytes, Lane::I32, &[value])
+            .address(MemoryOperand::pool(pool, false));
         let mut packed = self.builder.emit(inst, ty);
-        if ty == Type::V256 {
+        if ty == RegisterType::V256 {
             let order: &[u64] =
                 if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
             let order = self.lane_constants(order, Lane::I32);
             let order = self.register(order);
-            let inst = Inst::new(Op::Permute, Lane::I32, &[order, packed]);
-            let moved = self.builder.emit(inst, Type::V256);
-            packed = self.builder.emit(Inst::new(Op::Low, Lane::I32, &[moved]), Type::V128);
+            let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, packed]);
+            let moved = self.builder.emit(inst, RegisterType::V256);
+            packed =
+                self.builder.emit(Inst::new(Opcode::Low, Lane::I32, &[moved]), RegisterType::V128);
         }
         let (op, lane) = match raw.lanes * bits as usize {
-            32 => (Op::StoreLane, Lane::I32),
-            64 => (Op::StoreLane, Lane::I64),
-            _ => (Op::Store, Lane::I32),
+            32 => (Opcode::StoreLane, Lane::I32),
+            64 => (Opcode::StoreLane, Lane::I64),
+            _ => (Opcode::Store, Lane::I32),
         };
         self.builder.effect(Inst::new(op, lane, &[packed]).address(address));
     }
@@ -531,7 +535,7 @@ impl Selector<'_> {
     fn store_scattered(
         &mut self,
         buffer: BufferId,
-        address: Address,
+        address: MemoryOperand,
         step: i64,
         value: Evaluated,
         mask: Mask,
@@ -543,14 +547,14 @@ impl Selector<'_> {
         let index = self.register(index);
         let value = self.register(raw);
         let mask = self.mask_register(mask, raw.lanes, raw.lane.bytes());
-        let inst = Inst::new(Op::Scatter, raw.lane, &[index, value, mask]).imm(1);
+        let inst = Inst::new(Opcode::Scatter, raw.lane, &[index, value, mask]).imm(1);
         self.builder.effect(inst.address(address));
     }
 
     fn store_lane_by_lane(
         &mut self,
         buffer: BufferId,
-        addresses: &[Address],
+        addresses: &[MemoryOperand],
         value: Evaluated,
         mask: Mask,
     ) {
@@ -567,7 +571,8 @@ impl Selector<'_> {
         let bits = self.lane_bits(mask, lanes);
         if dtype == DType::F16 {
             let value = self.register(raw);
-            let inst = Inst::new(Op::Store, Lane::F16, &[value]).address(Address::frame(APART));
+            let inst =
+                Inst::new(Opcode::Store, Lane::F16, &[value]).address(MemoryOperand::frame(APART));
             self.builder.effect(inst);
         } else {
             self.put_in_frame(raw, APART);
@@ -577,15 +582,16 @@ impl Selector<'_> {
                 LaneBit::Off => continue,
                 LaneBit::On => *address,
                 LaneBit::Dynamic(bits) => {
-                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << index);
-                    let pointer = self
-                        .builder
-                        .emit(Inst::new(Op::Lea, Lane::I64, &[]).address(*address), Type::Int);
+                    let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1 << index);
+                    let pointer = self.builder.emit(
+                        Inst::new(Opcode::Lea, Lane::I64, &[]).address(*address),
+                        RegisterType::Int,
+                    );
                     self.address_if(bit, pointer)
                 }
             };
             let value = self.frame_int(APART + (index * bytes) as i32, lane);
-            self.builder.effect(Inst::new(Op::IntStore, lane, &[value]).address(address));
+            self.builder.effect(Inst::new(Opcode::IntStore, lane, &[value]).address(address));
         }
     }
 
@@ -603,7 +609,7 @@ impl Selector<'_> {
 /// The lanes of a mask, known now or when running.
 pub(crate) struct LaneBits {
     constant: Option<u32>,
-    dynamic: Option<ValueId>,
+    dynamic: Option<VRegId>,
 }
 
 /// Whether a lane is on.
@@ -611,7 +617,7 @@ pub(crate) enum LaneBit {
     On,
     Off,
     /// If its bit is set in this integer.
-    Dynamic(ValueId),
+    Dynamic(VRegId),
 }
 
 impl LaneBits {

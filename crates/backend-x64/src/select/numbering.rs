@@ -2,7 +2,7 @@
 
 use base::Id;
 
-use crate::vcode::{Base, Inst, ValueId};
+use crate::vcode::{Base, Inst, VRegId};
 
 /// Instructions with their values, by what they are.
 pub(super) struct Numbering {
@@ -14,7 +14,7 @@ pub(super) struct Numbering {
 struct Entry {
     hash: u64,
     inst: Inst,
-    value: ValueId,
+    value: VRegId,
     /// The entry before it in its bucket.
     next: Option<u32>,
 }
@@ -38,8 +38,8 @@ impl Numbering {
     pub(super) fn find(
         &self,
         inst: &Inst,
-        is_usable: impl Fn(ValueId) -> bool,
-    ) -> Result<ValueId, Missing> {
+        is_usable: impl Fn(VRegId) -> bool,
+    ) -> Result<VRegId, Missing> {
         let hash = hash(inst);
         let mut next = self.buckets[self.bucket(hash)];
         while let Some(entry) = next.map(|at| &self.entries[at as usize]) {
@@ -51,7 +51,7 @@ impl Numbering {
         Err(Missing { hash })
     }
 
-    pub(super) fn insert(&mut self, Missing { hash }: Missing, inst: Inst, value: ValueId) {
+    pub(super) fn insert(&mut self, Missing { hash }: Missing, inst: Inst, value: VRegId) {
         if self.entries.len() == 4 * self.buckets.len() {
             self.buckets = vec![None; 4 * self.buckets.len()];
             for at in 0..self.entries.len() {
@@ -72,7 +72,7 @@ impl Numbering {
 /// A number that equal instructions without results share.
 fn hash(inst: &Inst) -> u64 {
     const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
-    let id = |value: Option<ValueId>| value.map_or(0, |value| value.index() as u64 + 1);
+    let id = |value: Option<VRegId>| value.map_or(0, |value| value.index() as u64 + 1);
     let mut hash = inst.op as u64 | (inst.lane as u64) << 8 | id(inst.mask) << 16;
     let mut add = |word: u64| hash = (hash.rotate_left(26) ^ word).wrapping_mul(FACTOR);
     inst.args.iter().for_each(|value| add(value.index() as u64));

@@ -12,12 +12,12 @@ use tensor::DType;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Evaluated, Item, Vector, register_type};
-use crate::vcode::{Inst, Lane, Op, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
 /// A value that is an element of a pair in 32-bit lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    pub(crate) of: ValueId,
+    pub(crate) of: VRegId,
     pub(crate) half: Half,
 }
 
@@ -50,23 +50,23 @@ impl Selector<'_> {
         let address = self.address(buffer, &linear);
         let ty = register_type(Lane::I32, lanes);
         let inst = if linear.lane_step == 0 {
-            Inst::new(Op::LoadBroadcast, Lane::I32, &[]).address(self.safe_address(address))
+            Inst::new(Opcode::LoadBroadcast, Lane::I32, &[]).address(self.safe_address(address))
         } else {
             let mask = self.active_mask(lanes);
             let mask = self.mask_operand(mask, lanes, 4);
-            Inst::new(Op::Load, Lane::I32, &[]).address(address).mask(mask)
+            Inst::new(Opcode::Load, Lane::I32, &[]).address(address).mask(mask)
         };
         let of = self.load_inst(inst, ty, buffer);
         let pair = Vector { item: Item::Register(of), lane: Lane::I32, lanes };
         let element = match (dtype, half) {
             (DType::I16, Half::First) => {
-                let high = self.unary(Op::ShlImm, pair, 16);
-                self.unary(Op::SarImm, high, 16)
+                let high = self.unary(Opcode::ShlImm, pair, 16);
+                self.unary(Opcode::SarImm, high, 16)
             }
-            (DType::I16, Half::Second) => self.unary(Op::SarImm, pair, 16),
-            (_, Half::First) => Self::cast_lane(self.unary(Op::ShlImm, pair, 16), Lane::F32),
+            (DType::I16, Half::Second) => self.unary(Opcode::SarImm, pair, 16),
+            (_, Half::First) => Self::cast_lane(self.unary(Opcode::ShlImm, pair, 16), Lane::F32),
             (_, Half::Second) => {
-                let bits = self.binary(Op::And, pair, self.constant(0xffff_0000, pair));
+                let bits = self.binary(Opcode::And, pair, self.constant(0xffff_0000, pair));
                 Self::cast_lane(bits, Lane::F32)
             }
         };
@@ -98,10 +98,10 @@ impl Selector<'_> {
             return None;
         }
         let firsts = [self.pair(a)?, self.pair(b)?];
-        let before = self.made_by(c, Op::Fma231)?;
+        let before = self.made_by(c, Opcode::Fma231)?;
         let [sum, second_a, second_b] = before[..] else { return None };
         let [left, right] = self.whole_pairs(firsts, [second_a, second_b])?;
-        let inst = Inst::new(Op::DotPairs, Lane::F32, &[sum, left, right]);
+        let inst = Inst::new(Opcode::DotPairs, Lane::F32, &[sum, left, right]);
         let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
         Some(Vector { item: Item::Register(value), ..a })
     }
@@ -120,20 +120,20 @@ impl Selector<'_> {
         };
         let [a, b, c] = [vector(a)?, vector(b)?, vector(c)?];
         let firsts = [self.pair(a)?, self.pair(b)?];
-        let before = self.made_by(c, Op::Add)?;
+        let before = self.made_by(c, Opcode::Add)?;
         let [sum, product] = before[..] else { return None };
         let product = Vector { item: Item::Register(product), ..c };
-        let seconds = self.made_by(product, Op::Mul)?;
+        let seconds = self.made_by(product, Opcode::Mul)?;
         let [second_a, second_b] = seconds[..] else { return None };
         let [left, right] = self.whole_pairs(firsts, [second_a, second_b])?;
         let ty = register_type(c.lane, c.lanes);
         let value = if self.builder.has_vnni() {
-            let inst = Inst::new(Op::DotPairs, Lane::I32, &[sum, left, right]);
+            let inst = Inst::new(Opcode::DotPairs, Lane::I32, &[sum, left, right]);
             self.builder.emit(inst, ty)
         } else {
-            let inst = Inst::new(Op::MulPairs, Lane::I32, &[left, right]);
+            let inst = Inst::new(Opcode::MulPairs, Lane::I32, &[left, right]);
             let product = self.builder.emit(inst, ty);
-            self.builder.emit(Inst::new(Op::Add, Lane::I32, &[sum, product]), ty)
+            self.builder.emit(Inst::new(Opcode::Add, Lane::I32, &[sum, product]), ty)
         };
         Some(Evaluated::Vector(Vector { item: Item::Register(value), ..c }))
     }
@@ -147,14 +147,14 @@ impl Selector<'_> {
     }
 
     /// What the instruction that made a vector took, if it is of this kind.
-    fn made_by(&self, vector: Vector, op: Op) -> Option<Vec<ValueId>> {
+    fn made_by(&self, vector: Vector, op: Opcode) -> Option<Vec<VRegId>> {
         let Item::Register(value) = vector.item else { return None };
         let inst = self.builder.instruction(value).filter(|inst| inst.op == op)?;
         Some(inst.args.iter().collect())
     }
 
     /// The pairs of which the first elements and these second elements are.
-    fn whole_pairs(&self, firsts: [Pair; 2], seconds: [ValueId; 2]) -> Option<[ValueId; 2]> {
+    fn whole_pairs(&self, firsts: [Pair; 2], seconds: [VRegId; 2]) -> Option<[VRegId; 2]> {
         let seconds = [self.pairs[seconds[0]]?, self.pairs[seconds[1]]?];
         let fits = firsts.iter().all(|pair| pair.half == Half::First)
             && seconds.iter().all(|pair| pair.half == Half::Second)

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::SecondaryMap;
-use loops::{BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, Value};
+use loops::{BufferId, Kernel, LoopKind, Ranges, ScalarExpr, Scope, Stmt};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -213,7 +213,7 @@ fn each_register<'a>(
         _ => {}
     });
     loops::visit::walk_values(block, &mut |value| {
-        if let Value::Load { buffer, index } = value
+        if let ScalarExpr::Load { buffer, index } = value
             && is_register(*buffer)
         {
             visit(*buffer, index);

@@ -3,7 +3,7 @@
 //! A slot is one element, or a vector of them along the last axis where a `Vector` loop covers
 //! that. A slot that has not been written holds zeros.
 
-use loops::{BufferId, Value};
+use loops::{BufferId, ScalarExpr};
 use sym::Expr;
 use tensor::Reduction;
 
@@ -12,7 +12,7 @@ use super::index::Binding;
 use super::memory::APART;
 use super::plan::Registers;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Inst, Lane, Op, Type};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType};
 
 /// Where an element of a register buffer is: a slot, and the lane within it.
 struct Place {
@@ -213,8 +213,8 @@ impl Selector<'_> {
             }
             Evaluated::Mask(mask, lanes) => {
                 let bits = self.mask_as_bits(mask, lanes);
-                let shifted = self.builder.int_imm(Op::IntShrImm, bits, lane as i64);
-                let bit = self.builder.int_imm(Op::IntAndImm, shifted, 1);
+                let shifted = self.builder.int_imm(Opcode::IntShrImm, bits, lane as i64);
+                let bit = self.builder.int_imm(Opcode::IntAndImm, shifted, 1);
                 Evaluated::Mask(self.uniform_mask(bit, 1), 1)
             }
             Evaluated::Vector(vector) => Evaluated::Vector(self.extract_lane(vector, lane)),
@@ -243,7 +243,7 @@ impl Selector<'_> {
 
     fn shuffled(&mut self, vector: Vector, pattern: i64) -> Vector {
         let value = self.register(vector);
-        let inst = Inst::new(Op::Shuffle, Lane::I32, &[value]).imm(pattern);
+        let inst = Inst::new(Opcode::Shuffle, Lane::I32, &[value]).imm(pattern);
         let value = self.builder.emit(inst, register_type(vector.lane, vector.lanes));
         Vector { item: Item::Register(value), ..vector }
     }
@@ -258,8 +258,8 @@ impl Selector<'_> {
             return Vector { lanes, ..self.shuffled(vector, pattern) };
         }
         let value = self.register(vector);
-        let inst = Inst::new(Op::High, vector.lane, &[value]);
-        let value = self.builder.emit(inst, Type::vector(bytes / 2));
+        let inst = Inst::new(Opcode::High, vector.lane, &[value]);
+        let value = self.builder.emit(inst, RegisterType::vector(bytes / 2));
         Vector { item: Item::Register(value), lanes, ..vector }
     }
 
@@ -271,8 +271,8 @@ impl Selector<'_> {
             return Vector { lanes, ..vector };
         }
         let value = self.register(vector);
-        let inst = Inst::new(Op::Low, vector.lane, &[value]);
-        let value = self.builder.emit(inst, Type::vector(bytes / 2));
+        let inst = Inst::new(Opcode::Low, vector.lane, &[value]);
+        let value = self.builder.emit(inst, RegisterType::vector(bytes / 2));
         Vector { item: Item::Register(value), lanes, ..vector }
     }
 
@@ -300,7 +300,7 @@ impl Selector<'_> {
             for element in 0..extent {
                 let mut at = index.to_vec();
                 at.push(Expr::constant(element as i64));
-                let value = Value::Load { buffer, index: at };
+                let value = ScalarExpr::Load { buffer, index: at };
                 parts.push(self.evaluate(&value, 1)?);
             }
         }

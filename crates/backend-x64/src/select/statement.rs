@@ -1,6 +1,8 @@
 //! Statements: loops, branches, stores.
 
-use loops::{Access, BufferId, Condition, Kernel, Loop, LoopKind, Scope, Stmt, SymbolKind, Value};
+use loops::{
+    Access, BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
+};
 use std::rc::Rc;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
@@ -13,7 +15,7 @@ use super::memory::{APART, LaneBit, memory_lane};
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
-use crate::vcode::{Cond, Inst, IntOperand, Lane, Op, Type, ValueId};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, Opcode, RegisterType, VRegId};
 
 /// From so many vectors on, a `Vector` loop becomes a loop.
 const WRITTEN_OUT: i64 = 4;
@@ -92,13 +94,13 @@ impl Selector<'_> {
 
     fn parallel(&mut self, inner: &Loop) -> base::Result<()> {
         let [_, first, last] = self.arguments();
-        let trips = self.builder.int(Op::IntSub, &[last, first]);
+        let trips = self.builder.int(Opcode::IntSub, &[last, first]);
         self.if_runs(inner, trips, |selector| {
             selector.counted(inner, Bound::Value(first), Bound::Value(trips))
         })
     }
 
-    fn arguments(&self) -> [ValueId; 3] {
+    fn arguments(&self) -> [VRegId; 3] {
         let params = &self.builder.function.blocks[base::Id::new(0)].params;
         [params[0], params[1], params[2]]
     }
@@ -107,7 +109,7 @@ impl Selector<'_> {
     fn if_runs(
         &mut self,
         inner: &Loop,
-        trips: ValueId,
+        trips: VRegId,
         run: impl FnOnce(&mut Self) -> base::Result<()>,
     ) -> base::Result<()> {
         let before = self.slots.clone();
@@ -182,7 +184,7 @@ impl Selector<'_> {
             _ => {}
         });
         loops::visit::walk_values(&inner.body, &mut |value| {
-            if let Value::Load { buffer, index } = value {
+            if let ScalarExpr::Load { buffer, index } = value {
                 see(*buffer, index);
             }
         });
@@ -280,7 +282,7 @@ impl Selector<'_> {
     }
 
     /// The values of slots, in registers.
-    fn slot_values(&mut self, slots: &[(usize, Evaluated)]) -> Vec<ValueId> {
+    fn slot_values(&mut self, slots: &[(usize, Evaluated)]) -> Vec<VRegId> {
         let mut values = Vec::with_capacity(slots.len());
         for (slot, form) in slots {
             let value = self.slots[*slot].unwrap_or(*form);
@@ -289,7 +291,7 @@ impl Selector<'_> {
         values
     }
 
-    fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[ValueId]) {
+    fn set_slots(&mut self, slots: &[(usize, Evaluated)], values: &[VRegId]) {
         for ((slot, form), value) in slots.iter().zip(values) {
             self.slots[*slot] = Some(self.register_as(*form, *value));
         }
@@ -345,7 +347,12 @@ impl Selector<'_> {
         }
     }
 
-    fn while_loop(&mut self, setup: &[Stmt], condition: &Value, body: &[Stmt]) -> base::Result<()> {
+    fn while_loop(
+        &mut self,
+        setup: &[Stmt],
+        condition: &ScalarExpr,
+        body: &[Stmt],
+    ) -> base::Result<()> {
         if self.vector.is_some() {
             return Err(self.refuse("a vector loop holds a while loop".to_string()));
         }
@@ -364,7 +371,7 @@ impl Selector<'_> {
                 return Err(self.refuse("the condition of a while loop is no bool".to_string()));
             }
         };
-        let holds = self.builder.int_imm(Op::IntAndImm, holds, 1);
+        let holds = self.builder.int_imm(Opcode::IntAndImm, holds, 1);
         let last = self.slot_values(&carried);
         let exit = self.builder.while_holds(holds);
         self.block(body)?;
@@ -382,7 +389,7 @@ impl Selector<'_> {
         buffer: BufferId,
         index: &[Expr],
         reduction: Reduction,
-        value: &Value,
+        value: &ScalarExpr,
     ) -> base::Result<()> {
         let lanes = self.vector_lanes();
         let dtype = self.kernel.buffers[buffer].dtype;
@@ -391,7 +398,7 @@ impl Selector<'_> {
             return Err(self.refuse(format!("a vector loop reduces to one element of `{name}`")));
         }
         let result = match value {
-            Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+            ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. }
                 if reduction == Reduction::Sum && dtype.is_float() && arguments.len() == 2 =>
             {
                 let a = self.evaluate(&arguments[0], lanes)?;
@@ -399,7 +406,7 @@ impl Selector<'_> {
                 let before = self.load(buffer, index, lanes)?;
                 self.function(ScalarFunction::FusedMultiplyAdd, dtype, &[a, b, before], lanes)?
             }
-            Value::Apply { function: ScalarFunction::Mul, arguments, .. }
+            ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. }
                 if reduction == Reduction::Sum && dtype == DType::I32 && arguments.len() == 2 =>
             {
                 let a = self.evaluate(&arguments[0], lanes)?;
@@ -424,13 +431,13 @@ impl Selector<'_> {
 
     /// Whether a value is an element that does not change and is read in no loop that this is not
     /// in: a vector's statements hold none.
-    fn may_load_later(&self, value: &Value) -> bool {
-        let Value::Load { buffer, .. } = value else { return false };
+    fn may_load_later(&self, value: &ScalarExpr) -> bool {
+        let ScalarExpr::Load { buffer, .. } = value else { return false };
         let scope = self.kernel.buffers[*buffer].scope;
         self.vector.is_some() && scope == Scope::Parameter(Access::Read)
     }
 
-    fn bind(&mut self, symbol: SymbolId, value: &Value) -> base::Result<()> {
+    fn bind(&mut self, symbol: SymbolId, value: &ScalarExpr) -> base::Result<()> {
         let SymbolKind::Value { dtype, range } = &self.kernel.symbols[symbol].kind else {
             let name = &self.kernel.symbols[symbol].name;
             return Err(self.refuse(format!("`{name}` is bound but is no value")));
@@ -465,7 +472,7 @@ impl Selector<'_> {
                 LaneBit::Off => {}
                 LaneBit::On => self.check_range(*int, range, None),
                 LaneBit::Dynamic(bits) => {
-                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << lane);
+                    let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1 << lane);
                     self.check_range(*int, range, Some(bit));
                 }
             }
@@ -475,13 +482,13 @@ impl Selector<'_> {
     }
 
     /// Returns a fault if an integer is outside a range, and `active` is nonzero.
-    fn check_range(&mut self, value: ValueId, range: Range, active: Option<ValueId>) {
+    fn check_range(&mut self, value: VRegId, range: Range, active: Option<VRegId>) {
         let code = program::Fault::IndexOutOfRange.code();
         let value = match active {
             None => value,
             Some(active) => {
                 let fine = self.builder.int_const(range.min);
-                self.builder.int(Op::IntSelect, &[value, fine, active])
+                self.builder.int(Opcode::IntSelect, &[value, fine, active])
             }
         };
         for (cond, limit) in [(Cond::GreaterEqual, range.min), (Cond::LessEqual, range.max)] {
@@ -497,11 +504,11 @@ impl Selector<'_> {
     }
 
     /// A value of an integer type as an integer, extended as its type says.
-    fn int_value(&mut self, value: &Value) -> base::Result<ValueId> {
+    fn int_value(&mut self, value: &ScalarExpr) -> base::Result<VRegId> {
         let dtype = value.dtype(self.kernel).unwrap_or(DType::I64);
         match value {
-            Value::Index(expr) => return Ok(self.int(expr)),
-            Value::Load { buffer, index }
+            ScalarExpr::Index(expr) => return Ok(self.int(expr)),
+            ScalarExpr::Load { buffer, index }
                 if dtype.is_integer()
                     && carrier(dtype).is_some()
                     && self.exec.is_none()
@@ -513,10 +520,10 @@ impl Selector<'_> {
                     DType::U32 => Lane::U32,
                     _ => memory_lane(dtype),
                 };
-                let inst = Inst::new(Op::IntLoad, lane, &[]).address(address);
-                return Ok(self.builder.emit(inst, Type::Int));
+                let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(address);
+                return Ok(self.builder.emit(inst, RegisterType::Int));
             }
-            Value::Apply { function: ScalarFunction::Cast, dtype: DType::I64, arguments } => {
+            ScalarExpr::Apply { function: ScalarFunction::Cast, dtype: DType::I64, arguments } => {
                 let from = arguments[0].dtype(self.kernel);
                 if from.is_some_and(|from| from.is_integer() && carrier(from).is_some()) {
                     return self.int_value(&arguments[0]);

@@ -14,7 +14,7 @@ use loops::BufferId;
 use super::Selector;
 use super::index::Linear;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 impl Selector<'_> {
     /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, of
@@ -56,7 +56,7 @@ impl Selector<'_> {
                 let places: Vec<u64> = (0..lanes).map(|at| place(2 * at) as u64).collect();
                 let order = self.lane_constants(&places, Lane::I32);
                 let order = self.register(order);
-                self.builder.emit(Inst::new(Op::PermuteTwo, lane, &[low, order, high]), ty)
+                self.builder.emit(Inst::new(Opcode::PermuteTwo, lane, &[low, order, high]), ty)
             }
             false => self.every_second_of_halves(low, high, ty),
         };
@@ -71,7 +71,7 @@ impl Selector<'_> {
         skipped: usize,
         wanted: u32,
         lanes: usize,
-    ) -> Option<ValueId> {
+    ) -> Option<VRegId> {
         let constant = linear.constant + 4 * skipped as i64;
         let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
         let mask = Mask::Constant(wanted);
@@ -83,15 +83,15 @@ impl Selector<'_> {
 
     /// Elements 0, 2, 4, 6 of one register and 1, 3, 5, 7 of the other, of eight lanes each, by
     /// instructions that stay within 128 bits and one that does not (AVX2).
-    fn every_second_of_halves(&mut self, low: ValueId, high: ValueId, ty: Type) -> ValueId {
-        let mut sorted = |value: ValueId, order: i64| {
-            let inst = Inst::new(Op::Shuffle, Lane::I32, &[value]).imm(order);
+    fn every_second_of_halves(&mut self, low: VRegId, high: VRegId, ty: RegisterType) -> VRegId {
+        let mut sorted = |value: VRegId, order: i64| {
+            let inst = Inst::new(Opcode::Shuffle, Lane::I32, &[value]).imm(order);
             self.builder.emit(inst, ty)
         };
         let (low, high) = (sorted(low, 0b11_01_10_00), sorted(high, 0b10_00_11_01));
-        let both = self.builder.emit(Inst::new(Op::UnpackLow, Lane::F64, &[low, high]), ty);
+        let both = self.builder.emit(Inst::new(Opcode::UnpackLow, Lane::F64, &[low, high]), ty);
         let order = self.lane_constants(&[0, 1, 4, 5, 2, 3, 6, 7], Lane::I32);
         let order = self.register(order);
-        self.builder.emit(Inst::new(Op::Permute, Lane::I32, &[order, both]), ty)
+        self.builder.emit(Inst::new(Opcode::Permute, Lane::I32, &[order, both]), ty)
     }
 }

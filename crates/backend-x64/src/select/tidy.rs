@@ -3,10 +3,10 @@
 use base::{Id, SecondaryMap};
 
 use crate::vcode::op::{PURE, READS};
-use crate::vcode::{Base, BlockId, Function, Inst, IntOperand, Terminator, ValueId};
+use crate::vcode::{Base, BlockId, Inst, IntOperand, Terminator, VCode, VRegId};
 
 /// Renumbers the blocks to this order.
-pub(super) fn reorder(mut function: Function, order: &[BlockId]) -> Function {
+pub(super) fn reorder(mut function: VCode, order: &[BlockId]) -> VCode {
     let mut new_id: SecondaryMap<BlockId, Option<BlockId>> = SecondaryMap::new();
     for (index, block) in order.iter().enumerate() {
         new_id[*block] = Some(BlockId::new(index));
@@ -35,7 +35,7 @@ const PARAMETER: u32 = 1 << 31;
 
 /// Removes instructions and block parameters that nothing with an effect needs, then renumbers the
 /// values densely.
-pub(super) fn remove_unused(function: &mut Function) {
+pub(super) fn remove_unused(function: &mut VCode) {
     let mut used = vec![false; function.values.len()];
     let mut definitions = vec![(NOWHERE, 0); function.values.len()];
     let mut incoming: SecondaryMap<BlockId, Vec<BlockId>> = SecondaryMap::new();
@@ -97,14 +97,14 @@ pub(super) fn remove_unused(function: &mut Function) {
     renumber(function);
 }
 
-fn filter(values: &mut Vec<ValueId>, keep: &[bool]) {
+fn filter(values: &mut Vec<VRegId>, keep: &[bool]) {
     let mut keep = keep.iter();
     values.retain(|_| keep.next().copied().unwrap_or(true));
 }
 
 /// Numbers the values in the order of their definitions.
-fn renumber(function: &mut Function) {
-    let mut new_id = vec![ValueId::new(0); function.values.len()];
+fn renumber(function: &mut VCode) {
+    let mut new_id = vec![VRegId::new(0); function.values.len()];
     let mut types = base::Arena::new();
     types.reserve(function.values.len());
     for block in function.blocks.values() {
@@ -113,7 +113,7 @@ fn renumber(function: &mut Function) {
             new_id[value.index()] = types.push(function.values[*value]);
         }
     }
-    let rename = |value: &mut ValueId| *value = new_id[value.index()];
+    let rename = |value: &mut VRegId| *value = new_id[value.index()];
     for (_, block) in function.blocks.iter_mut() {
         block.params.iter_mut().for_each(rename);
         for inst in &mut block.insts {

@@ -20,14 +20,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loops::visit::{walk, walk_values};
-use loops::{BufferId, Condition, Loop, LoopKind, Stmt, Value};
+use loops::{BufferId, Condition, Loop, LoopKind, ScalarExpr, Stmt};
 use sym::{Expr, SymbolId};
 
 use super::Selector;
 use super::index::{Binding, Factors, Linear};
 use super::memory::LaneBit;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 /// Fewest columns for which a block is worth transposing.
 const LEAST_COLUMNS: i64 = 4;
@@ -50,7 +50,7 @@ pub(super) struct Waiting {
     rows: Mask,
     lanes: usize,
     lane: Lane,
-    columns: Vec<ValueId>,
+    columns: Vec<VRegId>,
 }
 
 /// A block that has been transposed.
@@ -60,13 +60,13 @@ pub(super) struct Block {
     terms: Factors,
     step: i64,
     lanes: usize,
-    columns: Vec<ValueId>,
+    columns: Vec<VRegId>,
     lane: Lane,
 }
 
 impl Block {
     /// A value of the block, for its scope.
-    pub(super) fn value(&self) -> ValueId {
+    pub(super) fn value(&self) -> VRegId {
         self.columns[0]
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn written_out(inner: &Loop, extent: i64, depth: u32) -> Option<Writt
         _ => {}
     });
     walk_values(&inner.body, &mut |value| {
-        if let Value::Guard { conditions, .. } = value {
+        if let ScalarExpr::Guard { conditions, .. } = value {
             conditional |= depends(conditions);
         }
     });
@@ -106,7 +106,7 @@ fn stored_once(block: &[Stmt]) -> BTreeSet<BufferId> {
         _ => {}
     });
     walk_values(block, &mut |value| {
-        if let Value::Load { buffer, .. } = value {
+        if let ScalarExpr::Load { buffer, .. } = value {
             *stores.entry(*buffer).or_default() += 2;
         }
     });
@@ -221,7 +221,7 @@ impl Selector<'_> {
         let Waiting { buffer, start, rows, lanes, lane, mut columns } = block;
         let on = Mask::Constant(all_lanes(columns.len()));
         if columns.len() < lanes {
-            let zero = Inst::new(Op::Zero, lane, &[]);
+            let zero = Inst::new(Opcode::Zero, lane, &[]);
             let zero = self.builder.emit(zero, register_type(lane, lanes));
             columns.resize(lanes, zero);
         }
@@ -236,9 +236,9 @@ impl Selector<'_> {
                 LaneBit::On => place(self),
                 LaneBit::Dynamic(bits) => {
                     let address = place(self);
-                    let address = Inst::new(Op::Lea, Lane::I64, &[]).address(address);
-                    let address = self.builder.emit(address, Type::Int);
-                    let bit = self.builder.int_imm(Op::IntAndImm, bits, 1 << row);
+                    let address = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
+                    let address = self.builder.emit(address, RegisterType::Int);
+                    let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1 << row);
                     self.address_if(bit, address)
                 }
             };
@@ -269,7 +269,7 @@ impl Selector<'_> {
         step: i64,
         (on, columns): (u32, usize),
         lanes: usize,
-    ) -> Option<(Vec<ValueId>, Lane)> {
+    ) -> Option<(Vec<VRegId>, Lane)> {
         let mut rows = Vec::with_capacity(lanes);
         let mut lane = None;
         for row in 0..lanes {
@@ -290,13 +290,13 @@ impl Selector<'_> {
         let lane = lane?;
         let ty = register_type(lane, lanes);
         let zero =
-            rows.contains(&None).then(|| self.builder.emit(Inst::new(Op::Zero, lane, &[]), ty));
-        let rows: Option<Vec<ValueId>> = rows.into_iter().map(|row| row.or(zero)).collect();
+            rows.contains(&None).then(|| self.builder.emit(Inst::new(Opcode::Zero, lane, &[]), ty));
+        let rows: Option<Vec<VRegId>> = rows.into_iter().map(|row| row.or(zero)).collect();
         Some((rows?, lane))
     }
 
     /// The columns of a square block of rows, of elements of 4 or 8 bytes.
-    fn transposed(&mut self, mut rows: Vec<ValueId>, bytes: usize) -> Vec<ValueId> {
+    fn transposed(&mut self, mut rows: Vec<VRegId>, bytes: usize) -> Vec<VRegId> {
         if bytes == 4 {
             for pair in (0..rows.len()).step_by(2) {
                 let (low, high) = self.unpacked(Lane::F32, rows[pair], rows[pair + 1]);
@@ -317,7 +317,7 @@ impl Selector<'_> {
         let width = 16 / bytes;
         let mut columns = rows.clone();
         for k in 0..width {
-            let groups: Vec<ValueId> = rows.iter().skip(k).step_by(width).copied().collect();
+            let groups: Vec<VRegId> = rows.iter().skip(k).step_by(width).copied().collect();
             for (part, column) in self.exchanged(&groups).into_iter().enumerate() {
                 columns[width * part + k] = column;
             }
@@ -326,7 +326,7 @@ impl Selector<'_> {
     }
 
     /// Registers of two or four parts of 128 bits as a square of parts, transposed.
-    fn exchanged(&mut self, rows: &[ValueId]) -> Vec<ValueId> {
+    fn exchanged(&mut self, rows: &[VRegId]) -> Vec<VRegId> {
         match *rows {
             [a, b] => vec![self.parts(a, b, 0b00), self.parts(a, b, 0b11)],
             [a, b, c, d] => {
@@ -342,15 +342,15 @@ impl Selector<'_> {
     }
 
     /// The low and the high elements of each 128 bits of two registers, by turns.
-    fn unpacked(&mut self, lane: Lane, a: ValueId, b: ValueId) -> (ValueId, ValueId) {
+    fn unpacked(&mut self, lane: Lane, a: VRegId, b: VRegId) -> (VRegId, VRegId) {
         let ty = self.builder.type_of(a);
-        let low = self.builder.emit(Inst::new(Op::UnpackLow, lane, &[a, b]), ty);
-        let high = self.builder.emit(Inst::new(Op::UnpackHigh, lane, &[a, b]), ty);
+        let low = self.builder.emit(Inst::new(Opcode::UnpackLow, lane, &[a, b]), ty);
+        let high = self.builder.emit(Inst::new(Opcode::UnpackHigh, lane, &[a, b]), ty);
         (low, high)
     }
 
-    fn parts(&mut self, a: ValueId, b: ValueId, which: u8) -> ValueId {
+    fn parts(&mut self, a: VRegId, b: VRegId, which: u8) -> VRegId {
         let ty = self.builder.type_of(a);
-        self.builder.emit(Inst::new(Op::Parts, Lane::F32, &[a, b]).imm(i64::from(which)), ty)
+        self.builder.emit(Inst::new(Opcode::Parts, Lane::F32, &[a, b]).imm(i64::from(which)), ty)
     }
 }

@@ -7,13 +7,13 @@
 
 use std::rc::Rc;
 
-use loops::Value;
+use loops::ScalarExpr;
 use sym::{Expr, SymbolId};
 use tensor::{Class, DType, Scalar, ScalarFunction};
 
 use super::Selector;
 use super::index::Binding;
-use crate::vcode::{Address, Args, Inst, Lane, Op, Type, ValueId};
+use crate::vcode::{Args, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// What carries elements of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct Vector {
 /// A register, or the bits of a constant in all lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Item {
-    Register(ValueId),
+    Register(VRegId),
     Constant(u64),
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Mask {
     /// A bit a lane.
     Constant(u32),
     /// A mask register, or (AVX2) a vector register of lanes of so many bytes.
-    Register(ValueId, usize),
+    Register(VRegId, usize),
 }
 
 /// A value, evaluated.
@@ -73,7 +73,7 @@ pub(crate) enum Held {
     Value(Evaluated),
     /// A load that takes place where the symbol is read: elements that cannot change need not be
     /// held in registers that are short.
-    Load(Rc<Value>),
+    Load(Rc<ScalarExpr>),
 }
 
 impl Evaluated {
@@ -100,13 +100,13 @@ pub(crate) fn carried_bits(scalar: Scalar) -> u64 {
     }
 }
 
-pub(crate) fn register_type(lane: Lane, lanes: usize) -> Type {
-    Type::vector(lane.bytes() * lanes)
+pub(crate) fn register_type(lane: Lane, lanes: usize) -> RegisterType {
+    RegisterType::vector(lane.bytes() * lanes)
 }
 
 impl Selector<'_> {
     /// Evaluates a value in this many lanes.
-    pub(crate) fn evaluate(&mut self, value: &Value, lanes: usize) -> base::Result<Evaluated> {
+    pub(crate) fn evaluate(&mut self, value: &ScalarExpr, lanes: usize) -> base::Result<Evaluated> {
         if let Some(load) = self.load_behind(value) {
             return self.evaluate(&load, lanes);
         }
@@ -115,7 +115,7 @@ impl Selector<'_> {
             return Ok(self.broadcast(one, lanes));
         }
         match value {
-            Value::Constant(scalar) => {
+            ScalarExpr::Constant(scalar) => {
                 let Some(carrier) = carrier(scalar.dtype()) else {
                     return Err(self.unsupported_type(scalar.dtype()));
                 };
@@ -131,16 +131,16 @@ impl Selector<'_> {
                     }),
                 })
             }
-            Value::Symbol(symbol) => self.let_value(*symbol, lanes),
-            Value::Index(expr) => Ok(Evaluated::Vector(self.index_value(expr, lanes))),
-            Value::Load { buffer, index } => self.load(*buffer, index, lanes),
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Symbol(symbol) => self.let_value(*symbol, lanes),
+            ScalarExpr::Index(expr) => Ok(Evaluated::Vector(self.index_value(expr, lanes))),
+            ScalarExpr::Load { buffer, index } => self.load(*buffer, index, lanes),
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 self.apply(*function, *dtype, arguments, lanes)
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 self.guard(conditions, value, otherwise, lanes)
             }
-            Value::Fold { reduction, buffer, index } => {
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 let folded = self.fold(*reduction, *buffer, index)?;
                 Ok(self.broadcast(folded, lanes))
             }
@@ -148,12 +148,12 @@ impl Selector<'_> {
     }
 
     /// Whether evaluating a uniform value in many lanes costs no more than in one.
-    fn broadcasts_by_itself(&self, value: &Value) -> bool {
+    fn broadcasts_by_itself(&self, value: &ScalarExpr) -> bool {
         match value {
-            Value::Constant(_) | Value::Load { .. } | Value::Fold { .. } => true,
+            ScalarExpr::Constant(_) | ScalarExpr::Load { .. } | ScalarExpr::Fold { .. } => true,
             // f32 is what bf16 is loaded as, i32 what i16 is.
-            Value::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
-                matches!(&arguments[..], [Value::Load { buffer, .. }] if matches!(
+            ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
+                matches!(&arguments[..], [ScalarExpr::Load { buffer, .. }] if matches!(
                     (self.kernel.buffers[*buffer].dtype, *dtype),
                     (DType::BF16, DType::F32) | (DType::I16, DType::I32)
                 ))
@@ -163,20 +163,22 @@ impl Selector<'_> {
     }
 
     /// Whether lanes of the vector loop see different values.
-    pub(crate) fn differs_by_lane(&self, value: &Value) -> bool {
+    pub(crate) fn differs_by_lane(&self, value: &ScalarExpr) -> bool {
         match value {
-            Value::Constant(_) | Value::Fold { .. } => false,
-            Value::Symbol(symbol) => match &self.lets[*symbol] {
+            ScalarExpr::Constant(_) | ScalarExpr::Fold { .. } => false,
+            ScalarExpr::Symbol(symbol) => match &self.lets[*symbol] {
                 Some(Held::Value(known)) => known.lanes() > 1,
                 Some(Held::Load(load)) => self.differs_by_lane(load),
                 None => false,
             },
-            Value::Index(expr) => self.expr_differs_by_lane(expr),
-            Value::Load { index, .. } => index.iter().any(|expr| self.expr_differs_by_lane(expr)),
-            Value::Apply { arguments, .. } => {
+            ScalarExpr::Index(expr) => self.expr_differs_by_lane(expr),
+            ScalarExpr::Load { index, .. } => {
+                index.iter().any(|expr| self.expr_differs_by_lane(expr))
+            }
+            ScalarExpr::Apply { arguments, .. } => {
                 arguments.iter().any(|argument| self.differs_by_lane(argument))
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 conditions.iter().any(|condition| {
                     self.expr_differs_by_lane(&condition.left)
                         || self.expr_differs_by_lane(&condition.right)
@@ -187,8 +189,8 @@ impl Selector<'_> {
     }
 
     /// The load that a symbol stands for.
-    fn load_behind(&self, value: &Value) -> Option<Rc<Value>> {
-        let Value::Symbol(symbol) = value else { return None };
+    fn load_behind(&self, value: &ScalarExpr) -> Option<Rc<ScalarExpr>> {
+        let ScalarExpr::Symbol(symbol) = value else { return None };
         match &self.lets[*symbol] {
             Some(Held::Load(load)) => Some(load.clone()),
             _ => None,
@@ -223,7 +225,7 @@ impl Selector<'_> {
             let first = self.broadcast_vector(first, lanes);
             let offsets: Vec<u64> = (0..lanes as i64).map(|lane| (lane * step) as u64).collect();
             let offsets = self.lane_constants(&offsets, Lane::I64);
-            return self.binary(Op::Add, first, offsets);
+            return self.binary(Opcode::Add, first, offsets);
         }
         let values = self.each_lane(lanes, |selector, _| selector.int(expr));
         self.gather_ints(&values, Lane::I64)
@@ -247,17 +249,17 @@ impl Selector<'_> {
     }
 
     /// A vector from one integer a lane, by way of the frame.
-    pub(crate) fn gather_ints(&mut self, values: &[ValueId], lane: Lane) -> Vector {
+    pub(crate) fn gather_ints(&mut self, values: &[VRegId], lane: Lane) -> Vector {
         for (index, value) in values.iter().enumerate() {
-            let address = Address::frame((index * lane.bytes()) as i32);
-            self.builder.effect(Inst::new(Op::IntStore, lane, &[*value]).address(address));
+            let address = MemoryOperand::frame((index * lane.bytes()) as i32);
+            self.builder.effect(Inst::new(Opcode::IntStore, lane, &[*value]).address(address));
         }
         self.frame_vector(0, lane, values.len())
     }
 
     /// The frame's area as a vector.
     pub(crate) fn frame_vector(&mut self, at: i32, lane: Lane, lanes: usize) -> Vector {
-        let inst = Inst::new(Op::Load, lane, &[]).address(Address::frame(at));
+        let inst = Inst::new(Opcode::Load, lane, &[]).address(MemoryOperand::frame(at));
         let ty = register_type(lane, lanes);
         let value = self.builder.emit(inst, ty);
         Vector { item: Item::Register(value), lane, lanes }
@@ -266,18 +268,19 @@ impl Selector<'_> {
     /// Puts a vector into the frame's area.
     pub(crate) fn put_in_frame(&mut self, vector: Vector, at: i32) {
         let value = self.register(vector);
-        let inst = Inst::new(Op::Store, vector.lane, &[value]).address(Address::frame(at));
+        let inst =
+            Inst::new(Opcode::Store, vector.lane, &[value]).address(MemoryOperand::frame(at));
         self.builder.effect(inst);
     }
 
     /// An element of the frame's area, as an integer.
-    pub(crate) fn frame_int(&mut self, at: i32, lane: Lane) -> ValueId {
-        let inst = Inst::new(Op::IntLoad, lane, &[]).address(Address::frame(at));
-        self.builder.emit(inst, Type::Int)
+    pub(crate) fn frame_int(&mut self, at: i32, lane: Lane) -> VRegId {
+        let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(MemoryOperand::frame(at));
+        self.builder.emit(inst, RegisterType::Int)
     }
 
     /// The lanes of a vector as integers, extended by the lane's sign.
-    pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<ValueId> {
+    pub(crate) fn lanes_as_ints(&mut self, vector: Vector, at: i32) -> Vec<VRegId> {
         if vector.lanes == 1 {
             return vec![self.int_of(vector)];
         }
@@ -288,7 +291,7 @@ impl Selector<'_> {
     }
 
     /// Lane 0 as an integer, 32-bit lanes sign-extended.
-    pub(crate) fn int_of(&mut self, vector: Vector) -> ValueId {
+    pub(crate) fn int_of(&mut self, vector: Vector) -> VRegId {
         if let Item::Constant(bits) = vector.item {
             let wide = vector.lane.bytes() == 8;
             let value = if wide { bits as i64 } else { i64::from(bits as i32) };
@@ -296,18 +299,19 @@ impl Selector<'_> {
         }
         let value = self.register(vector);
         let lane = if vector.lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
-        let int = self.builder.emit(Inst::new(Op::IntFromVector, lane, &[value]), Type::Int);
+        let int =
+            self.builder.emit(Inst::new(Opcode::IntFromVector, lane, &[value]), RegisterType::Int);
         if lane == Lane::I64 {
             return int;
         }
-        self.builder.emit(Inst::new(Op::IntExtend, Lane::I32, &[int]), Type::Int)
+        self.builder.emit(Inst::new(Opcode::IntExtend, Lane::I32, &[int]), RegisterType::Int)
     }
 
     /// An integer as a one-lane vector.
-    pub(crate) fn vector_of_int(&mut self, value: ValueId, lane: Lane) -> Vector {
+    pub(crate) fn vector_of_int(&mut self, value: VRegId, lane: Lane) -> Vector {
         let bits = if lane.bytes() == 8 { Lane::I64 } else { Lane::I32 };
-        let inst = Inst::new(Op::VectorFromInt, bits, &[value]);
-        let value = self.builder.emit(inst, Type::V128);
+        let inst = Inst::new(Opcode::VectorFromInt, bits, &[value]);
+        let value = self.builder.emit(inst, RegisterType::V128);
         Vector { item: Item::Register(value), lane, lanes: 1 }
     }
 
@@ -328,7 +332,7 @@ impl Selector<'_> {
         let item = match vector.item {
             Item::Constant(bits) => Item::Constant(bits),
             Item::Register(value) => {
-                let inst = Inst::new(Op::Broadcast, vector.lane, &[value]);
+                let inst = Inst::new(Opcode::Broadcast, vector.lane, &[value]);
                 let ty = register_type(vector.lane, lanes);
                 Item::Register(self.builder.emit(inst, ty))
             }
@@ -337,28 +341,28 @@ impl Selector<'_> {
     }
 
     /// A vector in a register.
-    pub(crate) fn register(&mut self, vector: Vector) -> ValueId {
+    pub(crate) fn register(&mut self, vector: Vector) -> VRegId {
         match vector.item {
             Item::Register(value) => value,
             Item::Constant(bits) => {
                 let ty = register_type(vector.lane, vector.lanes);
                 if bits == 0 {
-                    return self.builder.emit(Inst::new(Op::Zero, vector.lane, &[]), ty);
+                    return self.builder.emit(Inst::new(Opcode::Zero, vector.lane, &[]), ty);
                 }
                 let address = self.constant_address(bits, vector.lane);
-                let inst = Inst::new(Op::Constant, vector.lane, &[]).address(address);
+                let inst = Inst::new(Opcode::Constant, vector.lane, &[]).address(address);
                 self.builder.emit(inst, ty)
             }
         }
     }
 
     /// Where a constant stands in all lanes, or can be read into all of them.
-    pub(crate) fn constant_address(&mut self, bits: u64, lane: Lane) -> Address {
+    pub(crate) fn constant_address(&mut self, bits: u64, lane: Lane) -> MemoryOperand {
         let element = &bits.to_le_bytes()[..lane.bytes()];
         let broadcast = self.builder.has_masks();
         let repeats = if broadcast { 1 } else { 32 / lane.bytes() };
         let pool = self.builder.pool(element.repeat(repeats));
-        Address::pool(pool, broadcast)
+        MemoryOperand::pool(pool, broadcast)
     }
 
     /// A vector with a constant of its own in each lane.
@@ -367,7 +371,7 @@ impl Selector<'_> {
             lanes.iter().flat_map(|bits| bits.to_le_bytes()[..lane.bytes()].to_vec()).collect();
         bytes.resize(bytes.len().next_power_of_two().max(16), 0);
         let pool = self.builder.pool(bytes);
-        let inst = Inst::new(Op::Constant, lane, &[]).address(Address::pool(pool, false));
+        let inst = Inst::new(Opcode::Constant, lane, &[]).address(MemoryOperand::pool(pool, false));
         let value = self.builder.emit(inst, register_type(lane, lanes.len()));
         Vector { item: Item::Register(value), lane, lanes: lanes.len() }
     }
@@ -378,11 +382,11 @@ impl Selector<'_> {
     }
 
     /// `op a, b`, with a constant `b` as a memory operand unless constants stay in registers.
-    pub(crate) fn binary(&mut self, op: Op, a: Vector, b: Vector) -> Vector {
+    pub(crate) fn binary(&mut self, op: Opcode, a: Vector, b: Vector) -> Vector {
         self.binary_imm(op, a, b, 0)
     }
 
-    pub(crate) fn binary_imm(&mut self, op: Op, a: Vector, b: Vector, imm: i64) -> Vector {
+    pub(crate) fn binary_imm(&mut self, op: Opcode, a: Vector, b: Vector, imm: i64) -> Vector {
         let left = self.register(a);
         let inst = self.with_last(Inst::new(op, a.lane, &[left]).imm(imm), &[left], b);
         let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
@@ -390,7 +394,7 @@ impl Selector<'_> {
     }
 
     /// The instruction with one more operand, from memory if it is a constant that is not kept.
-    pub(crate) fn with_last(&mut self, inst: Inst, args: &[ValueId], last: Vector) -> Inst {
+    pub(crate) fn with_last(&mut self, inst: Inst, args: &[VRegId], last: Vector) -> Inst {
         if let Item::Constant(bits) = last.item
             && bits != 0
             && !self.builder.keep_constants
@@ -407,7 +411,7 @@ impl Selector<'_> {
         Inst { args, ..inst }
     }
 
-    pub(crate) fn unary(&mut self, op: Op, a: Vector, imm: i64) -> Vector {
+    pub(crate) fn unary(&mut self, op: Opcode, a: Vector, imm: i64) -> Vector {
         let value = self.register(a);
         let inst = Inst::new(op, a.lane, &[value]).imm(imm);
         let value = self.builder.emit(inst, register_type(a.lane, a.lanes));
@@ -415,7 +419,7 @@ impl Selector<'_> {
     }
 
     /// A conversion to other lanes; the registers' widths follow.
-    pub(crate) fn convert_op(&mut self, op: Op, a: Vector, lane: Lane) -> Vector {
+    pub(crate) fn convert_op(&mut self, op: Opcode, a: Vector, lane: Lane) -> Vector {
         let value = self.register(a);
         let inst = Inst::new(op, lane, &[value]);
         let value = self.builder.emit(inst, register_type(lane, a.lanes));

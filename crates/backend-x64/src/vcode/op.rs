@@ -21,7 +21,7 @@ pub(crate) const READS: u8 = 16;
 /// What an operation is called, reads and writes.
 pub(crate) struct OpRow {
     /// The operation of this row.
-    op: Op,
+    op: Opcode,
     /// The name in the text form.
     pub(crate) name: &'static str,
     /// `i`, `v`, `m`, `x`, or `-` for none.
@@ -39,11 +39,11 @@ macro_rules! ops {
     )*) => {
         /// An operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Op { $($(#[$meta])* $op,)* }
+        pub enum Opcode { $($(#[$meta])* $op,)* }
 
         /// All operations, in the order of the enum.
         pub(crate) const OPS: &[OpRow] = &[$(OpRow {
-            op: Op::$op, name: $name, result: $result, arguments: $arguments, flags: $flags,
+            op: Opcode::$op, name: $name, result: $result, arguments: $arguments, flags: $flags,
         }),*];
     };
 }
@@ -292,7 +292,7 @@ ops! {
     F32ToBf16       "f32_to_bf16"       'v' "v"   PURE;
 }
 
-impl Op {
+impl Opcode {
     /// The operation's row.
     pub(crate) fn row(self) -> &'static OpRow {
         &OPS[self as usize]
@@ -304,7 +304,7 @@ impl Op {
     }
 
     /// The operation with this name.
-    pub(crate) fn parse(name: &str) -> Option<Op> {
+    pub(crate) fn parse(name: &str) -> Option<Opcode> {
         OPS.iter().find(|row| row.name == name).map(|row| row.op)
     }
 }
@@ -317,7 +317,7 @@ mod tests {
     fn rows_stand_in_the_order_of_the_variants() {
         for (index, row) in OPS.iter().enumerate() {
             assert_eq!(row.op as usize, index, "{}", row.name);
-            assert_eq!(Op::parse(row.name), Some(row.op));
+            assert_eq!(Opcode::parse(row.name), Some(row.op));
         }
     }
 }

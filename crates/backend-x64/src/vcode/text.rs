@@ -24,8 +24,8 @@ use base::text::{Parser, Printer, Quoted, Separated, TextError, Token};
 use base::{Arena, Id};
 
 use super::{
-    Address, Args, Base, Block, BlockId, Cond, Function, Inst, IntOperand, Lane, Op, PoolId,
-    Terminator, Type, ValueId,
+    Args, Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, PoolId,
+    RegisterType, Terminator, VCode, VRegId,
 };
 
 fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], item: T) -> &'static str {
@@ -37,7 +37,7 @@ fn named<T: Copy>(names: &[(T, &'static str)], name: &str) -> Option<T> {
 }
 
 /// Prints a function.
-pub fn print(function: &Function) -> String {
+pub fn print(function: &VCode) -> String {
     let mut printer = Printer::new();
     printer.block(format_args!("vcode @{}", function.name), |printer| {
         for (id, bytes) in function.pool.iter() {
@@ -54,8 +54,8 @@ pub fn print(function: &Function) -> String {
     printer.finish()
 }
 
-fn print_block(printer: &mut Printer, function: &Function, id: BlockId, block: &Block) {
-    let typed = |value: &ValueId| format!("{value}: {}", type_name(function, *value));
+fn print_block(printer: &mut Printer, function: &VCode, id: BlockId, block: &BasicBlock) {
+    let typed = |value: &VRegId| format!("{value}: {}", type_name(function, *value));
     let aligned = if block.aligned { " aligned" } else { "" };
     if block.params.is_empty() {
         printer.line(format_args!("{id}{aligned}:"));
@@ -86,11 +86,11 @@ fn print_block(printer: &mut Printer, function: &Function, id: BlockId, block: &
     printer.dedent();
 }
 
-fn type_name(function: &Function, value: ValueId) -> &'static str {
-    function.values.get(value).map_or("?", |ty| name_of(&Type::NAMES, *ty))
+fn type_name(function: &VCode, value: VRegId) -> &'static str {
+    function.values.get(value).map_or("?", |ty| name_of(&RegisterType::NAMES, *ty))
 }
 
-pub(super) fn inst_text(function: &Function, inst: &Inst) -> String {
+pub(super) fn inst_text(function: &VCode, inst: &Inst) -> String {
     let mut text = String::new();
     let defined: Vec<String> = inst
         .result
@@ -117,7 +117,7 @@ pub(super) fn inst_text(function: &Function, inst: &Inst) -> String {
     text
 }
 
-fn address_text(address: &Address) -> String {
+fn address_text(address: &MemoryOperand) -> String {
     let mut text = String::from(if address.broadcast { "broadcast [" } else { "[" });
     let _ = match address.base {
         Base::Value(value) => write!(text, "{value}"),
@@ -145,7 +145,7 @@ type Parsed<T> = Result<T, TextError>;
 ///
 /// # Errors
 /// Where the text goes wrong.
-pub fn parse(text: &str) -> Parsed<Function> {
+pub fn parse(text: &str) -> Parsed<VCode> {
     let mut parser = Parser::new(text);
     let parser = &mut parser;
     parser.expect_keyword("vcode")?;
@@ -162,13 +162,13 @@ pub fn parse(text: &str) -> Parsed<Function> {
             reader.block(parser)?;
         }
     }
-    let values = reader.values.iter().map(|ty| ty.unwrap_or(Type::Int)).collect();
-    Ok(Function { name, values, blocks: reader.blocks, pool: reader.pool })
+    let values = reader.values.iter().map(|ty| ty.unwrap_or(RegisterType::Int)).collect();
+    Ok(VCode { name, values, blocks: reader.blocks, pool: reader.pool })
 }
 
 struct Reader {
-    values: Vec<Option<Type>>,
-    blocks: Arena<BlockId, Block>,
+    values: Vec<Option<RegisterType>>,
+    blocks: Arena<BlockId, BasicBlock>,
     pool: Arena<PoolId, Vec<u8>>,
 }
 
@@ -193,9 +193,9 @@ impl Reader {
     }
 
     /// The rest of `v4: v512` after the value, recording the type.
-    fn define(&mut self, value: ValueId, parser: &mut Parser<'_>) -> Parsed<ValueId> {
+    fn define(&mut self, value: VRegId, parser: &mut Parser<'_>) -> Parsed<VRegId> {
         parser.expect(":")?;
-        let ty = named(&Type::NAMES, parser.identifier()?)
+        let ty = named(&RegisterType::NAMES, parser.identifier()?)
             .ok_or_else(|| parser.error("expected a register type"))?;
         if value.index() > MOST_VALUES {
             return Err(parser.error("the value's number is too large"));
@@ -212,7 +212,7 @@ impl Reader {
         if id::<BlockId>(parser)? != expected {
             return Err(parser.error(format!("expected `{expected}`")));
         }
-        let mut block = Block { aligned: parser.keyword("aligned"), ..Block::default() };
+        let mut block = BasicBlock { aligned: parser.keyword("aligned"), ..BasicBlock::default() };
         if parser.eat("(") {
             while !parser.eat(")") {
                 let value = id(parser)?;
@@ -244,7 +244,7 @@ impl Reader {
     fn inst(&mut self, parser: &mut Parser<'_>) -> Parsed<Inst> {
         let mut defined = Vec::new();
         let mut name = parser.identifier()?;
-        while let (Some(value), true) = (ValueId::parse(name), defined.len() < 2) {
+        while let (Some(value), true) = (VRegId::parse(name), defined.len() < 2) {
             defined.push(self.define(value, parser)?);
             if !parser.eat(",") {
                 parser.expect("=")?;
@@ -252,7 +252,7 @@ impl Reader {
             name = parser.identifier()?;
         }
         let (op, lane) = name.rsplit_once('.').unwrap_or((name, ""));
-        let op = Op::parse(op).ok_or_else(|| parser.error("unknown operation"))?;
+        let op = Opcode::parse(op).ok_or_else(|| parser.error("unknown operation"))?;
         let lane = named(&Lane::NAMES, lane).ok_or_else(|| parser.error("unknown lane"))?;
         let mut inst = Inst::new(op, lane, &[]);
         let mut defined = defined.into_iter();
@@ -271,7 +271,7 @@ impl Reader {
             if at_address(parser) {
                 inst.address = Some(address(parser)?);
             } else {
-                args.push(id::<ValueId>(parser)?);
+                args.push(id::<VRegId>(parser)?);
             }
             if !parser.eat(",") {
                 break;
@@ -322,17 +322,17 @@ fn branch(parser: &mut Parser<'_>) -> Parsed<Terminator> {
     Ok(Terminator::Branch { cond, left, right, then, otherwise: id(parser)? })
 }
 
-fn address(parser: &mut Parser<'_>) -> Parsed<Address> {
+fn address(parser: &mut Parser<'_>) -> Parsed<MemoryOperand> {
     let broadcast = parser.keyword("broadcast");
     parser.expect("[")?;
     let name = parser.identifier()?;
-    let base = match (ValueId::parse(name), PoolId::parse(name)) {
+    let base = match (VRegId::parse(name), PoolId::parse(name)) {
         _ if name == "frame" => Base::Frame,
         (Some(value), _) => Base::Value(value),
         (_, Some(pool)) => Base::Pool(pool),
         _ => return Err(parser.error("expected a value, a constant or `frame`")),
     };
-    let mut address = Address { base, index: None, displacement: 0, broadcast };
+    let mut address = MemoryOperand { base, index: None, displacement: 0, broadcast };
     while !parser.eat("]") {
         let negative = parser.eat("-");
         if !negative {

@@ -4,13 +4,13 @@ use base::{Id, SecondaryMap};
 
 use super::op::ADDRESS;
 use super::text::inst_text;
-use super::{BlockId, Function, Inst, IntOperand, Terminator, Type, ValueId};
+use super::{BlockId, Inst, IntOperand, RegisterType, Terminator, VCode, VRegId};
 
 /// Checks a function.
 ///
 /// # Errors
 /// The first broken invariant, in words, with the instruction's place.
-pub fn verify(function: &Function) -> Result<(), String> {
+pub fn verify(function: &VCode) -> Result<(), String> {
     let mut checker = Checker { function, defined_in: SecondaryMap::new() };
     checker.definitions()?;
     let dominators = checker.dominators();
@@ -32,9 +32,9 @@ pub fn verify(function: &Function) -> Result<(), String> {
 }
 
 struct Checker<'a> {
-    function: &'a Function,
-    /// Block and position (0 for parameters) of each definition.
-    defined_in: SecondaryMap<ValueId, Option<(BlockId, usize)>>,
+    function: &'a VCode,
+    /// BasicBlock and position (0 for parameters) of each definition.
+    defined_in: SecondaryMap<VRegId, Option<(BlockId, usize)>>,
 }
 
 impl Checker<'_> {
@@ -102,7 +102,7 @@ impl Checker<'_> {
     fn visible(
         &self,
         dominators: &[Option<Vec<bool>>],
-        value: ValueId,
+        value: VRegId,
         block: BlockId,
         position: usize,
     ) -> Result<(), String> {
@@ -143,15 +143,15 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn kind(&self, kind: char, value: ValueId) -> Result<(), String> {
+    fn kind(&self, kind: char, value: VRegId) -> Result<(), String> {
         let Some(ty) = self.function.values.get(value) else {
             return Err(format!("{value} has no type"));
         };
         let fits = match kind {
-            'i' => *ty == Type::Int,
-            'm' => *ty == Type::Mask,
+            'i' => *ty == RegisterType::Int,
+            'm' => *ty == RegisterType::Mask,
             'v' => ty.vector_bytes() > 0,
-            _ => *ty != Type::Int,
+            _ => *ty != RegisterType::Int,
         };
         if fits { Ok(()) } else { Err(format!("{value} is no `{kind}`")) }
     }

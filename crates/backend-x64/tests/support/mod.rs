@@ -182,10 +182,11 @@ pub(crate) fn execute(
 pub(crate) fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact) {
     loops::verify_scheduled(kernel).unwrap_or_else(|errors| panic!("{errors}"));
     let mut expected = buffers.to_vec();
-    let outcome = eval::evaluate_kernel(kernel, &mut expected, symbols, eval::Options::default());
+    let outcome =
+        eval::evaluate_kernel(kernel, &mut expected, symbols, eval::KernelOptions::default());
     for target in targets() {
         let options =
-            tilewright_backend_x64::Options { want_vcode_text: true, ..Default::default() };
+            tilewright_backend_x64::X64Options { want_vcode_text: true, ..Default::default() };
         let code = tilewright_backend_x64::compile_with(kernel, &target, options)
             .unwrap_or_else(|errors| panic!("{kernel}\n{errors}"));
         if !can_run(&target) {

@@ -6,7 +6,7 @@ use base::codes;
 use tensor::{DType, Reduction, Scalar, Tensor};
 
 use super::movement::{each_index, strides};
-use crate::Fault;
+use crate::EvaluationFault;
 
 /// The lines of a tensor along an axis: calls `visit` with the number of the line (row-major over
 /// the other axes) and the row-major index of each of its elements.
@@ -38,12 +38,12 @@ pub(super) fn arg_reduce(
     axis: usize,
     greatest: bool,
     last: bool,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let mut shape = operand.shape().to_vec();
     let extent = shape.remove(axis);
     if extent == 0 {
         let message = format!("axis {axis} is empty, so it has no greatest or least element");
-        return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+        return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
     }
     // How good an element is: NaN best, then the order or its reverse.
     let better = |a: Scalar, b: Scalar| match (a.is_nan(), b.is_nan()) {

@@ -3,7 +3,7 @@
 use base::codes;
 use tensor::{DType, Reduction, Scalar, Tensor};
 
-use crate::Fault;
+use crate::EvaluationFault;
 
 /// Elements from one index to the next along each axis of a dense tensor.
 pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
@@ -77,8 +77,8 @@ fn pick(from: &Tensor, shape: &[usize], source: impl Fn(&[usize]) -> usize) -> T
     to
 }
 
-fn wrong_shape(message: String) -> Fault {
-    Fault::new(codes::WRONG_SHAPE, message)
+fn wrong_shape(message: String) -> EvaluationFault {
+    EvaluationFault::new(codes::WRONG_SHAPE, message)
 }
 
 pub(super) fn iota(dtype: DType, shape: &[usize], axis: usize) -> Tensor {
@@ -95,7 +95,7 @@ pub(super) fn broadcast(
     operand: &Tensor,
     shape: &[usize],
     axes: &[usize],
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let own = strides(operand.shape());
     let mut source = vec![0; shape.len()];
     for ((&axis, &extent), &stride) in axes.iter().zip(operand.shape()).zip(&own) {
@@ -108,7 +108,7 @@ pub(super) fn broadcast(
     Ok(pick(operand, shape, |index| dot(index, &source)))
 }
 
-pub(super) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Fault> {
+pub(super) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, EvaluationFault> {
     if tensor::tensor::element_count(shape) != Some(operand.len()) {
         let message = format!("{:?} does not reshape to {shape:?}", operand.shape());
         return Err(wrong_shape(message));
@@ -128,7 +128,7 @@ pub(super) fn slice(
     starts: &[i64],
     steps: &[i64],
     shape: &[usize],
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     for axis in 0..shape.len() {
         let (start, extent) = (starts[axis], operand.shape()[axis] as i64);
         let last = start + (shape[axis] as i64 - 1) * steps[axis];
@@ -136,7 +136,7 @@ pub(super) fn slice(
         let empty = shape.contains(&0);
         if !(empty || inside(start) && inside(last)) {
             let message = format!("indices {start} to {last} leave axis {axis} of {extent}");
-            return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+            return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
         }
     }
     let own = strides(operand.shape());
@@ -152,7 +152,7 @@ pub(super) fn pad(
     low: &[i64],
     high: &[i64],
     interior: &[i64],
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let mut shape = Vec::new();
     for (axis, &extent) in operand.shape().iter().enumerate() {
         let spread = extent as i64 + interior[axis] * (extent as i64 - 1).max(0);
@@ -205,7 +205,7 @@ fn indexed(
     axes: &[usize],
     batch: usize,
     position: usize,
-) -> Result<(Vec<usize>, Vec<usize>), Fault> {
+) -> Result<(Vec<usize>, Vec<usize>), EvaluationFault> {
     let own = strides(data.shape());
     let common = indices[0].shape();
     let kept: Vec<usize> =
@@ -232,7 +232,7 @@ fn indexed(
                 Some(value) => offset += own[axis] * value,
                 None => {
                     let message = format!("index {value} for axis {axis} of extent {extent}");
-                    fault.get_or_insert(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    fault.get_or_insert(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
                 }
             }
         }
@@ -247,7 +247,7 @@ pub(super) fn gather(
     axes: &[usize],
     batch: usize,
     position: usize,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let (shape, offsets) = indexed(data, indices, axes, batch, position)?;
     let mut result = Tensor::zeros(data.dtype(), &shape);
     copy(&mut result, data, |copy| {
@@ -264,7 +264,7 @@ pub(super) fn scatter(
     batch: usize,
     position: usize,
     reduction: Option<Reduction>,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let (_, offsets) = indexed(data, indices, axes, batch, position)?;
     let mut result = data.clone();
     let Some(reduction) = reduction else {

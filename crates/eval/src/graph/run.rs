@@ -8,7 +8,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::{Segments, SymbolValues, axes, check_assumptions, movement, space, value_of};
-use crate::{Fault, Settings};
+use crate::{EvaluationFault, Settings};
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -64,18 +64,19 @@ impl<'a> Run<'a> {
         tensor.cast(dtype)
     }
 
-    fn value(&self, expr: &Expr) -> Result<i64, Fault> {
+    fn value(&self, expr: &Expr) -> Result<i64, EvaluationFault> {
         value_of(self.function, &self.symbols, expr)
     }
 
-    fn all(&self, exprs: &[Expr]) -> Result<Vec<i64>, Fault> {
+    fn all(&self, exprs: &[Expr]) -> Result<Vec<i64>, EvaluationFault> {
         exprs.iter().map(|expr| self.value(expr)).collect()
     }
 
-    fn shape(&self, exprs: &[Expr]) -> Result<Vec<usize>, Fault> {
+    fn shape(&self, exprs: &[Expr]) -> Result<Vec<usize>, EvaluationFault> {
         let extent = |expr: &Expr| {
             let value = self.value(expr)?;
-            let negative = || Fault::new(codes::WRONG_SHAPE, format!("an extent of {value}"));
+            let negative =
+                || EvaluationFault::new(codes::WRONG_SHAPE, format!("an extent of {value}"));
             usize::try_from(value).map_err(|_| negative())
         };
         exprs.iter().map(extent).collect()
@@ -86,7 +87,7 @@ impl<'a> Run<'a> {
         &mut self,
         region: RegionId,
         parameters: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, Fault> {
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let function = self.function;
         let data = &function.regions[region];
         for (&value, tensor) in data.parameters.iter().zip(parameters) {
@@ -118,13 +119,14 @@ impl<'a> Run<'a> {
         self.values[value] = Some(tensor);
     }
 
-    fn get(&self, value: ValueId) -> Result<Tensor, Fault> {
-        let missing = || Fault::new(codes::VERIFIER_FAILED, format!("{value} has no value"));
+    fn get(&self, value: ValueId) -> Result<Tensor, EvaluationFault> {
+        let missing =
+            || EvaluationFault::new(codes::VERIFIER_FAILED, format!("{value} has no value"));
         self.values[value].clone().ok_or_else(missing)
     }
 
     /// Runs a node and compares its results with their declared types.
-    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Tensor>, Fault> {
+    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Tensor>, EvaluationFault> {
         let function = self.function;
         let data = &function.nodes[node];
         let operands =
@@ -139,13 +141,17 @@ impl<'a> Run<'a> {
             if result.dtype() != dtype || result.shape() != shape {
                 let found = format!("{}{:?}", result.dtype(), result.shape());
                 let message = format!("a result is {found}, not {dtype}{shape:?}");
-                return Err(Fault::new(codes::WRONG_SHAPE, message));
+                return Err(EvaluationFault::new(codes::WRONG_SHAPE, message));
             }
         }
         Ok(results)
     }
 
-    fn node(&mut self, node: NodeId, operands: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+    fn node(
+        &mut self,
+        node: NodeId,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let data = &self.function.nodes[node];
         match &data.op {
             Op::If { .. } => {
@@ -159,7 +165,7 @@ impl<'a> Run<'a> {
                 if !range.contains(value) {
                     let name = self.function.symbol_name(*symbol);
                     let message = format!("`{name}` becomes {value}, which is not in {range}");
-                    return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
                 }
                 self.symbols[*symbol] = Some(value);
                 check_assumptions(self.function, &self.symbols)?;
@@ -176,14 +182,14 @@ impl<'a> Run<'a> {
             Op::Call { function, .. } => self.call(*function, &operands),
             Op::Host { name, .. } => {
                 let message = format!("the evaluator does not run the host function `{name}`");
-                Err(Fault::new(codes::UNSUPPORTED_OPERATOR, message))
+                Err(EvaluationFault::new(codes::UNSUPPORTED_OPERATOR, message))
             }
             _ => Ok(vec![self.single(data, &operands)?]),
         }
     }
 
     /// The only result of a primitive without regions.
-    fn single(&self, node: &Node, operands: &[Tensor]) -> Result<Tensor, Fault> {
+    fn single(&self, node: &Node, operands: &[Tensor]) -> Result<Tensor, EvaluationFault> {
         let tensor = match &node.op {
             Op::Literal(tensor) => self.as_computed(tensor.clone()),
             Op::Weight { constant, .. } => self.as_computed((self.constants)(*constant)),
@@ -260,12 +266,16 @@ impl<'a> Run<'a> {
         self.as_computed(Tensor::from_scalars(dtype, operand.shape(), &scalars))
     }
 
-    fn call(&mut self, id: FunctionId, operands: &[Tensor]) -> Result<Vec<Tensor>, Fault> {
+    fn call(
+        &mut self,
+        id: FunctionId,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         match &mut self.segments {
             Some(segments) => segments.call(id, &self.symbols, operands),
             None => {
                 let message = format!("the function {id} is not known here");
-                Err(Fault::new(codes::UNSUPPORTED_OPERATOR, message))
+                Err(EvaluationFault::new(codes::UNSUPPORTED_OPERATOR, message))
             }
         }
     }
@@ -277,7 +287,7 @@ impl<'a> Run<'a> {
         node: NodeId,
         values: &[ValueId],
         tensors: &[Tensor],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EvaluationFault> {
         let function = self.function;
         let defined = self.defined[node]
             .get_or_insert_with(|| function.symbols_defined_by(node).into())
@@ -293,7 +303,7 @@ impl<'a> Run<'a> {
                 let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
                 if !range.contains(found as i64) {
                     let message = format!("`{name}` becomes {found}, which is not in {range}");
-                    return Err(Fault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
                 }
                 self.symbols[symbol] = Some(found as i64);
             }
@@ -307,13 +317,17 @@ impl<'a> Run<'a> {
         node: NodeId,
         region: RegionId,
         parameters: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, Fault> {
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let values = &self.function.regions[region].parameters;
         self.bind_extents(node, values, &parameters)?;
         self.region(region, parameters)
     }
 
-    fn run_while(&mut self, node: NodeId, mut carried: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+    fn run_while(
+        &mut self,
+        node: NodeId,
+        mut carried: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let data = &self.function.nodes[node];
         let (condition, body) = (data.regions[0], data.regions[1]);
         let mut stacks = vec![Vec::new(); data.results.len() - carried.len()];
@@ -335,7 +349,11 @@ impl<'a> Run<'a> {
         Ok(carried)
     }
 
-    fn count_turn(&mut self, carried: &[Tensor], stacks: &[Vec<Tensor>]) -> Result<(), Fault> {
+    fn count_turn(
+        &mut self,
+        carried: &[Tensor],
+        stacks: &[Vec<Tensor>],
+    ) -> Result<(), EvaluationFault> {
         if let Some(segments) = &mut self.segments {
             let bytes = |tensor: &Tensor| tensor.bytes().len() as u64;
             let rows =
@@ -346,13 +364,17 @@ impl<'a> Run<'a> {
         let most = self.settings.most_turns;
         if self.turns == most {
             let message = format!("loops have turned {most} times");
-            return Err(Fault::new(codes::LIMIT_EXCEEDED, message));
+            return Err(EvaluationFault::new(codes::LIMIT_EXCEEDED, message));
         }
         self.turns += 1;
         Ok(())
     }
 
-    fn run_scan(&mut self, node: NodeId, operands: Vec<Tensor>) -> Result<Vec<Tensor>, Fault> {
+    fn run_scan(
+        &mut self,
+        node: NodeId,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
         let data = &self.function.nodes[node];
         let Op::Scan { trip_count, carried, reverse } = &data.op else {
             unreachable!("{node} is no scan")
@@ -384,7 +406,7 @@ impl<'a> Run<'a> {
         carried: &mut Vec<Tensor>,
         stacks: Vec<Vec<Tensor>>,
         reverse: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EvaluationFault> {
         let function = self.function;
         // Known before the shapes of stacks, which may have them.
         let results = &function.nodes[node].results;
@@ -403,7 +425,7 @@ impl<'a> Run<'a> {
             carried.push(match rows.is_empty() {
                 true => Tensor::zeros(self.computed(ty.dtype), &self.shape(&ty.shape)?),
                 false => Tensor::joined(&rows, 0, true)
-                    .map_err(|reason| Fault::new(codes::INCONSISTENT_SHAPES, reason))?,
+                    .map_err(|reason| EvaluationFault::new(codes::INCONSISTENT_SHAPES, reason))?,
             });
         }
         Ok(())

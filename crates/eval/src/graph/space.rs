@@ -11,7 +11,7 @@ use sym::{Expr, SymbolId, Term};
 use tensor::{DType, MultiplyAdd, Reduction, Scalar, ScalarFunction, Tensor};
 
 use super::movement::{each_index, strides};
-use crate::Fault;
+use crate::EvaluationFault;
 
 /// A sum of terms over the axes of a space.
 #[derive(Default)]
@@ -118,8 +118,8 @@ impl<T: Copy> Side<T> {
     }
 }
 
-fn no_value() -> Fault {
-    Fault::new(codes::INDEX_OUT_OF_RANGE, "an index expression leaves its axis")
+fn no_value() -> EvaluationFault {
+    EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, "an index expression leaves its axis")
 }
 
 /// The result elements, each from the identity through all points of the reduced axes in order;
@@ -130,7 +130,7 @@ fn accumulate<T: Copy, const N: usize>(
     sides: &[Side<T>; N],
     identity: T,
     combine: impl Fn(&mut [T], &[Vec<T>; N]),
-) -> Result<Vec<T>, Fault> {
+) -> Result<Vec<T>, EvaluationFault> {
     let (parallel, reduced) = extents.split_at(space.parallel);
     let mut starts: [Vec<Start>; N] = std::array::from_fn(|_| Vec::new());
     let mut elements: [Vec<T>; N] = std::array::from_fn(|_| vec![identity; BLOCK]);
@@ -167,7 +167,7 @@ pub(super) fn contract(
     operands: [&Tensor; 2],
     accumulator: DType,
     dtype: DType,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let operands = operands.map(|operand| operand.cast(accumulator));
     let result = match accumulator {
         DType::F32 => contract_as::<f32>(space, extents, &operands)?,
@@ -193,7 +193,7 @@ fn contract_as<T: MultiplyAdd>(
     space: &IterationSpace,
     extents: &[usize],
     operands: &[Tensor; 2],
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let side = |number: usize| {
         let operand: &Tensor = &operands[number];
         let elements = operand.as_slice::<T>().unwrap_or_default().into_owned();
@@ -214,7 +214,7 @@ pub(super) fn reduce(
     operand: &Tensor,
     reduction: Reduction,
     accumulator: DType,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, EvaluationFault> {
     let operand = operand.cast(accumulator);
     let combine = |sums: &mut [Scalar], [elements]: &[Vec<Scalar>; 1]| {
         for (sum, element) in sums.iter_mut().zip(elements) {

@@ -7,14 +7,14 @@
 use base::codes;
 use tensor::DType;
 
-use crate::Fault;
+use crate::EvaluationFault;
 
 /// Faults stand behind a box, since every value on the way returns one of these.
-pub(super) type Checked<T> = Result<T, Box<Fault>>;
+pub(super) type Checked<T> = Result<T, Box<EvaluationFault>>;
 
 /// A fault whose place is not known yet.
-pub(super) fn fault(code: &'static str, message: impl Into<String>) -> Box<Fault> {
-    Box::new(Fault::new(code, message))
+pub(super) fn fault(code: &'static str, message: impl Into<String>) -> Box<EvaluationFault> {
+    Box::new(EvaluationFault::new(code, message))
 }
 
 /// The bytes of a buffer.
@@ -132,7 +132,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    fn dependence(&self, element: usize, which: &str) -> Box<Fault> {
+    fn dependence(&self, element: usize, which: &str) -> Box<EvaluationFault> {
         let name = &self.name;
         let message =
             format!("%{name}: iterations of {which} depend on each other by element {element}");

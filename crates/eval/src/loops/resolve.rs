@@ -7,12 +7,12 @@
 use std::cell::RefCell;
 
 use base::{Id, codes};
-use loops::{Condition, Kernel, Loop, LoopKind, Stmt, SymbolKind, Value, visit};
+use loops::{Condition, Kernel, Loop, LoopKind, ScalarExpr, Stmt, SymbolKind, visit};
 use sym::{Expr, Range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use super::memory::{Checked, fault};
-use crate::Precision;
+use crate::EvaluationPrecision;
 
 /// An index expression.
 #[derive(Clone)]
@@ -120,7 +120,7 @@ pub(super) struct Block<'k> {
 
 pub(super) struct Resolver<'k> {
     pub(super) kernel: &'k Kernel,
-    pub(super) precision: Precision,
+    pub(super) precision: EvaluationPrecision,
     /// Every element resolved so far.
     pub(super) elements: RefCell<Vec<Element>>,
 }
@@ -221,11 +221,16 @@ impl<'k> Resolver<'k> {
         own.iter().filter_map(walk).collect()
     }
 
-    fn reduction(&self, declared: DType, reduction: Reduction, value: &Value) -> Checked<Update> {
+    fn reduction(
+        &self,
+        declared: DType,
+        reduction: Reduction,
+        value: &ScalarExpr,
+    ) -> Checked<Update> {
         if !reduction.accepts(declared) {
             return malformed(format!("`{reduction}` does not combine {declared}"));
         }
-        if let Value::Apply { function: ScalarFunction::Mul, arguments, .. } = value
+        if let ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. } = value
             && let [left, right] = &arguments[..]
             && reduction == Reduction::Sum
             && declared.is_float()
@@ -237,7 +242,7 @@ impl<'k> Resolver<'k> {
     }
 
     /// A value that must be of this declared type.
-    fn value_of(&self, declared: DType, value: &Value) -> Checked<Node> {
+    fn value_of(&self, declared: DType, value: &ScalarExpr) -> Checked<Node> {
         let (found, node) = self.value(value)?;
         if found != declared {
             return malformed(format!("a value is of type {found}, not {declared}"));
@@ -246,30 +251,32 @@ impl<'k> Resolver<'k> {
     }
 
     /// A value and its declared type.
-    fn value(&self, value: &Value) -> Checked<(DType, Node)> {
+    fn value(&self, value: &ScalarExpr) -> Checked<(DType, Node)> {
         Ok(match value {
-            Value::Constant(scalar) => {
+            ScalarExpr::Constant(scalar) => {
                 let bits = scalar.cast(self.precision.dtype(scalar.dtype())).bits();
                 (scalar.dtype(), Node::Constant(bits))
             }
-            Value::Symbol(symbol) => match value.dtype(self.kernel) {
+            ScalarExpr::Symbol(symbol) => match value.dtype(self.kernel) {
                 Some(dtype) => (dtype, Node::Symbol(symbol.index())),
                 None => return malformed(format!("{symbol} is no value")),
             },
-            Value::Index(expr) => (DType::I64, Node::Index(self.integer(expr))),
-            Value::Load { buffer, index } => {
+            ScalarExpr::Index(expr) => (DType::I64, Node::Index(self.integer(expr))),
+            ScalarExpr::Load { buffer, index } => {
                 let (element, dtype) = self.element(*buffer, index)?;
                 (dtype, Node::Load(element))
             }
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 (*dtype, self.application(*function, *dtype, arguments)?)
             }
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 let (dtype, value) = self.value(value)?;
                 let otherwise = self.value_of(dtype, otherwise)?;
                 (dtype, Node::Guard(self.tests(conditions), Box::new([value, otherwise])))
             }
-            Value::Fold { reduction, buffer, index } => self.fold(*reduction, *buffer, index)?,
+            ScalarExpr::Fold { reduction, buffer, index } => {
+                self.fold(*reduction, *buffer, index)?
+            }
         })
     }
 
@@ -277,7 +284,7 @@ impl<'k> Resolver<'k> {
         &self,
         function: ScalarFunction,
         declared: DType,
-        arguments: &[Value],
+        arguments: &[ScalarExpr],
     ) -> Checked<Node> {
         let mut operands = Vec::with_capacity(arguments.len());
         for argument in arguments {

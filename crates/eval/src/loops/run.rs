@@ -18,14 +18,14 @@ use super::memory::{Accesses, Bytes, Checked, Memory, Place, fault};
 use super::resolve::{
     Action, Block, Element, Integer, Node, Resolver, Statement, Test, Update, Walk, scalar,
 };
-use super::{Options, Order};
+use super::{KernelOptions, Order};
 
 /// As [`super::evaluate_kernel`].
 pub(super) fn run(
     kernel: &Kernel,
     buffers: &mut [Tensor],
     symbols: &[i64],
-    options: Options,
+    options: KernelOptions,
 ) -> Checked<()> {
     let elements = RefCell::new(Vec::new());
     let resolver = Resolver { kernel, precision: options.precision, elements };
@@ -90,7 +90,7 @@ impl<'k, 'm> Machine<'k, 'm> {
         &self,
         resolver: &Resolver<'k>,
         buffers: &'m mut [Tensor],
-        options: Options,
+        options: KernelOptions,
     ) -> Checked<Vec<Memory<'m>>> {
         let (given, wanted) = (buffers.len(), self.kernel.parameters.len());
         if given != wanted {

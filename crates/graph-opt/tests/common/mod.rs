@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Arena, ConstantId, FunctionId};
-use eval::Precision;
+use eval::EvaluationPrecision;
 use graph::{Function, Op, Type};
 use tensor::random::Generator;
 use tensor::{DType, Scalar, Tensor};
@@ -50,7 +50,7 @@ impl Data {
 
     pub(crate) fn run(&self, function: &Function, more: &[Tensor]) -> Result<Vec<Tensor>, String> {
         let inputs = [&self.inputs[..], more].concat();
-        self.run_in(Precision::Declared, function, &inputs)
+        self.run_in(EvaluationPrecision::Declared, function, &inputs)
     }
 
     /// As [`Self::run`], of a function that calls others.
@@ -60,14 +60,14 @@ impl Data {
         called: &Arena<FunctionId, Arc<Function>>,
     ) -> Result<Vec<Tensor>, String> {
         let constant = |id: ConstantId| self.constants[&id].clone();
-        let precision = Precision::Declared;
+        let precision = EvaluationPrecision::Declared;
         eval::graph::evaluate_with(plan, called, &constant, &self.inputs, precision)
             .map_err(|fault| format!("{fault}\n{plan}"))
     }
 
     fn run_in(
         &self,
-        precision: Precision,
+        precision: EvaluationPrecision,
         function: &Function,
         inputs: &[Tensor],
     ) -> Result<Vec<Tensor>, String> {
@@ -166,7 +166,7 @@ impl Keeps {
     ) -> Result<(), String> {
         let run = |function| match self {
             Keeps::Bits | Keeps::Nearly => data.run(function, &[]),
-            Keeps::BitsOfF64 => data.run_in(Precision::F64, function, &data.inputs),
+            Keeps::BitsOfF64 => data.run_in(EvaluationPrecision::F64, function, &data.inputs),
         };
         let types = |function: &Function| -> Vec<Option<DType>> {
             let ty = |&value: &_| function.ty(value).as_tensor().map(|ty| ty.dtype);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use base::Locations;
 use base::text::{Parser, Position, TextError, Token};
-use sym::{Expr, parse_expr, parse_range};
+use sym::{Expr, Symbol, parse_expr, parse_range};
 use tensor::{DType, Scalar, Tensor};
 
 use super::attribute::AttributeReader;
-use crate::function::{Assumption, Function, Node, RegionId, Symbol, Type, ValueId, Values};
+use crate::function::{Assumption, Function, Node, RegionId, Type, ValueId, Values};
 use crate::op::{Op, TensorType};
 
 pub(crate) type Parsed<T> = Result<T, TextError>;
@@ -135,8 +135,10 @@ impl Reader<'_, '_> {
                 let name = self.symbol_name()?;
                 self.parser.expect_keyword("in")?;
                 let range = parse_range(self.parser)?;
-                let is_given = self.parser.keyword("given");
-                self.function.symbols.push(Symbol { name, range, is_given });
+                let symbol = self.function.symbols.push(Symbol { name, range });
+                if self.parser.keyword("given") {
+                    self.function.given.insert(symbol);
+                }
             } else if self.parser.keyword("assume") {
                 let assumption = self.assumption()?;
                 self.function.assumptions.push(assumption);

@@ -133,7 +133,7 @@ impl Listing<'_> {
         let function = self.function;
         for (id, symbol) in function.symbols.iter() {
             let name = self.expr(&Expr::symbol(id));
-            let given = if symbol.is_given { " given" } else { "" };
+            let given = if function.given.contains(&id) { " given" } else { "" };
             printer.line(format_args!("symbol {name} in {}{given}", symbol.range));
         }
         for assumption in &function.assumptions {

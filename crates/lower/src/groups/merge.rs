@@ -15,14 +15,13 @@ mod chains;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use base::Arena;
+use base::{Arena, Remark};
 use graph::{Function, NodeId, User, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::{Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
-use super::{Domain, Group, Grouping, Home, StageNode};
-use crate::Remark;
+use super::{AnchorDomain, Group, Grouping, Home, StageNode};
 use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
 use crate::naive::index::{dense_strides, generic_index, shape_of};
@@ -44,7 +43,7 @@ type Reads = Vec<(ValueId, Option<Vec<Expr>>)>;
 #[derive(Clone, Debug)]
 struct Stage {
     node: NodeId,
-    domain: Option<Domain>,
+    domain: Option<AnchorDomain>,
     /// Extents of the axes of its generic index.
     extents: Rc<[i64]>,
     /// How many of them are axes of the result.
@@ -139,7 +138,7 @@ impl Merger<'_> {
 
     // --- what a node's nests read ---
 
-    fn describe(&self, node: NodeId, domain: Option<Domain>) -> Stage {
+    fn describe(&self, node: NodeId, domain: Option<AnchorDomain>) -> Stage {
         let data = &self.function.nodes[node];
         let mut stage = Stage {
             node,
@@ -330,7 +329,7 @@ impl Merger<'_> {
             path.push((node, number));
             value = self.function.nodes[node].results[0];
         }
-        let stage = self.describe(reader, Some(Domain { anchor, path }));
+        let stage = self.describe(reader, Some(AnchorDomain { anchor, path }));
         let here = generic_index(&extents);
         let mut reads = stage.reads.iter().filter(|(read, _)| *read == anchor);
         reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(stage)

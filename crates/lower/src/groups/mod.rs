@@ -17,10 +17,9 @@ mod legal;
 mod merge;
 mod views;
 
-use base::{Arena, SecondaryMap, define_id};
+use base::{Arena, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 
-use crate::Remark;
 use crate::naive::index::dense_strides;
 pub(crate) use legal::legalise;
 
@@ -80,13 +79,13 @@ pub struct StageNode {
     /// The node.
     pub node: NodeId,
     /// Set if its elementwise nest runs over another value's axes.
-    pub domain: Option<Domain>,
+    pub domain: Option<AnchorDomain>,
 }
 
 /// The axes of another value in the same kernel, whose elements correspond one to one to those of
 /// a node's result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Domain {
+pub struct AnchorDomain {
     /// The value whose axes these are.
     pub anchor: ValueId,
     /// The nodes and operand numbers from the anchor to the result.

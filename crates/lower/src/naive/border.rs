@@ -4,9 +4,9 @@
 use graph::{NodeId, Op};
 use loops::Access;
 use loops::build::store;
+use strategies::ProducerKind;
 use sym::Expr;
 
-use super::StageKind;
 use super::index::shape_of;
 use super::write::Writer;
 
@@ -45,9 +45,9 @@ impl Writer<'_> {
         let index: Vec<Expr> = axes.index.iter().zip(starts).map(moved).collect();
         let value = self.element(fill, Vec::new());
         let placed = self.place(result, &index, Access::Write);
-        let (buffer, place) = placed.expect("a stage's result has memory");
+        let (buffer, place) = placed.expect("a producer's result has memory");
         self.nest(&axes.loops, vec![store(buffer, place, value)]);
         let nest = self.plain_nest(&axes);
-        self.stage(buffer, StageKind::Pointwise, vec![nest]);
+        self.producer(buffer, ProducerKind::Pointwise, vec![nest]);
     }
 }

@@ -1,20 +1,20 @@
 //! From a group to its naive kernel, by the definitions of its primitives.
 
-use graph::{Function, Users};
+use graph::{Function, Users, ValueId};
+use strategies::Naive;
 
-use super::Naive;
 use super::write::Writer;
 use crate::definitions::{Class, class_of_node};
 use crate::groups::{Group, Grouping, StageNode};
 
-/// Writes the naive kernel of a group.
+/// Writes the naive kernel of a group; with it, the value behind each of its parameters.
 pub fn build(
     function: &Function,
     grouping: &Grouping,
     users: &Users,
     group: &Group,
     name: &str,
-) -> Naive {
+) -> (Naive, Vec<ValueId>) {
     let mut writer = Writer::new(function, grouping, users, name);
     for stage in &group.stages {
         writer.define_nests(stage.node, grouping);
@@ -33,9 +33,9 @@ pub fn build(
             writer.pointwise(stage.node, stage.domain.as_ref());
         }
     }
-    let mut naive = writer.finish();
+    let (mut naive, arguments) = writer.finish();
     let origin = group.stages.iter().map(|stage| function.nodes[stage.node].location);
     naive.kernel.origin = origin.collect();
     naive.kernel.origin.dedup();
-    naive
+    (naive, arguments)
 }

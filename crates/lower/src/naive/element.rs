@@ -3,7 +3,7 @@
 
 use graph::{NodeId, Op, ValueId};
 use loops::build::{cast, equal, guard, less_equal, load};
-use loops::{Access, Condition, Value};
+use loops::{Access, Condition, ScalarExpr};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
@@ -23,13 +23,13 @@ pub(crate) fn splat(tensor: &Tensor) -> Option<Scalar> {
 
 impl Writer<'_> {
     /// The element of a value at an index: read where it has memory, else computed.
-    pub(crate) fn element(&mut self, value: ValueId, mut index: Vec<Expr>) -> Value {
+    pub(crate) fn element(&mut self, value: ValueId, mut index: Vec<Expr>) -> ScalarExpr {
         index.iter_mut().for_each(|expr| self.simplify_in_place(expr));
         self.simple_element(value, index)
     }
 
     /// As [`Writer::element`], at an index in simplest form.
-    fn simple_element(&mut self, value: ValueId, index: Vec<Expr>) -> Value {
+    fn simple_element(&mut self, value: ValueId, index: Vec<Expr>) -> ScalarExpr {
         let known = self.known.get(&value).and_then(|places| places.get(&index));
         if let Some(known) = known {
             return known.clone();
@@ -39,7 +39,7 @@ impl Writer<'_> {
                 let stored = self.kernel.buffers[buffer].dtype;
                 let loaded = convert(load(buffer, place), stored, self.dtype(value));
                 // Other points of the nest may read it, too.
-                let shared = self.written_out && matches!(loaded, Value::Load { .. });
+                let shared = self.written_out && matches!(loaded, ScalarExpr::Load { .. });
                 (shared.then_some("e"), loaded)
             }
             None => {
@@ -49,7 +49,7 @@ impl Writer<'_> {
                 let computed = self.define(node, &index);
                 let combined = matches!(self.function.nodes[node].op, Op::Contract { .. });
                 let many = combined || self.users[value].len() > 1;
-                let shared = many && matches!(computed, Value::Apply { .. });
+                let shared = many && matches!(computed, ScalarExpr::Apply { .. });
                 (shared.then_some("x"), computed)
             }
         };
@@ -60,7 +60,7 @@ impl Writer<'_> {
     }
 
     /// The element of an operand that a node reads for its result's element at an index.
-    pub(crate) fn operand(&mut self, node: NodeId, operand: usize, index: &[Expr]) -> Value {
+    pub(crate) fn operand(&mut self, node: NodeId, operand: usize, index: &[Expr]) -> ScalarExpr {
         let value = self.function.nodes[node].operands[operand];
         let ranges = |symbol| self.range(symbol);
         match operand_index(self.function, node, operand, index, &ranges) {
@@ -70,7 +70,7 @@ impl Writer<'_> {
     }
 
     /// A sum with a literal, written out.
-    pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn combined(&mut self, node: NodeId, index: &[Expr]) -> ScalarExpr {
         let expansion = self.expansion(node);
         let ranges = |symbol| self.range(symbol);
         let terms =
@@ -79,10 +79,10 @@ impl Writer<'_> {
             panic!("{node}: a sum has no index expression and no memory");
         };
         let dtype = self.dtype(value);
-        let number = |factor: f64| Value::Constant(Scalar::from_f64(dtype, factor));
-        let apply = |function, arguments| Value::Apply { function, dtype, arguments };
+        let number = |factor: f64| ScalarExpr::Constant(Scalar::from_f64(dtype, factor));
+        let apply = |function, arguments| ScalarExpr::Apply { function, dtype, arguments };
         let mut terms = terms.into_iter().peekable();
-        let mut sum: Option<Value> = None;
+        let mut sum: Option<ScalarExpr> = None;
         while let Some(Term { factor, index }) = terms.next() {
             let element = self.simple_element(value, index);
             let begins = sum.is_none() && factor == -1.0;
@@ -113,7 +113,7 @@ impl Writer<'_> {
         function: ScalarFunction,
         dtype: DType,
         index: &[Expr],
-    ) -> Value {
+    ) -> ScalarExpr {
         let operands = &self.function.nodes[node].operands;
         let keeps_bits = matches!(
             function,
@@ -128,11 +128,11 @@ impl Writer<'_> {
             let (value, own) = (self.operand(node, number, index), self.dtype(operand));
             arguments.push(convert(value, own, wide(own)));
         }
-        convert(Value::Apply { function, dtype: wide(dtype), arguments }, wide(dtype), dtype)
+        convert(ScalarExpr::Apply { function, dtype: wide(dtype), arguments }, wide(dtype), dtype)
     }
 
     /// The operand's element where there is one, else the filling.
-    pub(crate) fn padded(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn padded(&mut self, node: NodeId, index: &[Expr]) -> ScalarExpr {
         let conditions = self.padding_conditions(node, index);
         if conditions.is_empty() {
             return self.operand(node, 0, index);
@@ -174,7 +174,7 @@ impl Writer<'_> {
         batch: usize,
         position: usize,
         index: &[Expr],
-    ) -> Value {
+    ) -> ScalarExpr {
         let data = self.function.nodes[node].operands[0];
         let indices = &self.function.nodes[node].operands[1..];
         let read = self.indexed_place(data, indices, axes, batch, position, index);
@@ -216,13 +216,13 @@ impl Writer<'_> {
 
     /// The generator splitmix64 (Steele, Lea and Flood, 2014), its state the key and the element's
     /// row-major position.
-    pub(crate) fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> Value {
+    pub(crate) fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> ScalarExpr {
         let shape = shape_of(self.function, self.function.nodes[node].results[0]);
         let position = linear_index(&shape, index, &|symbol| self.range(symbol)) + 1;
-        let number = |bits: u64| Value::Constant(Scalar::u64(bits));
+        let number = |bits: u64| ScalarExpr::Constant(Scalar::u64(bits));
         let apply = |writer: &Self, function, a, b| writer.kernel.apply(function, vec![a, b]);
         let key = self.operand(node, 0, index);
-        let position = cast(DType::U64, Value::Index(position));
+        let position = cast(DType::U64, ScalarExpr::Index(position));
         let step = apply(self, ScalarFunction::Mul, position, number(0x9e37_79b9_7f4a_7c15));
         let mut bits = apply(self, ScalarFunction::Add, key, step);
         let rounds = [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb), (31, 1)];
@@ -247,6 +247,6 @@ impl Writer<'_> {
 }
 
 /// A value of one type in another.
-pub(crate) fn convert(value: Value, from: DType, to: DType) -> Value {
+pub(crate) fn convert(value: ScalarExpr, from: DType, to: DType) -> ScalarExpr {
     if from == to { value } else { cast(to, value) }
 }

@@ -5,17 +5,17 @@
 use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
-use loops::{Access, Condition, Value};
+use loops::{Access, Condition, ScalarExpr};
+use strategies::{Nest, ProducerKind};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
 use super::index::shape_of;
 use super::write::{Axes, Writer};
-use super::{Nest, StageKind};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
-use crate::groups::Domain;
+use crate::groups::AnchorDomain;
 
 /// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
 fn partials(extent: i64) -> i64 {
@@ -38,7 +38,7 @@ struct Update<'a> {
 impl Writer<'_> {
     /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes.
     pub(crate) fn contraction(&mut self, node: NodeId, space: &IterationSpace, accumulator: DType) {
-        self.sum(node, space, Reduction::Sum, accumulator, StageKind::Contraction);
+        self.sum(node, space, Reduction::Sum, accumulator, ProducerKind::Contraction);
     }
 
     /// `acc[p] = identity`, then `acc[p] = reduction(acc[p], operand[..])`.
@@ -49,7 +49,7 @@ impl Writer<'_> {
         reduction: Reduction,
         accumulator: DType,
     ) {
-        self.sum(node, space, reduction, accumulator, StageKind::Reduction);
+        self.sum(node, space, reduction, accumulator, ProducerKind::Reduction);
     }
 
     /// Reduces in the order of the space, or with interleaved partials where all operands are
@@ -60,7 +60,7 @@ impl Writer<'_> {
         space: &IterationSpace,
         reduction: Reduction,
         accumulator: DType,
-        kind: StageKind,
+        kind: ProducerKind,
     ) {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
@@ -77,7 +77,7 @@ impl Writer<'_> {
             (Some(axis), count @ 2..) => self.interleaved(&update, result, axis, count),
             _ => self.sequential(&update, result),
         };
-        self.stage(self.internals[&result], kind, nests);
+        self.producer(self.internals[&result], kind, nests);
     }
 
     /// Initialises and updates in the order of the space.
@@ -152,14 +152,14 @@ impl Writer<'_> {
     }
 
     /// What one point of the space adds: the operand, or the product of both.
-    fn term(&mut self, update: &Update<'_>, axes: &[Expr]) -> Value {
+    fn term(&mut self, update: &Update<'_>, axes: &[Expr]) -> ScalarExpr {
         let mut factors = Vec::new();
         for (&operand, index) in update.operands.iter().zip(&update.space.operands) {
             let at = |expr: &Expr| expr.substitute(&mut |axis| Some(axes[axis.index()].clone()));
             let value = self.element(operand, index.iter().map(at).collect());
             factors.push(convert(value, self.dtype(operand), update.accumulator));
         }
-        match <[Value; 1]>::try_from(factors) {
+        match <[ScalarExpr; 1]>::try_from(factors) {
             Ok([only]) => only,
             Err(factors) => self.kernel.apply(ScalarFunction::Mul, factors),
         }
@@ -168,7 +168,7 @@ impl Writer<'_> {
     /// One nest that computes every element of a node's result, or converts a sum in this kernel to
     /// the result's type, where it is to be stored. With a `domain` the nest runs over the axes of
     /// a value in this kernel whose elements correspond one to one.
-    pub(crate) fn pointwise(&mut self, node: NodeId, domain: Option<&Domain>) {
+    pub(crate) fn pointwise(&mut self, node: NodeId, domain: Option<&AnchorDomain>) {
         let function = self.function;
         let result = function.nodes[node].results[0];
         let anchor = domain.map_or(result, |domain| domain.anchor);
@@ -212,7 +212,7 @@ impl Writer<'_> {
                 }
             };
             let placed = self.place(result, &index, Access::Write);
-            let (buffer, place) = placed.expect("a stage's result has memory");
+            let (buffer, place) = placed.expect("a producer's result has memory");
             stored = Some(buffer);
             let statement = store(buffer, place, value);
             statements.push(match conditions.is_empty() {
@@ -224,7 +224,7 @@ impl Writer<'_> {
         self.nest(&axes.loops, statements);
         let nest = self.plain_nest(&axes);
         let buffer = stored.expect("a box has points");
-        self.stage(buffer, StageKind::Pointwise, vec![nest]);
+        self.producer(buffer, ProducerKind::Pointwise, vec![nest]);
     }
 
     /// From an index of a domain's anchor to that of the result, and under which conditions there
@@ -233,7 +233,7 @@ impl Writer<'_> {
         &mut self,
         anchor: ValueId,
         mut index: Vec<Expr>,
-        domain: Option<&Domain>,
+        domain: Option<&AnchorDomain>,
     ) -> (Vec<Expr>, Vec<Condition>) {
         let function = self.function;
         let mut conditions = Vec::new();

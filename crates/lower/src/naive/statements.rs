@@ -2,13 +2,13 @@
 
 use graph::{NodeId, ValueId};
 use loops::build::{constant, equal, guard, if_then, index, less, load, reduce, store};
-use loops::{Access, BufferId, Stmt, Value};
+use loops::{Access, BufferId, ScalarExpr, Stmt};
+use strategies::{Nest, ProducerKind};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use super::index::shape_of;
 use super::write::{Axes, Writer};
-use super::{Nest, StageKind};
 
 /// Which element comes first.
 #[derive(Clone, Copy)]
@@ -18,15 +18,15 @@ struct Order {
 }
 
 impl Writer<'_> {
-    fn two(&self, function: ScalarFunction, a: &Value, b: &Value) -> Value {
+    fn two(&self, function: ScalarFunction, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
         self.kernel.apply(function, vec![a.clone(), b.clone()])
     }
 
-    fn select(&self, condition: &Value, yes: Value, no: Value) -> Value {
+    fn select(&self, condition: &ScalarExpr, yes: ScalarExpr, no: ScalarExpr) -> ScalarExpr {
         self.kernel.apply(ScalarFunction::Select, vec![condition.clone(), yes, no])
     }
 
-    fn is_nan(&self, value: &Value, is_float: bool) -> Value {
+    fn is_nan(&self, value: &ScalarExpr, is_float: bool) -> ScalarExpr {
         match is_float {
             true => self.kernel.apply(ScalarFunction::IsNan, vec![value.clone()]),
             false => constant(Scalar::bool(false)),
@@ -34,7 +34,7 @@ impl Writer<'_> {
     }
 
     /// `a or (b and not c)`
-    fn or_and_not(&self, a: &Value, b: &Value, c: &Value) -> Value {
+    fn or_and_not(&self, a: &ScalarExpr, b: &ScalarExpr, c: &ScalarExpr) -> ScalarExpr {
         let not = self.kernel.apply(ScalarFunction::Not, vec![c.clone()]);
         self.two(ScalarFunction::Or, a, &self.two(ScalarFunction::And, b, &not))
     }
@@ -47,7 +47,7 @@ impl Writer<'_> {
     fn opaque(&mut self, buffer: BufferId, rows: &Axes, reduced: &Axes) {
         let reduced = self.names(&reduced.loops);
         let nest = Nest { parallel: self.names(&rows.loops), reduced, lanes: None };
-        self.stage(buffer, StageKind::Opaque, vec![nest]);
+        self.producer(buffer, ProducerKind::Opaque, vec![nest]);
     }
 
     /// Loops over all axes but one, and over that one; the index of the element at hand.
@@ -215,7 +215,7 @@ impl Writer<'_> {
         let cursor = |number: i64| load(cursors, [number]);
         let last = constant(Scalar::i64(extent - 1));
         let clamp =
-            |writer: &Writer<'_>, value: Value| writer.two(ScalarFunction::Min, &value, &last);
+            |writer: &Writer<'_>, value: ScalarExpr| writer.two(ScalarFunction::Min, &value, &last);
         let (left, right) = (clamp(self, cursor(0)), clamp(self, cursor(1)));
         let (left, right) = (self.checked_index(left, extent), self.checked_index(right, extent));
         let (a, b) = (load(from.values, [&left]), load(from.values, [&right]));
@@ -252,7 +252,7 @@ impl Writer<'_> {
         axes
     }
 
-    fn comes_before(&self, a: &Value, b: &Value, order: Order) -> Value {
+    fn comes_before(&self, a: &ScalarExpr, b: &ScalarExpr, order: Order) -> ScalarExpr {
         let (a_nan, b_nan) = (self.is_nan(a, order.is_float), self.is_nan(b, order.is_float));
         match order.descending {
             false => self.or_and_not(&self.two(ScalarFunction::Lt, a, b), &b_nan, &a_nan),

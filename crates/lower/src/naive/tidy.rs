@@ -7,7 +7,7 @@ use std::slice;
 
 use base::SecondaryMap;
 use loops::visit::{walk_values, walk_values_mut};
-use loops::{Kernel, Stmt, SymbolKind, Value};
+use loops::{Kernel, ScalarExpr, Stmt, SymbolKind};
 use rustc_hash::FxHashMap;
 use sym::SymbolId;
 
@@ -19,11 +19,11 @@ pub(crate) fn inline_single_uses(block: &mut Vec<Stmt>, kernel: &Kernel) {
         let unchecked = matches!(kind, SymbolKind::Value { range: None, .. });
         unchecked && uses[symbol] <= 1
     };
-    let mut waiting: FxHashMap<SymbolId, Value> = FxHashMap::default();
+    let mut waiting: FxHashMap<SymbolId, ScalarExpr> = FxHashMap::default();
     for mut stmt in std::mem::take(block) {
         if !waiting.is_empty() {
             walk_values_mut(slice::from_mut(&mut stmt), &mut |value| {
-                if let Value::Symbol(symbol) = value
+                if let ScalarExpr::Symbol(symbol) = value
                     && let Some(waited) = waiting.remove(symbol)
                 {
                     *value = waited;
@@ -42,7 +42,7 @@ pub(crate) fn inline_single_uses(block: &mut Vec<Stmt>, kernel: &Kernel) {
 fn count_uses(block: &[Stmt]) -> SecondaryMap<SymbolId, usize> {
     let mut uses = SecondaryMap::new();
     walk_values(block, &mut |value| {
-        if let Value::Symbol(symbol) = value {
+        if let ScalarExpr::Symbol(symbol) = value {
             uses[*symbol] += 1;
         }
     });

@@ -12,15 +12,17 @@ use std::rc::Rc;
 use base::SecondaryMap;
 use graph::{Function, NodeId, Users, ValueId};
 use loops::build::{for_loop, let_value};
-use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt, Symbol, SymbolKind, Value};
+use loops::{
+    Access, Buffer, BufferId, Kernel, KernelSymbol, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
+};
 use rustc_hash::FxHashMap;
 use sym::{Atom, Expr, Range, SymbolId, Term};
 use tensor::DType;
 
 use super::index::{dense_strides, shape_of};
-use super::{Naive, Nest, Stage, StageKind};
 use crate::combination::{Combination, Expansion};
 use crate::groups::{Grouping, View};
+use strategies::{Naive, Nest, Producer, ProducerKind};
 
 /// A kernel being written.
 pub(crate) struct Writer<'a> {
@@ -28,7 +30,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) grouping: &'a Grouping,
     pub(crate) users: &'a Users,
     pub(crate) kernel: Kernel,
-    pub(crate) stages: Vec<Stage>,
+    pub(crate) producers: Vec<Producer>,
     parameters: Vec<Parameter>,
     /// For values read without quotients, so under their own shape: the parameter, and which of
     /// their axes it has.
@@ -38,7 +40,7 @@ pub(crate) struct Writer<'a> {
     ranges: SecondaryMap<SymbolId, Range>,
     /// The `Let`s of the nest at hand, and what they hold.
     lets: Vec<Stmt>,
-    pub(crate) known: FxHashMap<ValueId, FxHashMap<Vec<Expr>, Value>>,
+    pub(crate) known: FxHashMap<ValueId, FxHashMap<Vec<Expr>, ScalarExpr>>,
     /// Whether the nest at hand has a statement for each of several points, which may read the same
     /// elements.
     pub(crate) written_out: bool,
@@ -96,7 +98,7 @@ impl<'a> Writer<'a> {
             grouping,
             users,
             kernel: Kernel::new(name),
-            stages: Vec::new(),
+            producers: Vec::new(),
             parameters: Vec::new(),
             whole: BTreeMap::new(),
             internals: BTreeMap::new(),
@@ -110,10 +112,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The finished kernel.
-    pub(crate) fn finish(self) -> Naive {
+    /// The finished kernel, and the graph value behind each of its parameters.
+    pub(crate) fn finish(self) -> (Naive, Vec<ValueId>) {
         let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
-        Naive { kernel: self.kernel, stages: self.stages, arguments, once: false }
+        (Naive { kernel: self.kernel, producers: self.producers, once: false }, arguments)
     }
 
     // --- loops ---
@@ -193,35 +195,40 @@ impl<'a> Writer<'a> {
     }
 
     /// Records the nests that define a buffer.
-    pub(crate) fn stage(&mut self, buffer: BufferId, kind: StageKind, nests: Vec<Nest>) {
+    pub(crate) fn producer(&mut self, buffer: BufferId, kind: ProducerKind, nests: Vec<Nest>) {
         let buffer = self.kernel.buffers[buffer].name.clone();
-        self.stages.push(Stage { buffer, kind, nests });
+        self.producers.push(Producer { buffer, kind, nests });
     }
 
     // --- values ---
 
     /// Computes a value once for the statements of this nest.
-    pub(crate) fn share(&mut self, name: &'static str, value: Value, dtype: DType) -> Value {
+    pub(crate) fn share(
+        &mut self,
+        name: &'static str,
+        value: ScalarExpr,
+        dtype: DType,
+    ) -> ScalarExpr {
         let count = self.names.entry(name).or_insert(0);
         let name = match *count {
             0 => name.to_owned(),
             count => numbered(name, "_", count),
         };
         let kind = SymbolKind::Value { dtype, range: None };
-        let symbol = self.kernel.symbols.push(Symbol { name, kind });
+        let symbol = self.kernel.symbols.push(KernelSymbol { name, kind });
         *count += 1;
         self.lets.push(let_value(symbol, value));
-        Value::Symbol(symbol)
+        ScalarExpr::Symbol(symbol)
     }
 
     /// An i64 as an index within an extent: running it with any other value is a fault.
-    pub(crate) fn checked_index(&mut self, value: Value, extent: i64) -> Expr {
+    pub(crate) fn checked_index(&mut self, value: ScalarExpr, extent: i64) -> Expr {
         let range = Range::extent(extent);
         match &value {
-            Value::Constant(scalar) if range.contains(scalar.as_i64()) => {
+            ScalarExpr::Constant(scalar) if range.contains(scalar.as_i64()) => {
                 return Expr::constant(scalar.as_i64());
             }
-            Value::Index(expr) if range.includes(expr.bounds(&|s| self.range(s))) => {
+            ScalarExpr::Index(expr) if range.includes(expr.bounds(&|s| self.range(s))) => {
                 return expr.clone();
             }
             _ => {}

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use base::Id;
 use loops::{Access, Scope};
+use lower::Lowered;
 use module::Module;
 use program::{Address, Move, Place, Program, Run, Step};
 use sym::SymbolId;
 use tensor::Tensor;
-use tilewright_lower::{self as lower, Lowered};
 
 /// What memory holds before anything is written.
 const GARBAGE: u8 = 0xa5;
@@ -33,7 +33,7 @@ pub(crate) fn run(
     constants: &mut Vec<u8>,
 ) -> Result<Vec<Tensor>, String> {
     let program = &module.programs[lowered.program];
-    lower::check_plan(program, &module.kernels).map_err(|error| error.to_string())?;
+    memory_plan::check(program, &module.kernels).map_err(|error| error.to_string())?;
     let outputs = lowered.outputs.iter().map(|port| vec![GARBAGE; port.bytes]).collect();
     constants.resize(constants.len().max(lowered.constants.bytes as usize), GARBAGE);
     let mut machine = Machine {
@@ -121,7 +121,7 @@ impl Machine<'_> {
             let count = bytes.len() * 8 / dtype.bits() as usize;
             tensors.push(Tensor::from_bytes(dtype, &[count], bytes.into())?);
         }
-        let options = eval::loops::Options::default();
+        let options = eval::loops::KernelOptions::default();
         eval::evaluate_kernel(kernel, &mut tensors, &self.symbols, options)
             .map_err(|fault| format!("{fault}\n{kernel}"))?;
         for ((argument, &parameter), tensor) in

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{Id, KernelId};
 use program::Program;
 use runtime::abi::{Context, KernelFn};
-use runtime::{Code, Executable, KernelCode};
+use runtime::{Code, KernelCode, LoadedProgram};
 use sym::SymbolId;
 
 /// Loads 64-bit integers, adds 1, stores them: `c[i] = a[i] + 1`.
@@ -111,11 +111,11 @@ pub(crate) fn code() -> base::Result<Code> {
 pub(crate) fn executable(
     program: &Program,
     values: &BTreeMap<SymbolId, i64>,
-) -> base::Result<Arc<Executable>> {
+) -> base::Result<Arc<LoadedProgram>> {
     let hosts = BTreeMap::from([("fill".to_owned(), fill as runtime::HostFunction)]);
     let code = Arc::new(code()?);
     // SAFETY: the programs of the tests give the kernels what they ask for.
-    Ok(Arc::new(unsafe { Executable::new(program, code, &hosts, values) }?))
+    Ok(Arc::new(unsafe { LoadedProgram::new(program, code, &hosts, values) }?))
 }
 
 /// Fills its last argument with sevens.

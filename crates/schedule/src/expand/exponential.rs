@@ -9,7 +9,7 @@
 //! Largest errors found in f32: exp 1.0 ULP, exp2 0.9, expm1 1.5, tanh 2.2, sinh 1.9, cosh 1.4. In
 //! f64 none was found to be more than 2 ULP from the platform's.
 
-use loops::Value;
+use loops::ScalarExpr;
 
 use super::maths::{Maths, Of};
 
@@ -47,26 +47,26 @@ const EXPONENT: Of<[i64; 2]> = Of { f32: [127, 23], f64: [1023, 52] };
 
 /// `2^n` where the lowest bits, as many as an exponent and a sign have, are those of `n`, times
 /// `2^offset`.
-fn power_of_two(m: &Maths, bits: &Value, offset: i64) -> Value {
+fn power_of_two(m: &Maths, bits: &ScalarExpr, offset: i64) -> ScalarExpr {
     let [bias, fraction] = m.pick(EXPONENT);
     let biased = m.add(bits, &m.whole(bias + offset));
     m.with_bits(&m.shl(&biased, &m.whole(fraction)))
 }
 
 /// `x` held to a range; NaN stays.
-fn held(m: &mut Maths, x: &Value, low: f64, high: f64) -> Value {
+fn held(m: &mut Maths, x: &ScalarExpr, low: f64, high: f64) -> ScalarExpr {
     let (low, high) = (m.number(low), m.number(high));
     m.bind(m.min(&m.max(x, &low), &high))
 }
 
 /// `x = n ln 2 + r`; `rounded` is `n` plus the rounder, `growth` is `exp(r) - 1`.
 struct Parts {
-    rounded: Value,
-    growth: Value,
+    rounded: ScalarExpr,
+    growth: ScalarExpr,
 }
 
 /// `x` is held to a range where `n` fits an exponent.
-fn parts(m: &mut Maths, x: &Value) -> Parts {
+fn parts(m: &mut Maths, x: &ScalarExpr) -> Parts {
     let rounder = m.number(m.pick(ROUNDER));
     let [high, low] = m.pick(LN2);
     let rounded = m.bind(m.fma(x, &m.number(std::f64::consts::LOG2_E), &rounder));
@@ -78,7 +78,7 @@ fn parts(m: &mut Maths, x: &Value) -> Parts {
 }
 
 /// `exp(r + low) - 1` for a small `r` and a `low` beyond its last place.
-fn growth(m: &mut Maths, rest: &Value, low: Option<&Value>) -> Value {
+fn growth(m: &mut Maths, rest: &ScalarExpr, low: Option<&ScalarExpr>) -> ScalarExpr {
     let square = m.bind(m.mul(rest, rest));
     let q = m.polynomial(rest, m.pick(EXPM1));
     let sum = match low {
@@ -90,7 +90,7 @@ fn growth(m: &mut Maths, rest: &Value, low: Option<&Value>) -> Value {
 
 /// `(1 + growth) 2^(n + offset)`, in two halves; `rounded` is `n` plus the rounder, whose own bits
 /// are far above those of `n`, halved or not.
-fn scaled(m: &mut Maths, rounded: &Value, growth: &Value, offset: i64) -> Value {
+fn scaled(m: &mut Maths, rounded: &ScalarExpr, growth: &ScalarExpr, offset: i64) -> ScalarExpr {
     let bits = m.bind(m.bits(rounded));
     let half = m.bind(m.shr(&bits, &m.whole(1)));
     let other = m.sub(&bits, &half);
@@ -101,7 +101,7 @@ fn scaled(m: &mut Maths, rounded: &Value, growth: &Value, offset: i64) -> Value 
 /// Beyond these, exp is infinite or zero.
 const EXP_RANGE: Of<[f64; 2]> = Of { f32: [-104.0, 89.0], f64: [-746.0, 710.0] };
 
-pub(super) fn exp(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn exp(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let [low, high] = m.pick(EXP_RANGE);
     let x = held(m, x, low, high);
     let parts = parts(m, &x);
@@ -109,19 +109,19 @@ pub(super) fn exp(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `exp(x)` for `x` between -80 and 0.
-pub(super) fn exp_of_small(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn exp_of_small(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = parts(m, x);
     let power = power_of_two(m, &m.bits(&parts.rounded), 0);
     m.mul(&m.add(&parts.growth, &m.number(1.0)), &power)
 }
 
 /// With the whole part taken off, the rest times ln 2, to twice the precision.
-pub(super) fn exp2(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn exp2(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     exp2_of_sum(m, x, None)
 }
 
 /// `2^(x + low)`, where `low` is small beside `x`.
-pub(super) fn exp2_of_sum(m: &mut Maths, x: &Value, low: Option<&Value>) -> Value {
+pub(super) fn exp2_of_sum(m: &mut Maths, x: &ScalarExpr, low: Option<&ScalarExpr>) -> ScalarExpr {
     let [least, most] = m.pick(Of { f32: [-151.0, 129.0], f64: [-1076.0, 1025.0] });
     let x = held(m, x, least, most);
     let rounder = m.number(m.pick(ROUNDER));
@@ -140,7 +140,7 @@ pub(super) fn exp2_of_sum(m: &mut Maths, x: &Value, low: Option<&Value>) -> Valu
 }
 
 /// `exp(x) - 1` for `x` from -40 to where exp is infinite: `2 (2^(n-1) growth + (2^(n-1) - 1/2))`.
-fn expm1_of_held(m: &mut Maths, x: &Value) -> Value {
+fn expm1_of_held(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = parts(m, x);
     let power = power_of_two(m, &m.bits(&parts.rounded), -1);
     let power = m.bind(power);
@@ -148,7 +148,7 @@ fn expm1_of_held(m: &mut Maths, x: &Value) -> Value {
     m.mul(&half, &m.number(2.0))
 }
 
-pub(super) fn expm1(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn expm1(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let [_, high] = m.pick(EXP_RANGE);
     let inside = held(m, x, -40.0, high);
     let value = expm1_of_held(m, &inside);
@@ -158,7 +158,7 @@ pub(super) fn expm1(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `e / (e + 2)` for `e = exp(2|x|) - 1`, with the sign of `x`; 1 from 11 (22) on.
-pub(super) fn tanh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn tanh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let most = m.number(m.pick(Of { f32: 11.0, f64: 22.0 }));
     let size = m.bind(m.abs(x));
     let size = m.select(&m.gt(&size, &most), &most, &size);
@@ -173,7 +173,7 @@ pub(super) fn tanh(m: &mut Maths, x: &Value) -> Value {
 const HYPERBOLIC: Of<[f64; 2]> = Of { f32: [20.0, 90.0], f64: [40.0, 711.0] };
 
 /// `(e + e / (e + 1)) / 2` for `e = exp(|x|) - 1`; far out `exp(|x|) / 2`.
-pub(super) fn sinh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn sinh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let [far, most] = m.pick(HYPERBOLIC);
     let size = m.bind(m.abs(x));
     let size = held(m, &size, 0.0, most);
@@ -189,7 +189,7 @@ pub(super) fn sinh(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `h + 1 / (4 h)` for `h = exp(|x|) / 2`.
-pub(super) fn cosh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn cosh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let [_, most] = m.pick(HYPERBOLIC);
     let size = m.bind(m.abs(x));
     let size = held(m, &size, 0.0, most);

@@ -10,7 +10,7 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-use loops::Value;
+use loops::ScalarExpr;
 
 use super::maths::{Maths, Of};
 
@@ -62,7 +62,7 @@ const ASIN: Of<&[f64]> = Of {
 };
 
 /// atan of the quotient of two numbers that are not negative, not both zero.
-fn atan_of_quotient(m: &mut Maths, numerator: &Value, denominator: &Value) -> Value {
+fn atan_of_quotient(m: &mut Maths, numerator: &ScalarExpr, denominator: &ScalarExpr) -> ScalarExpr {
     let scaled = m.mul(denominator, &m.number(EIGHTH_TURN));
     let above = m.bind(m.gt(numerator, &scaled));
     let scaled = m.mul(numerator, &m.number(EIGHTH_TURN));
@@ -85,7 +85,7 @@ fn atan_of_quotient(m: &mut Maths, numerator: &Value, denominator: &Value) -> Va
     m.add(&base, &small)
 }
 
-pub(super) fn atan(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn atan(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let size = m.bind(m.abs(x));
     let one = m.number(1.0);
     let value = atan_of_quotient(m, &size, &one);
@@ -93,7 +93,7 @@ pub(super) fn atan(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `pi - a` where `x` is negative, -0 included.
-fn reflected(m: &mut Maths, a: &Value, x: &Value) -> Value {
+fn reflected(m: &mut Maths, a: &ScalarExpr, x: &ScalarExpr) -> ScalarExpr {
     let rest = m.number(4.0 * m.pick(QUARTER_PI_REST));
     let other = m.sub(&m.number(PI), &m.sub(a, &rest));
     let negative = m.lt(&m.bits(x), &m.whole(0));
@@ -102,7 +102,7 @@ fn reflected(m: &mut Maths, a: &Value, x: &Value) -> Value {
 
 /// atan of `|y| / |x|`, reflected where `x` is negative, with the sign of `y`. The quotient is
 /// taken of scaled operands; two zeros count as 0 / 1, two infinities as 1 / 1.
-pub(super) fn atan2(m: &mut Maths, y: &Value, x: &Value) -> Value {
+pub(super) fn atan2(m: &mut Maths, y: &ScalarExpr, x: &ScalarExpr) -> ScalarExpr {
     let (one, zero) = (m.number(1.0), m.number(0.0));
     let big = m.number(m.pick(Of { f32: 2f64.powi(100), f64: 2f64.powi(1000) }));
     let small = m.number(m.pick(Of { f32: 2f64.powi(-100), f64: 2f64.powi(-1000) }));
@@ -128,7 +128,7 @@ pub(super) fn atan2(m: &mut Maths, y: &Value, x: &Value) -> Value {
 }
 
 /// For `a = |x|`: whether it is above 1/2, and asin of `a`, or of sqrt((1 - a) / 2) then.
-fn half_asin(m: &mut Maths, x: &Value) -> (Value, Value) {
+fn half_asin(m: &mut Maths, x: &ScalarExpr) -> (ScalarExpr, ScalarExpr) {
     let a = m.bind(m.abs(x));
     let half = m.number(0.5);
     let large = m.bind(m.gt(&a, &half));
@@ -140,7 +140,7 @@ fn half_asin(m: &mut Maths, x: &Value) -> (Value, Value) {
     (large, m.bind(angle))
 }
 
-pub(super) fn asin(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn asin(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let (large, angle) = half_asin(m, x);
     let double = m.mul(&angle, &m.number(2.0));
     let rest = m.number(2.0 * m.pick(QUARTER_PI_REST));
@@ -150,7 +150,7 @@ pub(super) fn asin(m: &mut Maths, x: &Value) -> Value {
     within_one(m, x, &value)
 }
 
-pub(super) fn acos(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn acos(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let (large, angle) = half_asin(m, x);
     let double = m.bind(m.mul(&angle, &m.number(2.0)));
     let far = reflected(m, &double, x);
@@ -162,6 +162,6 @@ pub(super) fn acos(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// NaN beyond 1 and -1; NaN stays.
-fn within_one(m: &mut Maths, x: &Value, value: &Value) -> Value {
+fn within_one(m: &mut Maths, x: &ScalarExpr, value: &ScalarExpr) -> ScalarExpr {
     m.select(&m.le(&m.abs(x), &m.number(1.0)), value, &m.number(f64::NAN))
 }

@@ -8,7 +8,7 @@
 //! Largest errors found in f32: log 0.8 ULP, log2 1.5, log1p 1.4, asinh 1.8, acosh 2.3, atanh 2.0.
 //! In f64 none was found to be more than 2 ULP from the platform's.
 
-use loops::Value;
+use loops::ScalarExpr;
 
 use super::maths::{Maths, Of};
 
@@ -42,15 +42,15 @@ const BITS: Of<[i64; 3]> = Of {
 /// `x = 2^exponent mantissa`.
 pub(super) struct Split {
     /// The exponent as a float.
-    pub(super) exponent: Value,
+    pub(super) exponent: ScalarExpr,
     /// The exponent where it stands in a float's bits.
-    exponent_bits: Value,
+    exponent_bits: ScalarExpr,
     /// From sqrt(1/2) to sqrt(2).
-    pub(super) mantissa: Value,
+    pub(super) mantissa: ScalarExpr,
 }
 
 /// Takes a positive normal number apart.
-fn split(m: &mut Maths, x: &Value) -> Split {
+fn split(m: &mut Maths, x: &ScalarExpr) -> Split {
     let [root, _, above] = m.pick(BITS);
     let bits = m.bind(m.bits(x));
     let exponent_bits = m.and(&m.sub(&bits, &m.whole(root)), &m.whole(above));
@@ -63,7 +63,7 @@ fn split(m: &mut Maths, x: &Value) -> Split {
 }
 
 /// Takes any positive number apart: subnormal ones are scaled first.
-pub(super) fn split_any(m: &mut Maths, x: &Value) -> Split {
+pub(super) fn split_any(m: &mut Maths, x: &ScalarExpr) -> Split {
     let normal = m.number(m.pick(Of { f32: f32::MIN_POSITIVE.into(), f64: f64::MIN_POSITIVE }));
     let places = m.pick(Of { f32: 25, f64: 54 });
     let small = m.bind(m.lt(x, &normal));
@@ -76,7 +76,7 @@ pub(super) fn split_any(m: &mut Maths, x: &Value) -> Split {
 }
 
 /// What `log(1 + f)` is less than `f` by: `f^2/2 - (s (f^2/2 + s^2 p) + low)`.
-fn deficit(m: &mut Maths, f: &Value, low: Option<&Value>) -> Value {
+fn deficit(m: &mut Maths, f: &ScalarExpr, low: Option<&ScalarExpr>) -> ScalarExpr {
     let half_square = m.bind(m.mul(&m.mul(f, f), &m.number(0.5)));
     let s = m.bind(m.div(f, &m.add(f, &m.number(2.0))));
     let square = m.bind(m.mul(&s, &s));
@@ -90,7 +90,7 @@ fn deficit(m: &mut Maths, f: &Value, low: Option<&Value>) -> Value {
 }
 
 /// `exponent ln 2 + log(1 + f)`.
-fn log_of_parts(m: &mut Maths, exponent: &Value, f: &Value) -> Value {
+fn log_of_parts(m: &mut Maths, exponent: &ScalarExpr, f: &ScalarExpr) -> ScalarExpr {
     let [high, low] = m.pick(LN2).map(|part| m.number(part));
     let low = m.bind(m.mul(exponent, &low));
     let deficit = deficit(m, f, Some(&low));
@@ -100,14 +100,14 @@ fn log_of_parts(m: &mut Maths, exponent: &Value, f: &Value) -> Value {
 }
 
 /// Puts in the values at and beyond the ends: -inf at zero, NaN below, infinity at infinity.
-fn with_ends(m: &mut Maths, x: &Value, zero: f64, value: &Value) -> Value {
+fn with_ends(m: &mut Maths, x: &ScalarExpr, zero: f64, value: &ScalarExpr) -> ScalarExpr {
     let (zero, infinity) = (m.number(zero), m.number(f64::INFINITY));
     let below = m.select(&m.eq(x, &zero), &m.number(f64::NEG_INFINITY), &m.number(f64::NAN));
     let above = m.select(&m.lt(x, &infinity), value, x);
     m.select(&m.gt(x, &zero), &above, &below)
 }
 
-pub(super) fn log(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn log(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = split_any(m, x);
     let f = m.bind(m.sub(&parts.mantissa, &m.number(1.0)));
     let value = log_of_parts(m, &parts.exponent, &f);
@@ -115,7 +115,7 @@ pub(super) fn log(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// The exponent plus `log(1 + f) / ln 2`; exact for powers of two.
-pub(super) fn log2(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn log2(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = split_any(m, x);
     let f = m.bind(m.sub(&parts.mantissa, &m.number(1.0)));
     let deficit = deficit(m, &f, None);
@@ -133,7 +133,7 @@ pub(super) const LOG2_E: Of<[f64; 2]> = Of {
 };
 
 /// `1 + x` is rounded; what that loses is added to `f`, scaled alike.
-pub(super) fn log1p(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn log1p(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let one = m.number(1.0);
     let sum = m.bind(m.add(x, &one));
     let added = m.bind(m.sub(&sum, &one));
@@ -156,7 +156,7 @@ pub(super) fn log1p(m: &mut Maths, x: &Value) -> Value {
 const FAR: Of<f64> = Of { f32: 67_108_864.0, f64: 3.602879701896397e16 };
 
 /// `log1p(a)`, plus ln 2 where `far` holds.
-fn log1p_doubled(m: &mut Maths, a: &Value, far: &Value) -> Value {
+fn log1p_doubled(m: &mut Maths, a: &ScalarExpr, far: &ScalarExpr) -> ScalarExpr {
     let a = m.bind(a.clone());
     let value = log1p(m, &a);
     let more = m.select(far, &m.number(std::f64::consts::LN_2), &m.number(0.0));
@@ -164,7 +164,7 @@ fn log1p_doubled(m: &mut Maths, a: &Value, far: &Value) -> Value {
 }
 
 /// `log1p(a + a^2 / (1 + sqrt(a^2 + 1)))` for `a = |x|`; far out `log(2 a)`.
-pub(super) fn asinh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn asinh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let one = m.number(1.0);
     let a = m.bind(m.abs(x));
     let far = m.bind(m.gt(&a, &m.number(m.pick(FAR))));
@@ -176,7 +176,7 @@ pub(super) fn asinh(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `log1p(t + sqrt(t (t + 2)))` for `t = x - 1`; far out `log(2 x)`; NaN below 1.
-pub(super) fn acosh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn acosh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let one = m.number(1.0);
     let far = m.bind(m.gt(x, &m.number(m.pick(FAR))));
     let t = m.bind(m.sub(x, &one));
@@ -186,7 +186,7 @@ pub(super) fn acosh(m: &mut Maths, x: &Value) -> Value {
 }
 
 /// `log1p(2 a / (1 - a)) / 2` for `a = |x|`.
-pub(super) fn atanh(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn atanh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let a = m.bind(m.abs(x));
     let ratio = m.div(&m.add(&a, &a), &m.sub(&m.number(1.0), &a));
     let ratio = m.bind(ratio);

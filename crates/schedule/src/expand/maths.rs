@@ -2,7 +2,7 @@
 //!
 //! An expansion is written once for `f32` and `f64`; [`Format`] says where they differ.
 
-use loops::{Kernel, Stmt, Value};
+use loops::{Kernel, ScalarExpr, Stmt};
 use tensor::{DType, Scalar, ScalarFunction};
 
 /// A floating-point format and the integers of its width.
@@ -41,7 +41,7 @@ pub(super) struct Maths<'a> {
 /// Methods of one, two or three operands that apply the function of a name.
 macro_rules! operations {
     ($($name:ident $function:ident ($($operand:ident),*);)*) => {$(
-        pub(super) fn $name(&self, $($operand: &Value),*) -> Value {
+        pub(super) fn $name(&self, $($operand: &ScalarExpr),*) -> ScalarExpr {
             self.kernel.apply(ScalarFunction::$function, vec![$($operand.clone()),*])
         }
     )*};
@@ -99,55 +99,55 @@ impl Maths<'_> {
     }
 
     /// Binds a value to a symbol, so that it is computed once.
-    pub(super) fn bind(&mut self, value: Value) -> Value {
-        if matches!(value, Value::Symbol(_) | Value::Constant(_)) {
+    pub(super) fn bind(&mut self, value: ScalarExpr) -> ScalarExpr {
+        if matches!(value, ScalarExpr::Symbol(_) | ScalarExpr::Constant(_)) {
             return value;
         }
         let dtype = value.dtype(self.kernel).unwrap_or(DType::F32);
         let symbol = self.kernel.add_value("t", dtype, None);
         self.lets.push(Stmt::Let { symbol, value });
-        Value::Symbol(symbol)
+        ScalarExpr::Symbol(symbol)
     }
 
     /// A float constant, rounded to the format.
-    pub(super) fn number(&self, value: f64) -> Value {
-        Value::Constant(match self.format() {
+    pub(super) fn number(&self, value: f64) -> ScalarExpr {
+        ScalarExpr::Constant(match self.format() {
             Format::F32 => Scalar::f32(value as f32),
             Format::F64 => Scalar::f64(value),
         })
     }
 
     /// An integer constant of the format's width.
-    pub(super) fn whole(&self, value: i64) -> Value {
-        Value::Constant(Scalar::from_i64(self.integer(), value))
+    pub(super) fn whole(&self, value: i64) -> ScalarExpr {
+        ScalarExpr::Constant(Scalar::from_i64(self.integer(), value))
     }
 
     /// The bits of a float as an integer.
-    pub(super) fn bits(&self, a: &Value) -> Value {
+    pub(super) fn bits(&self, a: &ScalarExpr) -> ScalarExpr {
         let (function, dtype) = (ScalarFunction::Bitcast, self.integer());
-        Value::Apply { function, dtype, arguments: vec![a.clone()] }
+        ScalarExpr::Apply { function, dtype, arguments: vec![a.clone()] }
     }
 
     /// The float with these bits.
-    pub(super) fn with_bits(&self, a: &Value) -> Value {
+    pub(super) fn with_bits(&self, a: &ScalarExpr) -> ScalarExpr {
         let (function, dtype) = (ScalarFunction::Bitcast, self.float());
-        Value::Apply { function, dtype, arguments: vec![a.clone()] }
+        ScalarExpr::Apply { function, dtype, arguments: vec![a.clone()] }
     }
 
     /// Where the sign bit stands: the lowest integer.
-    pub(super) fn sign_mask(&self) -> Value {
-        Value::Constant(Scalar::lowest(self.integer()))
+    pub(super) fn sign_mask(&self) -> ScalarExpr {
+        ScalarExpr::Constant(Scalar::lowest(self.integer()))
     }
 
     /// `|size|` with the sign of `sign`; `size` is not negative.
-    pub(super) fn with_sign(&self, size: &Value, sign: &Value) -> Value {
+    pub(super) fn with_sign(&self, size: &ScalarExpr, sign: &ScalarExpr) -> ScalarExpr {
         let sign = self.and(&self.bits(sign), &self.sign_mask());
         self.with_bits(&self.or(&self.bits(size), &sign))
     }
 
     /// The polynomial with these coefficients, the constant one first, by Horner's rule. `x` is
     /// bound already.
-    pub(super) fn polynomial(&self, x: &Value, coefficients: &[f64]) -> Value {
+    pub(super) fn polynomial(&self, x: &ScalarExpr, coefficients: &[f64]) -> ScalarExpr {
         let mut high_first = coefficients.iter().rev().map(|c| self.number(*c));
         let first = high_first.next().unwrap_or_else(|| self.number(0.0));
         high_first.fold(first, |sum, c| self.fma(&sum, x, &c))

@@ -30,7 +30,7 @@ mod power;
 mod simple;
 mod trigonometric;
 
-use loops::{Condition, Kernel, Stmt, Value};
+use loops::{Condition, Kernel, ScalarExpr, Stmt};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use crate::error::{Outcome, Refusal};
@@ -75,8 +75,8 @@ fn expand_block(kernel: &mut Kernel, block: &mut Vec<Stmt>) -> Outcome {
     Ok(())
 }
 
-fn is_product(value: &Value) -> bool {
-    matches!(value, Value::Apply { function: ScalarFunction::Mul, .. })
+fn is_product(value: &ScalarExpr) -> bool {
+    matches!(value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
 }
 
 /// Guards around a value: the conditions, and whether it stands where they hold or where not.
@@ -92,9 +92,9 @@ struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    fn value(&mut self, value: &mut Value) -> Outcome {
+    fn value(&mut self, value: &mut ScalarExpr) -> Outcome {
         match value {
-            Value::Guard { conditions, value, otherwise } => {
+            ScalarExpr::Guard { conditions, value, otherwise } => {
                 self.around.push((conditions.clone(), true));
                 self.value(value)?;
                 self.around.pop();
@@ -103,7 +103,7 @@ impl Expander<'_> {
                 self.around.pop();
                 Ok(())
             }
-            Value::Apply { function, dtype, arguments } => {
+            ScalarExpr::Apply { function, dtype, arguments } => {
                 arguments.iter_mut().try_for_each(|argument| self.value(argument))?;
                 if function.is_machine() {
                     return Ok(());
@@ -118,21 +118,21 @@ impl Expander<'_> {
     }
 
     /// Binds a value by a `Let` that may stand in front of the guards around it.
-    fn bind(&mut self, value: &mut Value) {
-        if matches!(value, Value::Constant(_) | Value::Symbol(_)) {
+    fn bind(&mut self, value: &mut ScalarExpr) {
+        if matches!(value, ScalarExpr::Constant(_) | ScalarExpr::Symbol(_)) {
             return;
         }
         let dtype = value.dtype(self.kernel).unwrap_or(DType::F32);
-        let mut guarded = std::mem::replace(value, Value::Constant(Scalar::zero(dtype)));
+        let mut guarded = std::mem::replace(value, ScalarExpr::Constant(Scalar::zero(dtype)));
         for (conditions, holds) in self.around.iter().rev() {
-            let zero = Value::Constant(Scalar::zero(dtype));
+            let zero = ScalarExpr::Constant(Scalar::zero(dtype));
             let (then, otherwise) = if *holds { (guarded, zero) } else { (zero, guarded) };
             let (value, otherwise) = (Box::new(then), Box::new(otherwise));
-            guarded = Value::Guard { conditions: conditions.clone(), value, otherwise };
+            guarded = ScalarExpr::Guard { conditions: conditions.clone(), value, otherwise };
         }
         let symbol = self.kernel.add_value("x", dtype, None);
         self.lets.push(Stmt::Let { symbol, value: guarded });
-        *value = Value::Symbol(symbol);
+        *value = ScalarExpr::Symbol(symbol);
     }
 
     /// The function's value as machine functions of the arguments, which are expanded already.
@@ -140,13 +140,13 @@ impl Expander<'_> {
         &mut self,
         function: ScalarFunction,
         dtype: DType,
-        mut arguments: Vec<Value>,
-    ) -> Outcome<Value> {
+        mut arguments: Vec<ScalarExpr>,
+    ) -> Outcome<ScalarExpr> {
         let operand = arguments[0].dtype(self.kernel).unwrap_or(dtype);
         let short = matches!(operand, DType::F16 | DType::BF16);
         for argument in &mut arguments {
             if short {
-                let wide = std::mem::replace(argument, Value::Constant(Scalar::f32(0.0)));
+                let wide = std::mem::replace(argument, ScalarExpr::Constant(Scalar::f32(0.0)));
                 *argument = loops::build::cast(DType::F32, wide);
             }
             self.bind(argument);
@@ -168,7 +168,11 @@ impl Expander<'_> {
 }
 
 /// A function of floats.
-fn expand_float(maths: &mut Maths, function: ScalarFunction, x: &[Value]) -> Option<Value> {
+fn expand_float(
+    maths: &mut Maths,
+    function: ScalarFunction,
+    x: &[ScalarExpr],
+) -> Option<ScalarExpr> {
     use ScalarFunction as F;
     Some(match function {
         F::Reciprocal => simple::reciprocal(maths, &x[0]),

@@ -8,7 +8,7 @@
 //! platform's, while the power is neither huge nor tiny. Remainders are exact as long as the
 //! quotient is below 2^46 in f32 and 2^104 in f64.
 
-use loops::Value;
+use loops::ScalarExpr;
 
 use super::exponential::exp2_of_sum;
 use super::logarithm::{LOG, LOG2_E, split_any};
@@ -16,12 +16,12 @@ use super::maths::{Maths, Of};
 
 /// A number and what its rounding lost.
 struct Pair {
-    high: Value,
-    low: Value,
+    high: ScalarExpr,
+    low: ScalarExpr,
 }
 
 /// `log2` of a positive number.
-fn log2_pair(m: &mut Maths, x: &Value) -> Pair {
+fn log2_pair(m: &mut Maths, x: &ScalarExpr) -> Pair {
     let one = m.number(1.0);
     let parts = split_any(m, x);
     let f = m.bind(m.sub(&parts.mantissa, &one));
@@ -51,7 +51,7 @@ fn log2_pair(m: &mut Maths, x: &Value) -> Pair {
 }
 
 /// The power of the size of `x`, which is finite, not zero and not one.
-fn power_of_size(m: &mut Maths, size: &Value, y: &Value) -> Value {
+fn power_of_size(m: &mut Maths, size: &ScalarExpr, y: &ScalarExpr) -> ScalarExpr {
     let log = log2_pair(m, size);
     let high = m.bind(m.mul(y, &log.high));
     let low = m.fma(y, &log.high, &m.neg(&high));
@@ -63,7 +63,7 @@ fn power_of_size(m: &mut Maths, size: &Value, y: &Value) -> Value {
     exp2_of_sum(m, &high, Some(&low))
 }
 
-pub(super) fn pow(m: &mut Maths, x: &Value, y: &Value) -> Value {
+pub(super) fn pow(m: &mut Maths, x: &ScalarExpr, y: &ScalarExpr) -> ScalarExpr {
     let (zero, one) = (m.number(0.0), m.number(1.0));
     let (infinity, nan) = (m.number(f64::INFINITY), m.number(f64::NAN));
     let size = m.bind(m.abs(x));
@@ -91,7 +91,7 @@ pub(super) fn pow(m: &mut Maths, x: &Value, y: &Value) -> Value {
 
 /// Twice the whole quotient's multiple is taken off, which is exact as long as the quotient has at
 /// most twice the format's bits; rounding may take one too many, which is put back.
-pub(super) fn remainder(m: &mut Maths, a: &Value, b: &Value) -> Value {
+pub(super) fn remainder(m: &mut Maths, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
     let (size, divisor) = (m.bind(m.abs(a)), m.bind(m.abs(b)));
     let mut rest = size.clone();
     for _ in 0..2 {
@@ -109,7 +109,7 @@ pub(super) fn remainder(m: &mut Maths, a: &Value, b: &Value) -> Value {
 }
 
 /// The remainder, plus the divisor where their signs differ; a zero has the divisor's sign.
-pub(super) fn modulo(m: &mut Maths, a: &Value, b: &Value) -> Value {
+pub(super) fn modulo(m: &mut Maths, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
     let zero = m.number(0.0);
     let rest = remainder(m, a, b);
     let rest = m.bind(rest);

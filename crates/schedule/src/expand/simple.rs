@@ -1,29 +1,29 @@
 //! Functions that are a few machine functions: exact for every operand.
 
-use loops::Value;
+use loops::ScalarExpr;
 use tensor::{DType, Scalar, ScalarFunction};
 
 use super::maths::Maths;
 
 /// `1 / x`, rounded once.
-pub(super) fn reciprocal(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn reciprocal(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     m.div(&m.number(1.0), x)
 }
 
 /// -1 or 1; zeros and NaN as they are.
-pub(super) fn sign(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn sign(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let one = m.with_sign(&m.number(1.0), x);
     let nonzero = m.gt(&m.abs(x), &m.number(0.0));
     m.select(&nonzero, &one, x)
 }
 
 /// Only NaN differs from itself.
-pub(super) fn is_nan(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn is_nan(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     m.ne(x, x)
 }
 
 /// The size is infinite.
-pub(super) fn is_inf(m: &mut Maths, x: &Value) -> Value {
+pub(super) fn is_inf(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     m.eq(&m.abs(x), &m.number(f64::INFINITY))
 }
 
@@ -32,8 +32,8 @@ pub(super) fn integer(
     m: &mut Maths,
     function: ScalarFunction,
     dtype: DType,
-    x: &[Value],
-) -> Option<Value> {
+    x: &[ScalarExpr],
+) -> Option<ScalarExpr> {
     use ScalarFunction as F;
     Some(match function {
         F::Sign => integer_sign(m, dtype, &x[0]),
@@ -47,11 +47,11 @@ pub(super) fn integer(
     })
 }
 
-fn number(dtype: DType, value: i64) -> Value {
-    Value::Constant(Scalar::from_i64(dtype, value))
+fn number(dtype: DType, value: i64) -> ScalarExpr {
+    ScalarExpr::Constant(Scalar::from_i64(dtype, value))
 }
 
-fn integer_sign(m: &mut Maths, dtype: DType, x: &Value) -> Value {
+fn integer_sign(m: &mut Maths, dtype: DType, x: &ScalarExpr) -> ScalarExpr {
     let (zero, one) = (number(dtype, 0), number(dtype, 1));
     let positive = m.select(&m.gt(x, &zero), &one, &zero);
     match dtype.is_signed_integer() {
@@ -61,12 +61,12 @@ fn integer_sign(m: &mut Maths, dtype: DType, x: &Value) -> Value {
 }
 
 /// `a - (a / b) * b`, which is `a` for a zero `b`.
-fn remainder(m: &mut Maths, a: &Value, b: &Value) -> Value {
+fn remainder(m: &mut Maths, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
     m.sub(a, &m.mul(&m.div(a, b), b))
 }
 
 /// The remainder, plus the divisor where signs differ.
-fn modulo(m: &mut Maths, dtype: DType, a: &Value, b: &Value) -> Value {
+fn modulo(m: &mut Maths, dtype: DType, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
     let rest = remainder(m, a, b);
     if !dtype.is_signed_integer() {
         return rest;
@@ -81,11 +81,11 @@ fn modulo(m: &mut Maths, dtype: DType, a: &Value, b: &Value) -> Value {
 }
 
 /// By squaring, a bit of the exponent at a time; negative exponents as `1 / a^-b` truncated.
-fn power(m: &mut Maths, dtype: DType, a: &Value, b: &Value) -> Value {
+fn power(m: &mut Maths, dtype: DType, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
     let (zero, one) = (number(dtype, 0), number(dtype, 1));
     let (mut base, mut result) = (a.clone(), one.clone());
     for bit in 0..dtype.bits() {
-        let mask = Value::Constant(Scalar::from_bits(dtype, 1 << bit));
+        let mask = ScalarExpr::Constant(Scalar::from_bits(dtype, 1 << bit));
         let is_set = m.ne(&m.and(b, &mask), &zero);
         result = m.bind(m.mul(&result, &m.select(&is_set, &base, &one)));
         base = m.bind(m.mul(&base, &base));
@@ -104,7 +104,7 @@ fn power(m: &mut Maths, dtype: DType, a: &Value, b: &Value) -> Value {
 }
 
 /// The bits as an unsigned number of the same width.
-fn unsigned(m: &mut Maths, dtype: DType, x: &Value) -> (DType, Value) {
+fn unsigned(m: &mut Maths, dtype: DType, x: &ScalarExpr) -> (DType, ScalarExpr) {
     let to = match dtype.bits() {
         64 => DType::U64,
         32 => DType::U32,
@@ -112,18 +112,18 @@ fn unsigned(m: &mut Maths, dtype: DType, x: &Value) -> (DType, Value) {
         _ => DType::U8,
     };
     let (function, arguments) = (ScalarFunction::Bitcast, vec![x.clone()]);
-    (to, m.bind(Value::Apply { function, dtype: to, arguments }))
+    (to, m.bind(ScalarExpr::Apply { function, dtype: to, arguments }))
 }
 
 /// Sums of ever wider fields.
-fn ones(m: &mut Maths, dtype: DType, x: &Value) -> Value {
+fn ones(m: &mut Maths, dtype: DType, x: &ScalarExpr) -> ScalarExpr {
     let (wide, mut sums) = unsigned(m, dtype, x);
     let mut width = 1;
     while width < wide.bits() {
         // Every other field of this width.
         let fields = (0..wide.bits()).filter(|bit| bit / width % 2 == 0);
         let mask = fields.fold(0u64, |mask, bit| mask | 1 << bit);
-        let mask = Value::Constant(Scalar::from_bits(wide, mask));
+        let mask = ScalarExpr::Constant(Scalar::from_bits(wide, mask));
         let upper = m.shr(&sums, &number(wide, i64::from(width)));
         let sum = m.add(&m.and(&sums, &mask), &m.and(&upper, &mask));
         sums = m.bind(sum);
@@ -133,7 +133,7 @@ fn ones(m: &mut Maths, dtype: DType, x: &Value) -> Value {
 }
 
 /// Copies the highest one bit to all below, whose number is then the rest of the width.
-fn leading_zeros(m: &mut Maths, dtype: DType, x: &Value) -> Value {
+fn leading_zeros(m: &mut Maths, dtype: DType, x: &ScalarExpr) -> ScalarExpr {
     let (wide, mut bits) = unsigned(m, dtype, x);
     let mut width = 1;
     while width < wide.bits() {

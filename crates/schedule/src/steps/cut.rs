@@ -37,7 +37,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: i64, into: &str) -> Out
         let message = format!("it is not known to have {at} iterations");
         return Err(Refusal::at_loop(target, message));
     }
-    let fresh = loops::Symbol { name: into.into(), kind: SymbolKind::Loop };
+    let fresh = loops::KernelSymbol { name: into.into(), kind: SymbolKind::Loop };
     let rest = kernel.symbols.push(fresh);
     let mut copy = substitute::fresh_copy(kernel, &body);
     substitute::substitute(&mut copy, &BTreeMap::from([(variable, Expr::symbol(rest) + at)]));

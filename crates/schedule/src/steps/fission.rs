@@ -44,7 +44,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: usize, into: &str) -> O
         return Err(Refusal::at_loop(target, message));
     }
     check_order(state, found, target, at)?;
-    let fresh = loops::Symbol { name: into.into(), kind: SymbolKind::Loop };
+    let fresh = loops::KernelSymbol { name: into.into(), kind: SymbolKind::Loop };
     let variable = state.kernel.symbols.push(fresh);
     let block = block_mut(&mut state.kernel, &site.block);
     let Stmt::For(found) = &mut block[site.index] else { unreachable!("the site of a loop") };

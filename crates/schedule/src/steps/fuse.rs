@@ -44,7 +44,7 @@ pub(crate) fn apply(state: &mut State, outer: &str, inner: &str, into: &str) -> 
     }
     let (rows, columns) = (first.extent.clone(), second.extent.clone());
     let (row, column) = (first.variable, second.variable);
-    let fused = loops::Symbol { name: into.into(), kind: SymbolKind::Loop };
+    let fused = loops::KernelSymbol { name: into.into(), kind: SymbolKind::Loop };
     let variable = state.kernel.symbols.push(fused);
     let whole = Expr::symbol(variable);
     let replacements =

@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loops::visit::{references, touched, value_references, value_symbols, walk};
-use loops::{BufferId, Kernel, Scope, Stmt, Value, substitute};
+use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, substitute};
 use sym::{Expr, SymbolId};
 use tensor::{Reduction, ScalarFunction};
 
@@ -35,7 +35,7 @@ struct Definition {
     position: usize,
     /// The variable along each axis; none where the index is zero.
     variables: Vec<Option<SymbolId>>,
-    value: Value,
+    value: ScalarExpr,
 }
 
 pub(crate) fn apply(state: &mut State, buffer: &str) -> Outcome {
@@ -118,11 +118,14 @@ fn check_readers(kernel: &Kernel, id: BufferId, definition: &Definition, name: &
         let source = &kernel.buffers[source.buffer].name;
         return refuse(format!("`{source}`, from which it is computed, is written later"));
     }
-    let product = matches!(&definition.value, Value::Apply { function: ScalarFunction::Mul, .. });
+    let product =
+        matches!(&definition.value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. });
     let mut contracted = false;
     walk(&kernel.body, &mut |stmt| {
         if let Stmt::Reduce {
-            reduction: Reduction::Sum, value: Value::Load { buffer, .. }, ..
+            reduction: Reduction::Sum,
+            value: ScalarExpr::Load { buffer, .. },
+            ..
         } = stmt
         {
             contracted |= *buffer == id;

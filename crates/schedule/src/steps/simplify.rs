@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use base::{Arena, Id, SecondaryMap};
 use loops::visit::{own_references, walk, walk_mut};
 use loops::{
-    Buffer, BufferId, Condition, Kernel, LoopKind, Ranges, Scope, Stmt, Symbol, SymbolKind, Value,
-    substitute,
+    Buffer, BufferId, Condition, Kernel, KernelSymbol, LoopKind, Ranges, ScalarExpr, Scope, Stmt,
+    SymbolKind, substitute,
 };
 use sym::{Expr, Memo, SymbolId};
 
@@ -130,12 +130,12 @@ fn tidy_statement(stmt: &mut Stmt, place: &mut Place<'_>) {
     }
 }
 
-fn tidy_value(value: &mut Value, place: &mut Place<'_>) {
+fn tidy_value(value: &mut ScalarExpr, place: &mut Place<'_>) {
     let (conditions, inner, otherwise) = match value {
-        Value::Apply { arguments, .. } => {
+        ScalarExpr::Apply { arguments, .. } => {
             return arguments.iter_mut().for_each(|argument| tidy_value(argument, place));
         }
-        Value::Guard { conditions, value, otherwise } => (conditions, value, otherwise),
+        ScalarExpr::Guard { conditions, value, otherwise } => (conditions, value, otherwise),
         _ => return value.each_expression_mut(&mut |expr| place.expression(expr)),
     };
     for condition in conditions.iter_mut() {
@@ -146,7 +146,7 @@ fn tidy_value(value: &mut Value, place: &mut Place<'_>) {
     conditions.retain(|condition| !known.prove(condition));
     if conditions.iter().any(|condition| fails(condition, known)) {
         tidy_value(otherwise, place);
-        *value = std::mem::replace(&mut **otherwise, Value::Index(Expr::ZERO));
+        *value = std::mem::replace(&mut **otherwise, ScalarExpr::Index(Expr::ZERO));
         return;
     }
     let mut inside = known.clone();
@@ -154,7 +154,7 @@ fn tidy_value(value: &mut Value, place: &mut Place<'_>) {
     tidy_value(inner, &mut Place::of(&inside));
     tidy_value(otherwise, place);
     if conditions.is_empty() {
-        let inner = std::mem::replace(&mut **inner, Value::Index(Expr::ZERO));
+        let inner = std::mem::replace(&mut **inner, ScalarExpr::Index(Expr::ZERO));
         *value = inner;
     }
 }
@@ -192,7 +192,8 @@ pub(crate) fn compact(state: &mut State) {
         kernel.parameters.iter_mut().for_each(|id| *id = names[*id].unwrap_or(*id));
         kernel.buffers.renumber(&kept);
     }
-    let stays = |id, symbol: &Symbol| used[id] || matches!(symbol.kind, SymbolKind::Shape { .. });
+    let stays =
+        |id, symbol: &KernelSymbol| used[id] || matches!(symbol.kind, SymbolKind::Shape { .. });
     if let Some(kept) = fewer(&kernel.symbols, stays) {
         let names = names_of(&kept);
         let name = |symbol: SymbolId| names[symbol].unwrap_or(symbol);
@@ -248,7 +249,7 @@ fn rename_buffers(body: &mut [Stmt], name: &dyn Fn(BufferId) -> BufferId) {
     walk_mut(body, &mut |stmt| {
         if let Some(value) = stmt.value_mut() {
             value.walk_mut(&mut |value| {
-                if let Value::Load { buffer, .. } | Value::Fold { buffer, .. } = value {
+                if let ScalarExpr::Load { buffer, .. } | ScalarExpr::Fold { buffer, .. } = value {
                     *buffer = name(*buffer);
                 }
             });

@@ -62,8 +62,10 @@ pub(crate) fn apply(
         check_tail(state, found, target, factor, tail, &ranges)?;
     }
     let kernel = &mut state.kernel;
-    let outer = kernel.symbols.push(loops::Symbol { name: outer.into(), kind: SymbolKind::Loop });
-    let inner = kernel.symbols.push(loops::Symbol { name: inner.into(), kind: SymbolKind::Loop });
+    let outer =
+        kernel.symbols.push(loops::KernelSymbol { name: outer.into(), kind: SymbolKind::Loop });
+    let inner =
+        kernel.symbols.push(loops::KernelSymbol { name: inner.into(), kind: SymbolKind::Loop });
     let mut start = Expr::symbol(outer) * factor;
     if tail == Tail::Shift && !divides {
         start = Expr::min(&start, &(&extent - factor));

@@ -25,7 +25,9 @@
 
 use loops::build::{for_loop, guard, less, less_equal};
 use loops::visit::{Effect, bound_symbols, references};
-use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Ranges, Scope, Stmt, Value, substitute};
+use loops::{
+    Access, Buffer, BufferId, Kernel, LoopKind, Ranges, ScalarExpr, Scope, Stmt, substitute,
+};
 use sym::{Expr, SymbolId};
 use tensor::Scalar;
 
@@ -65,13 +67,13 @@ pub(crate) fn apply(
     let body = block_mut(kernel, &site.body());
     substitute::replace_loads(body, source, |index| {
         let place = |axis: &usize| &index[*axis] - &parts[*axis].lower();
-        Value::Load { buffer: copy, index: order.iter().map(place).collect() }
+        ScalarExpr::Load { buffer: copy, index: order.iter().map(place).collect() }
     });
     let nest = Nest::new(kernel, &parts, source, &order, into);
     let ranges = nest.ranges(kernel);
     let inside = guards(&ranges, &nest.there, &kernel.buffers[source]);
-    let zero = Value::Constant(Scalar::zero(kernel.buffers[source].dtype));
-    let mut value = Value::Load { buffer: source, index: nest.there.clone() };
+    let zero = ScalarExpr::Constant(Scalar::zero(kernel.buffers[source].dtype));
+    let mut value = ScalarExpr::Load { buffer: source, index: nest.there.clone() };
     if !inside.is_empty() {
         value = guard(inside, value, zero);
     }

@@ -27,7 +27,7 @@
 
 use loops::build::{guard, if_then};
 use loops::visit::{Effect, references};
-use loops::{BufferId, Kernel, LoopKind, Stmt, Value, substitute};
+use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Stmt, substitute};
 use tensor::Scalar;
 
 use crate::error::{Outcome, Refusal};
@@ -66,7 +66,7 @@ pub(crate) fn apply(
     }
     let ranges = back.ranges(kernel);
     let inside = guards(&ranges, &back.there, &kernel.buffers[original]);
-    let value = Value::Load { buffer: copy, index: back.here.clone() };
+    let value = ScalarExpr::Load { buffer: copy, index: back.here.clone() };
     let store = Stmt::Store { buffer: original, index: back.there.clone(), value };
     let store = if inside.is_empty() { store } else { if_then(inside, vec![store]) };
     let body = block_mut(kernel, &site.body());
@@ -94,7 +94,7 @@ fn check_workers(state: &State) -> Outcome {
 fn holds_all(kernel: &Kernel, original: BufferId, site: &Site, back: &Nest) -> bool {
     let ranges = back.ranges(kernel);
     let inside = guards(&ranges, &back.there, &kernel.buffers[original]);
-    let value = Value::Load { buffer: original, index: back.there.clone() };
+    let value = ScalarExpr::Load { buffer: original, index: back.there.clone() };
     let (buffer, index) = (original, back.there.clone());
     let reader = back.around(if_then(inside, vec![Stmt::Store { buffer, index, value }]));
     let mut extended = kernel.clone();
@@ -115,9 +115,9 @@ fn copy_in(
     let nest = Nest::new(kernel, parts, original, order, &format!("{into}_in"));
     let ranges = nest.ranges(kernel);
     let inside = guards(&ranges, &nest.there, &kernel.buffers[original]);
-    let mut value = Value::Load { buffer: original, index: nest.there.clone() };
+    let mut value = ScalarExpr::Load { buffer: original, index: nest.there.clone() };
     if !inside.is_empty() {
-        let zero = Value::Constant(Scalar::zero(kernel.buffers[original].dtype));
+        let zero = ScalarExpr::Constant(Scalar::zero(kernel.buffers[original].dtype));
         value = guard(inside, value, zero);
     }
     nest.around(Stmt::Store { buffer: copy, index: nest.here.clone(), value })

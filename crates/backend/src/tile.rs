@@ -1,0 +1,151 @@
+//! The cost of register tiles, from the target row alone.
+//!
+//! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add
+//! an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
+//! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
+//! a step costs; vectors of a panel that does not stay in the first-level cache come from the
+//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of
+//! a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS",
+//! 2016), reduced to what our fixed order of sums leaves open.
+
+use crate::target::Target;
+
+/// Vector loads that can be started each cycle.
+const LOADS_PER_CYCLE: f64 = 2.0;
+
+/// Bytes that the second-level cache delivers each cycle.
+const L2_BYTES_PER_CYCLE: f64 = 48.0;
+
+/// Cycles before the first of a row's bytes is there, where each step reads a row elsewhere in a
+/// large operand: what is left of the latency of a page's address and its first line.
+const START_OF_ROW: f64 = 12.0;
+
+/// Cycles to bring a line that each step needs anew from the second-level cache.
+const LINE_OF_ROWS: f64 = 1.0;
+
+/// How much dearer a multiply-add is where a row's broadcast serves no other.
+const SINGLE_VECTOR: f64 = 1.25;
+
+/// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
+const TILE_OVERHEAD: f64 = 12.0;
+
+/// A register tile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tile {
+    /// Rows: each is a broadcast, or a vector of its own where both operands carry the vector axis.
+    pub rows: i64,
+    /// Vectors along the vector axis.
+    pub vectors: i64,
+}
+
+/// What is to be covered with tiles.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Area {
+    /// Extent of the row axis.
+    pub rows: i64,
+    /// Extent of the vector axis, in elements.
+    pub columns: i64,
+    /// Elements in a vector.
+    pub lanes: i64,
+    /// Terms of each sum.
+    pub depth: i64,
+    /// How many tiles there are along axes other than the rows, for workers to share.
+    pub shared: i64,
+    /// Whether an operand moves along rows and vectors, so that every accumulator has a load.
+    pub elementwise: bool,
+    /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
+    pub scattered_rows: bool,
+    /// Lines from one row to the next, of an operand of the rows of which each step meets other
+    /// lines and that does not stay in the first-level cache.
+    pub lines_between_rows: Option<f64>,
+}
+
+impl Tile {
+    /// Whether the accumulators, the vectors and a broadcast fit the target's registers. The
+    /// vectors of a single row are needed one after the other.
+    #[must_use]
+    pub fn fits(self, target: &Target) -> bool {
+        let loaded = if self.rows == 1 { 1 } else { self.vectors };
+        self.rows * self.vectors + loaded < i64::from(target.vector_registers)
+    }
+
+    /// Cycles for one step of the sum.
+    fn step(self, target: &Target, area: &Area) -> f64 {
+        let accumulators = (self.rows * self.vectors) as f64;
+        let vectors = self.vectors as f64 + if area.elementwise { accumulators } else { 0.0 };
+        let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
+        let loads = broadcasts / LOADS_PER_CYCLE + vectors * self.cycles_of_load(target, area);
+        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1;
+        let arithmetic = accumulators / f64::from(target.fma_per_cycle)
+            * if single { SINGLE_VECTOR } else { 1.0 };
+        // An accumulator takes part once a latency.
+        let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
+        let lines =
+            area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
+        cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
+    }
+
+    /// Cycles to load a vector of the operand that carries the vector axis.
+    fn cycles_of_load(self, target: &Target, area: &Area) -> f64 {
+        let panel = self.vectors * i64::from(target.vector_bytes) * area.depth;
+        match panel as u64 <= target.l1_bytes / 2 {
+            true => 1.0 / LOADS_PER_CYCLE,
+            false => f64::from(target.vector_bytes) / L2_BYTES_PER_CYCLE,
+        }
+    }
+
+    /// Cycles to cover an area, edges included.
+    #[must_use]
+    pub fn cycles(self, target: &Target, area: &Area) -> f64 {
+        let tiles =
+            div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
+        tiles as f64 * (self.step(target, area) * area.depth as f64 + self.overhead())
+    }
+
+    fn overhead(self) -> f64 {
+        TILE_OVERHEAD + 2.0 * (self.rows * self.vectors) as f64
+    }
+}
+
+/// The cheapest tile for an area. `vectors` fixes the width where the format has chosen it.
+#[must_use]
+pub fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
+    let widest = div_ceil(area.columns, area.lanes);
+    let widths: Vec<i64> = match vectors {
+        Some(fixed) => vec![fixed],
+        None => (1..=widest.min(i64::from(target.vector_registers))).collect(),
+    };
+    let mut best = (f64::INFINITY, Tile { rows: 1, vectors: 1 });
+    for vectors in widths {
+        for rows in 1..=area.rows.min(i64::from(target.vector_registers)) {
+            let tile = Tile { rows, vectors };
+            if rows * vectors > 1 && !tile.fits(target) {
+                break;
+            }
+            let overlap = rows < area.rows && area.rows % rows != 0;
+            let cycles = tile.cycles(target, area) * overlap_penalty(area, overlap);
+            // At equal cost the larger tile reads its operands less often.
+            let larger = rows * vectors > best.1.rows * best.1.vectors;
+            if cycles < best.0 * 0.999 || (cycles <= best.0 * 1.001 && larger) {
+                best = (cycles.min(best.0), tile);
+            }
+        }
+    }
+    best.1
+}
+
+/// Tiles of rows that overlap are run by one worker, so they are worse the less there is besides
+/// them to share.
+fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
+    match overlap {
+        true if area.shared < 16 => 1.2,
+        true => 1.01,
+        false => 1.0,
+    }
+}
+
+/// How many pieces of `b` cover `a`, for an `a` that is not negative.
+#[must_use]
+pub fn div_ceil(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}

@@ -1,0 +1,330 @@
+//! Packed panels: the operand that carries the vector axis is stored in panels of `P` elements of
+//! that axis, so that a tile of the product walks one contiguous stream.
+//!
+//! before: `rhs[k, n]`
+//! after:  `packed[n div P, k, n mod P]`, padded with zeros to a multiple of `P`
+//!
+//! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
+//! depthwise filter) it becomes the last axis of constant operands. Weights are always packed. What
+//! is computed at run time is packed where its vector axis is not contiguous, or where the product
+//! reads it often enough to repay the copy, or where the copy puts bf16 in pairs.
+
+use backend::Target;
+use base::Id;
+use graph::{Built, FunctionBuilder, IterationSpace};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use crate::contraction::Contraction;
+use crate::pairs;
+use backend::tile::{Area, best_tile, div_ceil};
+
+/// A run-time operand that is contiguous already is packed if it is read at least so often.
+const REPAYING_READS: i64 = 256;
+
+/// The same where its rows fall on the same cache sets, so that no part of it stays in a cache.
+const REPAYING_READS_OF_COLLIDING: i64 = 32;
+
+/// Terms of a sum from which on vectors may run along it.
+const LONG_SUM: i64 = 256;
+
+/// Bytes after which lines fall on the same set of a first-level cache.
+pub(super) const SETS: i64 = 4096;
+
+/// Cycles to pack a vector.
+const CYCLES_TO_PACK: f64 = 4.0;
+
+/// Chooses the format of the operand that carries the vector axis.
+pub(super) fn apply(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    target: &Target,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let longer = |axis: &usize| !contraction.space.extents[*axis].is_one();
+    let Some(vector) = contraction.parallel().rev().find(longer) else { return Ok(()) };
+    match [0, 1].map(|operand| contraction.reads(operand, vector)) {
+        [true, true] => {
+            for operand in [0, 1] {
+                if contraction.operands[operand].constant {
+                    vector_last(contraction, builder, operand, vector, messages)?;
+                }
+            }
+            Ok(())
+        }
+        [true, false] => carrier(contraction, builder, 0, vector, target, messages),
+        [false, true] => carrier(contraction, builder, 1, vector, target, messages),
+        [false, false] => Ok(()),
+    }
+}
+
+/// Packs the operand that alone carries the vector axis, if it is to be packed.
+fn carrier(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    target: &Target,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    if !is_plain(contraction, operand) {
+        messages.push(format!("operand {operand} is not packed: its axes move together"));
+        return Ok(());
+    }
+    let extents = &contraction.space.extents;
+    let reads: Expr = contraction
+        .parallel()
+        .filter(|&axis| !contraction.reads(operand, axis))
+        .map(|axis| &extents[axis])
+        .product();
+    let reads = reads.as_constant();
+    let extent = extents[vector].as_constant();
+    let panel = panel_width(target, contraction.accumulator_bytes(), extent, reads);
+    let one_panel = extent.is_some_and(|extent| extent <= panel);
+    let runtime = !contraction.operands[operand].constant;
+    let met_once = reads == Some(1) && !contraction.repeats;
+    if met_once
+        && (runtime || outgrows_cache(contraction, builder, operand, target)?)
+        && sums_lie_contiguously(contraction, builder)?
+    {
+        messages.push(format!("operand {operand} stays as it lies: it is read once, sum by sum"));
+        return Ok(());
+    }
+    let contiguous = contraction.is_contiguous(builder, operand, vector)?;
+    let pairs = pairs::wanted(contraction, builder)?;
+    let colliding = rows_collide(contraction, builder, operand)?;
+    if runtime && !pairs && contiguous && !repays(reads, one_panel, colliding) {
+        messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
+        return Ok(());
+    }
+    if one_panel && !(runtime && pairs) {
+        return vector_last(contraction, builder, operand, vector, messages);
+    }
+    messages.push(format!("operand {operand} packed in panels of {panel}"));
+    pack(contraction, builder, operand, vector, panel)
+}
+
+/// Whether an operand does not stay in a core's cache from run to run: however it lies, it then
+/// comes as fast as memory gives it.
+fn outgrows_cache(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+    target: &Target,
+) -> Built<bool> {
+    let value = contraction.operands[operand].value;
+    let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
+    let bits = i64::from(builder.dtype(value)?.bits());
+    Ok(elements.is_some_and(|elements| elements * bits / 8 > target.l2_bytes as i64))
+}
+
+/// Whether both operands hold the terms of a sum side by side, so many floats of one type that
+/// adding up what the lanes of a vector have summed costs little: there is nothing to gain from
+/// another order unless it is read several times.
+fn sums_lie_contiguously(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
+    let Some(axis) = contraction.space.innermost_reduced() else { return Ok(false) };
+    let terms = contraction.space.extents[axis].as_constant();
+    let [lhs, rhs] = contraction.operands.map(|operand| builder.dtype(operand.value));
+    let (lhs, rhs) = (lhs?, rhs?);
+    if lhs != rhs || lhs != contraction.accumulator || terms.is_none_or(|terms| terms < LONG_SUM) {
+        return Ok(false);
+    }
+    Ok(contraction.is_contiguous(builder, 0, axis)?
+        && contraction.is_contiguous(builder, 1, axis)?)
+}
+
+/// Whether what an operand holds for neighbouring terms of the sum falls on the same cache sets.
+fn rows_collide(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+) -> Built<bool> {
+    let value = contraction.operands[operand].value;
+    let (shape, bits) = (builder.shape(value)?, builder.dtype(value)?.bits());
+    let index = &contraction.space.operands[operand];
+    let parallel: Vec<Expr> = contraction.parallel().map(IterationSpace::axis).collect();
+    let is_summed =
+        |at: &usize| index[*at].as_constant().is_none() && !parallel.contains(&index[*at]);
+    let Some(last) = (0..index.len()).rev().find(is_summed) else { return Ok(false) };
+    let elements: Expr = shape[last + 1..].iter().product();
+    let bytes = elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8);
+    Ok(bytes > 0 && bytes % SETS == 0)
+}
+
+/// Whether each index of an operand is an axis of its own, or a constant.
+fn is_plain(contraction: &Contraction, operand: usize) -> bool {
+    let index = &contraction.space.operands[operand];
+    let mut seen = Vec::new();
+    index.iter().all(|index| match index.as_symbol() {
+        Some(symbol) if seen.contains(&symbol) => false,
+        Some(symbol) => {
+            seen.push(symbol);
+            true
+        }
+        None => index.as_constant().is_some(),
+    })
+}
+
+/// The order of an operand's axes that suits a tile: constants and axes of the result first, then
+/// the reduced axes in the order of the sum, the vector axis last.
+fn suited_order(contraction: &Contraction, operand: usize, vector: usize) -> Vec<usize> {
+    let space = &contraction.space;
+    let index = &space.operands[operand];
+    let class = |axis: usize| {
+        let symbols = index[axis].symbols();
+        let first = symbols.first().map_or(0, |symbol| symbol.index());
+        match symbols.as_slice() {
+            [] => (0, 0),
+            symbols if symbols.contains(&SymbolId::new(vector)) => (3, 0),
+            _ if first >= space.parallel => (2, first),
+            _ => (1, first),
+        }
+    };
+    let mut order: Vec<usize> = (0..index.len()).collect();
+    order.sort_by_key(|&axis| class(axis));
+    order
+}
+
+/// Makes the vector axis the operand's last.
+fn vector_last(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let order = suited_order(contraction, operand, vector);
+    if !order.is_sorted() {
+        messages.push(format!("operand {operand} stored with the vector axis last"));
+    }
+    contraction.permute_operand(builder, operand, &order)
+}
+
+/// Stores an operand in panels along the vector axis.
+fn pack(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    panel: i64,
+) -> Built<()> {
+    let order = suited_order(contraction, operand, vector);
+    contraction.permute_operand(builder, operand, &order)?;
+    let axis_symbol = IterationSpace::axis(vector);
+    let width = Expr::constant(panel);
+    let value = contraction.operands[operand].value;
+    let mut shape = builder.shape(value)?.to_vec();
+    let last = shape.len() - 1;
+    let panels = (&shape[last] + (panel - 1)).floor_div(&width);
+    let mut high = vec![Expr::ZERO; shape.len()];
+    high[last] = &panels * panel - &shape[last];
+    let dtype: DType = builder.dtype(value)?;
+    let zero = builder.scalar(dtype, 0.0);
+    let padded =
+        builder.pad(value, zero, &vec![Expr::ZERO; shape.len()], &high, &vec![0; last + 1])?;
+    shape.splice(last.., [panels, width.clone()]);
+    let split = builder.reshape(padded, &shape)?;
+    // The axes of the result stay in front of the panels, the reduced ones go between panel and
+    // lane.
+    let index = &mut contraction.space.operands[operand];
+    let parallel = contraction.space.parallel;
+    let is_reduced = |index: &Expr| index.as_symbol().is_some_and(|s| s.index() >= parallel);
+    let front = index[..last].iter().take_while(|index| !is_reduced(index)).count();
+    let order: Vec<usize> = (0..front).chain([last]).chain(front..last).chain([last + 1]).collect();
+    contraction.operands[operand].value = builder.transpose(split, &order)?;
+    index.insert(front, axis_symbol.floor_div(&width));
+    index[last + 1] = axis_symbol.modulo(&width);
+    Ok(())
+}
+
+/// So many products `[rows, depth] x [depth, columns]`, of elements of so many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Products {
+    pub(super) rows: i64,
+    pub(super) columns: i64,
+    pub(super) depth: i64,
+    pub(super) count: i64,
+    pub(super) bytes: u32,
+}
+
+impl Products {
+    fn lanes(&self, target: &Target) -> i64 {
+        i64::from((target.vector_bytes / self.bytes).max(1))
+    }
+
+    fn panel(&self, target: &Target) -> i64 {
+        panel_width(target, self.bytes, Some(self.columns), Some(self.rows))
+    }
+
+    /// Cycles with the columns in panels.
+    pub(super) fn cycles(&self, target: &Target) -> f64 {
+        self.cycles_by(target, Some(self.panel(target) / self.lanes(target)))
+    }
+
+    /// Cycles with the columns as they lie.
+    pub(super) fn cycles_unpacked(&self, target: &Target) -> f64 {
+        self.cycles_by(target, None)
+    }
+
+    fn cycles_by(&self, target: &Target, vectors: Option<i64>) -> f64 {
+        let Products { rows, columns, depth, count: shared, .. } = *self;
+        let lanes = self.lanes(target);
+        let area = Area { rows, columns, lanes, depth, shared, ..Area::default() };
+        best_tile(target, &area, vectors).cycles(target, &area) * shared as f64
+    }
+
+    /// Cycles to pack columns that are computed at run time, where they are packed.
+    pub(super) fn cycles_to_pack(&self, target: &Target) -> f64 {
+        let colliding = self.columns * i64::from(self.bytes) % SETS == 0;
+        match repays(Some(self.rows), self.columns <= self.panel(target), colliding) {
+            true => self.vectors_of_columns(target) * self.depth as f64 * CYCLES_TO_PACK,
+            false => 0.0,
+        }
+    }
+
+    /// Vectors that hold all columns of a row, of all products.
+    pub(super) fn vectors_of_columns(&self, target: &Target) -> f64 {
+        (div_ceil(self.columns, self.lanes(target)) * self.count) as f64
+    }
+}
+
+/// Whether what is computed at run time and is contiguous along the vector axis is packed
+/// nevertheless: it is read often enough, and takes more than a panel.
+fn repays(reads: Option<i64>, one_panel: bool, colliding: bool) -> bool {
+    let repaying = match colliding {
+        true => REPAYING_READS_OF_COLLIDING,
+        false => REPAYING_READS,
+    };
+    !one_panel && reads.is_none_or(|reads| reads >= repaying)
+}
+
+/// Elements of a panel: a number of vectors that a register tile covers, chosen so that the last
+/// panel wastes little. `reads` is the number of rows that meet each panel.
+pub(super) fn panel_width(
+    target: &Target,
+    bytes: u32,
+    extent: Option<i64>,
+    reads: Option<i64>,
+) -> i64 {
+    let lanes = i64::from((target.vector_bytes / bytes).max(1));
+    // In order of preference: how well the widest tile of so many vectors hides loads and latency.
+    let mut widths: Vec<i64> = match target.vector_registers {
+        32.. => vec![2, 3, 4, 5, 1],
+        _ => vec![2, 1, 3],
+    };
+    if reads.is_some_and(|reads| reads <= 4) {
+        // A single row needs several vectors at once to hide the latency of its sums.
+        widths = vec![4, 2, 1];
+    }
+    let Some(extent) = extent else { return lanes * widths[0] };
+    // In eighths of a vector; with a single vector a row's broadcast serves one multiply-add only,
+    // which costs about a quarter more.
+    let cost = |width: &i64| {
+        let padded = (extent + width * lanes - 1) / (width * lanes) * width;
+        padded * if *width == 1 { 10 } else { 8 }
+    };
+    let least = widths.iter().map(cost).min().unwrap_or(0);
+    // A few percent of padding are cheaper than a narrower tile.
+    let good = widths.iter().find(|width| cost(width) * 16 <= least * 17);
+    lanes * good.copied().unwrap_or(widths[0])
+}

@@ -1,0 +1,189 @@
+//! Products in a shorter type, on request: the operands of large contractions are rounded to it,
+//! their sums stay in f32, and so does everything else.
+//!
+//! before: `contract x[..], w[..] accumulate f32`
+//! after:  `contract cast<bf16>(x)[..], cast<bf16>(w)[..] accumulate f32`
+//!
+//! The rounding is put in front of the movements (padding, transposes, reshapes) that lead to the
+//! contraction, so that whoever makes the value stores it short. An innermost reduced axis of odd
+//! extent is padded with a zero, so that it can be run in pairs. What minimal filtering in f32
+//! should do faster stays in f32. It changes results, within the shorter type's precision; each
+//! change is a remark.
+
+use backend::Target;
+use base::{Diagnostics, Id, Remark};
+use graph::{Built, Function, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use crate::options::{FormatOptions, Winograd};
+use crate::winograd;
+
+/// Fewest terms of a sum for which rounding its operands pays.
+const LEAST_TERMS: i64 = 16;
+
+/// Fewest results of an element of the data for which a zero beside its sums' terms pays.
+const LEAST_COLUMNS: i64 = 16;
+
+/// Rounds the operands of contractions of f32 to a shorter float type, but for those that format
+/// choice with these options should do faster in f32. What was done to each, and why not, goes to
+/// the remarks.
+///
+/// # Errors
+/// An internal error if a rewritten node is ill-typed.
+pub fn shorten(
+    function: &Function,
+    dtype: DType,
+    target: &Target,
+    options: &FormatOptions,
+    remarks: &mut Vec<Remark>,
+) -> base::Result<Function> {
+    let constants = function.constant_values();
+    let price = winograd::price_of_growth(function, target);
+    let result = rebuild(function, |rewriter, id| {
+        let node = &rewriter.source.nodes[id];
+        let Op::Contract { space, accumulator: DType::F32, dtype: result } = &node.op else {
+            return Ok(None);
+        };
+        let types = node.operands.iter().map(|&operand| dtype_of(rewriter.source, operand));
+        if types.into_iter().any(|dtype| dtype != Some(DType::F32)) {
+            return Ok(None);
+        }
+        let location = node.location;
+        if let Some(reason) = unsuited(space) {
+            remarks.push(Remark { location, message: format!("stays in f32: {reason}") });
+            return Ok(None);
+        }
+        if options.winograd == Winograd::WherePredicted {
+            let operands =
+                node.operands.iter().map(|own| (rewriter.get(*own), constants.contains(*own)));
+            let operands: Vec<(ValueId, bool)> = operands.collect();
+            let beaten = winograd::filtering_beats_short(
+                space,
+                [operands[0], operands[1]],
+                &rewriter.builder,
+                target,
+                price,
+            )?;
+            if let Some(message) = beaten {
+                remarks.push(Remark { location, message: format!("stays in f32: {message}") });
+                return Ok(None);
+            }
+        }
+        let (mut space, result) = (space.clone(), *result);
+        let mut operands = Vec::new();
+        for &operand in &node.operands {
+            operands.push(shortened(rewriter, operand, dtype)?);
+        }
+        rewriter.builder.set_location(location);
+        let padded = make_even(rewriter, &mut space, &mut operands, dtype)?;
+        let value =
+            rewriter.builder.contract(space, operands[0], operands[1], DType::F32, result)?;
+        let padded = if padded { ", a zero beside the terms of each sum" } else { "" };
+        let message = format!("operands rounded to {dtype}, sums in f32{padded}");
+        remarks.push(Remark { location, message });
+        Ok(Some(vec![value]))
+    });
+    result.map_err(|reason| {
+        Diagnostics::internal(format!("a shorter type made an ill-typed node: {reason}"))
+    })
+}
+
+fn dtype_of(function: &Function, value: ValueId) -> Option<DType> {
+    function.ty(value).as_tensor().map(|ty| ty.dtype)
+}
+
+/// Why a contraction gains nothing from shorter operands.
+pub(crate) fn unsuited(space: &IterationSpace) -> Option<&'static str> {
+    let reads = |operand: usize, axis: usize| {
+        space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
+    };
+    let alone = |operand: usize| {
+        let mut axes = 0..space.parallel;
+        axes.any(|axis| !space.extents[axis].is_one() && !reads(operand, axis))
+    };
+    let terms: Expr = space.extents[space.parallel..].iter().product();
+    if terms.as_constant().is_some_and(|terms| terms < LEAST_TERMS) {
+        return Some("its sums have few terms");
+    }
+    if !alone(0) && !alone(1) {
+        return Some("each element of its operands meets few others");
+    }
+    let innermost = space.extents.last()?;
+    match innermost.divisible_by(2) || odd_places(space).is_some() {
+        true => None,
+        false => Some("the innermost axis of its sums is odd"),
+    }
+}
+
+/// The axis of each operand along which a zero makes an odd innermost reduced axis even, if that
+/// pays: the axis alone walks it, and enough results share the data.
+fn odd_places(space: &IterationSpace) -> Option<[usize; 2]> {
+    let axis = space.extents.len() - 1;
+    let extent = space.extents[axis].as_constant()?;
+    let symbol = IterationSpace::axis(axis);
+    let place = |operand: usize| {
+        let index = &space.operands[operand];
+        let mut own = (0..index.len()).filter(|&at| index[at].contains(SymbolId::new(axis)));
+        let at = own.next()?;
+        (own.next().is_none() && index[at] == symbol).then_some(at)
+    };
+    let shared = |operand: usize| {
+        let reads = |axis: usize| {
+            space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
+        };
+        let others = (0..space.parallel).filter(|&axis| !reads(axis));
+        let count: Expr = others.map(|axis| &space.extents[axis]).product();
+        count.as_constant().unwrap_or(LEAST_COLUMNS) >= LEAST_COLUMNS
+    };
+    let places = [place(0)?, place(1)?];
+    (extent % 2 == 1 && extent > 1 && shared(0) && shared(1)).then_some(places)
+}
+
+/// Pads an odd innermost reduced axis with a zero in both operands; whether it was odd.
+pub(crate) fn make_even(
+    rewriter: &mut Rewriter<'_>,
+    space: &mut IterationSpace,
+    operands: &mut [ValueId],
+    dtype: DType,
+) -> Built<bool> {
+    let Some(places) = odd_places(space) else { return Ok(false) };
+    for (operand, place) in operands.iter_mut().zip(places) {
+        let rank = rewriter.builder.shape(*operand)?.len();
+        let mut high = vec![Expr::ZERO; rank];
+        high[place] = Expr::constant(1);
+        let zero = rewriter.builder.scalar(dtype, 0.0);
+        let low = vec![Expr::ZERO; rank];
+        *operand = rewriter.builder.pad(*operand, zero, &low, &high, &vec![0; rank])?;
+    }
+    if let Some(extent) = space.extents.last_mut() {
+        *extent = &*extent + 1;
+    }
+    Ok(true)
+}
+
+/// An old value in the shorter type: rounded before the movements that it comes through.
+fn shortened(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+    let source = rewriter.source;
+    let moved: Option<(NodeId, ValueId)> = source.producer(value).and_then(|(node, _)| {
+        let data = &source.nodes[node];
+        let moves = matches!(
+            data.op,
+            Op::Pad { .. } | Op::Transpose { .. } | Op::Reshape { .. } | Op::Broadcast { .. }
+        );
+        moves.then(|| (node, data.operands[0]))
+    });
+    let Some((node, operand)) = moved else {
+        let value = rewriter.get(value);
+        return rewriter.builder.cast(value, dtype);
+    };
+    let mut operands = vec![shortened(rewriter, operand, dtype)?];
+    let data = &source.nodes[node];
+    for &other in &data.operands[1..] {
+        let other = rewriter.get(other);
+        operands.push(rewriter.builder.cast(other, dtype)?);
+    }
+    rewriter.builder.set_location(data.location);
+    let results = rewriter.builder.add(data.op.clone(), &operands)?;
+    Ok(results[0])
+}

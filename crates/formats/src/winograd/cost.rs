@@ -1,0 +1,264 @@
+//! What a windowed contraction should cost, directly and by minimal filtering, from the target row
+//! alone; of targets that should give the same bits, from the same row.
+//!
+//! Both are the larger of arithmetic and of the constants read once from memory. Minimal filtering
+//! adds the transforms, and the traffic of `V` and `M`, which are written and read once each, from
+//! the smallest cache that holds both. Extents that are not known yet count as [`UNKNOWN`].
+
+use backend::Target;
+use backend::tile::div_ceil;
+use sym::Expr;
+
+use super::cook_toom::{self, MOST_PRODUCTS, Transforms};
+use super::problem::Problem;
+use crate::contraction::Contraction;
+use crate::panels::Products;
+
+/// What an extent counts as that is known only while running.
+const UNKNOWN: i64 = 64;
+
+/// Minimal filtering is chosen if it takes at most this share of the time.
+const PAYS: f64 = 0.9;
+
+/// The share of the time that products of bf16 take: half, if panels and rows came as fast as they
+/// are multiplied.
+const SHORT: f64 = 0.6;
+
+/// What a byte that a filter grows by has to save, in nanoseconds a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PriceOfGrowth(pub(super) f64);
+
+impl PriceOfGrowth {
+    /// Nanoseconds that so many bytes have to save.
+    fn of(self, bytes: f64) -> f64 {
+        self.0 * bytes
+    }
+}
+
+/// What was chosen.
+pub(super) struct Choice {
+    /// Outputs of a tile along each window.
+    pub(super) outputs: Vec<i64>,
+    /// Whether it should be faster than the direct sum.
+    pub(super) pays: bool,
+    /// Both predictions, for a reader.
+    pub(super) message: String,
+}
+
+/// The sizes of a contraction.
+struct Sizes {
+    /// Results along each window.
+    spatial: Vec<i64>,
+    taps: Vec<i64>,
+    /// Points of the result's axes that both operands, the data alone and the filter alone read,
+    /// windows left out.
+    shared: i64,
+    rows: i64,
+    columns: i64,
+    /// Terms of each sum but for the taps.
+    depth: i64,
+}
+
+/// What minimal filtering is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direct {
+    /// The direct sum of products of f32.
+    Long,
+    /// That of products of bf16: half the bytes, and twice the products a cycle.
+    Short,
+}
+
+/// The forms that a contraction may take.
+pub(super) struct Forms {
+    /// Nanoseconds of the direct sum.
+    direct: f64,
+    /// Bytes of the filter as it is.
+    filter_bytes: f64,
+    filtered: Vec<Form>,
+    windows: usize,
+}
+
+/// A number of outputs along each window, and what it costs.
+struct Form {
+    outputs: Vec<i64>,
+    nanoseconds: f64,
+    /// Bytes of the transformed filter.
+    bytes: f64,
+}
+
+impl Forms {
+    /// All of them, with their costs by the row that decides for a target.
+    pub(super) fn of(contraction: &Contraction, problem: &Problem, target: &Target) -> Forms {
+        let sizes = Sizes::of(contraction, problem);
+        let target = &target.deciding();
+        let form = |outputs: Vec<i64>| {
+            let (nanoseconds, bytes) = filtered(&sizes, &outputs, target);
+            Form { outputs, nanoseconds, bytes }
+        };
+        Forms {
+            direct: direct(&sizes, target),
+            filter_bytes: sizes.filter_bytes(),
+            filtered: candidates(&sizes).into_iter().map(form).collect(),
+            windows: sizes.taps.len(),
+        }
+    }
+
+    /// Bytes that the filter grows by in a form.
+    fn growth(&self, form: &Form) -> f64 {
+        (form.bytes - self.filter_bytes).max(0.0)
+    }
+
+    /// The cheapest form by minimal filtering with its bytes paid for, and whether it pays.
+    fn cheapest(&self, against: Direct, price: PriceOfGrowth) -> Option<(&Form, bool)> {
+        let priced = |form: &Form| form.nanoseconds + price.of(self.growth(form));
+        let by_price = |one: &&Form, two: &&Form| priced(one).total_cmp(&priced(two));
+        let best = self.filtered.iter().min_by(by_price)?;
+        Some((best, priced(best) <= self.directly(against) * PAYS))
+    }
+
+    /// Nanoseconds of what minimal filtering is compared with.
+    fn directly(&self, against: Direct) -> f64 {
+        self.direct * if against == Direct::Short { SHORT } else { 1.0 }
+    }
+
+    /// Bytes that the filter grows by at a price.
+    pub(super) fn growth_at(&self, price: PriceOfGrowth) -> f64 {
+        match self.cheapest(Direct::Long, price) {
+            Some((form, true)) => self.growth(form),
+            _ => 0.0,
+        }
+    }
+
+    /// The cheapest outputs a tile, and whether they pay.
+    pub(super) fn choose(&self, against: Direct, price: PriceOfGrowth) -> Choice {
+        let none = Form { outputs: vec![1; self.windows], nanoseconds: f64::INFINITY, bytes: 0.0 };
+        let (form, pays) = self.cheapest(against, price).unwrap_or((&none, false));
+        let names: Vec<String> = form.outputs.iter().map(i64::to_string).collect();
+        let message = format!(
+            "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; \
+             directly {:.1} us",
+            if pays { "" } else { "no " },
+            names.join("x"),
+            form.nanoseconds / 1e3,
+            form.bytes / 1e6,
+            self.filter_bytes / 1e6,
+            self.directly(against) / 1e3,
+        );
+        Choice { outputs: form.outputs.clone(), pays, message }
+    }
+}
+
+impl Sizes {
+    fn of(contraction: &Contraction, problem: &Problem) -> Sizes {
+        let space = &contraction.space;
+        let number = |extent: &Expr| extent.as_constant().unwrap_or(UNKNOWN);
+        let windows = &problem.windows;
+        let mut sizes = Sizes {
+            spatial: windows.iter().map(|w| number(&space.extents[w.spatial])).collect(),
+            taps: windows.iter().map(|window| window.taps).collect(),
+            shared: 1,
+            rows: 1,
+            columns: 1,
+            depth: 1,
+        };
+        for (axis, extent) in space.extents.iter().enumerate() {
+            if windows.iter().any(|window| window.spatial == axis || window.tap == axis) {
+                continue;
+            }
+            let reads = [problem.data, 1 - problem.data].map(|own| contraction.reads(own, axis));
+            let count = match reads {
+                _ if axis >= space.parallel => &mut sizes.depth,
+                [true, true] => &mut sizes.shared,
+                [true, false] => &mut sizes.rows,
+                [false, _] => &mut sizes.columns,
+            };
+            *count *= number(extent);
+        }
+        sizes
+    }
+
+    /// Bytes of the filter.
+    fn filter_bytes(&self) -> f64 {
+        let taps: i64 = self.taps.iter().product();
+        (self.shared * self.depth * taps * self.columns * 4) as f64
+    }
+}
+
+/// All numbers of outputs along each window that are worth a thought.
+fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
+    let mut all = vec![Vec::new()];
+    for (&taps, &spatial) in sizes.taps.iter().zip(&sizes.spatial) {
+        let most = (MOST_PRODUCTS + 1 - taps).min(spatial.max(2));
+        let longer = |found: &Vec<i64>| {
+            let found = found.clone();
+            (2..=most).map(move |outputs| [&found[..], &[outputs]].concat())
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
+}
+
+/// Nanoseconds of a cycle in which every multiply-add unit is busy.
+fn cycle(target: &Target) -> f64 {
+    let lanes = f64::from(target.vector_bytes / 4);
+    2.0 * lanes * f64::from(target.fma_per_cycle) / target.flops_per_ns
+}
+
+fn direct(sizes: &Sizes, target: &Target) -> f64 {
+    let taps: i64 = sizes.taps.iter().product();
+    let (last, others) = sizes.spatial.split_last().expect("there is a window");
+    let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
+    let (rows, columns, depth) = (*last, sizes.columns, sizes.depth * taps);
+    let cycles = Products { rows, columns, depth, count, bytes: 4 }.cycles(target);
+    (cycles * cycle(target)).max(sizes.filter_bytes() / target.bytes_per_ns)
+}
+
+/// Nanoseconds of transforms and product, and bytes of the transformed filter.
+fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
+    let tiles = |(&extent, &outputs): (&i64, &i64)| div_ceil(extent, outputs);
+    let rows = sizes.rows * sizes.spatial.iter().zip(outputs).map(tiles).product::<i64>();
+    let points: Vec<i64> = outputs.iter().zip(&sizes.taps).map(|(m, r)| m + r - 1).collect();
+    let entries = points.iter().product::<i64>() * sizes.shared;
+    let constants = (entries * sizes.depth * sizes.columns * 4) as f64;
+    let (columns, depth) = (sizes.columns, sizes.depth);
+    let products = Products { rows, columns, depth, count: entries, bytes: 4 };
+    let arithmetic = products.cycles(target) * cycle(target);
+    let product = arithmetic.max(constants / target.bytes_per_ns);
+
+    let lanes = i64::from(target.vector_bytes / 4);
+    let transforms: Vec<&Transforms> = outputs
+        .iter()
+        .zip(&sizes.taps)
+        .map(|(&outputs, &taps)| cook_toom::transforms(outputs as usize, taps as usize))
+        .collect();
+    let (into, out_of) = operations(&transforms, &points, outputs);
+    let vectors = |channels: i64| (rows * sizes.shared * div_ceil(channels, lanes)) as f64;
+    let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
+
+    let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
+    let traffic = 2.0 * bytes * again(target, bytes);
+    (product + (cycles + traffic) * cycle(target), constants)
+}
+
+/// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
+fn operations(transforms: &[&Transforms], points: &[i64], outputs: &[i64]) -> (f64, f64) {
+    let (mut into, mut out_of) = (points.iter().product::<i64>(), outputs.iter().product::<i64>());
+    for (at, transforms) in transforms.iter().enumerate() {
+        let others = |counts: &[i64]| counts.iter().product::<i64>();
+        // Axes to come count as many as they have points, those that are done as they have outputs.
+        let around = others(&points[..at]) * others(&points[at + 1..]);
+        let [input, output] = transforms.additions;
+        into += input * around;
+        out_of += output * others(&outputs[..at]) * others(&points[at + 1..]);
+    }
+    (into as f64, out_of as f64)
+}
+
+/// Cycles to write or read a byte in the smallest cache that holds so many.
+fn again(target: &Target, bytes: f64) -> f64 {
+    match bytes {
+        _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 32.0,
+        _ if bytes <= target.l3_bytes as f64 * 0.5 => 1.0 / 16.0,
+        _ => 1.0 / 5.0,
+    }
+}

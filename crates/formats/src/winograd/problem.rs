@@ -1,0 +1,116 @@
+//! The form of contraction that minimal filtering rewrites.
+
+use base::Id;
+use graph::IterationSpace;
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use super::cook_toom::MOST_PRODUCTS;
+use crate::contraction::Contraction;
+
+/// An axis along which the data is read through a window.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    /// The axis of the result, and the reduced axis of the taps.
+    pub(super) spatial: usize,
+    pub(super) tap: usize,
+    /// The axis of the data whose index is their sum, and that of the filter which is the tap.
+    pub(super) data_axis: usize,
+    pub(super) filter_axis: usize,
+    pub(super) taps: i64,
+}
+
+/// A contraction of a form that this file rewrites.
+pub(super) struct Problem {
+    /// Which operand is read through windows.
+    pub(super) data: usize,
+    pub(super) windows: Vec<Window>,
+}
+
+impl Problem {
+    /// The form, or why it is another; without a reason where there is no window of stride 1.
+    pub(super) fn find(
+        contraction: &Contraction,
+        types: [DType; 2],
+    ) -> Result<Problem, Option<String>> {
+        let space = &contraction.space;
+        let windows = [0, 1].map(|operand| windows(space, &space.operands[operand]));
+        let (data, found) = match windows {
+            [Some(found), Some(other)] if other.is_empty() && !found.is_empty() => (0, found),
+            [Some(other), Some(found)] if other.is_empty() && !found.is_empty() => (1, found),
+            _ => return Err(None),
+        };
+        let refuse = |reason: &str| Err(Some(reason.to_owned()));
+        let filter = &contraction.operands[1 - data];
+        if !filter.constant {
+            return refuse("the filter is no constant");
+        }
+        let all_f32 = contraction.dtype == DType::F32
+            && contraction.accumulator == DType::F32
+            && types == [DType::F32; 2];
+        if !all_f32 {
+            return refuse("it is not of f32 throughout");
+        }
+        let mut problem = Problem { data, windows: Vec::new() };
+        for (spatial, tap, data_axis) in found {
+            if space.extents[tap].is_one() {
+                continue;
+            }
+            let index = &space.operands[1 - data];
+            let tap_symbol = IterationSpace::axis(tap);
+            let Some(filter_axis) = index.iter().position(|index| *index == tap_symbol) else {
+                return refuse("the filter does not have the taps as an axis");
+            };
+            let once = |index: &[Expr], axis: usize, count: usize| {
+                index.iter().filter(|index| index.contains(SymbolId::new(axis))).count() == count
+            };
+            let data_index = &space.operands[data];
+            if !once(index, tap, 1)
+                || !once(index, spatial, 0)
+                || !once(data_index, tap, 1)
+                || !once(data_index, spatial, 1)
+            {
+                return refuse("its window axes move elsewhere, too");
+            }
+            match space.extents[tap].as_constant() {
+                Some(taps) if (2..MOST_PRODUCTS).contains(&taps) => {
+                    problem.windows.push(Window { spatial, tap, data_axis, filter_axis, taps });
+                }
+                _ => return refuse("its window is too wide"),
+            }
+        }
+        if problem.windows.is_empty() {
+            return Err(None);
+        }
+        let is_tap = |axis| problem.windows.iter().any(|window| window.tap == axis);
+        let summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
+        if !summed.clone().any(|axis| !space.extents[axis].is_one()) {
+            return refuse("nothing but the window is summed");
+        }
+        Ok(problem)
+    }
+}
+
+/// The windows of stride and dilation 1 of an operand's index: axis of the result, reduced axis,
+/// axis of the operand; none if it has others.
+fn windows(space: &IterationSpace, index: &[Expr]) -> Option<Vec<(usize, usize, usize)>> {
+    let mut found = Vec::new();
+    for (at, index) in index.iter().enumerate() {
+        let symbols = index.symbols();
+        let is_reduced = |symbol: &&SymbolId| symbol.index() >= space.parallel;
+        let reduced = symbols.iter().filter(is_reduced).count();
+        if reduced == 0 || reduced == symbols.len() {
+            continue;
+        }
+        let [first, second] = symbols[..] else { return None };
+        let (spatial, tap) = match first.index() < second.index() {
+            true => (first.index(), second.index()),
+            false => (second.index(), first.index()),
+        };
+        if *index != IterationSpace::axis(spatial) + &IterationSpace::axis(tap) {
+            return None;
+        }
+        found.push((spatial, tap, at));
+    }
+    Some(found)
+}

@@ -1,0 +1,286 @@
+//! Tests of format choice: texts with a function before, the remarks and the function after; random
+//! contractions and random functions, of which every bit stays, unless products are in bf16.
+
+use backend::Target;
+use base::Id;
+use eval::EvaluationPrecision;
+use filetest::Command;
+use formats::{FormatOptions, Winograd, integers};
+use graph::{Function, TensorType};
+use proptest::prelude::*;
+use tensor::{DType, Tensor};
+use testkit::{GraphOptions, graph_samples};
+
+const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
+
+#[test]
+fn texts() {
+    filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
+}
+
+/// `formats TARGET [winograd|predicted] [bf16] [integers]`: never minimal filtering, wherever
+/// possible, or where it should be faster; products in bf16; products of 8 bits as integers
+fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
+    let target = arguments.first().and_then(|name| Target::named(name));
+    let target = target.ok_or("the argument is no target")?;
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    let mut remarks = Vec::new();
+    let winograd = match arguments {
+        [_, "winograd", ..] => Winograd::Always,
+        [_, "predicted", ..] => Winograd::WherePredicted,
+        _ => Winograd::Never,
+    };
+    let options = FormatOptions { winograd };
+    let function = match arguments.contains(&"integers") {
+        true => integers(function, &target, &options, &mut remarks)
+            .map_err(|error| error.to_string())?,
+        false => function,
+    };
+    let function = match arguments.contains(&"bf16") {
+        true => formats::shorten(&function, DType::BF16, &target, &options, &mut remarks)
+            .map_err(|error| error.to_string())?,
+        false => function,
+    };
+    let chosen = formats::choose(function, &target, &options, &mut remarks)
+        .map_err(|error| error.to_string())?;
+    graph::verify(&chosen).map_err(|error| error.to_string())?;
+    let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
+    Ok(match arguments.contains(&"remarks") {
+        true => remarks,
+        false => format!("{remarks}{chosen}"),
+    })
+}
+
+/// Functions with extents `A`, `B`, `C`.
+const FUNCTIONS: [&str; 9] = [
+    "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
+      %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
+        %x[a0, a1, r0], %w[r0, a2] accumulate f32
+      return %y as \"y\" }",
+    "function @runtime { parameter %x: f32[B, C] as \"x\" parameter %w: f32[D, C] as \"w\"
+      %y: f32[B, D] = contract [a0: B, a1: D | r0: C] %x[a0, r0], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @left { parameter %x: f32[C, D] as \"x\" %w: f32[B, C] = weight @c0
+      %y: f32[B, D] = contract [a0: B, a1: D | r0: C] %w[a0, r0], %x[r0, a1] accumulate f32
+      return %y as \"y\" }",
+    "function @network { parameter %x: f32[A, C, 2*B + 1, B + 1] as \"x\"
+      %w: f32[D, C, 3, 2] = weight @c0  %v: f32[C, D] = weight @c1  %u: f32[C, 1, 2] = weight @c2
+      %y: f32[A, D, B, B] = contract [a0: A, a1: D, a2: B, a3: B | r0: C, r1: 3, r2: 2]
+        %x[a0, r0, 2*a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
+      %z: f32[A, C, B, B] = contract [a0: A, a1: C, a2: B, a3: B | r0: D]
+        %y[a0, r0, a2, a3], %v[a1, r0] accumulate f32
+      %q: f32[A, C, B, B - 1] = contract [a0: A, a1: C, a2: B, a3: B - 1 | r0: 2]
+        %z[a0, a1, a2, a3 + r0], %u[a1, 0, r0] accumulate f32
+      return %q as \"q\" }",
+    "function @attention { parameter %q: f32[B, A, C] as \"q\" parameter %k: f32[D, A, C] as \"k\"
+      parameter %v: f32[D, A, C] as \"v\"
+      %s: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
+        %q[a1, a0, r0], %k[a2, a0, r0] accumulate f32
+      %y: f32[B, A, C] = contract [a0: B, a1: A, a2: C | r0: D]
+        %s[a1, a0, r0], %v[r0, a1, a2] accumulate f32
+      return %y as \"y\" }",
+    "function @in_steps { parameter %x: f32[A, C, B, 2*D] as \"x\" %w: f32[C, 2, 3] = weight @c0
+      %f: f32[] = literal {0.5}
+      %p: f32[A, C, B + 1, 2*D + 2] = pad low [0, 0, 0, 1] high [0, 0, 1, 1] interior [0, 0, 0, 0]
+        %x, %f
+      %y: f32[A, C, B, D] = contract [a0: A, a1: C, a2: B, a3: D | r0: 2, r1: 3]
+        %p[a0, a1, a2 + r0, 2*a3 + r1], %w[a1, r0, r1] accumulate f32
+      return %y as \"y\" }",
+    "function @points { parameter %x: f32[A, C, B, D] as \"x\" %w: f32[D, C] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C]
+        %x[a0, r0, a2, a3], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @apart { parameter %x: f32[A, C, 2*B, 2*D + 1] as \"x\" %w: f32[D, C] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C]
+        %x[a0, r0, 2*a2, 2*a3 + 1], %w[a1, r0] accumulate f32
+      return %y as \"y\" }",
+    "function @first { parameter %x: f32[A, C, B + 2, D + 2] as \"x\"
+      %w: f32[D, C, 3, 3] = weight @c0
+      %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C, r1: 3, r2: 3]
+        %x[a0, r0, a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
+      return %y as \"y\" }",
+];
+
+fn instance(structure: usize, extents: [i64; 4]) -> Function {
+    let mut text = FUNCTIONS[structure].to_owned();
+    for (name, extent) in ["A", "B", "C", "D"].into_iter().zip(extents) {
+        text = text.replace(name, &extent.to_string());
+    }
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+/// Results of a function for random inputs and weights.
+fn results(function: &Function, constants: &[Tensor], inputs: &[Tensor]) -> Vec<Tensor> {
+    let constant = |id: base::ConstantId| constants[id.index()].clone();
+    eval::graph::evaluate(function, &constant, inputs, EvaluationPrecision::Declared)
+        .unwrap_or_else(|fault| panic!("{fault:?}\n{function}"))
+}
+
+fn random_of(ty: &TensorType, seed: u64) -> Tensor {
+    let shape: Vec<usize> =
+        ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(1) as usize).collect();
+    tensor::random::random(ty.dtype, &shape, seed)
+}
+
+/// A contraction with random operands: function, constants, inputs.
+fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor>, Vec<Tensor>) {
+    let function = instance(structure, extents);
+    let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
+    let parameters = function.parameters().iter().zip(1..);
+    let inputs: Vec<Tensor> =
+        parameters.filter_map(|(value, seed)| tensors(function.ty(*value), seed)).collect();
+    let mut constants = Vec::new();
+    for id in function.nodes_in_order() {
+        if let graph::Op::Weight { result, .. } = &function.nodes[id].op {
+            constants.push(random_of(result, constants.len() as u64 + 10));
+        }
+    }
+    (function, constants, inputs)
+}
+
+/// Checks that products in bf16 are those of rounded operands, summed in some order, the same for
+/// every target, and close to what they were.
+fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
+    let exact = results(function, constants, inputs);
+    let options = FormatOptions { winograd: Winograd::Never };
+    let native = Target::table().remove(0);
+    let short = formats::shorten(function, DType::BF16, &native, &options, &mut Vec::new())
+        .expect("well typed");
+    graph::verify(&short).unwrap_or_else(|error| panic!("{error}\n{short}"));
+    let rounded = results(&short, constants, inputs);
+    let mut seen: Option<Vec<Tensor>> = None;
+    for target in Target::table() {
+        let chosen = formats::choose(short.clone(), &target, &options, &mut Vec::new())
+            .unwrap_or_else(|error| panic!("{error}\n{short}"));
+        graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+        let found = results(&chosen, constants, inputs);
+        for ((found, rounded), exact) in found.iter().zip(&rounded).zip(&exact) {
+            let of = |other| tensor::compare(found, other, 0.0, 0.0).relative_l2;
+            assert!(of(rounded) < 1e-2 && of(exact) < 5e-2, "{function}\n{chosen}");
+        }
+        let first = seen.get_or_insert_with(|| found.clone());
+        for (one, two) in first.iter().zip(&found) {
+            assert_eq!(one.bytes(), two.bytes(), "{} differs\n{chosen}", target.name);
+        }
+    }
+}
+
+/// Checks that format choice keeps every bit.
+fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
+    let expected = results(function, constants, inputs);
+    for target in Target::table() {
+        let options = FormatOptions { winograd: Winograd::Never };
+        let chosen = formats::choose(function.clone(), &target, &options, &mut Vec::new())
+            .unwrap_or_else(|error| panic!("{error}\n{function}"));
+        graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+        for (one, two) in expected.iter().zip(results(&chosen, constants, inputs)) {
+            assert_eq!(one.shape(), two.shape());
+            let same = one.dtype() == tensor::DType::String
+                || one.scalars().zip(two.scalars()).all(|(a, b)| a.bits() == b.bits());
+            assert!(same, "{function}\n{chosen}");
+        }
+    }
+}
+
+/// A dense layer, or a convolution of 3 x 3 in a frame of zeros, of integers of 8 bits with a zero
+/// point and a scale for each column.
+fn quantised(windows: bool, [rows, depth, columns, zero]: [i64; 4]) -> Function {
+    let (data, weight, padded, space, reads) = match windows {
+        false => (
+            format!("{rows}, {depth}"),
+            format!("{depth}, {columns}"),
+            format!("{rows}, {depth}"),
+            format!("[a0: {rows}, a1: {columns} | r0: {depth}]"),
+            "%p[a0, r0], %y[r0, a1]",
+        ),
+        true => (
+            format!("1, {depth}, {rows}, 5"),
+            format!("3, 3, {depth}, {columns}"),
+            format!("1, {depth}, {}, 7", rows + 2),
+            format!("[a0: 1, a1: {columns}, a2: {rows}, a3: 5 | r0: 3, r1: 3, r2: {depth}]"),
+            "%p[a0, r2, a2 + r0, a3 + r1], %y[r0, r1, r2, a1]",
+        ),
+    };
+    let (axis, ones, zeros) = match windows {
+        false => (1, "0, 0", "0, 0"),
+        true => (3, "0, 0, 1, 1", "0, 0, 0, 0"),
+    };
+    let result = match windows {
+        false => format!("{rows}, {columns}"),
+        true => format!("1, {columns}, {rows}, 5"),
+    };
+    let text = format!(
+        "function @quantised {{ parameter %q: i8[{data}] as \"q\" %w: i8[{weight}] = weight @c0
+           %s: f32[] = weight @c1 %t: f32[{columns}] = weight @c2
+           %z: f32[] = literal {{{zero}}} %o: f32[] = literal {{0}}
+           %f: f32[{data}] = map cast %q %zb: f32[{data}] = broadcast axes [] %z
+           %d: f32[{data}] = map sub %f, %zb %sb: f32[{data}] = broadcast axes [] %s
+           %x: f32[{data}] = map mul %d, %sb
+           %p: f32[{padded}] = pad low [{ones}] high [{ones}] interior [{zeros}] %x, %o
+           %g: f32[{weight}] = map cast %w %tb: f32[{weight}] = broadcast axes [{axis}] %t
+           %y: f32[{weight}] = map mul %g, %tb
+           %r: f32[{result}] = contract {space} {reads} accumulate f32
+           return %r as \"r\" }}"
+    );
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+const OPTIONS: GraphOptions =
+    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false, sizes: false };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn contractions_keep_their_bits(
+        structure in 0..FUNCTIONS.len(),
+        extents in [1i64..4, 2i64..7, 1i64..7, 1i64..70],
+    ) {
+        let (function, constants, inputs) = random_instance(structure, extents);
+        keeps_the_bits(&function, &constants, &inputs);
+    }
+
+    #[test]
+    fn contractions_in_bf16_round_their_operands(
+        structure in 0..FUNCTIONS.len(),
+        extents in [1i64..4, 2i64..7, 8i64..20, 8i64..40],
+    ) {
+        let (function, constants, inputs) = random_instance(structure, extents);
+        rounds_operands(&function, &constants, &inputs);
+    }
+
+    #[test]
+    fn products_of_8_bits_are_those_of_integers(
+        windows in any::<bool>(),
+        extents in [16i64..24, 16i64..40, 16i64..40, -128i64..128],
+    ) {
+        let function = quantised(windows, extents);
+        let tensors = |ty: &graph::Type, seed| ty.as_tensor().map(|ty| random_of(ty, seed));
+        let weights = [(0, 1), (1, 2), (2, 3)].map(|(number, seed)| {
+            let weight = |id: &graph::NodeId| matches!(&function.nodes[*id].op,
+                graph::Op::Weight { constant, .. } if constant.index() == number);
+            let id = function.nodes_in_order().into_iter().find(weight).expect("a weight");
+            tensors(function.ty(function.nodes[id].results[0]), seed).expect("a tensor")
+        });
+        let inputs = [tensors(function.ty(function.parameters()[0]), 4).expect("a tensor")];
+        let options = FormatOptions { winograd: Winograd::Never };
+        let native = Target::table().remove(0);
+        let whole = integers(function.clone(), &native, &options, &mut Vec::new());
+        let whole = whole.expect("well typed");
+        prop_assert!(whole.to_string().contains("accumulate i32"), "{whole}");
+        let pairs = results(&function, &weights, &inputs).into_iter()
+            .zip(results(&whole, &weights, &inputs));
+        for (numbers, integers) in pairs {
+            let error = tensor::compare(&numbers, &integers, 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}");
+        }
+        keeps_the_bits(&whole, &weights, &inputs);
+    }
+
+    #[test]
+    fn random_functions_keep_their_bits(
+        sample in graph_samples(OPTIONS)
+    ) {
+        keeps_the_bits(&sample.function, &sample.constants, &sample.inputs);
+    }
+}

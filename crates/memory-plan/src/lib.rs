@@ -1,0 +1,17 @@
+//! The memory plan of a program: where in the arena its slots lie, and where it needs barriers.
+//!
+//! - [`place`] gives every slot its offset, and the program its barriers; `lifetime` says from
+//!   which step to which a slot is needed, `barriers` which steps may run at the same time;
+//! - [`check`] verifies a memory plan, and knows nothing of how it was made.
+//!
+//! This crate reads of kernels only which parameters may share memory. It does not know graphs or
+//! targets.
+
+mod barriers;
+mod check;
+mod lifetime;
+mod place;
+mod touched;
+
+pub use check::check;
+pub use place::{Footprint, aligned, place};

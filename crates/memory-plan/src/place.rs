@@ -1,0 +1,374 @@
+//! Where in the arena each slot lies.
+//!
+//! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for
+//! the last time and is the first to write another of the same size, and may be given one piece
+//! of memory for both (`loops::may_share`), the second takes the place of the first. Slots are
+//! placed one after the other, each in the smallest gap that holds it (best fit), in several
+//! orders; the best result is kept, and while it is more than a twentieth above the largest
+//! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
+//!
+//! That compares every slot with every other. Of programs too large for it, slots are placed in
+//! the order of the steps, in the gaps that earlier slots have left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Arena, KernelId};
+use loops::{Kernel, may_share};
+use program::{Argument, Place, Program, Run, SlotId, Step};
+use sym::Expr;
+
+use crate::barriers::add_barriers;
+use crate::lifetime::{Lifetime, lifetimes};
+
+/// Slots begin at multiples of this many bytes.
+const ALIGNMENT: i64 = 64;
+
+/// How often the worst slot is moved forward before the layout is taken as it is.
+const ATTEMPTS: usize = 200;
+
+/// How many pairs of slots are compared before the layout is taken as it is.
+const PAIRS: usize = 30_000_000;
+
+/// Slots of one place.
+#[derive(Clone, Debug)]
+struct Item {
+    slots: Vec<SlotId>,
+    bytes: i64,
+    life: Lifetime,
+}
+
+/// What a memory plan came to, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// All of the arena.
+    pub arena: i64,
+    /// The most that must be in the arena at once.
+    pub largest_live_set: i64,
+}
+
+/// A placement: the offset of each item, and how much memory that takes.
+#[derive(Clone, Debug)]
+struct Layout {
+    offsets: Vec<i64>,
+    bytes: i64,
+}
+
+/// Rounds up to the alignment of slots.
+#[must_use]
+pub fn aligned(bytes: i64) -> i64 {
+    (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+}
+
+/// Gives every slot of the arena its offset, and the program its barriers.
+pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footprint {
+    let items = items(program, kernels);
+    let layout = best_layout(&items);
+    for (item, &offset) in items.iter().zip(&layout.offsets) {
+        for slot in &item.slots {
+            program.slots[*slot].place = Place::Arena(Expr::constant(offset));
+        }
+    }
+    program.arena_bytes = Expr::constant(layout.bytes);
+    let mut steps = std::mem::take(&mut program.steps);
+    add_barriers(program, &mut steps);
+    program.steps = steps;
+    Footprint { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
+}
+
+/// The slots of the arena that the program touches, those of one place together.
+fn items(program: &Program, kernels: &Arena<KernelId, Kernel>) -> Vec<Item> {
+    let lives = lifetimes(program);
+    let successors = successors(program, kernels, &lives);
+    let taken: BTreeSet<SlotId> = successors.values().copied().collect();
+    let mut items = Vec::new();
+    for (slot, data) in program.slots.iter() {
+        let (Place::Arena(_), Some(&life)) = (&data.place, lives.get(&slot)) else { continue };
+        if taken.contains(&slot) {
+            continue;
+        }
+        let bytes = aligned(data.bytes.as_constant().unwrap_or(0));
+        let mut item = Item { slots: vec![slot], bytes, life };
+        let mut last = slot;
+        while let Some(&next) = successors.get(&last) {
+            item.slots.push(next);
+            item.life.last = item.life.last.max(lives[&next].last);
+            last = next;
+        }
+        items.push(item);
+    }
+    items
+}
+
+/// For slots that die in a step which makes another in their place: the other.
+fn successors(
+    program: &Program,
+    kernels: &Arena<KernelId, Kernel>,
+    lives: &BTreeMap<SlotId, Lifetime>,
+) -> BTreeMap<SlotId, SlotId> {
+    let mut found = BTreeMap::new();
+    let mut sharing = BTreeMap::new();
+    // Steps are numbered as lifetimes number them.
+    let mut now = 0;
+    program::walk(&program.steps, &mut |step| {
+        now += 1;
+        let Step::Run(run) = step else { return };
+        let whole = |argument: &Argument| {
+            let slot = &program.slots[argument.address.slot];
+            let same = |other: &&Argument| other.address.slot == argument.address.slot;
+            matches!(slot.place, Place::Arena(_))
+                && argument.address.offset.is_zero()
+                && argument.bytes == slot.bytes
+                && run.arguments.iter().filter(same).count() == 1
+        };
+        let life = |argument: &Argument| lives[&argument.address.slot];
+        for (to, written) in run.arguments.iter().enumerate() {
+            let is_new = written.writes && !written.reads && life(written).first == now;
+            if !is_new || !whole(written) {
+                continue;
+            }
+            let dies = |(from, read): &(usize, &Argument)| {
+                read.reads
+                    && !read.writes
+                    && life(read).last == now
+                    && read.bytes == written.bytes
+                    && whole(read)
+                    && !found.contains_key(&read.address.slot)
+                    && *sharing
+                        .entry((run.kernel, *from, to))
+                        .or_insert_with(|| parameters_may_share(kernels, run, *from, to))
+            };
+            if let Some((_, read)) = run.arguments.iter().enumerate().find(dies) {
+                found.insert(read.address.slot, written.address.slot);
+            }
+        }
+    });
+    found
+}
+
+fn parameters_may_share(
+    kernels: &Arena<KernelId, Kernel>,
+    run: &Run,
+    from: usize,
+    to: usize,
+) -> bool {
+    let kernel = &kernels[run.kernel];
+    may_share(kernel, kernel.parameters[from], kernel.parameters[to])
+}
+
+/// The most bytes that are live at one step.
+fn largest_live_set(items: &[Item]) -> i64 {
+    let begins = items.iter().map(|item| (item.life.first, item.bytes));
+    let ends = items.iter().map(|item| (item.life.last + 1, -item.bytes));
+    let mut changes: Vec<(usize, i64)> = begins.chain(ends).collect();
+    // At equal times ends, which are negative, come first.
+    changes.sort_unstable();
+    let (mut live, mut most) = (0, 0);
+    for (_, change) in changes {
+        live += change;
+        most = most.max(live);
+    }
+    most
+}
+
+fn best_layout(items: &[Item]) -> Layout {
+    let least = largest_live_set(items);
+    let rounds = PAIRS / (items.len() * items.len()).max(1);
+    if rounds < 4 {
+        return in_order_of_steps(items);
+    }
+    let length = |item: &Item| (item.life.last - item.life.first + 1) as i64;
+    let keys = |item: &Item| {
+        let first = item.life.first as i64;
+        [
+            (-item.bytes, first),
+            (-item.bytes, -length(item)),
+            (-item.bytes.saturating_mul(length(item)), 0),
+            (first, -item.bytes),
+        ]
+    };
+    let mut best: Option<(Layout, Vec<usize>)> = None;
+    for number in 0..4 {
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        order.sort_by_key(|&index| (keys(&items[index])[number], index));
+        let layout = best_fit(items, &order);
+        if best.as_ref().is_none_or(|(best, _)| layout.bytes < best.bytes) {
+            best = Some((layout, order));
+        }
+    }
+    let Some((mut layout, mut order)) = best else {
+        return Layout { offsets: Vec::new(), bytes: 0 };
+    };
+    let mut current = layout.clone();
+    for _ in 0..ATTEMPTS.min(rounds) {
+        if layout.bytes * 20 <= least * 21 {
+            break;
+        }
+        let end = |&index: &usize| current.offsets[index] + items[index].bytes;
+        let Some(position) = (1..order.len()).max_by_key(|&place| (end(&order[place]), place))
+        else {
+            break;
+        };
+        let highest = order.remove(position);
+        order.insert(position / 2, highest);
+        current = best_fit(items, &order);
+        if current.bytes < layout.bytes {
+            layout = current.clone();
+        }
+    }
+    layout
+}
+
+/// Places items as the steps come to them, each in the smallest gap of what lies free then; gaps
+/// are joined as items die.
+fn in_order_of_steps(items: &[Item]) -> Layout {
+    let mut starting: Vec<usize> = (0..items.len()).collect();
+    starting.sort_by_key(|&index| (items[index].life.first, -items[index].bytes, index));
+    let mut ending: Vec<usize> = (0..items.len()).collect();
+    ending.sort_by_key(|&index| (items[index].life.last, index));
+    let mut ending = ending.into_iter().peekable();
+    let (mut offsets, mut bytes) = (vec![0; items.len()], 0);
+    let mut gaps = Gaps::default();
+    for index in starting {
+        let item = &items[index];
+        while let Some(dead) = ending.next_if(|&dead| items[dead].life.last < item.life.first) {
+            gaps.free(offsets[dead], items[dead].bytes);
+        }
+        offsets[index] = gaps.take(item.bytes).unwrap_or_else(|| {
+            // The last gap grows if it ends where the arena does.
+            let start = gaps.take_last(bytes);
+            bytes = start + item.bytes;
+            start
+        });
+    }
+    Layout { offsets, bytes }
+}
+
+/// The free pieces of an arena, by place and by size.
+#[derive(Default)]
+struct Gaps {
+    ends: BTreeMap<i64, i64>,
+    sizes: BTreeSet<(i64, i64)>,
+}
+
+impl Gaps {
+    fn add(&mut self, start: i64, end: i64) {
+        if start < end {
+            self.ends.insert(start, end);
+            self.sizes.insert((end - start, start));
+        }
+    }
+
+    fn remove(&mut self, start: i64, end: i64) {
+        self.ends.remove(&start);
+        self.sizes.remove(&(end - start, start));
+    }
+
+    /// Takes bytes from the smallest gap that has as many.
+    fn take(&mut self, bytes: i64) -> Option<i64> {
+        if bytes == 0 {
+            return Some(0);
+        }
+        let &(size, start) = self.sizes.range((bytes, 0)..).next()?;
+        self.remove(start, start + size);
+        self.add(start + bytes, start + size);
+        Some(start)
+    }
+
+    /// Takes the gap that ends where the arena does, if there is one; where it begins, or the end.
+    fn take_last(&mut self, arena: i64) -> i64 {
+        match self.ends.last_key_value() {
+            Some((&start, &end)) if end == arena => {
+                self.remove(start, end);
+                start
+            }
+            _ => arena,
+        }
+    }
+
+    /// Gives bytes back, and joins them with the gaps around.
+    fn free(&mut self, mut start: i64, bytes: i64) {
+        let mut end = start + bytes;
+        if bytes == 0 {
+            return;
+        }
+        if let Some((&first, &last)) = self.ends.range(..start).next_back()
+            && last == start
+        {
+            self.remove(first, last);
+            start = first;
+        }
+        if let Some(&last) = self.ends.get(&end) {
+            self.remove(end, last);
+            end = last;
+        }
+        self.add(start, end);
+    }
+}
+
+/// Places items in this order, each in the smallest gap between those that live at the same time.
+fn best_fit(items: &[Item], order: &[usize]) -> Layout {
+    let mut offsets = vec![0; items.len()];
+    let mut placed: Vec<usize> = Vec::new();
+    for &index in order {
+        let item = &items[index];
+        let mut taken: Vec<(i64, i64)> = placed
+            .iter()
+            .filter(|&&other| items[other].life.meets(item.life))
+            .map(|&other| (offsets[other], offsets[other] + items[other].bytes))
+            .collect();
+        taken.sort_unstable();
+        let (mut best, mut end) = (None, 0);
+        for (start, stop) in taken {
+            let gap = start - end;
+            if gap >= item.bytes && best.is_none_or(|(smallest, _)| gap < smallest) {
+                best = Some((gap, end));
+            }
+            end = end.max(stop);
+        }
+        offsets[index] = best.map_or(end, |(_, offset)| offset);
+        placed.push(index);
+    }
+    let ends = (0..items.len()).map(|index| offsets[index] + items[index].bytes);
+    let bytes = ends.max().unwrap_or(0);
+    Layout { offsets, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Id;
+
+    use super::*;
+
+    /// Whether two items that live at the same time share a byte.
+    fn overlaps(items: &[Item], layout: &Layout) -> bool {
+        let end = |index: usize| layout.offsets[index] + items[index].bytes;
+        let apart = |a: usize, b: usize| {
+            let disjoint = end(a) <= layout.offsets[b] || end(b) <= layout.offsets[a];
+            disjoint || !items[a].life.meets(items[b].life)
+        };
+        let all = 0..items.len();
+        all.clone().any(|a| end(a) > layout.bytes || (0..a).any(|b| !apart(a, b)))
+    }
+
+    #[test]
+    fn both_ways_keep_live_items_apart() {
+        let mut random = 7u64;
+        let mut draw = |most: u64| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) % most
+        };
+        for round in 0..40 {
+            let item = |number: usize| {
+                let first = draw(60) as usize;
+                let life = Lifetime { first, last: first + draw(12) as usize };
+                Item { slots: vec![SlotId::new(number)], bytes: 64 * draw(9) as i64, life }
+            };
+            let items: Vec<Item> = (0..round * 2).map(item).collect();
+            let (best, quick) = (best_layout(&items), in_order_of_steps(&items));
+            assert!(!overlaps(&items, &best) && !overlaps(&items, &quick));
+            let least = largest_live_set(&items);
+            assert!(least <= best.bytes && best.bytes <= quick.bytes.max(least * 21 / 20));
+            assert!(quick.bytes <= 2 * least, "{} for {least}", quick.bytes);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What `tile` chooses: the axis of vectors and that of rows, the register tile, the order in which
+//! tiles are run, from how each operand of the sum lies along the axes.
+
+use backend::Target;
+use loops::{BufferId, Kernel};
+use schedule::Tail;
+use sym::Expr;
+
+use crate::given::Refused;
+use crate::order::{self, Order, Reuse};
+use crate::structure::{Access, LoopInfo, Motion};
+use crate::tile::{Axis, Problem, pair};
+use backend::tile::{Area, Tile, best_tile, div_ceil};
+
+/// Bytes between two rows from which on they count as elsewhere.
+const SAME_PAGE: i64 = 2048;
+
+/// Bytes of a cache line.
+pub(super) const LINE: i64 = 64;
+
+/// Cycles to store one element of a vector whose elements lie apart.
+const SCATTERED: f64 = 4.0;
+
+/// What was chosen.
+pub(super) struct Choice {
+    pub(super) vector: usize,
+    pub(super) row: Option<usize>,
+    pub(super) tile: Tile,
+    /// Elements of a vector.
+    pub(super) lanes: i64,
+    /// Elements of the vector loop.
+    pub(super) width: i64,
+    /// The tail of the vector split: packed panels cannot be shifted.
+    pub(super) tail: Tail,
+    /// The row axis is cut into so many blocks before it is cut into tiles.
+    pub(super) blocks: i64,
+    pub(super) order: Order,
+    /// Buffers to be copied block by block, because their rows fall on the same cache sets.
+    pub(super) staged: Vec<BufferId>,
+}
+
+/// The pair of axes, the tile and the order of tiles that should take least time.
+pub(super) fn choose(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+) -> Result<Choice, Refused> {
+    let mut best: Option<(f64, Choice)> = None;
+    for vector in (0..problem.axes.len()).rev() {
+        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let storing = cost_of_stores(problem, vector);
+        for row in rows_for(problem, vector) {
+            let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
+            let cost = cost + storing;
+            if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
+                best = Some((cost, choice));
+            }
+        }
+    }
+    let found = best.map(|(_, choice)| choice);
+    found.ok_or_else(|| "no axis is contiguous in an operand".into())
+}
+
+/// Cycles that storing takes longer along an axis than along one that is contiguous in the result.
+fn cost_of_stores(problem: &Problem, vector: usize) -> f64 {
+    let along = &problem.axes[vector].last;
+    let scattered = problem.last.writes().filter(|access| !access.motion(along).is_unit());
+    let elements: i64 = problem.last.loops.iter().map(|found| found.extent).product();
+    scattered.count() as f64 * elements as f64 * SCATTERED
+}
+
+/// How each load of the sum moves along a candidate for the vector axis, if all of them may.
+pub(super) fn vector_motions(
+    problem: &Problem,
+    kernel: &Kernel,
+    vector: usize,
+) -> Option<Vec<Motion>> {
+    let axis = &problem.axes[vector];
+    // Registers hold vectors along the accumulators' last axis.
+    let last = problem.axes.iter().filter_map(|axis| axis.place).max();
+    let update = axis.update.as_ref().filter(|_| axis.place == last)?;
+    let motions = problem.update.loads().map(|access| access.motion(update));
+    // Where both elements of a pair are used together a pair is what is contiguous.
+    let motions: Vec<Motion> = match pair(problem, kernel) {
+        Some(_) => motions.map(Motion::in_pairs).collect(),
+        None => motions.collect(),
+    };
+    let packed = motions.iter().any(|motion| motion.block().is_some());
+    // A panel is met whole only if the loop walks the whole axis.
+    let whole = !packed || axis.last.extent == update.extent;
+    let fits = motions.iter().all(|motion| motion.is_vector());
+    (whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
+}
+
+/// The candidates for the row axis, and none. The accumulators' vectors lie along their last axis.
+fn rows_for(problem: &Problem, vector: usize) -> Vec<Option<usize>> {
+    let place = problem.axes[vector].place;
+    let is_row = |row: &usize| {
+        let axis = &problem.axes[*row];
+        let Some(update) = &axis.update else { return false };
+        let motions: Vec<Motion> =
+            problem.update.loads().map(|access| access.motion(update)).collect();
+        axis.place < place && (motions.len() < 2 || motions.contains(&Motion::Still))
+    };
+    let rows = (0..problem.axes.len()).rev().filter(is_row).map(Some);
+    rows.chain([None]).collect()
+}
+
+/// The cost in cycles of a pair of axes, with the best tile for it.
+fn candidate(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    vector: usize,
+    row: Option<usize>,
+    along: &[Motion],
+) -> (f64, Choice) {
+    let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
+    let columns = problem.axes[vector].last.extent;
+    let panel = along.iter().find_map(|motion| motion.block());
+    let rows = row.map_or(1, |row| problem.axes[row].last.extent);
+    let others: i64 = problem
+        .axes
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != vector && Some(*at) != row)
+        .map(|(_, axis)| axis.last.extent)
+        .product();
+    let vectors = panel.map(|panel| div_ceil(panel, lanes));
+    let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
+    let depth = problem.depth();
+    let scattered_rows = scattered_rows(problem, kernel, target, along);
+    let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
+    // An operand that moves with rows and vectors is loaded for each accumulator.
+    let moves = |access: &Access| row_update.is_some_and(|row| access.motion(row) != Motion::Still);
+    let mut both = problem.update.loads().zip(along);
+    let both = both.any(|(access, motion)| *motion != Motion::Still && moves(access));
+    let elementwise = along.len() > 1 && (both || along.iter().all(|motion| motion.is_unit()));
+    let lines_between_rows = row_update
+        .filter(|_| !elementwise)
+        .and_then(|row| lines_between_rows(problem, kernel, target, row, along));
+    let area = Area {
+        rows,
+        columns,
+        lanes,
+        depth,
+        shared,
+        elementwise,
+        scattered_rows,
+        lines_between_rows,
+    };
+    let staged = match row_update {
+        Some(update) => conflicting(problem, kernel, update, along),
+        None => Vec::new(),
+    };
+    let reuse = reuse(problem, kernel, vector, row, along);
+    let outermost = elementwise
+        && order::overlaps_beyond(problem, kernel, [Some(vector), row], target.l1_bytes / 2);
+    let mut best: Option<(f64, Choice)> = None;
+    for blocks in order::block_counts(&reuse, rows, target, !staged.is_empty()) {
+        let block = Area { rows: div_ceil(rows, blocks), ..area };
+        let tile = best_tile(target, &block, vectors);
+        let arithmetic = tile.cycles(target, &block) * (blocks * others) as f64;
+        let tiles = order::Tiles {
+            rows: blocks * div_ceil(block.rows, tile.rows),
+            columns: div_ceil(columns, tile.vectors * lanes),
+            blocks,
+        };
+        let (mut order, memory) = order::best(&reuse, &tiles, target);
+        order.columns_outermost = outermost;
+        let cost = arithmetic + memory;
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            let width = panel.unwrap_or(tile.vectors * lanes);
+            let tail = if panel.is_some() { Tail::Guard } else { Tail::Shift };
+            let staged = staged.clone();
+            best = Some((
+                cost,
+                Choice { vector, row, tile, lanes, width, tail, blocks, order, staged },
+            ));
+        }
+    }
+    best.expect("there is always one block")
+}
+
+/// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
+/// elsewhere each time.
+fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[Motion]) -> bool {
+    let Some(innermost) = problem.reduced.last() else { return false };
+    problem.update.loads().zip(along).any(|(access, motion)| {
+        let buffer = &kernel.buffers[access.buffer];
+        let width = i64::from(buffer.dtype.bits()) / 8;
+        let elements: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let apart = match access.motion(innermost) {
+            Motion::Steady { stride, .. } => stride.abs() * width,
+            Motion::Still | Motion::Irregular => 0,
+        };
+        *motion != Motion::Still
+            && apart >= SAME_PAGE
+            && (elements * width) as u64 > target.l2_bytes
+    })
+}
+
+/// Lines from one row to the next of an operand of the rows, where each step of the sum meets other
+/// lines and those of a tile are more than the first-level cache keeps beside a panel.
+fn lines_between_rows(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Option<f64> {
+    let innermost = problem.reduced.last()?;
+    let keeps = (problem.depth() * LINE) as u64 <= target.l1_bytes / 2;
+    let of = |(access, motion): (&Access, &Motion)| {
+        let width = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let apart = |found: &LoopInfo| match access.motion(found) {
+            Motion::Steady { stride, block: None } => stride.abs() * width,
+            _ => 0,
+        };
+        let meets_others = *motion == Motion::Still && apart(innermost) >= LINE;
+        meets_others.then(|| apart(row).min(LINE) as f64 / LINE as f64)
+    };
+    if keeps {
+        return None;
+    }
+    problem.update.loads().zip(along).find_map(of)
+}
+
+/// The row operands whose rows fall on so few cache sets that a tile of them does not stay there.
+fn conflicting(
+    problem: &Problem,
+    kernel: &Kernel,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    for (access, motion) in problem.update.loads().zip(along) {
+        let Motion::Steady { stride, .. } = access.motion(row) else { continue };
+        let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        if *motion == Motion::Still && bytes > 0 && bytes % 4096 == 0 && row.extent >= 8 {
+            found.push(access.buffer);
+        }
+    }
+    found
+}
+
+/// What both sides of the sum read, for the order of tiles.
+fn reuse(
+    problem: &Problem,
+    kernel: &Kernel,
+    vector: usize,
+    row: Option<usize>,
+    along: &[Motion],
+) -> Reuse {
+    let row_loop = row.and_then(|row| problem.axes[row].update.as_ref());
+    let mut reuse = Reuse::default();
+    // Where everything moves along the vector axis nothing is read again for another panel.
+    let streaming = along.iter().all(|motion| *motion != Motion::Still);
+    for (access, motion) in problem.update.loads().zip(along) {
+        let buffer = &kernel.buffers[access.buffer];
+        let whole: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let moving = problem.update.loops.iter().filter(|by| access.motion(by) != Motion::Still);
+        let count = whole.min(moving.map(|by| by.extent).product());
+        let bytes = count * i64::from(buffer.dtype.bits()) / 8;
+        let moves_with_rows = row_loop.is_some_and(|row| access.motion(row) != Motion::Still);
+        if streaming {
+            continue;
+        }
+        if *motion != Motion::Still && !moves_with_rows {
+            reuse.column_bytes += bytes;
+        } else {
+            reuse.row_bytes += bytes;
+        }
+    }
+    for (at, axis) in problem.axes.iter().enumerate() {
+        if at == vector || Some(at) == row {
+            continue;
+        }
+        let side = match streaming {
+            true => order::Side::Both,
+            false => order::side(problem_motions(problem, axis, vector, along)),
+        };
+        reuse.others.push((at, side, axis.last.extent));
+    }
+    reuse
+}
+
+/// Whether the operands of the rows, and those of the columns, move with an axis.
+fn problem_motions(
+    problem: &Problem,
+    axis: &Axis,
+    vector: usize,
+    along: &[Motion],
+) -> (bool, bool) {
+    let Some(update) = &axis.update else {
+        // A part of an axis moves what the axis moves.
+        return (true, axis.place == problem.axes[vector].place);
+    };
+    let mut moves = (false, false);
+    for (access, motion) in problem.update.loads().zip(along) {
+        if access.motion(update) == Motion::Still {
+            continue;
+        }
+        match motion {
+            Motion::Still => moves.0 = true,
+            _ => moves.1 = true,
+        }
+    }
+    moves
+}

@@ -1,0 +1,383 @@
+//! What `tile` does instead where sums have so many terms that a panel fills the second-level
+//! cache: the terms in parts.
+//!
+//! ```text
+//! for i, j { acc[i, j] = 0 }
+//! for i, j, k { acc[i, j] += a[i, k] * b[j div P, k, j mod P] }
+//! for i, j { out[i, j] = f(acc[i, j], ..) }
+//! ```
+//!
+//! becomes, for each block of rows and columns,
+//!
+//! ```text
+//! for i, j { acc[i, j] = 0 }
+//! for k_o { for j_o { for i_o {
+//!   for i < R unroll { for j < P vector { part[i, j] = acc[i_o, i, j_o, j] } }
+//!   for k_i { for i < R unroll { for j < P vector { part[i, j] += .. } } }
+//!   for i < R unroll { for j < P vector { acc[i_o, i, j_o, j] = part[i, j] } }
+//! } } }
+//! for i, j { out[i, j] = f(acc[i, j], ..) }
+//! ```
+//!
+//! so that what a part of the terms needs of a block of rows stays in the second-level cache while
+//! all panels go by, each part of a panel once. The order of each sum is as before. Rows that are
+//! left over when the block is cut into tiles have a smaller tile of their own: tiles that overlap
+//! would add twice.
+
+use std::collections::BTreeSet;
+
+use backend::Target;
+use loops::Stmt;
+use schedule::{ScheduleStep, Tail};
+
+use crate::choice::{Choice, LINE};
+use crate::given::Refused;
+use crate::hand::Hand;
+use crate::order::Side;
+use crate::panels::Panels;
+use crate::structure::{Access, Motion};
+use crate::tile::{Problem, pair, unroll_sum, whole_panels};
+use backend::tile::{Tile, div_ceil};
+
+/// Iterations of the parallel loop that are wanted.
+const SHARED: i64 = 4;
+
+/// Panels that a block of columns has at least: what is met of the rows is read again for each.
+const PANELS: i64 = 3;
+
+/// The least terms of a part: accumulators are loaded and stored once a part.
+const TERMS: i64 = 128;
+
+/// Lines of rows that may fall on one set of a cache: half of its ways, so that panels pass by.
+const LINES: i64 = 8;
+
+/// How a problem is cut.
+struct Cut {
+    /// Terms of a part.
+    terms: i64,
+    /// Blocks of rows.
+    blocks: i64,
+    /// Elements of a block of columns.
+    columns: i64,
+    /// Rows of a tile.
+    rows: i64,
+}
+
+/// Runs the terms in parts, if there are so many that it pays.
+pub(super) fn apply(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    target: &Target,
+) -> Result<String, Refused> {
+    let cut = cut(hand, problem, choice, target)?;
+    whole_panels(hand, problem, choice);
+    let outer = emit(hand, problem, choice, &cut)?;
+    hand.share(&outer, SHARED)?;
+    let vector = &problem.axes[choice.vector].last.name;
+    Ok(format!(
+        "{} rows by {} elements along {vector}, the sum in parts of {} terms",
+        cut.rows, choice.width, cut.terms
+    ))
+}
+
+/// Where to cut, or why not to.
+fn cut(
+    hand: &Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    target: &Target,
+) -> Result<Cut, Refused> {
+    let vector = &problem.axes[choice.vector];
+    let (Some(along), Some(row)) = (&vector.update, choice.row) else {
+        return Err("no panel is met by several rows".into());
+    };
+    let depth = problem.depth();
+    if depth < 2 * TERMS {
+        return Err("its sums have few terms".into());
+    }
+    let panels = Panels::of(hand, problem, along, choice.width);
+    let panel = panels.iter().map(|panels| panels.bytes).max().unwrap_or(0);
+    let cache = target.l2_bytes as i64;
+    if panel <= cache * 3 / 16 {
+        return Err("panels fit the second-level cache".into());
+    }
+    if choice.blocks == 1 && panels.iter().any(|panels| !panels.packed) {
+        return Err("strips that are not packed are met once".into());
+    }
+    if choice.order.others.iter().any(|(_, side)| *side == Side::Columns) {
+        return Err("panels move along several axes".into());
+    }
+    let stores = problem.last.writes().all(|access| access.motion(&vector.last).is_unit());
+    if !stores {
+        return Err("results are not contiguous along the panels".into());
+    }
+    let extent = problem.axes[row].last.extent;
+    let rows = best_rows(target, extent, choice);
+    let other: i64 = others(problem, choice, Side::Rows)
+        .iter()
+        .map(|at| problem.axes[*at].last.extent)
+        .product();
+    if extent * other < 3 * rows {
+        return Err("panels are met by few rows".into());
+    }
+    let strides = row_strides(hand, problem, row);
+    let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min().unwrap_or(i64::MAX);
+    // Two parts of panels in an eighth of the cache each, and half of it for the rows.
+    let element = panels.iter().map(|panels| panels.element).max().unwrap_or(1);
+    let bytes = element * other;
+    let block = |terms: i64| {
+        let most = (cache / 2 / (bytes * terms)).min(kept / other).max(rows);
+        let least = div_ceil(extent, most);
+        (least..=4 * least).find(|blocks| extent % blocks == 0 && (extent / blocks) % rows == 0)
+    };
+    let mut terms = part_of(problem, hand, cache / 8 * depth / panel);
+    let blocks = match block(terms) {
+        Some(blocks) => blocks,
+        // They cannot be cut evenly.
+        None => {
+            terms = part_of(problem, hand, terms.min(cache / 2 / (bytes * extent)));
+            1
+        }
+    };
+    if terms < TERMS || terms == depth {
+        return Err("its terms come in no even parts".into());
+    }
+    let columns = vector.last.extent;
+    let count = columns / choice.width;
+    let split =
+        |parts: &i64| columns % choice.width == 0 && count % parts == 0 && count / parts >= PANELS;
+    let parts = (1..=div_ceil(SHARED, blocks)).rev().find(split).unwrap_or(1);
+    Ok(Cut { terms, blocks, columns: columns / parts, rows })
+}
+
+/// Bytes from row to row of the operands that move with the rows.
+fn row_strides(hand: &Hand<'_>, problem: &Problem, row: usize) -> Vec<i64> {
+    let Some(update) = &problem.axes[row].update else { return Vec::new() };
+    let of = |access: &Access| {
+        let Motion::Steady { stride, .. } = access.motion(update) else { return None };
+        let bits = i64::from(hand.kernel().buffers[access.buffer].dtype.bits());
+        Some(stride.abs() * bits / 8)
+    };
+    problem.update.loads().filter_map(of).collect()
+}
+
+/// How many rows so many bytes apart stay in the second-level cache, were each one line long.
+fn rows_kept(target: &Target, stride: i64) -> i64 {
+    let period = target.l2_bytes as i64 / (2 * LINES);
+    let (mut a, mut b) = (period, stride.max(LINE));
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    LINES * period / a.max(LINE)
+}
+
+/// The rows of a tile that take least time; what is left over needs code of its own.
+fn best_rows(target: &Target, extent: i64, choice: &Choice) -> i64 {
+    let vectors = div_ceil(choice.width, choice.lanes);
+    let fits = |rows: &i64| Tile { rows: *rows, vectors }.fits(target);
+    // What a tile costs for each term: its multiply-adds, but no less than a latency.
+    let latency = i64::from(target.fma_latency * target.fma_per_cycle);
+    let cycles = |rows: i64| if rows == 0 { 0 } else { (rows * vectors).max(latency) };
+    let cost = |rows: &i64| {
+        let tiles = (extent / rows) * (cycles(*rows) + 1) + cycles(extent % rows);
+        if extent % rows == 0 { tiles } else { tiles + tiles / 16 }
+    };
+    (1..=extent).take_while(fits).min_by_key(|rows| (cost(rows), -rows)).unwrap_or(1)
+}
+
+/// The other axes of a side.
+fn others(problem: &Problem, choice: &Choice, side: Side) -> Vec<usize> {
+    let of_side = choice.order.others.iter().filter(|(_, own)| *own == side);
+    of_side.map(|(at, _)| *at).filter(|at| problem.axes[*at].update.is_some()).collect()
+}
+
+/// The most terms, up to a limit, that whole inner loops or an even part of one have.
+fn part_of(problem: &Problem, hand: &Hand<'_>, most: i64) -> i64 {
+    let mut terms = 1;
+    let pair = pair(problem, hand.kernel());
+    for found in problem.reduced.iter().rev() {
+        if Some(&found.name) == pair.as_ref() {
+            terms *= found.extent;
+            continue;
+        }
+        let fits = |part: &i64| found.extent % part == 0 && terms * part <= most;
+        let part = (1..=found.extent).rev().find(fits).unwrap_or(1);
+        terms *= part;
+        if part < found.extent {
+            break;
+        }
+    }
+    terms
+}
+
+/// Takes the steps; the loops that may be shared among workers.
+fn emit(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    cut: &Cut,
+) -> Result<Vec<String>, Refused> {
+    let vector = &problem.axes[choice.vector];
+    let along = vector.update.as_ref().ok_or("the sums are not walked one by one")?;
+    let row = choice.row.ok_or("there is no axis of rows")?;
+    let panels = Panels::of(hand, problem, along, choice.width);
+    let (outer, ends) = blocks(hand, problem, choice, cut)?;
+    if let Some(around) = outer.last() {
+        hand.compute_at(&problem.acc, around)?;
+    }
+    hand.simplify()?;
+    let (before, after) = parts_of_sum(hand, problem, cut.terms)?;
+    let (column, lanes) = split_always(hand, &along.name, choice.width)?;
+    let update = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
+    let rows_of_others = others(problem, choice, Side::Rows).into_iter().filter_map(update);
+    let around: Vec<String> =
+        before.iter().cloned().chain([column]).chain(rows_of_others).collect();
+    let rows = update(row).ok_or("the rows are not walked one by one")?;
+    let pair = pair(problem, hand.kernel());
+    let after: Vec<String> = after.into_iter().filter(|name| Some(name) != pair.as_ref()).collect();
+    let inner: Vec<String> = after.iter().cloned().chain(pair).chain([lanes]).collect();
+    let around = hand.present(&around);
+    hand.reorder(&[around, vec![rows.clone()], inner.clone()].concat())?;
+    let tiles = tiles_of_rows(hand, &rows, &inner, cut.rows)?;
+    for (rows, inner) in tiles {
+        tile(hand, problem, choice, &rows, &inner, after.len(), cut.rows)?;
+    }
+    for panels in &panels {
+        panels.prefetch(hand)?;
+    }
+    ends_in_vectors(hand, problem, choice, &ends)?;
+    hand.simplify()?;
+    Ok(hand.present(&outer))
+}
+
+/// Cuts the last nest into blocks of rows and of columns: the loops over them, and what is left of
+/// the vectors' loop.
+fn blocks(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    cut: &Cut,
+) -> Result<(Vec<String>, String), Refused> {
+    let name = |at: usize| problem.axes[at].last.name.clone();
+    let row = choice.row.ok_or("there is no axis of rows")?;
+    let both = choice.order.others.iter().filter(|(_, side)| *side == Side::Both);
+    let mut outer: Vec<String> = both.map(|(at, _)| name(*at)).collect();
+    let mut inner: Vec<String> =
+        others(problem, choice, Side::Rows).into_iter().map(name).collect();
+    let extent = problem.axes[row].last.extent;
+    let (block, rows) = match cut.blocks {
+        1 => (None, name(row)),
+        blocks => hand.split(&name(row), extent / blocks, Tail::Exact)?,
+    };
+    let (columns, vectors) = hand.split(&name(choice.vector), cut.columns, Tail::Exact)?;
+    outer.extend(block.into_iter().chain(columns));
+    inner.extend([rows, vectors.clone()]);
+    hand.reorder(&[outer.clone(), inner].concat())?;
+    Ok((outer, vectors))
+}
+
+/// Cuts the reduced loops: those over parts of the sum, and those of a part.
+fn parts_of_sum(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    terms: i64,
+) -> Result<(Vec<String>, Vec<String>), Refused> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut left = terms;
+    for found in problem.reduced.iter().rev() {
+        if left >= found.extent {
+            left /= found.extent;
+            after.insert(0, found.name.clone());
+        } else if left > 1 {
+            let (outer, inner) = split_always(hand, &found.name, left)?;
+            after.insert(0, inner);
+            before.insert(0, outer);
+            left = 1;
+        } else {
+            before.insert(0, found.name.clone());
+        }
+    }
+    Ok((before, after))
+}
+
+/// Splits a loop, also where there is one block only.
+fn split_always(
+    hand: &mut Hand<'_>,
+    target: &str,
+    factor: i64,
+) -> Result<(String, String), Refused> {
+    let (outer, inner) = (hand.fresh(target, "o"), hand.fresh(target, "i"));
+    hand.take(ScheduleStep::Split {
+        target: target.to_owned(),
+        factor,
+        outer: outer.clone(),
+        inner: inner.clone(),
+        tail: Tail::Exact,
+    })?;
+    Ok((outer, inner))
+}
+
+/// Cuts a loop over rows where whole tiles end: each part with the loops inside of it.
+fn tiles_of_rows(
+    hand: &mut Hand<'_>,
+    rows: &str,
+    inner: &[String],
+    tile: i64,
+) -> Result<Vec<(String, Vec<String>)>, Refused> {
+    let extent = hand.extent(rows).ok_or("the number of rows is not known")?;
+    let whole = extent / tile * tile;
+    let mut tiles = vec![(rows.to_owned(), inner.to_vec())];
+    if whole > 0 && whole < extent {
+        let rest = hand.cut(rows, whole)?;
+        let kernel = hand.kernel();
+        let mut names = Vec::new();
+        let mut block = hand.find(&rest).map(|found| &found.body[..]);
+        while let Some([Stmt::For(found)]) = block {
+            names.push(kernel.symbols[found.variable].name.clone());
+            block = Some(&found.body);
+        }
+        tiles.push((rest, names));
+    }
+    Ok(tiles)
+}
+
+/// Makes a register tile of rows and of loops that begin with `reduced` reduced ones.
+fn tile(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    rows: &str,
+    inner: &[String],
+    reduced: usize,
+    tile: i64,
+) -> Result<(), Refused> {
+    let extent = hand.extent(rows).ok_or("the number of rows is not known")?;
+    let (tiles, row) = split_always(hand, rows, tile.min(extent))?;
+    let (terms, lanes) = inner.split_at(reduced);
+    let body: Vec<String> = [vec![row], lanes.to_vec()].concat();
+    hand.reorder(&[vec![tiles.clone()], terms.to_vec(), body.clone()].concat())?;
+    let Some((vector, written_out)) = body.split_last() else { return Ok(()) };
+    hand.vectorise(vector)?;
+    written_out.iter().try_for_each(|name| hand.unroll(name))?;
+    let vectors = div_ceil(choice.width, choice.lanes);
+    unroll_sum(hand, problem, terms, tile.min(extent) * vectors)?;
+    hand.keep_in_registers(&problem.acc, &tiles)
+}
+
+/// Runs what initialises and what ends in vectors.
+fn ends_in_vectors(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    last: &str,
+) -> Result<(), Refused> {
+    let place = problem.axes[choice.vector].place;
+    let init = place.and_then(|place| problem.init.get(place).cloned().flatten());
+    let names: BTreeSet<String> = init.into_iter().chain([last.to_owned()]).collect();
+    for name in names.into_iter().filter(|name| hand.find(name).is_some()).collect::<Vec<_>>() {
+        let (_, vectors) = hand.split(&name, choice.width, choice.tail)?;
+        hand.vectorise(&vectors)?;
+    }
+    Ok(())
+}

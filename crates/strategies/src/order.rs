@@ -1,0 +1,186 @@
+//! The order in which the tiles of a sum are run.
+//!
+//! Each tile meets a piece of the row operand and a panel of the column operand. What the inner of
+//! the outer loops walks is read again for each turn of the outer one, from the smallest cache that
+//! holds all of it. Three orders are weighed: all columns for each tile of rows, all rows for each
+//! panel of columns, and blocks of rows that stay in the second-level cache, all columns for each.
+//! Arithmetic hides some of this traffic; what counts is which order has least of it.
+
+use backend::Target;
+use loops::Kernel;
+use sym::Expr;
+
+use crate::tile::Problem;
+use backend::tile::div_ceil;
+
+/// Which operands move with a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Those of the rows alone.
+    Rows,
+    /// Those of the columns alone.
+    Columns,
+    /// All, or none.
+    Both,
+}
+
+/// The side of a loop, given whether row and column operands move with it.
+pub(super) fn side((rows, columns): (bool, bool)) -> Side {
+    match (rows, columns) {
+        (true, false) => Side::Rows,
+        (false, true) => Side::Columns,
+        _ => Side::Both,
+    }
+}
+
+/// What the sum reads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reuse {
+    /// Bytes of the operands that move with the rows.
+    pub(super) row_bytes: i64,
+    /// Bytes of those that move with the columns alone.
+    pub(super) column_bytes: i64,
+    /// The other loops: axis, side, extent.
+    pub(super) others: Vec<(usize, Side, i64)>,
+}
+
+/// How many tiles there are along both axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiles {
+    pub(super) rows: i64,
+    pub(super) columns: i64,
+    /// Blocks of rows, each a part of the tiles.
+    pub(super) blocks: i64,
+}
+
+/// An order of the loops around a tile.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    columns_first: bool,
+    /// Everything else is run for a tile of columns before the next one: windows over all columns
+    /// would be read again from the second-level cache.
+    pub(super) columns_outermost: bool,
+    /// The other loops by axis.
+    pub(super) others: Vec<(usize, Side)>,
+}
+
+/// Names of the loops around a tile.
+pub(super) struct Loops {
+    pub(super) shared: Vec<String>,
+    pub(super) rows: Vec<String>,
+    pub(super) columns: Vec<String>,
+    pub(super) block: Option<String>,
+    pub(super) row_tiles: Option<String>,
+    pub(super) column_tiles: Option<String>,
+}
+
+impl Order {
+    /// The loops in this order, outermost first. Tiles of rows that overlap cannot be shared among
+    /// workers, so they come last.
+    pub(super) fn arrange(&self, overlapping: bool, loops: Loops) -> Vec<String> {
+        let Loops { shared, rows, columns, block, row_tiles, column_tiles } = loops;
+        let columns: Vec<String> = columns.into_iter().chain(column_tiles).collect();
+        let blocked = block.is_some();
+        let (before, after): (Vec<String>, Vec<String>) =
+            match (blocked, self.columns_first || overlapping) {
+                // Blocks of rows, then columns, then the tiles of the block.
+                (true, _) => {
+                    (rows.into_iter().chain(block).collect(), row_tiles.into_iter().collect())
+                }
+                (false, true) => (Vec::new(), rows.into_iter().chain(row_tiles).collect()),
+                (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
+            };
+        match self.columns_outermost {
+            true => [columns, shared, before, after].concat(),
+            false => [shared, before, columns, after].concat(),
+        }
+    }
+}
+
+/// Cycles to read a byte again from the smallest cache that holds so many bytes.
+pub(super) fn again(target: &Target, bytes: f64) -> f64 {
+    match bytes {
+        _ if bytes <= target.l1_bytes as f64 * 0.5 => 0.0,
+        _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 48.0,
+        _ if bytes <= target.l3_bytes as f64 * 0.5 => 1.0 / 12.0,
+        _ => 1.0 / 5.0,
+    }
+}
+
+/// The better order, and the cycles its traffic takes.
+pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64) {
+    let extent = |side: Side| {
+        let of_side = reuse.others.iter().filter(move |(_, own, _)| *own == side);
+        of_side.map(|(_, _, extent)| *extent).product::<i64>() as f64
+    };
+    let shared = extent(Side::Both);
+    let (rows, columns) = (reuse.row_bytes as f64 / shared, reuse.column_bytes as f64 / shared);
+    let row_tiles = tiles.rows as f64 * extent(Side::Rows);
+    let column_tiles = tiles.columns as f64 * extent(Side::Columns);
+    let panel = columns / column_tiles;
+    let rows_first = row_tiles * columns * again(target, columns)
+        + column_tiles * rows * again(target, rows / row_tiles);
+    let columns_first =
+        column_tiles * rows * again(target, rows) + row_tiles * columns * again(target, panel);
+    let blocks = tiles.blocks as f64 * extent(Side::Rows);
+    let blocked = blocks * columns * again(target, columns)
+        + column_tiles * rows * again(target, rows / blocks)
+        + row_tiles * columns * again(target, panel);
+    let others = reuse.others.iter().map(|(axis, side, _)| (*axis, *side)).collect();
+    let (order, cycles) = match tiles.blocks > 1 {
+        true => (Order { columns_first: false, columns_outermost: false, others }, blocked),
+        false => (
+            Order { columns_first: columns_first < rows_first, columns_outermost: false, others },
+            columns_first.min(rows_first),
+        ),
+    };
+    (order, cycles * shared)
+}
+
+/// The numbers of blocks to consider for a row axis: one, and those whose rows fit half of the
+/// second-level cache but are as large as may be.
+pub(super) fn block_counts(reuse: &Reuse, rows: i64, target: &Target, staged: bool) -> Vec<i64> {
+    let outside: i64 = reuse
+        .others
+        .iter()
+        .filter(|(_, side, _)| *side != Side::Columns)
+        .map(|(_, _, extent)| *extent)
+        .product();
+    let bytes = reuse.row_bytes / outside.max(1);
+    let half = (target.l2_bytes / 2) as i64;
+    let least = div_ceil(bytes, half);
+    if least <= 1 && !staged {
+        return vec![1];
+    }
+    let counts =
+        (least.max(2)..=least.max(2) * 4).filter(|count| rows % count == 0 && rows / count >= 8);
+    let mut counts: Vec<i64> = counts.collect();
+    if !staged || counts.is_empty() {
+        counts.push(1);
+    }
+    counts
+}
+
+/// Whether windows that neighbours along an axis share, other than the tile's own axes, hold more
+/// than so many bytes, all columns taken together.
+pub(super) fn overlaps_beyond(
+    problem: &Problem,
+    kernel: &Kernel,
+    of_tile: [Option<usize>; 2],
+    most: u64,
+) -> bool {
+    let others = (0..problem.axes.len()).filter(|at| !of_tile.contains(&Some(*at)));
+    others.filter_map(|at| problem.axes[at].update.as_ref()).any(|by| {
+        problem.update.loads().any(|access| {
+            let windowed = |index: &Expr| -> Option<i64> {
+                let taps = problem.reduced.iter().find(|found| index.contains(found.variable))?;
+                index.contains(by.variable).then_some(taps.extent)
+            };
+            let Some(taps) = access.index.iter().find_map(windowed) else { return false };
+            let buffer = &kernel.buffers[access.buffer];
+            let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+            let bytes = count * i64::from(buffer.dtype.bits()) / 8;
+            (bytes / by.extent.max(1) * taps) as u64 > most
+        })
+    })
+}

@@ -1,0 +1,74 @@
+//! The panels of an operand: what a tile's columns need of it, and asking for the next one in time.
+//!
+//! A packed operand lies panel by panel. Of one that is contiguous along the columns, but not
+//! packed, a panel is a strip: a short piece of each row.
+//!
+//! A panel is met for one tile of rows after the other before the next one is met at all. Hardware
+//! that follows streams of addresses sees a panel that is read again and again, so the first tile
+//! of the next one would wait for each line. Weights come from memory in a model larger than the
+//! caches, run by run. So each load asks the second-level cache for the line one panel further on.
+
+use loops::{Access as Use, Scope};
+use schedule::ScheduleStep;
+
+use crate::given::Refused;
+use crate::hand::Hand;
+use crate::structure::{Access, LoopInfo, Motion};
+use crate::tile::Problem;
+
+/// An operand of a sum that is met in panels.
+pub(super) struct Panels {
+    /// The buffer's name.
+    buffer: String,
+    /// Whether it lies panel by panel.
+    pub(super) packed: bool,
+    /// Bytes of a panel.
+    pub(super) bytes: i64,
+    /// Bytes of an element.
+    pub(super) element: i64,
+}
+
+impl Panels {
+    /// The operands that are met in panels of `width` elements along a loop which walks more than
+    /// one of them.
+    pub(super) fn of(hand: &Hand<'_>, problem: &Problem, by: &LoopInfo, width: i64) -> Vec<Panels> {
+        if by.extent <= width {
+            return Vec::new();
+        }
+        let of = |access: &Access| {
+            let buffer = &hand.kernel().buffers[access.buffer];
+            let element = i64::from(buffer.dtype.bits()).max(8) / 8;
+            let (packed, elements) = match access.motion(by) {
+                Motion::Steady { block: Some(block), .. } if block == width => {
+                    (true, access.distance(by, width)?)
+                }
+                Motion::Steady { stride: 1, block: None } if has_no_window(access) => {
+                    let moves = |found: &&LoopInfo| access.motion(found) != Motion::Still;
+                    let rows = problem.reduced.iter().filter(moves).map(|found| found.extent);
+                    (false, rows.product::<i64>() * width)
+                }
+                _ => return None,
+            };
+            let (buffer_name, bytes) = (buffer.name.clone(), elements * element);
+            let is_read = buffer.scope == Scope::Parameter(Use::Read);
+            is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element })
+        };
+        problem.update.loads().filter_map(of).collect()
+    }
+
+    /// Has loads ask for the next panel. Strips are left alone: their pieces are too short to repay
+    /// the requests.
+    pub(super) fn prefetch(&self, hand: &mut Hand<'_>) -> Result<(), Refused> {
+        match u32::try_from(self.bytes) {
+            Ok(bytes) if bytes > 0 && self.packed => {
+                hand.take(ScheduleStep::Prefetch { buffer: self.buffer.clone(), bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether each axis of an operand moves with one loop at most, so that no element is met twice.
+fn has_no_window(access: &Access) -> bool {
+    access.index.iter().all(|index| index.symbols().len() <= 1)
+}

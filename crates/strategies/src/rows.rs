@@ -1,0 +1,281 @@
+//! The strategy for reductions with maps around them: a row, or a block of columns, at a time.
+//!
+//! The loops that every intermediate result shares with the last nest are the row loops. Everything
+//! is computed at the innermost of them: reductions into registers, a row that is read more than
+//! once into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the
+//! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
+
+use std::collections::BTreeSet;
+
+use backend::Target;
+use loops::visit::{Effect, references};
+use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
+use schedule::{Schedule, Tail};
+
+use crate::given::{Given, Refused};
+use crate::hand::Hand;
+use crate::map::{lanes, split_any, width};
+use crate::structure::{LoopInfo, Motion, Nest, Rows, changes};
+
+/// Iterations of the parallel loop beyond which no more loops are fused into it.
+const SHARED: i64 = 64;
+
+/// Vectors that are written out at most so that conditions are known for each.
+const MOST_KNOWN: i64 = 12;
+
+/// Loops that one is cut in at most so that conditions hold throughout or not at all.
+const MOST_PARTS: usize = 2;
+
+/// See the head of this file.
+pub(super) fn apply(
+    schedule: &mut Schedule,
+    given: &Given<'_>,
+    target: &Target,
+) -> Result<String, Refused> {
+    let nests = given.nests()?;
+    let (_, before) = nests.split_last().ok_or("it does nothing")?;
+    let own = |id: &BufferId| !matches!(given.naive.kernel.buffers[*id].scope, Scope::Parameter(_));
+    if before.iter().flat_map(Nest::writes).any(|access| !own(&access.buffer)) {
+        return Err("an earlier nest has a result of its own".into());
+    }
+    if before.is_empty() {
+        return Err("it keeps no intermediate results".into());
+    }
+    let mut hand = Hand::new(schedule);
+    let outer = compute(&mut hand, nests, target)?;
+    registers(&mut hand)?;
+    let present = hand.present(&outer);
+    hand.share(&present, SHARED)?;
+    match outer.len() {
+        0 => Ok("one row".to_owned()),
+        _ => Ok(format!("everything at {}", outer.join(", "))),
+    }
+}
+
+/// Has nests of one block run row by row: what they compute for the last of them is computed at its
+/// row loops, and all are run in vectors. The names of the row loops.
+pub(super) fn compute(
+    hand: &mut Hand<'_>,
+    nests: &[Nest],
+    target: &Target,
+) -> Result<Vec<String>, Refused> {
+    let (_, before) = nests.split_last().ok_or("it does nothing")?;
+    let locals = local_buffers(hand.kernel(), before);
+    let rows: Vec<usize> = Rows::of(nests, &locals).loops.into_iter().collect();
+    let outer = place_rows(hand, nests, &rows, target)?;
+    if let Some(target_loop) = outer.last() {
+        for id in locals.iter().rev() {
+            let name = hand.kernel().buffers[*id].name.clone();
+            hand.compute_at(&name, target_loop)?;
+        }
+    }
+    hand.simplify()?;
+    inside(hand, outer.last().map(String::as_str), target)?;
+    Ok(outer)
+}
+
+/// The kernel's own buffers in the order in which nests first write them.
+pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
+    let mut found = Vec::new();
+    for access in nests.iter().flat_map(Nest::writes) {
+        let local = !matches!(kernel.buffers[access.buffer].scope, Scope::Parameter(_));
+        if local && !found.contains(&access.buffer) {
+            found.push(access.buffer);
+        }
+    }
+    found
+}
+
+/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks.
+/// The names of the loops around the rows.
+fn place_rows(
+    hand: &mut Hand<'_>,
+    nests: &[Nest],
+    rows: &[usize],
+    target: &Target,
+) -> Result<Vec<String>, Refused> {
+    let Some(last) = nests.last() else { return Ok(Vec::new()) };
+    let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
+    let mut inner: Vec<String> = (0..last.loops.len())
+        .filter(|at| !rows.contains(at))
+        .map(|at| last.loops[at].name.clone())
+        .collect();
+    let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
+    if let Some(&at) = contiguous.filter(|_| !folds(nests)) {
+        let found = &last.loops[at];
+        let width = width(hand, last, target, found);
+        let (blocks, block) = hand.split_whole(&found.name, width)?;
+        outer.retain(|name| *name != found.name);
+        outer.extend(blocks);
+        inner.push(block);
+    }
+    hand.reorder(&[outer.clone(), inner].concat())?;
+    Ok(outer)
+}
+
+fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
+    along.extent > 1 && nest.writes().all(|access| access.motion(along).is_unit())
+}
+
+/// Whether sums are interleaved, so that rows and not columns are contiguous.
+fn folds(nests: &[Nest]) -> bool {
+    let mut accesses = nests.iter().flat_map(|nest| &nest.accesses);
+    accesses.any(|access| matches!(access.effect, Effect::Fold(_)))
+}
+
+/// Runs every nest inside the row loop, or of a kernel without one, in vectors.
+fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<(), Refused> {
+    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
+    nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
+}
+
+/// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
+/// one that loads may walk by twos; the outermost `common` loops are not candidates.
+pub(super) fn vectorise_nest(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    common: usize,
+    target: &Target,
+) -> Result<(), Refused> {
+    let own = &nest.loops[common.min(nest.loops.len())..];
+    let candidates = |fits: fn(Motion) -> bool| {
+        own.iter().rev().filter(move |found| {
+            let mut loads = nest.loads().map(|access| access.motion(found));
+            let writes = nest.writes().all(|access| access.motion(found).is_unit());
+            writes && loads.all(fits)
+        })
+    };
+    let close: fn(Motion) -> bool =
+        |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
+    for found in candidates(Motion::is_vector).chain(candidates(close)) {
+        let before = hand.copy();
+        if vectorise_loop(hand, own, found, width_of(hand, nest, target, found)).is_ok() {
+            return Ok(());
+        }
+        hand.restore(before);
+    }
+    Ok(())
+}
+
+/// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
+/// that they are known while compiling.
+fn width_of(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
+    let known = MOST_KNOWN * lanes(hand, nest, target);
+    match found.extent <= known && hand.is_guard(&found.name) {
+        true => found.extent,
+        false => width(hand, nest, target, found),
+    }
+}
+
+fn vectorise_loop(
+    hand: &mut Hand<'_>,
+    own: &[LoopInfo],
+    found: &LoopInfo,
+    width: i64,
+) -> Result<(), Refused> {
+    let others = own.iter().filter(|other| other.name != found.name);
+    let mut order: Vec<String> = others.map(|other| other.name.clone()).collect();
+    let whole = found.extent / width.max(1) * width;
+    let local = hand.computes_local(&found.name) && !hand.is_guard(&found.name);
+    if local && (1..found.extent).contains(&whole) {
+        // Whole blocks without a condition, then what is left.
+        order.push(found.name.clone());
+        hand.reorder(&order)?;
+        let rest = hand.cut(&found.name, whole)?;
+        hand.vectorise(&rest)?;
+        let (_, inner) = hand.split(&found.name, width, Tail::Exact)?;
+        return hand.vectorise(&inner);
+    }
+    let (split, inner) = split_any(hand, &found.name, width)?;
+    order.extend(split);
+    order.push(inner.clone());
+    hand.reorder(&order)?;
+    hand.vectorise(&inner)?;
+    own.iter().try_for_each(|other| part_guarded(hand, other))
+}
+
+/// Runs iterations of a loop apart from those that need no condition inside: the first and the last
+/// ones, between which conditions of this loop alone change, or the last one.
+pub(super) fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
+    let serial = hand.find(&found.name).filter(|found| found.kind == LoopKind::Serial);
+    let Some(own) = serial.filter(|_| found.extent >= 2 && hand.is_guard(&found.name)) else {
+        return Ok(());
+    };
+    let inside = |at: &i64| (1..found.extent).contains(at);
+    let mut changes: Vec<i64> =
+        changes(&own.body, own.variable).into_iter().filter(inside).collect();
+    if changes.is_empty() {
+        changes.push(found.extent - 1);
+    }
+    if changes.len() > MOST_PARTS {
+        return Ok(());
+    }
+    let before = hand.copy();
+    let mut parts = vec![found.name.clone()];
+    for &at in changes.iter().rev() {
+        parts.push(hand.cut(&found.name, at)?);
+    }
+    if parts.iter().all(|part| hand.is_guard(part)) {
+        hand.restore(before);
+    }
+    Ok(())
+}
+
+/// Moves to registers what is small and indexed as registers are.
+pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
+    let kernel = hand.kernel();
+    let mut small = Vec::new();
+    for (id, buffer) in kernel.buffers.iter() {
+        let local = !matches!(buffer.scope, Scope::Parameter(_));
+        let count: Option<i64> = buffer.shape.iter().map(|extent| extent.as_constant()).product();
+        if local && count.is_some_and(|count| count <= 256) && fits_registers(kernel, id) {
+            small.push(buffer.name.clone());
+        }
+    }
+    small.iter().try_for_each(|name| hand.registers(name))
+}
+
+/// Whether every index is constant once loops are written out, but for the last, which a vector
+/// loop may cover.
+fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
+    let rank = kernel.buffers[id].shape.len();
+    let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        if let Stmt::For(found) = stmt {
+            match found.kind {
+                LoopKind::Vector => _ = vectors.insert(found.variable),
+                LoopKind::Unroll => _ = written_out.insert(found.variable),
+                LoopKind::Serial | LoopKind::Parallel => {}
+            }
+        }
+    });
+    references(&kernel.body).iter().filter(|reference| reference.buffer == id).all(|reference| {
+        reference.index.iter().enumerate().all(|(axis, index)| {
+            let vector = |symbol| axis + 1 == rank && vectors.contains(&symbol);
+            let known = index.symbols().iter().all(|symbol| written_out.contains(symbol));
+            known || index.as_symbol().is_some_and(vector)
+        })
+    })
+}
+
+/// Joins the outermost loops of neighbouring nests as far as they all agree; how many.
+pub(super) fn join_outer(hand: &mut Hand<'_>, nests: &[Nest]) -> usize {
+    let Some((first, others)) = nests.split_first() else { return 0 };
+    if others.is_empty() {
+        return first.loops.len();
+    }
+    let mut joined = 0;
+    for (depth, found) in first.loops.iter().enumerate() {
+        let before = hand.copy();
+        let all = others.iter().try_for_each(|other| match other.loops.get(depth) {
+            Some(own) if own.extent == found.extent => hand.merge(&found.name, &own.name),
+            _ => Err("the nests part here".to_owned()),
+        });
+        if all.is_err() {
+            hand.restore(before);
+            break;
+        }
+        joined = depth + 1;
+    }
+    joined
+}

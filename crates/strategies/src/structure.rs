@@ -1,0 +1,407 @@
+//! What strategies see of a kernel: its nests, and how each access moves with each loop.
+//!
+//! A naive kernel is one perfect nest after another. A loop's step through a buffer is found by
+//! trying the loop's first values with all others at zero, so that quotients and remainders of
+//! packed operands are seen through. What is found here steers choices only: whether a choice is
+//! legal is for `schedule` to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::SecondaryMap;
+use loops::visit::{Effect, walk};
+use loops::{BufferId, Comparison, Condition, Kernel, ScalarExpr, Stmt};
+use sym::{Atom, Expr, SymbolId, Term};
+
+/// How many values of a loop are tried to find its step.
+const TRIED: i64 = 512;
+
+/// A loop of a nest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LoopInfo {
+    pub(super) name: String,
+    pub(super) variable: SymbolId,
+    pub(super) extent: i64,
+}
+
+/// A perfect nest: loops around a block that holds none.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    /// Outermost first.
+    pub(super) loops: Vec<LoopInfo>,
+    /// What the block touches, in program order.
+    pub(super) accesses: Vec<Access>,
+    /// How often elements are used: one that a `Let` has loaded wherever that is read.
+    pub(super) uses: usize,
+    /// Symbols that conditions depend on.
+    pub(super) guards: BTreeSet<SymbolId>,
+}
+
+/// One access of a nest's block.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) buffer: BufferId,
+    pub(super) effect: Effect,
+    pub(super) index: Vec<Expr>,
+    /// Elements from one index to the next along each axis of the buffer.
+    strides: Arc<[i64]>,
+}
+
+/// How an access moves as a loop counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Motion {
+    /// It does not.
+    Still,
+    /// By so many elements each time; with a block, only within every so many iterations.
+    Steady {
+        /// Elements from one iteration to the next.
+        stride: i64,
+        /// Iterations after which it jumps.
+        block: Option<i64>,
+    },
+    /// In some other way.
+    Irregular,
+}
+
+impl Motion {
+    /// Whether it moves by one element each time, at least within blocks.
+    pub(super) fn is_unit(self) -> bool {
+        matches!(self, Motion::Steady { stride: 1, .. })
+    }
+
+    /// Whether a vector of neighbouring iterations reads one element or neighbouring ones.
+    pub(super) fn is_vector(self) -> bool {
+        self == Motion::Still || self.is_unit()
+    }
+
+    /// The motion counted in pairs of elements; one that does not move by whole pairs is irregular.
+    pub(super) fn in_pairs(self) -> Motion {
+        match self {
+            Motion::Steady { stride, block } if stride % 2 == 0 => {
+                Motion::Steady { stride: stride / 2, block }
+            }
+            Motion::Still => Motion::Still,
+            _ => Motion::Irregular,
+        }
+    }
+
+    /// Iterations after which it jumps.
+    pub(super) fn block(self) -> Option<i64> {
+        match self {
+            Motion::Steady { block, .. } => block,
+            Motion::Still | Motion::Irregular => None,
+        }
+    }
+}
+
+impl Nest {
+    /// The nests of a kernel's body; none where a statement is no perfect nest of constant extents.
+    pub(super) fn all(kernel: &Kernel) -> Option<Vec<Nest>> {
+        kernel.body.iter().map(|stmt| Nest::of(kernel, stmt)).collect()
+    }
+
+    /// A statement as a nest, if it is one.
+    pub(super) fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Nest> {
+        let mut loops = Vec::new();
+        let mut block = std::slice::from_ref(stmt);
+        while let [Stmt::For(inner)] = block {
+            let extent = inner.extent.as_constant()?;
+            let name = kernel.symbols[inner.variable].name.clone();
+            loops.push(LoopInfo { name, variable: inner.variable, extent });
+            block = &inner.body;
+        }
+        let mut strides_of: SecondaryMap<BufferId, Option<Arc<[i64]>>> = SecondaryMap::new();
+        let mut accesses = Vec::new();
+        let mut add = |buffer: BufferId, effect: Effect, index: &[Expr]| {
+            // Without constant strides nothing is known to move.
+            let own = || strides(kernel, buffer).unwrap_or_default().into();
+            let strides = strides_of[buffer].get_or_insert_with(own).clone();
+            accesses.push(Access { buffer, effect, index: index.to_vec(), strides });
+        };
+        let mut nested = false;
+        let mut guards = BTreeSet::new();
+        let mut add_guards = |conditions: &[Condition]| {
+            for condition in conditions {
+                guards.extend(condition.left.symbols());
+                guards.extend(condition.right.symbols());
+            }
+        };
+        // How often elements that `Let`s have loaded are read.
+        let mut loaded: SecondaryMap<SymbolId, bool> = SecondaryMap::new();
+        let (mut lets, mut reads) = (0, 0usize);
+        walk(block, &mut |stmt| {
+            if let Some(value) = stmt.value() {
+                value.walk(&mut |value| match value {
+                    ScalarExpr::Load { buffer, index } => add(*buffer, Effect::Load, index),
+                    ScalarExpr::Fold { reduction, buffer, index } => {
+                        add(*buffer, Effect::Fold(*reduction), index);
+                    }
+                    ScalarExpr::Symbol(symbol) => reads += usize::from(loaded[*symbol]),
+                    ScalarExpr::Guard { conditions, .. } => add_guards(conditions),
+                    _ => {}
+                });
+            }
+            match stmt {
+                Stmt::Store { buffer, index, .. } => add(*buffer, Effect::Store, index),
+                Stmt::Reduce { reduction, buffer, index, .. } => {
+                    add(*buffer, Effect::Reduce(*reduction), index);
+                }
+                Stmt::Let { symbol, value: ScalarExpr::Load { .. } } => {
+                    loaded[*symbol] = true;
+                    lets += 1;
+                }
+                Stmt::Let { .. } => {}
+                Stmt::If { conditions, .. } => add_guards(conditions),
+                Stmt::For(_) | Stmt::While { .. } => nested = true,
+            }
+        });
+        let uses = accesses.len() + reads.saturating_sub(lets);
+        (!nested).then_some(Nest { loops, accesses, uses, guards })
+    }
+
+    /// What the block writes.
+    pub(super) fn writes(&self) -> impl Iterator<Item = &Access> {
+        self.accesses.iter().filter(|access| access.effect.writes())
+    }
+
+    /// What the block loads or folds.
+    pub(super) fn loads(&self) -> impl Iterator<Item = &Access> {
+        self.accesses.iter().filter(|access| !access.effect.writes())
+    }
+}
+
+/// The loops of the last of some nests with which everything that they keep moves: what one of
+/// their iterations computes no other one needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    /// Positions of these loops in the last nest.
+    pub(super) loops: BTreeSet<usize>,
+    /// For each nest the variables of the loops that stand for a loop of the last nest, with its
+    /// position there.
+    pub(super) counterparts: Vec<BTreeMap<SymbolId, usize>>,
+}
+
+impl Rows {
+    /// Follows the last nest's loops back through the buffers that nests write for later ones.
+    pub(super) fn of(nests: &[Nest], kept: &[BufferId]) -> Rows {
+        let Some(last) = nests.last() else { return Rows::default() };
+        let mut axes: BTreeMap<BufferId, Vec<Option<usize>>> = BTreeMap::new();
+        let mut counterparts = Vec::new();
+        for (number, nest) in nests.iter().enumerate().rev() {
+            let own: BTreeMap<SymbolId, usize> = match number + 1 == nests.len() {
+                true => (0..last.loops.len()).map(|at| (last.loops[at].variable, at)).collect(),
+                false => written_loops(nest, &axes),
+            };
+            for access in nest.loads().filter(|access| kept.contains(&access.buffer)) {
+                let place = |index: &Expr| own.get(&index.as_symbol()?).copied();
+                let found: Vec<Option<usize>> = access.index.iter().map(place).collect();
+                match axes.get_mut(&access.buffer) {
+                    Some(known) => known.iter_mut().zip(found).for_each(|(known, found)| {
+                        *known = known.filter(|_| *known == found);
+                    }),
+                    None => _ = axes.insert(access.buffer, found),
+                }
+            }
+            counterparts.push(own);
+        }
+        counterparts.reverse();
+        let moves = |at: &usize| {
+            kept.iter().all(|id| axes.get(id).is_some_and(|own| own.contains(&Some(*at))))
+        };
+        let loops: BTreeSet<usize> = (0..last.loops.len()).filter(moves).collect();
+        counterparts.iter_mut().for_each(|own| own.retain(|_, at| loops.contains(at)));
+        Rows { loops, counterparts }
+    }
+}
+
+/// The loops of a nest that walk known axes of what it writes.
+fn written_loops(
+    nest: &Nest,
+    axes: &BTreeMap<BufferId, Vec<Option<usize>>>,
+) -> BTreeMap<SymbolId, usize> {
+    let mut found = BTreeMap::new();
+    for access in nest.writes() {
+        let known = axes.get(&access.buffer).into_iter().flatten();
+        for (index, at) in access.index.iter().zip(known) {
+            if let (Some(symbol), Some(at)) = (index.as_symbol(), at) {
+                found.insert(symbol, *at);
+            }
+        }
+    }
+    found
+}
+
+impl Access {
+    /// How the access moves as a loop counts.
+    pub(super) fn motion(&self, by: &LoopInfo) -> Motion {
+        let parts = self.index.iter().zip(&self.strides[..]);
+        let along = parts.into_iter().try_fold(0i64, |sum, (index, step)| {
+            let own = index.linear_coefficient(by.variable)?.saturating_mul(*step);
+            Some(sum.saturating_add(own))
+        });
+        match along {
+            Some(0) => Motion::Still,
+            Some(stride) => Motion::Steady { stride, block: None },
+            None => self.tried(by).unwrap_or(Motion::Irregular),
+        }
+    }
+
+    /// Elements between what is met in the first iteration of a loop and in a later one.
+    pub(super) fn distance(&self, by: &LoopInfo, later: i64) -> Option<i64> {
+        let place = self.moving(by);
+        let at = |value: i64| {
+            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            place.evaluate(&of)
+        };
+        Some(at(later)? - at(0)?)
+    }
+
+    /// Elements from the start of the buffer, less what does not depend on a loop.
+    fn moving(&self, by: &LoopInfo) -> Expr {
+        let mut place = Expr::ZERO;
+        for (index, step) in self.index.iter().zip(&self.strides[..]) {
+            let moves = |term: &&Term| term.factors().iter().any(|f| f.contains(by.variable));
+            for term in index.terms().iter().filter(moves) {
+                place.add_scaled(&Expr::from(term.clone()), *step);
+            }
+        }
+        place
+    }
+
+    fn tried(&self, by: &LoopInfo) -> Option<Motion> {
+        let place = self.moving(by);
+        if let Some(stride) = place.linear_coefficient(by.variable) {
+            // What is not linear cancels.
+            let steady = Motion::Steady { stride, block: None };
+            return Some(if stride == 0 { Motion::Still } else { steady });
+        }
+        let count = by.extent.min(TRIED);
+        if let Some((stride, jump)) = steps(&place, by.variable).filter(|_| count >= 2) {
+            let block = jump.filter(|block| *block < count);
+            return Some(Motion::Steady { stride, block });
+        }
+        let at = |value: i64| {
+            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            place.evaluate(&of)
+        };
+        let mut places = Vec::new();
+        for value in 0..count {
+            places.push(at(value)?);
+        }
+        let steps: Vec<i64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let stride = *steps.first()?;
+        let Some(block) = steps.iter().position(|step| *step != stride) else {
+            return Some(Motion::Steady { stride, block: None });
+        };
+        let block = block as i64 + 1;
+        let regular = (1..).zip(&steps).all(|(at, step)| at % block == 0 || *step == stride);
+        regular.then_some(Motion::Steady { stride, block: Some(block) })
+    }
+}
+
+/// How much a place grows with each of a variable's first values, all others being zero, and from
+/// which value on and every how many it grows otherwise; none where that is not as regular.
+fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
+    let mut stride = 0i64;
+    let mut jump: Option<(i64, i64)> = None;
+    for term in place.terms() {
+        let ([atom], coefficient) = (term.factors(), term.coefficient()) else { return None };
+        let (own, divisor) = match atom {
+            Atom::Symbol(_) => (coefficient, None),
+            Atom::FloorDiv(dividend, n) => (0, Some((dividend, n.as_constant()?, coefficient))),
+            Atom::Mod(dividend, n) => {
+                let n = n.as_constant()?;
+                (coefficient, Some((dividend, n, coefficient.checked_neg()?.checked_mul(n)?)))
+            }
+            Atom::Min(..) | Atom::Max(..) => return None,
+        };
+        stride = stride.checked_add(own)?;
+        let Some((dividend, n, more)) = divisor else { continue };
+        let zero = |term: &Term| term.as_symbol().is_some();
+        let counts = dividend.linear_coefficient(variable) == Some(1)
+            && dividend.constant_part() == 0
+            && dividend.terms().iter().all(zero);
+        let known = jump.map_or(0, |(_, known)| known);
+        if !counts || n < 2 || jump.is_some_and(|(other, _)| other != n) {
+            return None;
+        }
+        jump = Some((n, known.checked_add(more)?));
+    }
+    Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
+}
+
+/// Symbols that conditions in a block depend on.
+pub(super) fn guards(block: &[Stmt]) -> BTreeSet<SymbolId> {
+    let mut found = BTreeSet::new();
+    walk_conditions(block, &mut |condition| {
+        found.extend(condition.left.symbols());
+        found.extend(condition.right.symbols());
+    });
+    found
+}
+
+/// Whether a condition in a block depends on a symbol.
+pub(super) fn is_guard(block: &[Stmt], symbol: SymbolId) -> bool {
+    let mut found = false;
+    walk_conditions(block, &mut |condition| {
+        found |= condition.left.contains(symbol) || condition.right.contains(symbol);
+    });
+    found
+}
+
+/// The values of a loop variable from which on some condition in a block that depends on it alone
+/// holds, or no longer holds.
+pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
+    let mut found = BTreeSet::new();
+    walk_conditions(block, &mut |condition| {
+        // Whether `step * variable + constant` is below a limit.
+        let difference = condition.left.clone() - &condition.right;
+        let limit = match condition.comparison {
+            Comparison::Less => 0,
+            Comparison::LessEqual => 1,
+            Comparison::Equal | Comparison::NotEqual => return,
+        };
+        let Some(step @ (-1 | 1)) = difference.linear_coefficient(variable) else { return };
+        let rest = difference - Expr::symbol(variable) * step;
+        let Some(constant) = rest.as_constant() else { return };
+        found.insert(if step == 1 { limit - constant } else { constant - limit + 1 });
+    });
+    found
+}
+
+fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
+    walk(block, &mut |stmt| {
+        if let Stmt::If { conditions, .. } = stmt {
+            conditions.iter().for_each(&mut *visit);
+        }
+        if let Some(value) = stmt.value() {
+            value.walk(&mut |value| {
+                if let ScalarExpr::Guard { conditions, .. } = value {
+                    conditions.iter().for_each(&mut *visit);
+                }
+            });
+        }
+    });
+}
+
+/// The strides of a buffer of constant shape, in elements.
+pub(super) fn strides(kernel: &Kernel, buffer: BufferId) -> Option<Vec<i64>> {
+    let buffer = &kernel.buffers[buffer];
+    if let Some(strides) = &buffer.strides {
+        return strides.iter().map(Expr::as_constant).collect();
+    }
+    let mut strides = vec![1; buffer.shape.len()];
+    for axis in (1..buffer.shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * buffer.shape[axis].as_constant()?;
+    }
+    Some(strides)
+}
+
+/// Names of loops by their position along the axes of a buffer that a nest writes: for each axis
+/// the loop that alone, with coefficient 1, makes up the index.
+pub(super) fn axis_loops<'a>(nest: &'a Nest, access: &Access) -> Vec<Option<&'a LoopInfo>> {
+    let by_symbol: BTreeMap<SymbolId, &LoopInfo> =
+        nest.loops.iter().map(|found| (found.variable, found)).collect();
+    let of = |index: &Expr| index.as_symbol().and_then(|symbol| by_symbol.get(&symbol).copied());
+    access.index.iter().map(of).collect()
+}
