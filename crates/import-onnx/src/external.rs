@@ -3,7 +3,7 @@
 //! A file is read only if, with all symbolic links followed, it is a plain file inside the model's
 //! folder; it is mapped once and shared by the tensors in it, never copied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use base::{Diagnostic, codes};
@@ -34,6 +34,13 @@ impl ExternalData {
 
     /// The bytes of a tensor that `needs` so many of them.
     pub(crate) fn bytes(&mut self, tensor: &TensorProto, needs: usize) -> Result<Bytes> {
+        let mut keys = BTreeSet::new();
+        if let Some(twice) = tensor.external_data.iter().find(|entry| !keys.insert(&entry.key)) {
+            let message = format!("the {} of external data is given twice", twice.key);
+            return Err(Diagnostic::error(codes::DUPLICATE_NAME, message)
+                .because("nothing says which of them counts")
+                .remedy("keep one of them, or export the model again"));
+        }
         let entry = |key: &str| {
             tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
         };

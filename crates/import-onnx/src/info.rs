@@ -68,7 +68,7 @@ pub struct OperatorRow {
 /// All supported operators, by name.
 pub fn supported_operators() -> Vec<OperatorRow> {
     let row = |row: &crate::operators::Operator| OperatorRow {
-        domain: if row.domain.is_empty() { "ai.onnx" } else { row.domain },
+        domain: survey::named(row.domain),
         name: row.name,
         versions: row.versions,
     };
@@ -115,9 +115,7 @@ pub fn inspect_model(model: &ModelProto) -> ModelInfo {
         let bytes = byte_size(dtype, &shape).unwrap_or(0) as u64;
         parameter_bytes = parameter_bytes.saturating_add(bytes);
     });
-    let named = |(domain, version): (String, i64)| {
-        (if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version)
-    };
+    let named = |(domain, version): (String, i64)| (survey::named(&domain).to_owned(), version);
     ModelInfo {
         name: graph.name.clone(),
         producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),

@@ -167,7 +167,7 @@ impl<'m> Importer<'m> {
         external: ExternalData,
         options: &ImportOptions,
     ) -> base::Result<(&'m GraphProto, Importer<'m>)> {
-        let opsets = survey::check_versions(model)?;
+        let opsets = survey::check_form(model)?;
         let Some(body) = &model.graph else {
             return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
                 .because("it holds no graph")

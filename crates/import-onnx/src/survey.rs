@@ -7,6 +7,7 @@ use base::{Diagnostic, Diagnostics, codes};
 use rustc_hash::FxHashMap;
 
 use crate::model::defined_twice;
+use crate::node::attribute_error;
 use crate::operators::{NEWEST, find};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
@@ -56,8 +57,9 @@ pub(crate) fn opsets(imports: &[OperatorSetIdProto]) -> BTreeMap<String, i64> {
     imports.iter().map(|import| (domain(&import.domain).to_owned(), import.version)).collect()
 }
 
-/// Refuses versions of the format and of operator sets that are not known.
-pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String, i64>> {
+/// Refuses versions of the format and of operator sets that are not known, and what stands twice in
+/// a file where it may stand once.
+pub(crate) fn check_form(model: &ModelProto) -> base::Result<BTreeMap<String, i64>> {
     let mut found = Diagnostics::new();
     let mut names = BTreeSet::new();
     for function in &model.functions {
@@ -77,6 +79,18 @@ pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String
             .remedy("export the model in one of these versions"),
         );
     }
+    if let Some(body) = &model.graph {
+        check_attributes(&body.node, false, &mut found);
+    }
+    for function in &model.functions {
+        check_attributes(&function.node, true, &mut found);
+    }
+    two_versions(&model.opset_import).into_iter().for_each(|twice| found.push(twice));
+    for function in &model.functions {
+        if let Some(twice) = two_versions(&function.opset_import) {
+            found.push(twice.at(format!("function \"{}\"", function.name)));
+        }
+    }
     let functions = model.functions.iter().flat_map(|function| &function.opset_import);
     for import in model.opset_import.iter().chain(functions) {
         let is_onnx = domain(&import.domain).is_empty();
@@ -94,9 +108,55 @@ pub(crate) fn check_versions(model: &ModelProto) -> base::Result<BTreeMap<String
     found.or_ok(opsets(&model.opset_import))
 }
 
+/// The refusal of a domain with two versions: nothing says which of them a node means.
+fn two_versions(imports: &[OperatorSetIdProto]) -> Option<Diagnostic> {
+    let mut versions = BTreeMap::new();
+    imports.iter().find_map(|OperatorSetIdProto { domain, version }| {
+        let domain = self::domain(domain);
+        let first = *versions.entry(domain).or_insert(*version);
+        let twice = format!("the operator set `{}` is imported in two versions", named(domain));
+        (first != *version).then(|| {
+            Diagnostic::error(codes::DUPLICATE_NAME, twice)
+                .because(format!("they are {first} and {version}; nodes do not say which they use"))
+                .remedy("keep the version that the nodes were written for")
+        })
+    })
+}
+
+/// Refuses attributes that stand twice in a node, and those that stand for one of a function's
+/// caller where there is no function. Looks into the graphs of all nodes.
+fn check_attributes(nodes: &[NodeProto], is_function: bool, found: &mut Diagnostics) {
+    for (index, node) in nodes.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for attribute in &node.attribute {
+            let (name, caller) = (&attribute.name, &attribute.ref_attr_name);
+            if !names.insert(name) {
+                let reason = "it is given twice, and nothing says which of them counts";
+                let twice = attribute_error(name, reason).remedy("keep one of them");
+                found.push(twice.at(place(node, index)));
+            }
+            if !caller.is_empty() && !is_function {
+                let reason = format!(
+                    "it stands for `{caller}` of a function's caller, outside of functions"
+                );
+                let stray = attribute_error(name, reason).remedy("give it a value of its own");
+                found.push(stray.at(place(node, index)));
+            }
+            for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
+                check_attributes(&graph.node, is_function, found);
+            }
+        }
+    }
+}
+
+/// A domain as a diagnostic names it.
+pub(crate) fn named(domain: &str) -> &str {
+    if domain.is_empty() { "ai.onnx" } else { domain }
+}
+
 /// The refusal of a node whose domain the model does not import.
 pub(crate) fn no_opset(domain: &str) -> Diagnostic {
-    let name = if domain.is_empty() { "ai.onnx" } else { domain };
+    let name = named(domain);
     Diagnostic::error(
         codes::UNKNOWN_OPSET,
         format!("the model does not say which version of the operator set `{name}` it uses"),

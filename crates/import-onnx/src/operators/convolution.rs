@@ -9,7 +9,7 @@ use tensor::DType;
 
 use super::Lowered;
 use crate::graph_writer::{Graph, Result, constant_shape, shape_error};
-use crate::node::Node;
+use crate::node::{Node, attribute_error};
 use crate::value::Value;
 use crate::windows::{Windows, auto_pad, entries, reach, spatial};
 
@@ -368,6 +368,16 @@ fn transposed_axes(
     let mut result = Vec::with_capacity(count);
     for axis in 0..count {
         let reach = reach(kernel[axis], dilations[axis]);
+        // As the specification has it, and PyTorch: more belongs to no input's size.
+        let (stride, dilation) = (strides[axis], dilations[axis]);
+        if behind[axis] >= stride.max(dilation) {
+            let reason = format!(
+                "it adds {} to spatial axis {axis}, not less than the stride {stride} or the \
+                 dilation {dilation}",
+                behind[axis]
+            );
+            return Err(attribute_error("output_padding", reason));
+        }
         let full = (&axes[axis] - 1) * strides[axis] + reach + behind[axis];
         let wanted = match &given {
             Some(shape) => Some(Expr::from(shape[axis])),

@@ -234,6 +234,14 @@ fn direction(
     let weights = at(graph, node.input(1)?, number)?;
     let recurrence = at(graph, node.input(2)?, number)?;
     let hidden = recurrence.shape()[1].clone();
+    if node.has("hidden_size") {
+        let given = node.int("hidden_size", 0)?;
+        if !graph.equate(&hidden, &Expr::from(given)) {
+            let weights = graph.text(&hidden);
+            let reason = format!("it is {given}, but the weights are for states of {weights}");
+            return Err(attribute_error("hidden_size", reason));
+        }
+    }
     let wide = &hidden * kind.gates();
     graph.assume_equal(&recurrence.shape()[0], &wide)?;
     graph.assume_equal(&weights.shape()[0], &wide)?;
