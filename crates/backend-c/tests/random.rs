@@ -43,7 +43,7 @@ fn random_kernels() {
         }
     }
     let folder = Folder::new();
-    let sources = sources(&module, &interface, Options { exact_sums: true });
+    let sources = sources(&module, &interface, Options { exact_sums: true, ..Options::default() });
     build(folder.path(), &sources, &[]);
     let found = run(folder.path(), &interface, &inputs);
     for ((expected, kernel), found) in expected.iter().zip(&found) {
