@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
+use front::{List, Value};
 use tensor::DType;
 
 use crate::excerpt::{declared, excerpt, reads};
@@ -24,7 +25,6 @@ use crate::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
     attribute_type,
 };
-use crate::value::{List, Value};
 
 /// Where an output of a divided model comes from, with the number among the outputs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

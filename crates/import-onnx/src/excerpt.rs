@@ -100,8 +100,8 @@ fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorPro
     if tensor.data_location != 1 {
         return Ok(tensor.clone());
     }
-    let mut external = ExternalData::new(folder);
-    let read = tensors::decode(tensor, &mut external, &Limits::default())?;
+    let external = ExternalData::new(folder);
+    let read = tensors::decode(tensor, &external, &Limits::default())?;
     Ok(tensor_proto(&tensor.name, &read))
 }
 

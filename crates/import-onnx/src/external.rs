@@ -3,6 +3,7 @@
 //! A file is read only if, with all symbolic links followed, it is a plain file inside the model's
 //! folder; it is mapped once and shared by the tensors in it, never copied.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub(crate) struct ExternalData {
     /// The model's folder; none for a model that is not a file.
     folder: Option<PathBuf>,
     /// The files mapped so far, by the location that the model gives.
-    files: BTreeMap<String, Bytes>,
+    files: RefCell<BTreeMap<String, Bytes>>,
 }
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -29,11 +30,11 @@ impl ExternalData {
             // The parent of a bare file name is the empty path.
             if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
         });
-        ExternalData { folder, files: BTreeMap::new() }
+        ExternalData { folder, files: RefCell::default() }
     }
 
     /// The bytes of a tensor that `needs` so many of them.
-    pub(crate) fn bytes(&mut self, tensor: &TensorProto, needs: usize) -> Result<Bytes> {
+    pub(crate) fn bytes(&self, tensor: &TensorProto, needs: usize) -> Result<Bytes> {
         let mut keys = BTreeSet::new();
         if let Some(twice) = tensor.external_data.iter().find(|entry| !keys.insert(&entry.key)) {
             let message = format!("the {} of external data is given twice", twice.key);
@@ -77,8 +78,8 @@ impl ExternalData {
         }
     }
 
-    fn file(&mut self, location: &str) -> Result<Bytes> {
-        if let Some(bytes) = self.files.get(location) {
+    fn file(&self, location: &str) -> Result<Bytes> {
+        if let Some(bytes) = self.files.borrow().get(location) {
             return Ok(bytes.clone());
         }
         let path = self.resolve(location)?;
@@ -86,7 +87,7 @@ impl ExternalData {
             let first = found.into_iter().next();
             first.unwrap_or_else(|| missing(location, "it cannot be mapped"))
         })?;
-        self.files.insert(location.to_owned(), bytes.clone());
+        self.files.borrow_mut().insert(location.to_owned(), bytes.clone());
         Ok(bytes)
     }
 

@@ -5,16 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
+use front::{Graph, Result, Value};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Keys, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
 use crate::excerpt;
-use crate::graph_writer::{Graph, Result};
 use crate::options::ImportOptions;
 use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
-use crate::value::Value;
 
 /// The inputs of a graph that must be given: those without a default among its constants.
 pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {

@@ -12,14 +12,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::exceeded;
-use base::{Arena, Diagnostic, Diagnostics, codes};
-use graph::{Definition, FunctionBuilder, TensorType};
+use base::{Diagnostic, Diagnostics, codes};
+use front::{Coded, Graph, Result, Value, Weight, type_error};
+use graph::{Definition, TensorType};
 use module::Module;
 use sym::Expr;
 use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::external::ExternalData;
-use crate::graph_writer::{Graph, Result, type_error};
 use crate::inputs::{self, Declared};
 use crate::node::Node;
 use crate::operators::generator::constant_value;
@@ -31,7 +31,6 @@ use crate::proto::{
 };
 use crate::survey;
 use crate::tensors;
-use crate::value::{Coded, Value, Weight};
 
 /// Names and their values.
 pub(crate) type Scope = HashMap<Arc<str>, Value>;
@@ -42,6 +41,9 @@ type NamedResults = Vec<(String, graph::ValueId)>;
 /// An import under way.
 pub(crate) struct Importer<'m> {
     pub(crate) graph: Graph,
+    external: Rc<ExternalData>,
+    /// Names of constants that become literals.
+    literals: BTreeSet<String>,
     functions: &'m BTreeMap<survey::FunctionName<'m>, &'m FunctionProto>,
     /// Scopes around the current one, outermost first, and the current one.
     scopes: Vec<Scope>,
@@ -179,19 +181,14 @@ impl<'m> Importer<'m> {
         }
         survey::check_top(body, functions, &opsets)?;
         check_literals(body, options)?;
-        let graph = Graph {
-            builder: FunctionBuilder::new("main"),
-            constants: Arena::new(),
-            external,
-            limits: options.limits.clone(),
-            literals: options.literals.clone(),
-            binds: options.is_part,
-            computed_elements: 0,
-            random_nodes: if options.is_part { number_of_part(body) } else { 0 },
-            settled: BTreeMap::new(),
-        };
+        let mut graph = Graph::new("main", options.limits.clone());
+        if options.is_part {
+            (graph.binds, graph.random_nodes) = (true, number_of_part(body));
+        }
         let importer = Importer {
             graph,
+            external: Rc::new(external),
+            literals: options.literals.clone(),
             functions,
             scopes: vec![Scope::new()],
             opsets,
@@ -342,13 +339,13 @@ impl Importer<'_> {
             scope.reserve(graph.initializer.len() + graph.node.len());
         }
         for tensor in &graph.initializer {
-            let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
+            let value = tensors::decode(tensor, &self.external, &self.graph.limits)?;
             let value = self.constant(&tensor.name, value);
             self.define(tensor.name.as_str().into(), value)?;
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
-            let value = tensors::decode_sparse(sparse, &mut self.graph)?;
+            let value = tensors::decode_sparse(sparse, &self.external, &mut self.graph)?;
             let value = self.constant(name, value);
             self.define(name.into(), value)?;
         }
@@ -371,7 +368,7 @@ impl Importer<'_> {
 
     /// An initializer: a weight, unless it is small or the user wants a literal.
     fn constant(&self, name: &str, tensor: Tensor) -> Value {
-        if self.graph.literals.contains(name) && tensor.dtype() != DType::String {
+        if self.literals.contains(name) && tensor.dtype() != DType::String {
             return Value::of_constant(Weight { name: name.to_owned(), tensor, is_literal: true });
         }
         constant_value(name, tensor, false)
@@ -486,10 +483,10 @@ impl Importer<'_> {
                 .into());
             };
             let name: Arc<str> = name.as_str().into();
-            if let Some(id) = value.node.get()
-                && self.graph.builder.function().values[*id].name.is_none()
+            if let Some(id) = value.node()
+                && self.graph.builder.function().values[id].name.is_none()
             {
-                self.graph.builder.set_name(*id, name.clone());
+                self.graph.builder.set_name(id, name.clone());
             }
             self.define(name, value.clone()).map_err(|found| found.at(place()))?;
         }
@@ -540,7 +537,8 @@ impl Importer<'_> {
         };
         let location = self.graph.builder.locations().node(name, proto.op_type.clone());
         self.graph.builder.set_location(location);
-        let node = Node { proto, inputs, version, asked: Cell::new(None) };
+        let (external, asked) = (self.external.clone(), Cell::new(None));
+        let node = Node { proto, inputs, external, version, asked };
         let lowered = match operator.lower {
             Lower::Plain(lower) if has_strings => moved_strings(&node, &mut self.graph, lower),
             Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
@@ -559,7 +557,7 @@ impl Importer<'_> {
 
     /// Asks for what must be known of the inputs that a value is computed from.
     fn ask_behind(&mut self, value: &Value, wanted: Wanted) {
-        let Some(&id) = value.node.get() else { return };
+        let Some(id) = value.node() else { return };
         let function = self.graph.builder.function();
         let mut seen = BTreeSet::from([id]);
         let mut work = vec![id];

@@ -6,12 +6,12 @@
 use base::limits::exceeded;
 use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
+use front::Graph;
 use tensor::tensor::{byte_size, element_count};
 use tensor::{DType, Scalar, Tensor};
 
 use crate::data_type::data_type;
 use crate::external::ExternalData;
-use crate::graph_writer::Graph;
 use crate::proto::{SparseTensorProto, TensorProto};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 /// Reads a tensor.
 pub(crate) fn decode(
     proto: &TensorProto,
-    external: &mut ExternalData,
+    external: &ExternalData,
     limits: &Limits,
 ) -> Result<Tensor> {
     decode_inner(proto, external, limits).map_err(|found| place(found, &proto.name))
@@ -32,11 +32,7 @@ fn place(diagnostic: Diagnostic, name: &str) -> Diagnostic {
     diagnostic.at(format!("tensor \"{name}\""))
 }
 
-fn decode_inner(
-    proto: &TensorProto,
-    external: &mut ExternalData,
-    limits: &Limits,
-) -> Result<Tensor> {
+fn decode_inner(proto: &TensorProto, external: &ExternalData, limits: &Limits) -> Result<Tensor> {
     let dtype = data_type(proto.data_type.into())?;
     let shape = checked_shape(&proto.dims, limits)?;
     let (Some(count), Some(size)) = (element_count(&shape), byte_size(dtype, &shape)) else {
@@ -167,14 +163,18 @@ fn typed_fields(
 }
 
 /// Reads a sparse tensor into a dense one.
-pub(crate) fn decode_sparse(proto: &SparseTensorProto, graph: &mut Graph) -> Result<Tensor> {
+pub(crate) fn decode_sparse(
+    proto: &SparseTensorProto,
+    external: &ExternalData,
+    graph: &mut Graph,
+) -> Result<Tensor> {
     let (Some(values), Some(indices)) = (&proto.values, &proto.indices) else {
         return Err(sparse_error("values or indices are missing"));
     };
     let shape = checked_shape(&proto.dims, &graph.limits)?;
     let count = element_count(&shape).ok_or_else(|| too_large(&shape))?;
-    let values = decode(values, &mut graph.external, &graph.limits)?;
-    let indices = decode(indices, &mut graph.external, &graph.limits)?;
+    let values = decode(values, external, &graph.limits)?;
+    let indices = decode(indices, external, &graph.limits)?;
     if values.dtype() == DType::String || indices.dtype() != DType::I64 {
         return Err(sparse_error("indices must be int64, values numbers"));
     }

@@ -1,13 +1,12 @@
 //! Operators that make tensors from attributes, shapes or a few numbers.
 
+use front::{Graph, KNOWN_ELEMENTS, Known, Result, Value, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
 use super::Lowered;
 use super::movement::diagonal_distance;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axis, unsupported};
-use crate::value::{KNOWN_ELEMENTS, Known, Value};
+use crate::node::{Node, attribute_error, unsupported};
 
 /// The value of a constant of the model: known if it has one element, or few that are no floats;
 /// else a weight.

@@ -37,17 +37,17 @@ mod table;
 mod training;
 mod trees;
 mod unique;
+mod windows;
 
 use std::sync::LazyLock;
 
 use base::{Diagnostic, codes};
+use front::{Graph, Result, Value};
 use rustc_hash::FxHashMap;
 
-use crate::graph_writer::{Graph, Result};
 use crate::model::Importer;
 use crate::node::{Node, attribute_error};
 use crate::proto::NodeProto;
-use crate::value::Value;
 
 pub(crate) use labels::moved as moved_strings;
 pub(crate) use table::TABLE;
