@@ -85,15 +85,10 @@ impl Graph {
         let wide = if value.dtype().is_float() { self.widen(value)? } else { value.clone() };
         let sum = self.reduce_axes(&wide, axes, tensor::Reduction::Sum, keep)?;
         let count = axes.iter().map(|&axis| &value.shape()[axis]).product::<sym::Expr>();
-        let mean = self.divide_by_count(&sum, count)?;
-        self.cast(&mean, value.dtype())
-    }
-
-    /// A value divided by a number of elements.
-    pub fn divide_by_count(&mut self, value: &Value, count: sym::Expr) -> Result<Value> {
         let count = self.dimension(count);
-        let count = self.cast(&count, value.dtype())?;
-        self.div(value, &count)
+        let count = self.cast(&count, wide.dtype())?;
+        let mean = self.div(&sum, &count)?;
+        self.cast(&mean, value.dtype())
     }
 
     /// What a formula of several functions makes of a float: it is computed in the type in which

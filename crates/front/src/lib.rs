@@ -4,9 +4,9 @@
 //! A front end reads bytes, text or calls, and lowers each operator that it meets to primitives of
 //! `graph`. Every one of them has the same work to do on the way, which is done here once:
 //!
-//! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be *known*:
-//!   models compute shapes with tensors, and the elements of such small tensors are kept as numbers
-//!   or expressions of extents, so that a `Shape`, a `Gather` and a `Concat` leave no node behind.
+//! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be
+//!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept as
+//!   numbers or expressions of extents, so that what is computed of shapes leaves no node behind.
 //! - [`Graph`] is the function under construction: the primitives as methods on values. Each first
 //!   tries to compute what is known, then makes a node. Shapes broadcast as NumPy's do; extents
 //!   that differ as expressions but may be equal are made equal by an assumption.
@@ -25,7 +25,7 @@
 //!     graph.div(x, &root)
 //! }
 //! # let graph = &mut Graph::new("main", base::Limits::default());
-//! # let x = Value::of_tensor(&tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]));
+//! # let x = Value::of_weight("x".to_owned(), tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]));
 //! # assert_eq!(normalised(graph, &x).expect("a value").rank(), 1);
 //! ```
 //!
@@ -44,6 +44,8 @@ mod writer;
 
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
-pub use value::{Coded, KNOWN_ELEMENTS, Known, List, Value, Weight};
+pub use value::{
+    Coded, KNOWN_ELEMENTS, Known, List, Value, Weight, constant_shape, constant_value,
+};
 pub use windows::{Padding, Windows, reach};
-pub use writer::{Graph, Result, constant_shape, shape_error, type_error};
+pub use writer::{Graph, Result, shape_error, type_error};

@@ -6,8 +6,8 @@ use sym::Expr;
 
 use std::collections::BTreeSet;
 
-use crate::value::{KNOWN_ELEMENTS, Known, Value};
-use crate::writer::{Graph, Result, constant_shape, shape_error, type_error};
+use crate::value::{KNOWN_ELEMENTS, Known, Value, constant_shape};
+use crate::writer::{Graph, Result, shape_error, type_error};
 
 impl Graph {
     /// Operand axis `k` becomes axis `axes[k]` of the result.

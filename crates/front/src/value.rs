@@ -11,8 +11,6 @@ use graph::{Shape, TensorType, ValueId};
 use sym::Expr;
 use tensor::{DType, Keys, Scalar, Structure, Tensor};
 
-use crate::writer::constant_shape;
-
 /// The largest number of elements of a known value.
 pub const KNOWN_ELEMENTS: usize = 64;
 
@@ -268,8 +266,8 @@ impl Value {
         self.node.get().copied()
     }
 
-    /// All elements as numbers: known ones, or those of a weight. A front end asks this where a shape
-    /// or the choice of an algorithm depends on them.
+    /// All elements as numbers: known ones, or those of a weight. A front end asks this where a
+    /// shape or the choice of an algorithm depends on them.
     pub fn numbers(&self) -> Option<Vec<Scalar>> {
         if let Some(known) = self.known() {
             return known.iter().map(Known::constant).collect();
@@ -277,4 +275,24 @@ impl Value {
         let tensor = &self.weight.as_ref()?.tensor;
         (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
     }
+}
+
+/// The value of a constant of the model: known if it has one element, or few that are no floats;
+/// else a weight.
+pub fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Value {
+    let dtype = tensor.dtype();
+    let few = match dtype.is_float() {
+        true => is_attribute && tensor.len() <= 1,
+        false => tensor.len() <= KNOWN_ELEMENTS,
+    };
+    if few && dtype != DType::String {
+        return Value::of_tensor(&tensor);
+    }
+    Value::of_weight(name.to_owned(), tensor)
+}
+
+/// A shape in numbers.
+pub fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
+    let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
+    shape.iter().map(extent).collect()
 }

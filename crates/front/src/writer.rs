@@ -564,9 +564,3 @@ impl Graph {
         Ok((self.adopt(results[0])?, self.adopt(results[1])?))
     }
 }
-
-/// A shape in numbers.
-pub fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
-    let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
-    shape.iter().map(extent).collect()
-}

@@ -46,35 +46,27 @@ impl ExternalData {
             tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
         };
         let Some(location) = entry("location").filter(|location| !location.is_empty()) else {
-            return Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                "a tensor with external data does not say in which file",
-            )
-            .because("its entry `location` is missing or empty")
-            .remedy("export the model again"));
+            let message = "a tensor with external data does not say in which file".to_owned();
+            return Err(malformed(message, "its entry `location` is missing or empty".to_owned()));
         };
         let offset = entry("offset").map_or(Ok(0), |text| number("offset", text))?;
         let length = entry("length").map_or(Ok(needs), |text| number("length", text))?;
         if length != needs {
-            return Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                format!("external data of {length} bytes for a tensor that takes {needs}"),
-            )
-            .because("the length given differs from that of the type and shape")
-            .remedy("export the model again"));
+            let message =
+                format!("external data of {length} bytes for a tensor that takes {needs}");
+            let reason = "the length given differs from that of the type and shape".to_owned();
+            return Err(malformed(message, reason));
         }
         let file = self.file(location)?;
         match offset.checked_add(length).filter(|end| *end <= file.len()) {
             Some(end) => Ok(file.slice(offset..end)),
-            None => Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                format!("external data beyond the end of `{location}`"),
-            )
-            .because(format!(
-                "the tensor wants {length} bytes at {offset}, the file has {}",
-                file.len()
-            ))
-            .remedy("copy or download the file again")),
+            None => {
+                let message = format!("external data beyond the end of `{location}`");
+                let has = file.len();
+                Err(Diagnostic::error(codes::EXTERNAL_DATA_MISSING, message)
+                    .because(format!("the tensor wants {length} bytes at {offset} of {has}"))
+                    .remedy("copy or download the file again"))
+            }
         }
     }
 
@@ -120,13 +112,15 @@ impl ExternalData {
 
 fn number(key: &str, text: &str) -> Result<usize> {
     text.parse().map_err(|_| {
-        Diagnostic::error(
-            codes::EXTERNAL_DATA_MISSING,
-            format!("the {key} of external data cannot be used"),
-        )
-        .because(format!("it is `{text}`, not a number of bytes"))
-        .remedy("export the model again")
+        let message = format!("the {key} of external data cannot be used");
+        malformed(message, format!("it is `{text}`, not a number of bytes"))
     })
+}
+
+fn malformed(message: String, reason: String) -> Diagnostic {
+    Diagnostic::error(codes::EXTERNAL_DATA_MISSING, message)
+        .because(reason)
+        .remedy("export the model again")
 }
 
 fn missing(location: &str, reason: &str) -> Diagnostic {

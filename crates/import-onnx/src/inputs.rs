@@ -188,12 +188,7 @@ pub(crate) fn add_parameters(
     for input in inputs {
         match add_parameter(input, options, &bound, graph) {
             Ok(value) => values.push((input.name.clone(), value)),
-            Err(diagnostic) => {
-                found.push(match &diagnostic.place {
-                    Some(_) => diagnostic,
-                    None => diagnostic.at(format!("input \"{}\"", input.name)),
-                });
-            }
+            Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", input.name))),
         }
     }
     found.or_ok(values)

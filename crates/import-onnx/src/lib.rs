@@ -16,9 +16,11 @@ pub mod data_type;
 mod division;
 pub mod excerpt;
 mod external;
+mod importer;
 mod info;
 mod inputs;
 mod model;
+mod names;
 mod node;
 mod operators;
 mod options;
@@ -42,8 +44,8 @@ pub use division::{Division, OutputFrom, divide};
 pub use info::{
     ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
 };
+pub use names::place;
 pub use options::{ImportOptions, Imported, Strings, Wanted};
-pub use survey::place;
 
 /// Imports a model file; external data is looked for in its folder.
 ///
@@ -107,10 +109,7 @@ fn answered(imported: Imported) -> base::Result<Module> {
 
 /// What is said about a file as a whole is said of its path.
 fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
-    let place = |found: Diagnostic| match found.place {
-        Some(_) => found,
-        None => found.at(path.display().to_string()),
-    };
+    let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
     move |found| found.map(place)
 }
 

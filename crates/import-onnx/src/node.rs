@@ -13,6 +13,9 @@ use crate::options::Wanted;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind};
 use crate::tensors;
 
+/// What a lowering gives: the values of the node's first outputs.
+pub(crate) type Lowered = Result<Vec<Value>>;
+
 /// A node about to be lowered.
 pub(crate) struct Node<'a> {
     /// The node in the file, with the attributes of its function's caller filled in.
@@ -94,10 +97,7 @@ impl<'a> Node<'a> {
 
     /// The attribute of a name, which must be of a kind.
     fn attribute(&self, name: &str, wanted: i32) -> Result<Option<&AttributeProto>> {
-        let Some(found) = self.proto.attribute.iter().find(|attribute| attribute.name == name)
-        else {
-            return Ok(None);
-        };
+        let Some(found) = self.proto.attribute_of(name) else { return Ok(None) };
         // Files of the first IR versions do not say the kind.
         if found.r#type != wanted && found.r#type != kind::UNDEFINED {
             let (given, wanted) = (kind_name(found.r#type), kind_name(wanted));
@@ -108,7 +108,7 @@ impl<'a> Node<'a> {
 
     /// Whether the attribute is given.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.proto.attribute.iter().any(|attribute| attribute.name == name)
+        self.proto.attribute_of(name).is_some()
     }
 
     /// An integer, or its default.

@@ -22,14 +22,10 @@ pub(crate) fn decode(
     external: &ExternalData,
     limits: &Limits,
 ) -> Result<Tensor> {
-    decode_inner(proto, external, limits).map_err(|found| place(found, &proto.name))
-}
-
-fn place(diagnostic: Diagnostic, name: &str) -> Diagnostic {
-    if diagnostic.place.is_some() || name.is_empty() {
-        return diagnostic;
-    }
-    diagnostic.at(format!("tensor \"{name}\""))
+    decode_inner(proto, external, limits).map_err(|found| match proto.name.as_str() {
+        "" => found,
+        name => found.or_at(|| format!("tensor \"{name}\"")),
+    })
 }
 
 fn decode_inner(proto: &TensorProto, external: &ExternalData, limits: &Limits) -> Result<Tensor> {
@@ -127,25 +123,19 @@ fn typed_fields(
         let complaint = || wrong_size(format!("{given} numbers where {expected} are needed"));
         if given == expected { Ok(()) } else { Err(complaint()) }
     };
+    let scalars = |bits: &mut dyn Iterator<Item = u64>| {
+        let scalars: Vec<Scalar> = bits.map(|bits| Scalar::from_bits(dtype, bits)).collect();
+        check(scalars.len(), count)?;
+        Ok(Tensor::from_scalars(dtype, shape, &scalars))
+    };
     match dtype {
-        DType::F32 => {
-            check(proto.float_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.float_data))
-        }
-        DType::F64 => {
-            check(proto.double_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.double_data))
-        }
-        DType::I64 => {
-            check(proto.int64_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.int64_data))
-        }
-        DType::U32 | DType::U64 => {
-            check(proto.uint64_data.len(), count)?;
-            let scalar = |number: &u64| Scalar::from_bits(dtype, *number);
-            let scalars: Vec<Scalar> = proto.uint64_data.iter().map(scalar).collect();
-            Ok(Tensor::from_scalars(dtype, shape, &scalars))
-        }
+        DType::F32 => check(proto.float_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.float_data)),
+        DType::F64 => check(proto.double_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.double_data)),
+        DType::I64 => check(proto.int64_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.int64_data)),
+        DType::U32 | DType::U64 => scalars(&mut proto.uint64_data.iter().copied()),
         _ if dtype.bits() < 8 => {
             // Each number is a byte of packed elements.
             let size = byte_size(dtype, shape).unwrap_or(0);
@@ -153,12 +143,7 @@ fn typed_fields(
             let packed: Vec<u8> = proto.int32_data.iter().map(|number| *number as u8).collect();
             Tensor::from_bytes(dtype, shape, packed.into()).map_err(wrong_size)
         }
-        _ => {
-            check(proto.int32_data.len(), count)?;
-            let scalar = |number: &i32| Scalar::from_bits(dtype, *number as u32 as u64);
-            let scalars: Vec<Scalar> = proto.int32_data.iter().map(scalar).collect();
-            Ok(Tensor::from_scalars(dtype, shape, &scalars))
-        }
+        _ => scalars(&mut proto.int32_data.iter().map(|&number| u64::from(number as u32))),
     }
 }
 

@@ -11,7 +11,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 use super::Lowered;
 use super::activations::over_sum;
 use super::gather_scatter::gather_axis;
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::{Node, attribute_error, unsupported};
 
 /// `[b, s, h * d]` as `[b, h, s, d]`.

@@ -13,7 +13,7 @@ use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
 use crate::order::{names_captured, names_captured_by_branch};
 use crate::proto::GraphProto;

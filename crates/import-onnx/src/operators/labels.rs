@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use base::Diagnostic;
-use front::{Coded, Graph, List, Result, Value, shape_error, type_error};
+use front::{Coded, Graph, List, Result, Value, constant_value, shape_error, type_error};
 use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -19,7 +19,6 @@ use sym::Expr;
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
 use crate::node::{Node, attribute_error};
 
 /// A list of distinct strings that grows.

@@ -1,12 +1,11 @@
 //! Small operators of `ai.onnx.ml`: scaling, encoding, linear models.
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Graph, Result, Value, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
 use super::labels::Labels;
 use crate::node::{Node, attribute_error};
 

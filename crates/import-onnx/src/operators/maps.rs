@@ -1,12 +1,11 @@
 //! Operators on maps, whose keys are known while importing: an executable is told those of its
 //! inputs. Their values are vectors of the graph.
 
-use front::{Graph, List, Result, Value, type_error};
+use front::{Graph, List, Result, Value, constant_value, type_error};
 use tensor::{DType, Keys, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
 use super::labels::first_places;
 use crate::node::{Node, attribute_error};
 use sym::Expr;

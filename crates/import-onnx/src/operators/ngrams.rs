@@ -1,12 +1,11 @@
 //! `TfIdfVectorizer`: how often each sequence of a pool occurs in the rows of the input.
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Graph, Result, Value, constant_value, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use super::generator::constant_value;
 use crate::node::{Node, attribute_error};
 
 /// The sequences of one length.

@@ -6,7 +6,7 @@ use sym::Expr;
 
 use super::Lowered;
 use super::control::{MOST_WRITTEN_OUT, binds, body_results, sizes_inside};
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::{Node, unsupported};
 use crate::order::names_captured;
 use crate::proto::GraphProto;

@@ -6,7 +6,7 @@ use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
 
 fn sequence(values: Vec<Value>, graph: &mut Graph) -> Lowered {

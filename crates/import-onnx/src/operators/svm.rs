@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use front::{Graph, Result, Turn, Value, shape_error};
+use front::{Graph, Result, Turn, Value, constant_value, shape_error};
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use graph::Op;
 use sym::Expr;
 
 use super::Lowered;
-use super::generator::constant_value;
 use super::labels::Labels;
 use super::learning::{post_transform, post_transform_name};
 use crate::node::{Node, attribute_error};

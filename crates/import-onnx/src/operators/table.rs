@@ -13,7 +13,7 @@ use super::{
     losses, maps, matmul, movement, normalization, pooling, quantization, random, recurrent,
     reductions, resize, sampling, scan, sequences, shape, strings, svm, training, trees, unique,
 };
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
 
 /// Any number of inputs or outputs.

@@ -8,7 +8,7 @@ use front::{Graph, Result, Value, shape_error, type_error};
 use tensor::{Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::{Node, attribute_error};
 
 /// `Gradient`: what `y` is computed from, with the inputs in the places of the names `xs` and `zs`,

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use front::{Graph, Result, Turn, Value, shape_error};
+use front::{Graph, Result, Turn, Value, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use super::generator::constant_value;
 use super::labels::Labels;
 use super::learning::post_transform;
 use crate::node::{Node, attribute_error};
