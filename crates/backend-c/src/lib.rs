@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 
 use ::program::{Program, Step};
 use base::text::Printer;
-use base::{KernelId, Locations, ProgramId};
+use base::{KernelId, Limits, Locations, ProgramId};
 use module::Module;
 use tensor::DType;
 
@@ -79,11 +79,19 @@ pub struct Interface {
 }
 
 /// How to write C.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct COptions {
     /// Sums of products round once everywhere, as on targets with a fused multiply-add, at the cost
     /// of speed where there is none.
     pub exact_sums: bool,
+    /// How often the loops that data end turn in one run, all together, before it stops.
+    pub most_turns: u64,
+}
+
+impl Default for COptions {
+    fn default() -> COptions {
+        COptions { exact_sums: false, most_turns: Limits::default().turns }
+    }
 }
 
 /// The files.
@@ -145,8 +153,9 @@ pub fn emit(
     let scratch = [0, 1].map(|at| scratch_bytes(programs[at], codes_of[at]));
     let mut weights = Weights::default();
     let layout = Layout::new(programs[0], programs[1], main.module, scratch, &mut weights)?;
-    let setup_body = setup_body(setup, codes_of[0], &layout, &mut weights, &mut helpers)?;
-    let main_body = main_body(main, codes_of[1], &layout, &mut helpers)?;
+    let setup_body =
+        setup_body(setup, codes_of[0], &layout, &mut weights, &mut helpers, options.most_turns)?;
+    let main_body = main_body(main, codes_of[1], &layout, &mut helpers, options.most_turns)?;
     let kernels: Vec<&KernelCode> = codes.iter().flat_map(|codes| codes.values()).collect();
     let sizes = [layout.constants_bytes, layout.arena_bytes];
     Ok(CSources {
@@ -177,6 +186,7 @@ fn setup_body(
     layout: &Layout,
     weights: &mut Weights,
     helpers: &mut Helpers,
+    most_turns: u64,
 ) -> base::Result<String> {
     let mut printer = Printer::new();
     printer.indent();
@@ -196,7 +206,7 @@ fn setup_body(
         scratch: ("block", layout.setup_scratch),
     };
     let kernels = |id| &codes[&id];
-    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers);
+    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers, most_turns);
     writer.body(&mut printer)?;
     printer.line("(void)file;");
     printer.line("(void)block;");
@@ -214,6 +224,7 @@ fn main_body(
     codes: &BTreeMap<KernelId, KernelCode>,
     layout: &Layout,
     helpers: &mut Helpers,
+    most_turns: u64,
 ) -> base::Result<String> {
     let mut printer = Printer::new();
     printer.indent();
@@ -229,7 +240,7 @@ fn main_body(
     };
     let kernels = |id| &codes[&id];
     let program = &part.module.programs[part.program];
-    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers);
+    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers, most_turns);
     writer.body(&mut printer)?;
     for unused in ["block", "memory", "in", "out"] {
         printer.line(format_args!("(void){unused};"));

@@ -5,7 +5,7 @@ use base::text::Printer;
 use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId};
 use loops::{Access, Kernel, Scope};
 use module::Module;
-use program::{Address, Move, MoveAxis, Place, Program, Run, Step};
+use program::{Address, Fault, Move, MoveAxis, Place, Program, Run, Step};
 use sym::{Expr, Range, SymbolId};
 
 use crate::code::{Code, Strength};
@@ -15,12 +15,9 @@ use crate::index::{IndexContext, integer};
 use crate::kernel::KernelCode;
 use crate::names::Names;
 
-/// What `NAME_run` returns if a size that is computed while running leaves its range.
-pub(crate) const SIZE_OUT_OF_RANGE: i32 = 2;
-
 /// The names of what the functions declare.
-const RESERVED: [&str; 9] =
-    ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory"];
+const RESERVED: [&str; 10] =
+    ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory", "turns"];
 
 /// Checks that a program can be written as C: no symbol but those that steps set, no host calls.
 pub(crate) fn check(program: &Program) -> base::Result<()> {
@@ -85,6 +82,8 @@ pub(crate) struct ProgramWriter<'a> {
     pub(crate) kernels: &'a dyn Fn(KernelId) -> &'a KernelCode,
     pub(crate) bases: Bases<'a>,
     pub(crate) helpers: &'a mut Helpers,
+    /// Turns of all loops that data end, in one run.
+    pub(crate) most_turns: u64,
     /// Names of the symbols.
     symbols: Vec<String>,
 }
@@ -96,13 +95,14 @@ impl<'a> ProgramWriter<'a> {
         kernels: &'a dyn Fn(KernelId) -> &'a KernelCode,
         bases: Bases<'a>,
         helpers: &'a mut Helpers,
+        most_turns: u64,
     ) -> ProgramWriter<'a> {
         let mut names = Names::default();
         for taken in RESERVED {
             names.fresh(taken);
         }
         let symbols = program.symbols.values().map(|symbol| names.fresh(&symbol.name)).collect();
-        ProgramWriter { module, program, kernels, bases, helpers, symbols }
+        ProgramWriter { module, program, kernels, bases, helpers, most_turns, symbols }
     }
 
     /// Writes declarations and steps.
@@ -110,12 +110,16 @@ impl<'a> ProgramWriter<'a> {
         for symbol in self.program.set_symbols() {
             printer.line(format_args!("int64_t {} = 0;", self.symbols[symbol.index()]));
         }
-        let mut faults = false;
+        let (mut faults, mut turns) = (false, false);
         program::walk(&self.program.steps, &mut |step| {
             faults |= matches!(step, Step::Run(run) if (self.kernels)(run.kernel).returns_fault);
+            turns |= matches!(step, Step::While { .. });
         });
         if faults {
             printer.line("int fault;");
+        }
+        if turns {
+            printer.line("uint64_t turns = 0;");
         }
         self.block(&self.program.steps, printer)
     }
@@ -166,6 +170,8 @@ impl<'a> ProgramWriter<'a> {
                 self.block(setup, printer)?;
                 let test = self.boolean(condition)?;
                 printer.line(format_args!("if (!({test})) break;"));
+                let (most, fault) = (self.most_turns, Fault::TooManyTurns.code());
+                printer.line(format_args!("if (turns++ == {most}u) return {fault};"));
                 printer.dedent();
                 self.inside(body, printer)?;
                 printer.line("}");
@@ -221,7 +227,7 @@ impl<'a> ProgramWriter<'a> {
         }
         if !wrong.is_empty() {
             let test = wrong.join(" || ");
-            printer.line(format_args!("if ({test}) return {SIZE_OUT_OF_RANGE};"));
+            printer.line(format_args!("if ({test}) return {};", Fault::SizeOutOfRange.code()));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use program::Fault;
 use tensor::{Class, DType};
 
 use crate::dtype::{is_packed, is_short_float};
@@ -9,7 +10,6 @@ use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
 use crate::names::comment;
-use crate::program::SIZE_OUT_OF_RANGE;
 use crate::{CPort, Interface};
 
 /// Lines are broken where they would grow longer than this.
@@ -128,8 +128,9 @@ pub(crate) fn model_h(
         .replace("@WEIGHTS@", &weights.bytes().to_string())
         .replace("@CONSTANTS@", &sizes[0].to_string())
         .replace("@ARENA@", &sizes[1].to_string())
-        .replace("@INDEX@", &program::Fault::IndexOutOfRange.code().to_string())
-        .replace("@SIZE@", &SIZE_OUT_OF_RANGE.to_string())
+        .replace("@INDEX@", &Fault::IndexOutOfRange.code().to_string())
+        .replace("@SIZE@", &Fault::SizeOutOfRange.code().to_string())
+        .replace("@TURNS@", &Fault::TooManyTurns.code().to_string())
         .replace("@DECLARATIONS@", &declarations(name))
 }
 

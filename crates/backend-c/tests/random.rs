@@ -43,7 +43,8 @@ fn random_kernels() {
         }
     }
     let folder = Folder::new();
-    let sources = sources(&module, &interface, COptions { exact_sums: true });
+    let sources =
+        sources(&module, &interface, COptions { exact_sums: true, ..COptions::default() });
     build(folder.path(), &sources, &[]);
     let found = run(folder.path(), &interface, &inputs);
     for ((expected, kernel), found) in expected.iter().zip(&found) {

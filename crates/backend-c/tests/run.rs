@@ -149,6 +149,52 @@ fn faults_and_files_that_are_wrong() {
     check(&["weights.bin", "x.npy", "0.npy", "-o", "none"], "cannot be written", 1);
 }
 
+/// A loop that the data never end stops after as many turns as are allowed; one that they end in
+/// time does not.
+#[test]
+fn loops_that_data_end() {
+    if !has_c_compiler() {
+        return;
+    }
+    let text = "
+kernel @next(%x: read i64[1], %y: write i64[1], %go: write bool[1]) {
+  %y[0] = %x[0] - 1
+  %go[0] = ne(0, %y[0])
+}
+
+program @setup() arena 0 {
+}
+
+program @main() arena 128 {
+  %x: 8 at input 0
+  %y: 8 at output 0
+  %t: 8 at arena 0
+  %go: 1 at arena 64
+  copy 8 from %x to %t
+  while { run k0(read 8 at %t, write 8 at %t, write 1 at %go) extent 1 } holds %go { barrier }
+  copy 8 from %t to %y
+}
+";
+    let module = module::parse(text, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
+    module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
+    let port = |name: &str| CPort { name: name.to_owned(), dtype: DType::I64, shape: vec![1] };
+    let interface =
+        Interface { name: "loop".to_owned(), inputs: vec![port("x")], outputs: vec![port("y")] };
+    let folder = Folder::new();
+    let options = COptions { most_turns: 1000, ..COptions::default() };
+    build(folder.path(), &sources(&module, &interface, options), &[]);
+    for (count, text, status) in [
+        (1001i64, "y i64[1]: 0\n", 0),
+        (1002, "error: the model stopped with fault 3, see model.h\n", 1),
+        (0, "error: the model stopped with fault 3, see model.h\n", 1),
+    ] {
+        let file = folder.path().join("x.npy");
+        tensor::npy::write(file, &Tensor::from_vec(&[1], vec![count])).expect("a file");
+        let (said, ended) = outcome(&folder, &["weights.bin", "x.npy"]);
+        assert_eq!((said.as_str(), ended), (text, Some(status)), "{count}");
+    }
+}
+
 /// Files hold 4-bit integers as bytes and bf16 as f32; half-precision numbers print as numbers.
 #[test]
 fn types_that_files_lack() {

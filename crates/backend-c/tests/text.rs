@@ -64,7 +64,7 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
         let program = module.program(name).ok_or_else(|| format!("no program `{name}`"))?;
         Ok(CProgram { module, program, locations })
     };
-    let options = COptions { exact_sums: words.contains(&"exact") };
+    let options = COptions { exact_sums: words.contains(&"exact"), ..COptions::default() };
     let sources = emit(part("setup")?, part("main")?, interface, options);
     let sources = sources.map_err(|errors| errors.to_string())?;
     if has_c_compiler() {

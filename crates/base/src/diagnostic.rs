@@ -99,6 +99,14 @@ impl Diagnostic {
         self
     }
 
+    /// Says where, unless that has been said: who notices knows the place better than who asked.
+    pub fn or_at(self, place: impl FnOnce() -> String) -> Self {
+        match self.place {
+            Some(_) => self,
+            None => self.at(place()),
+        }
+    }
+
     /// Adds a reason.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reasons.push(shortened(reason));

@@ -12,19 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
+use front::{List, Value};
 use tensor::DType;
 
-use crate::excerpt::{declared, excerpt, reads};
+use crate::excerpt::{declared, excerpt};
 use crate::external::ExternalData;
+use crate::importer::Scope;
 use crate::inputs;
-use crate::model::{self, Scope};
+use crate::model;
 use crate::options::ImportOptions;
-use crate::order::order;
+use crate::order::{names_read, order};
 use crate::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
     attribute_type,
 };
-use crate::value::{List, Value};
 
 /// Where an output of a divided model comes from, with the number among the outputs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub fn divide(
     let parts = Parts::of(graph, &inputs, &values)?;
     let made_by_host: BTreeSet<&str> = parts.outputs_of(graph, &parts.host);
     let read_by_rest: BTreeSet<&str> =
-        parts.rest.iter().flat_map(|&number| reads(&graph.node[number])).collect();
+        parts.rest.iter().flat_map(|&number| names_read(&graph.node[number])).collect();
     let passed: Vec<&str> =
         made_by_host.iter().copied().filter(|name| read_by_rest.contains(name)).collect();
     if passed.iter().any(|name| values[*name].list().is_some()) {
@@ -148,7 +149,7 @@ impl<'a> Parts<'a> {
         for number in order(&graph.node, &outer).ok()? {
             let node = &graph.node[number];
             let read: Vec<&str> =
-                reads(node).into_iter().filter(|name| runtime.contains(name)).collect();
+                names_read(node).into_iter().filter(|name| runtime.contains(name)).collect();
             if read.is_empty() {
                 continue;
             }
@@ -157,8 +158,7 @@ impl<'a> Parts<'a> {
             let touches = |name: &&str| host.contains(name) && parts.is_text(name);
             let is_host = is_image || read.iter().any(touches);
             if is_host {
-                let has_graphs =
-                    node.attribute.iter().any(|it| it.g.is_some() || !it.graphs.is_empty());
+                let has_graphs = node.inner_graphs().next().is_some();
                 if has_graphs || !is_image && !read.iter().all(|name| host.contains(name)) {
                     return None;
                 }
@@ -203,7 +203,7 @@ impl<'a> Parts<'a> {
         let mut nodes = self.host.clone();
         let mut work: Vec<usize> = nodes.iter().copied().collect();
         while let Some(number) = work.pop() {
-            let behind = reads(&graph.node[number]);
+            let behind = names_read(&graph.node[number]);
             let behind = behind.into_iter().filter_map(|name| makers.get(name).copied());
             work.extend(behind.filter(|&number| nodes.insert(number)));
         }

@@ -9,6 +9,7 @@ use tensor::{DType, Tensor};
 
 use crate::data_type::number_of;
 use crate::external::ExternalData;
+use crate::order::names_read;
 use crate::proto::{
     Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto,
     ValueInfoProto, dimension, type_proto,
@@ -28,27 +29,7 @@ pub fn read_model(path: &Path, limits: &Limits) -> base::Result<ModelProto> {
 /// around them.
 #[must_use]
 pub fn reads(node: &NodeProto) -> BTreeSet<&str> {
-    let mut names: BTreeSet<&str> =
-        node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    for attribute in &node.attribute {
-        for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
-            names.extend(captured(graph));
-        }
-    }
-    names
-}
-
-/// The names that a graph reads and does not define.
-fn captured(graph: &GraphProto) -> BTreeSet<&str> {
-    let mut names: BTreeSet<&str> = graph.node.iter().flat_map(reads).collect();
-    names.extend(graph.output.iter().map(|output| output.name.as_str()));
-    let inputs = graph.input.iter().map(|input| &input.name);
-    let constants = graph.initializer.iter().map(|tensor| &tensor.name);
-    let made = graph.node.iter().flat_map(|node| &node.output);
-    for name in inputs.chain(constants).chain(made) {
-        names.remove(name.as_str());
-    }
-    names
+    names_read(node).into_iter().collect()
 }
 
 /// The model of the nodes of these numbers, in order. Its inputs are those declared; its outputs
@@ -68,7 +49,7 @@ pub fn excerpt(
     let whole = model.graph.as_ref().unwrap_or(&empty);
     let node: Vec<NodeProto> =
         nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
-    let mut wanted: BTreeSet<&str> = node.iter().flat_map(reads).collect();
+    let mut wanted: BTreeSet<&str> = node.iter().flat_map(names_read).collect();
     wanted.extend(outputs.iter().map(String::as_str));
     inputs.iter().for_each(|input| _ = wanted.remove(input.name.as_str()));
     let is_wanted = |name: &str| wanted.contains(name);
@@ -85,10 +66,7 @@ pub fn excerpt(
         initializer,
         sparse_initializer: sparse.cloned().collect(),
         input: inputs.to_vec(),
-        output: outputs
-            .iter()
-            .map(|name| ValueInfoProto { name: name.clone(), r#type: None })
-            .collect(),
+        output: outputs.iter().map(ValueInfoProto::untyped).collect(),
         node,
         ..GraphProto::default()
     };
@@ -100,8 +78,8 @@ fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorPro
     if tensor.data_location != 1 {
         return Ok(tensor.clone());
     }
-    let mut external = ExternalData::new(folder);
-    let read = tensors::decode(tensor, &mut external, &Limits::default())?;
+    let external = ExternalData::new(folder);
+    let read = tensors::decode(tensor, &external, &Limits::default())?;
     Ok(tensor_proto(&tensor.name, &read))
 }
 

@@ -3,7 +3,8 @@
 //! A file is read only if, with all symbolic links followed, it is a plain file inside the model's
 //! folder; it is mapped once and shared by the tensors in it, never copied.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use base::{Diagnostic, codes};
@@ -17,7 +18,7 @@ pub(crate) struct ExternalData {
     /// The model's folder; none for a model that is not a file.
     folder: Option<PathBuf>,
     /// The files mapped so far, by the location that the model gives.
-    files: BTreeMap<String, Bytes>,
+    files: RefCell<BTreeMap<String, Bytes>>,
 }
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -29,49 +30,48 @@ impl ExternalData {
             // The parent of a bare file name is the empty path.
             if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
         });
-        ExternalData { folder, files: BTreeMap::new() }
+        ExternalData { folder, files: RefCell::default() }
     }
 
     /// The bytes of a tensor that `needs` so many of them.
-    pub(crate) fn bytes(&mut self, tensor: &TensorProto, needs: usize) -> Result<Bytes> {
+    pub(crate) fn bytes(&self, tensor: &TensorProto, needs: usize) -> Result<Bytes> {
+        let mut keys = BTreeSet::new();
+        if let Some(twice) = tensor.external_data.iter().find(|entry| !keys.insert(&entry.key)) {
+            let message = format!("the {} of external data is given twice", twice.key);
+            return Err(Diagnostic::error(codes::DUPLICATE_NAME, message)
+                .because("nothing says which of them counts")
+                .remedy("keep one of them, or export the model again"));
+        }
         let entry = |key: &str| {
             tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
         };
         let Some(location) = entry("location").filter(|location| !location.is_empty()) else {
-            return Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                "a tensor with external data does not say in which file",
-            )
-            .because("its entry `location` is missing or empty")
-            .remedy("export the model again"));
+            let message = "a tensor with external data does not say in which file".to_owned();
+            return Err(malformed(message, "its entry `location` is missing or empty".to_owned()));
         };
         let offset = entry("offset").map_or(Ok(0), |text| number("offset", text))?;
         let length = entry("length").map_or(Ok(needs), |text| number("length", text))?;
         if length != needs {
-            return Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                format!("external data of {length} bytes for a tensor that takes {needs}"),
-            )
-            .because("the length given differs from that of the type and shape")
-            .remedy("export the model again"));
+            let message =
+                format!("external data of {length} bytes for a tensor that takes {needs}");
+            let reason = "the length given differs from that of the type and shape".to_owned();
+            return Err(malformed(message, reason));
         }
         let file = self.file(location)?;
         match offset.checked_add(length).filter(|end| *end <= file.len()) {
             Some(end) => Ok(file.slice(offset..end)),
-            None => Err(Diagnostic::error(
-                codes::EXTERNAL_DATA_MISSING,
-                format!("external data beyond the end of `{location}`"),
-            )
-            .because(format!(
-                "the tensor wants {length} bytes at {offset}, the file has {}",
-                file.len()
-            ))
-            .remedy("copy or download the file again")),
+            None => {
+                let message = format!("external data beyond the end of `{location}`");
+                let has = file.len();
+                Err(Diagnostic::error(codes::EXTERNAL_DATA_MISSING, message)
+                    .because(format!("the tensor wants {length} bytes at {offset} of {has}"))
+                    .remedy("copy or download the file again"))
+            }
         }
     }
 
-    fn file(&mut self, location: &str) -> Result<Bytes> {
-        if let Some(bytes) = self.files.get(location) {
+    fn file(&self, location: &str) -> Result<Bytes> {
+        if let Some(bytes) = self.files.borrow().get(location) {
             return Ok(bytes.clone());
         }
         let path = self.resolve(location)?;
@@ -79,7 +79,7 @@ impl ExternalData {
             let first = found.into_iter().next();
             first.unwrap_or_else(|| missing(location, "it cannot be mapped"))
         })?;
-        self.files.insert(location.to_owned(), bytes.clone());
+        self.files.borrow_mut().insert(location.to_owned(), bytes.clone());
         Ok(bytes)
     }
 
@@ -112,13 +112,15 @@ impl ExternalData {
 
 fn number(key: &str, text: &str) -> Result<usize> {
     text.parse().map_err(|_| {
-        Diagnostic::error(
-            codes::EXTERNAL_DATA_MISSING,
-            format!("the {key} of external data cannot be used"),
-        )
-        .because(format!("it is `{text}`, not a number of bytes"))
-        .remedy("export the model again")
+        let message = format!("the {key} of external data cannot be used");
+        malformed(message, format!("it is `{text}`, not a number of bytes"))
     })
+}
+
+fn malformed(message: String, reason: String) -> Diagnostic {
+    Diagnostic::error(codes::EXTERNAL_DATA_MISSING, message)
+        .because(reason)
+        .remedy("export the model again")
 }
 
 fn missing(location: &str, reason: &str) -> Diagnostic {

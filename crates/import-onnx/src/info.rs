@@ -11,8 +11,8 @@ use tensor::{DType, Kind};
 use crate::data_type::data_type;
 use crate::inputs::{self, Extent, declared, kind_of};
 use crate::operators::TABLE;
-use crate::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
-use crate::{decode, place_in, read, survey};
+use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use crate::{decode, names, place_in, read, survey};
 
 /// What a model file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ pub struct OperatorRow {
 /// All supported operators, by name.
 pub fn supported_operators() -> Vec<OperatorRow> {
     let row = |row: &crate::operators::Operator| OperatorRow {
-        domain: if row.domain.is_empty() { "ai.onnx" } else { row.domain },
+        domain: names::named(row.domain),
         name: row.name,
         versions: row.versions,
     };
@@ -98,8 +98,8 @@ pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
 pub fn inspect_model(model: &ModelProto) -> ModelInfo {
     let empty = GraphProto::default();
     let graph = model.graph.as_ref().unwrap_or(&empty);
-    let functions = survey::functions(model);
-    let opsets = survey::opsets(&model.opset_import);
+    let functions = names::functions(model);
+    let opsets = names::opsets(&model.opset_import);
     let (operators, unsupported) = survey::histogram(graph, &functions, &opsets);
     let wanted: Vec<ValueInfoProto> = inputs::without_default(graph).into_iter().cloned().collect();
     let mut dimensions = Vec::new();
@@ -115,9 +115,7 @@ pub fn inspect_model(model: &ModelProto) -> ModelInfo {
         let bytes = byte_size(dtype, &shape).unwrap_or(0) as u64;
         parameter_bytes = parameter_bytes.saturating_add(bytes);
     });
-    let named = |(domain, version): (String, i64)| {
-        (if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version)
-    };
+    let named = |(domain, version): (String, i64)| (names::named(&domain).to_owned(), version);
     ModelInfo {
         name: graph.name.clone(),
         producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
@@ -161,8 +159,6 @@ fn count_constants(graph: &GraphProto, count: &mut dyn FnMut(&TensorProto)) {
     graph.initializer.iter().for_each(&mut *count);
     for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
         attribute.t.as_deref().into_iter().for_each(&mut *count);
-        for inner in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
-            count_constants(inner, count);
-        }
     }
+    graph.node.iter().flat_map(NodeProto::inner_graphs).for_each(|it| count_constants(it, count));
 }

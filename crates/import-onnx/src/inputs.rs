@@ -5,16 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
+use front::{Graph, Result, Value};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Keys, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
 use crate::excerpt;
-use crate::graph_writer::{Graph, Result};
 use crate::options::ImportOptions;
 use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
-use crate::value::Value;
 
 /// The inputs of a graph that must be given: those without a default among its constants.
 pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {
@@ -189,12 +188,7 @@ pub(crate) fn add_parameters(
     for input in inputs {
         match add_parameter(input, options, &bound, graph) {
             Ok(value) => values.push((input.name.clone(), value)),
-            Err(diagnostic) => {
-                found.push(match &diagnostic.place {
-                    Some(_) => diagnostic,
-                    None => diagnostic.at(format!("input \"{}\"", input.name)),
-                });
-            }
+            Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", input.name))),
         }
     }
     found.or_ok(values)

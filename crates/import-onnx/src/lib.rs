@@ -2,28 +2,25 @@
 //!
 //! [`import`] maps a file, decodes it without copying the weights, and lowers every node to the
 //! primitives of `graph`: a table with one row an operator, one function a row (`operators/`). What
-//! exporters compute of shapes is computed here, symbolically, and leaves no nodes behind
-//! (`value`, `fold`). [`inspect`] tells what a file holds without lowering it.
+//! exporters compute of shapes is computed here, symbolically, and leaves no nodes behind (crate
+//! `front`). [`inspect`] tells what a file holds without lowering it.
 //!
 //! Invariants: no input makes this crate panic or take memory beyond a small multiple of the file's
 //! size; nothing outside of the model's folder is read; every refusal is a diagnostic that names a
 //! place in the model, the reason and a remedy. Supported are operator sets 1 to 28, as far as the
 //! table goes.
 //!
-//! Relies on `graph::FunctionBuilder` for types, and on `sym` for the arithmetic of extents.
+//! Relies on `front` for values and primitives, and on `sym` for the arithmetic of extents.
 
-mod arithmetic;
 pub mod data_type;
 mod division;
 pub mod excerpt;
 mod external;
-mod fold;
-mod graph_loops;
-mod graph_movement;
-mod graph_writer;
+mod importer;
 mod info;
 mod inputs;
 mod model;
+mod names;
 mod node;
 mod operators;
 mod options;
@@ -32,8 +29,6 @@ pub mod pieces;
 pub mod proto;
 mod survey;
 mod tensors;
-mod value;
-mod windows;
 mod wire;
 
 use std::path::Path;
@@ -49,8 +44,8 @@ pub use division::{Division, OutputFrom, divide};
 pub use info::{
     ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
 };
+pub use names::place;
 pub use options::{ImportOptions, Imported, Strings, Wanted};
-pub use survey::place;
 
 /// Imports a model file; external data is looked for in its folder.
 ///
@@ -114,10 +109,7 @@ fn answered(imported: Imported) -> base::Result<Module> {
 
 /// What is said about a file as a whole is said of its path.
 fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
-    let place = |found: Diagnostic| match found.place {
-        Some(_) => found,
-        None => found.at(path.display().to_string()),
-    };
+    let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
     move |found| found.map(place)
 }
 
@@ -127,8 +119,8 @@ fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
 /// A diagnostic when the bytes are not a tensor.
 pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
     let proto = proto::TensorProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-    let mut external = external::ExternalData::new(None);
-    let tensor = tensors::decode(&proto, &mut external, &Limits::default())?;
+    let external = external::ExternalData::new(None);
+    let tensor = tensors::decode(&proto, &external, &Limits::default())?;
     Ok((proto.name, tensor))
 }
 
@@ -193,8 +185,8 @@ fn optional(proto: proto::OptionalProto, kind: &Kind) -> base::Result<tensor::Va
 }
 
 fn plain(proto: &proto::TensorProto) -> base::Result<tensor::Value> {
-    let mut external = external::ExternalData::new(None);
-    Ok(tensors::decode(proto, &mut external, &Limits::default())?.into())
+    let external = external::ExternalData::new(None);
+    Ok(tensors::decode(proto, &external, &Limits::default())?.into())
 }
 
 fn read(path: &Path) -> base::Result<Bytes> {

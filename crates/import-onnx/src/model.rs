@@ -1,65 +1,26 @@
-//! From a decoded model to a module.
-//!
-//! Nodes are put in an order in which they can run, looked up in the table of operators and lowered
-//! one by one. Functions that the model defines, and graphs chosen by a known condition, are
-//! lowered in place. Names live in scopes: a graph inside a node sees the names around it, a
-//! function sees only its own.
+//! From a decoded model to a module: its inputs, its graph, its outputs.
 
-use std::cell::Cell;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::limits::exceeded;
-use base::{Arena, Diagnostic, Diagnostics, codes};
-use graph::{Definition, FunctionBuilder, TensorType};
+use base::{Diagnostic, Diagnostics, codes};
+use front::{Coded, Result, Value};
+use graph::TensorType;
 use module::Module;
 use sym::Expr;
-use tensor::{DType, Kind, Structure, Tensor};
+use tensor::{DType, Kind, Structure};
 
 use crate::external::ExternalData;
-use crate::graph_writer::{Graph, Result, type_error};
+use crate::importer::{Importer, Scope, too_many_nodes};
 use crate::inputs::{self, Declared};
-use crate::node::Node;
-use crate::operators::generator::constant_value;
-use crate::operators::{Lower, Lowered, find, moved_strings};
-use crate::options::{ImportOptions, Imported, Strings, Wanted};
-use crate::order::{names_read, order};
-use crate::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
-};
+use crate::names::{self, Functions, defined_twice};
+use crate::operators;
+use crate::options::{ImportOptions, Imported, Wanted};
+use crate::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::survey;
-use crate::tensors;
-use crate::value::{Coded, Value, Weight};
-
-/// Names and their values.
-pub(crate) type Scope = HashMap<Arc<str>, Value>;
 
 /// The results of the function with their names.
 type NamedResults = Vec<(String, graph::ValueId)>;
-
-/// An import under way.
-pub(crate) struct Importer<'m> {
-    pub(crate) graph: Graph,
-    functions: &'m BTreeMap<survey::FunctionName<'m>, &'m FunctionProto>,
-    /// Scopes around the current one, outermost first, and the current one.
-    scopes: Vec<Scope>,
-    /// The operator sets of the current graph or function.
-    opsets: BTreeMap<String, i64>,
-    /// The names of the functions that are being lowered, for locations.
-    path: Vec<String>,
-    /// The nodes of the graphs that are being lowered, where one of them asks for a gradient.
-    differentiated: Vec<Rc<[NodeProto]>>,
-    depth: usize,
-    nodes: usize,
-    /// The node of the model's own graph that is being lowered.
-    node_here: Option<usize>,
-    /// Strings that the model gives.
-    strings: Strings,
-    /// What must be known of inputs before the model can be imported.
-    pub(crate) asked: BTreeMap<String, Wanted>,
-}
 
 /// When so many values of inputs have been told and more are asked for, those of all alike are: an
 /// import for each would take time that grows with the square of their number.
@@ -74,8 +35,8 @@ pub(crate) fn import(
     external: ExternalData,
     options: &ImportOptions,
 ) -> base::Result<Imported> {
-    let functions = survey::functions(model);
-    let (body, mut importer) = Importer::new(model, &functions, external, options)?;
+    let functions = names::functions(model);
+    let (body, mut importer) = begin(model, &functions, external, options)?;
     let imported = importer.body(body, options);
     if let Err(found) = &imported {
         // Answers given before were not enough where nothing new is asked.
@@ -116,10 +77,37 @@ pub(crate) fn values(
     external: ExternalData,
     options: &ImportOptions,
 ) -> base::Result<Scope> {
-    let functions = survey::functions(model);
-    let (body, mut importer) = Importer::new(model, &functions, external, options)?;
+    let functions = names::functions(model);
+    let (body, mut importer) = begin(model, &functions, external, options)?;
     importer.body(body, options)?;
     Ok(importer.scopes.swap_remove(0))
+}
+
+/// An import of a model that is about to begin; also the model's graph.
+fn begin<'m>(
+    model: &'m ModelProto,
+    functions: &'m Functions<'m>,
+    external: ExternalData,
+    options: &ImportOptions,
+) -> base::Result<(&'m GraphProto, Importer<'m>)> {
+    let opsets = survey::check_form(model)?;
+    let Some(body) = &model.graph else {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it holds no graph")
+            .remedy("check that it is the model itself, and copy it again")
+            .into());
+    };
+    if body.node.len() > options.limits.nodes {
+        return Err(too_many_nodes(options.limits.nodes).into());
+    }
+    survey::check_top(body, functions, &opsets)?;
+    check_literals(body, options)?;
+    let mut importer = Importer::new(functions, opsets, external, options, operators::lower);
+    if options.is_part {
+        importer.graph.binds = true;
+        importer.graph.random_nodes = number_of_part(body);
+    }
+    Ok((body, importer))
 }
 
 /// A number that tells the parts of a model apart, by the names of their outputs.
@@ -152,59 +140,11 @@ fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) 
     names.extend(graph.initializer.iter().map(|tensor| tensor.name.as_str()));
     let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
     names.extend(sparse.map(|values| values.name.as_str()));
-    for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
-        for inner in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
-            add_constant_names(inner, names);
-        }
-    }
-}
-
-impl<'m> Importer<'m> {
-    /// Nothing imported yet; also the model's graph.
-    fn new(
-        model: &'m ModelProto,
-        functions: &'m BTreeMap<survey::FunctionName<'m>, &'m FunctionProto>,
-        external: ExternalData,
-        options: &ImportOptions,
-    ) -> base::Result<(&'m GraphProto, Importer<'m>)> {
-        let opsets = survey::check_versions(model)?;
-        let Some(body) = &model.graph else {
-            return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
-                .because("it holds no graph")
-                .remedy("check that it is the model itself, and copy it again")
-                .into());
-        };
-        if body.node.len() > options.limits.nodes {
-            return Err(too_many_nodes(options.limits.nodes).into());
-        }
-        survey::check_top(body, functions, &opsets)?;
-        check_literals(body, options)?;
-        let graph = Graph {
-            builder: FunctionBuilder::new("main"),
-            constants: Arena::new(),
-            external,
-            limits: options.limits.clone(),
-            literals: options.literals.clone(),
-            binds: options.is_part,
-            computed_elements: 0,
-            random_nodes: if options.is_part { number_of_part(body) } else { 0 },
-            settled: BTreeMap::new(),
-        };
-        let importer = Importer {
-            graph,
-            functions,
-            scopes: vec![Scope::new()],
-            opsets,
-            path: Vec::new(),
-            differentiated: Vec::new(),
-            depth: 0,
-            nodes: 0,
-            node_here: None,
-            strings: Strings::default(),
-            asked: BTreeMap::new(),
-        };
-        Ok((body, importer))
-    }
+    graph
+        .node
+        .iter()
+        .flat_map(NodeProto::inner_graphs)
+        .for_each(|it| add_constant_names(it, names));
 }
 
 impl Importer<'_> {
@@ -320,7 +260,7 @@ impl Importer<'_> {
     }
 
     /// Refuses an output whose type is not the declared one.
-    fn check_output(&self, output: &crate::proto::ValueInfoProto, value: &Value) -> Result<()> {
+    fn check_output(&self, output: &ValueInfoProto, value: &Value) -> Result<()> {
         // An output without a type is what it is.
         if value.list().is_some() || output.r#type.is_none() {
             return Ok(());
@@ -334,249 +274,6 @@ impl Importer<'_> {
             .at(format!("output \"{}\"", output.name))
             .because(format!("it is declared as {dtype} and computed as {}", value.dtype()))
             .remedy("check the model with the tool that exported it, or export it again"))
-    }
-
-    /// Lowers a graph in the current scope and returns its outputs.
-    fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.reserve(graph.initializer.len() + graph.node.len());
-        }
-        for tensor in &graph.initializer {
-            let value = tensors::decode(tensor, &mut self.graph.external, &self.graph.limits)?;
-            let value = self.constant(&tensor.name, value);
-            self.define(tensor.name.as_str().into(), value)?;
-        }
-        for sparse in &graph.sparse_initializer {
-            let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
-            let value = tensors::decode_sparse(sparse, &mut self.graph)?;
-            let value = self.constant(name, value);
-            self.define(name.into(), value)?;
-        }
-        let known = |name: &str| self.lookup(name).is_some();
-        let order = order(&graph.node, &known)?;
-        let asks_gradient = graph.node.iter().any(|node| node.op_type == "Gradient");
-        if asks_gradient {
-            self.differentiated.push(graph.node.clone().into());
-        }
-        let lowered = order.into_iter().try_for_each(|index| self.node(&graph.node[index], index));
-        if asks_gradient {
-            self.differentiated.pop();
-        }
-        lowered?;
-        let output = |output: &crate::proto::ValueInfoProto| {
-            self.lookup(&output.name).cloned().ok_or_else(|| undefined(&output.name))
-        };
-        graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
-    }
-
-    /// An initializer: a weight, unless it is small or the user wants a literal.
-    fn constant(&self, name: &str, tensor: Tensor) -> Value {
-        if self.graph.literals.contains(name) && tensor.dtype() != DType::String {
-            return Value::of_constant(Weight { name: name.to_owned(), tensor, is_literal: true });
-        }
-        constant_value(name, tensor, false)
-    }
-
-    /// Lowers a graph without inputs that sees the names around it, in place.
-    pub(crate) fn inline(&mut self, graph: &GraphProto) -> Lowered {
-        self.inline_with(graph, &[])
-    }
-
-    /// Lowers a graph that sees the names around it, in place, with these inputs.
-    pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Value]) -> Lowered {
-        self.enter()?;
-        let names = graph.input.iter().map(|input| input.name.as_str().into());
-        self.scopes.push(names.zip(inputs.iter().cloned()).collect());
-        let outputs = self.graph_here(graph);
-        self.scopes.pop();
-        self.depth -= 1;
-        outputs.map_err(first)
-    }
-
-    /// Lowers what a name of the current graph is computed from once more, with these values for
-    /// some of the names on the way.
-    pub(crate) fn lower_again(&mut self, name: &str, given: Vec<(String, Value)>) -> Result<Value> {
-        let nodes = self.differentiated.last().cloned().unwrap_or_default();
-        let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
-        for (index, node) in nodes.iter().enumerate() {
-            producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
-        }
-        let given: Scope = given.into_iter().map(|(name, value)| (name.into(), value)).collect();
-        let mut needed = BTreeSet::new();
-        let mut work = vec![name];
-        while let Some(name) = work.pop() {
-            if let Some(&index) = producers.get(name).filter(|_| !given.contains_key(name))
-                && needed.insert(index)
-            {
-                work.extend(names_read(&nodes[index]));
-            }
-        }
-        let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
-        let outputs: BTreeSet<&str> =
-            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
-        self.enter()?;
-        self.scopes.push(given);
-        // A given name may be one of several that a node defines.
-        let here = self.scopes.len() - 1;
-        let known = |name: &str| {
-            self.lookup(name).is_some() && !outputs.contains(name)
-                || self.scopes[here].contains_key(name)
-        };
-        let lowered = order(&needed, &known).and_then(|order| {
-            order.into_iter().try_for_each(|index| self.node(&needed[index], index))
-        });
-        let value = self.lookup(name).cloned();
-        self.scopes.pop();
-        self.depth -= 1;
-        lowered.map_err(first)?;
-        value.ok_or_else(|| undefined(name))
-    }
-
-    fn enter(&mut self) -> Result<()> {
-        self.depth += 1;
-        let most = self.graph.limits.nesting;
-        if self.depth <= most {
-            return Ok(());
-        }
-        let message = format!("graphs and functions are nested more than {most} deep");
-        Err(exceeded("nesting", message)
-            .because("their depth is limited, so that no file exhausts the stack"))
-    }
-
-    // --- names ---
-
-    /// The value of a name in the current scope or one around it.
-    pub(crate) fn lookup(&self, name: &str) -> Option<&Value> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name))
-    }
-
-    fn define(&mut self, name: Arc<str>, value: Value) -> Result<()> {
-        let scope = self.scopes.len() - 1;
-        match self.scopes[scope].entry(name) {
-            Entry::Vacant(place) => _ = place.insert(value),
-            Entry::Occupied(place) => return Err(defined_twice(place.key())),
-        }
-        Ok(())
-    }
-
-    // --- nodes ---
-
-    fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
-        let place = || survey::place(proto, index);
-        if self.scopes.len() == 1 && self.path.is_empty() {
-            self.node_here = Some(index);
-        }
-        self.count_node().map_err(|found| found.at(place()))?;
-        let values = self.lower(proto).map_err(|found| match found.place {
-            Some(_) => found,
-            None => found.at(place()),
-        })?;
-        for (number, name) in proto.output.iter().enumerate() {
-            if name.is_empty() {
-                continue;
-            }
-            let Some(value) = values.get(number) else {
-                return Err(Diagnostic::error(
-                    codes::UNSUPPORTED_OPERATOR,
-                    format!("output {number} of `{}` is not supported", proto.op_type),
-                )
-                .at(place())
-                .because(format!("the importer computes {} of its outputs", values.len()))
-                .remedy("export the model without it")
-                .into());
-            };
-            let name: Arc<str> = name.as_str().into();
-            if let Some(id) = value.node.get()
-                && self.graph.builder.function().values[*id].name.is_none()
-            {
-                self.graph.builder.set_name(*id, name.clone());
-            }
-            self.define(name, value.clone()).map_err(|found| found.at(place()))?;
-        }
-        Ok(())
-    }
-
-    fn count_node(&mut self) -> Result<()> {
-        self.nodes += 1;
-        let most = self.graph.limits.nodes;
-        if self.nodes <= most {
-            return Ok(());
-        }
-        Err(too_many_nodes(most))
-    }
-
-    fn lower(&mut self, proto: &NodeProto) -> Lowered {
-        let mut inputs = Vec::with_capacity(proto.input.len());
-        for name in &proto.input {
-            inputs.push(match name.as_str() {
-                "" => None,
-                name => Some(self.lookup(name).cloned().ok_or_else(|| undefined(name))?),
-            });
-        }
-        let domain = survey::domain(&proto.domain);
-        let Some(&version) = self.opsets.get(domain) else {
-            return Err(survey::no_opset(domain));
-        };
-        if let Some(function) = self.functions.get(&survey::function_name(proto)) {
-            return self.call(function, proto, inputs);
-        }
-        let Some(operator) = find(domain, &proto.op_type, version) else {
-            return Err(survey::unsupported_operator(proto, Some(version)));
-        };
-        operator.check(proto)?;
-        let takes_lists = matches!(operator.lower, Lower::Lists(_) | Lower::Graphs(_));
-        let takes_strings = takes_lists || matches!(operator.lower, Lower::Strings(_));
-        let has_strings = inputs.iter().flatten().any(|input| input.dtype() == DType::String);
-        if has_strings && !takes_strings && !operator.moves_elements() {
-            return Err(type_error("it does not take strings"));
-        }
-        if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
-            return Err(type_error("it takes tensors, no sequences or optional values"));
-        }
-        let name = survey::node_name(proto);
-        let name = match self.path.is_empty() {
-            true => name.to_owned(),
-            false => format!("{}/{name}", self.path.join("/")),
-        };
-        let location = self.graph.builder.locations().node(name, proto.op_type.clone());
-        self.graph.builder.set_location(location);
-        let node = Node { proto, inputs, version, asked: Cell::new(None) };
-        let lowered = match operator.lower {
-            Lower::Plain(lower) if has_strings => moved_strings(&node, &mut self.graph, lower),
-            Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
-                lower(&node, &mut self.graph)
-            }
-            Lower::Graphs(lower) => lower(&node, self),
-        };
-        if let (Err(found), Some((index, wanted))) = (&lowered, node.asked.get())
-            && found.code == codes::UNKNOWN_CONTENTS
-            && let Some(value) = node.optional(index)
-        {
-            self.ask_behind(value, wanted);
-        }
-        lowered
-    }
-
-    /// Asks for what must be known of the inputs that a value is computed from.
-    fn ask_behind(&mut self, value: &Value, wanted: Wanted) {
-        let Some(&id) = value.node.get() else { return };
-        let function = self.graph.builder.function();
-        let mut seen = BTreeSet::from([id]);
-        let mut work = vec![id];
-        while let Some(id) = work.pop() {
-            match function.values[id].definition {
-                Definition::Parameter(region, number) if region == function.body => {
-                    let name = &function.parameter_names[number as usize];
-                    self.asked.insert(name.clone(), wanted);
-                }
-                Definition::Parameter(..) => {}
-                Definition::Result(node, _) => {
-                    work.extend(
-                        function.nodes[node].operands.iter().filter(|id| seen.insert(**id)),
-                    );
-                }
-            }
-        }
     }
 
     /// Asks for all small inputs of the types of which one is asked for.
@@ -599,62 +296,6 @@ impl Importer<'_> {
             }
         }
     }
-
-    /// Lowers the body of a function in place of its call.
-    fn call(
-        &mut self,
-        function: &FunctionProto,
-        caller: &NodeProto,
-        inputs: Vec<Option<Value>>,
-    ) -> Lowered {
-        if inputs.len() > function.input.len() {
-            return Err(Diagnostic::error(
-                codes::WRONG_ARITY,
-                format!("function `{}` does not take {} inputs", function.name, inputs.len()),
-            )
-            .because(format!("it is defined with {}", function.input.len()))
-            .remedy("check the model with the tool that exported it, or export it again"));
-        }
-        self.enter()?;
-        let mut scope = Scope::new();
-        for (name, value) in function.input.iter().zip(inputs) {
-            if let Some(value) = value {
-                scope.insert(name.as_str().into(), value);
-            }
-        }
-        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
-        let opsets = survey::opsets(&function.opset_import);
-        let opsets = std::mem::replace(&mut self.opsets, opsets);
-        self.path.push(survey::node_name(caller).to_owned());
-        let results = self.function_body(function, caller);
-        self.path.pop();
-        self.opsets = opsets;
-        self.scopes = scopes;
-        self.depth -= 1;
-        results.map_err(first)
-    }
-
-    fn function_body(
-        &mut self,
-        function: &FunctionProto,
-        caller: &NodeProto,
-    ) -> base::Result<Vec<Value>> {
-        let nodes = called_nodes(function, caller);
-        let known =
-            |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
-        for index in order(&nodes, &known)? {
-            // An input that the caller leaves out is left out inside, too.
-            let mut node = nodes[index].clone();
-            for input in &mut node.input {
-                if self.lookup(input).is_none() && function.input.contains(input) {
-                    input.clear();
-                }
-            }
-            self.node(&node, index)?;
-        }
-        let output = |name: &String| self.lookup(name).cloned().ok_or_else(|| undefined(name));
-        function.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
-    }
 }
 
 fn unknown_strings(name: &str) -> Diagnostic {
@@ -662,72 +303,4 @@ fn unknown_strings(name: &str) -> Diagnostic {
         .at(format!("output \"{name}\""))
         .because("they are those of an input")
         .remedy("run the model with its inputs given")
-}
-
-/// The nodes of a function with the attributes of a call in their places.
-fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> {
-    let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
-    for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
-        attributes.insert(&attribute.name, attribute);
-    }
-    function.node.iter().map(|node| substitute(node, &attributes)).collect()
-}
-
-fn too_many_nodes(most: usize) -> Diagnostic {
-    exceeded("nodes", format!("the model has more than {most} nodes"))
-        .because("nodes of functions count at each call")
-}
-
-/// The body of a function as a graph, for one call of it; none where the call leaves inputs out.
-pub(crate) fn called(function: &FunctionProto, caller: &NodeProto) -> Option<GraphProto> {
-    let is_whole = caller.input.len() == function.input.len()
-        && caller.input.iter().all(|name| !name.is_empty());
-    let untyped = |name: &String| ValueInfoProto { name: name.clone(), r#type: None };
-    is_whole.then(|| GraphProto {
-        node: called_nodes(function, caller),
-        input: function.input.iter().map(untyped).collect(),
-        output: function.output.iter().map(untyped).collect(),
-        ..GraphProto::default()
-    })
-}
-
-/// A node of a function with the attributes of the caller in their places.
-fn substitute(node: &NodeProto, attributes: &BTreeMap<&str, &AttributeProto>) -> NodeProto {
-    let mut result = node.clone();
-    result.attribute.clear();
-    for attribute in &node.attribute {
-        let mut attribute = attribute.clone();
-        if !attribute.ref_attr_name.is_empty() {
-            let Some(given) = attributes.get(attribute.ref_attr_name.as_str()) else { continue };
-            let name = attribute.name;
-            attribute = (*given).clone();
-            attribute.name = name;
-        }
-        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
-            for node in &mut graph.node {
-                *node = substitute(node, attributes);
-            }
-        }
-        result.attribute.push(attribute);
-    }
-    result
-}
-
-fn first(found: Diagnostics) -> Diagnostic {
-    let fallback = || Diagnostic::error(codes::INTERNAL_ERROR, "a refusal without a reason");
-    found.into_iter().next().unwrap_or_else(fallback)
-}
-
-/// The refusal of a name that stands where names must be distinct.
-pub(crate) fn defined_twice(name: &str) -> Diagnostic {
-    Diagnostic::error(codes::DUPLICATE_NAME, format!("`{name}` is defined twice"))
-        .because("a name stands for one value")
-        .remedy("export the model again")
-}
-
-/// The refusal of a name that stands for nothing.
-pub(crate) fn undefined(name: &str) -> Diagnostic {
-    Diagnostic::error(codes::UNDEFINED_NAME, format!("nothing defines `{name}`"))
-        .because("no input, constant or node of the graph has this name")
-        .remedy("check the model with the tool that exported it, or export it again")
 }

@@ -1,17 +1,20 @@
 //! One node as its operator's lowering sees it: inputs, attributes, version; and ways to refuse.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use base::{Diagnostic, codes};
+use front::{Graph, Known, Result, Value, normalize_axes, normalize_axis, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use crate::external::ExternalData;
 use crate::options::Wanted;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind};
 use crate::tensors;
-use crate::value::{Known, Value};
+
+/// What a lowering gives: the values of the node's first outputs.
+pub(crate) type Lowered = Result<Vec<Value>>;
 
 /// A node about to be lowered.
 pub(crate) struct Node<'a> {
@@ -19,6 +22,8 @@ pub(crate) struct Node<'a> {
     pub(crate) proto: &'a NodeProto,
     /// The values of the inputs; none for one left out.
     pub(crate) inputs: Vec<Option<Value>>,
+    /// The files beside the model.
+    pub(crate) external: Rc<ExternalData>,
     /// The version of the operator set that the node belongs to.
     pub(crate) version: i64,
     /// The last input of which something was asked that is not known, and what.
@@ -60,8 +65,8 @@ impl<'a> Node<'a> {
 
     /// The same node, as if it had no inputs.
     pub(crate) fn of(node: &Node<'a>) -> Node<'a> {
-        let asked = Cell::new(None);
-        Node { proto: node.proto, inputs: Vec::new(), version: node.version, asked }
+        let (external, asked) = (node.external.clone(), Cell::new(None));
+        Node { proto: node.proto, inputs: Vec::new(), external, version: node.version, asked }
     }
 
     /// An input that must be given.
@@ -92,10 +97,7 @@ impl<'a> Node<'a> {
 
     /// The attribute of a name, which must be of a kind.
     fn attribute(&self, name: &str, wanted: i32) -> Result<Option<&AttributeProto>> {
-        let Some(found) = self.proto.attribute.iter().find(|attribute| attribute.name == name)
-        else {
-            return Ok(None);
-        };
+        let Some(found) = self.proto.attribute_of(name) else { return Ok(None) };
         // Files of the first IR versions do not say the kind.
         if found.r#type != wanted && found.r#type != kind::UNDEFINED {
             let (given, wanted) = (kind_name(found.r#type), kind_name(wanted));
@@ -106,7 +108,7 @@ impl<'a> Node<'a> {
 
     /// Whether the attribute is given.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.proto.attribute.iter().any(|attribute| attribute.name == name)
+        self.proto.attribute_of(name).is_some()
     }
 
     /// An integer, or its default.
@@ -153,9 +155,9 @@ impl<'a> Node<'a> {
     }
 
     /// A tensor.
-    pub(crate) fn tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
+    pub(crate) fn tensor(&self, name: &str, graph: &Graph) -> Result<Option<Tensor>> {
         match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_deref()) {
-            Some(tensor) => tensors::decode(tensor, &mut graph.external, &graph.limits).map(Some),
+            Some(tensor) => tensors::decode(tensor, &self.external, &graph.limits).map(Some),
             None => Ok(None),
         }
     }
@@ -164,7 +166,7 @@ impl<'a> Node<'a> {
     pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
         let found = self.attribute(name, kind::SPARSE_TENSOR)?;
         match found.and_then(|attribute| attribute.sparse_tensor.as_deref()) {
-            Some(tensor) => tensors::decode_sparse(tensor, graph).map(Some),
+            Some(tensor) => tensors::decode_sparse(tensor, &self.external, graph).map(Some),
             None => Ok(None),
         }
     }
@@ -278,21 +280,4 @@ impl<'a> Node<'a> {
         };
         axes.map(|axes| normalize_axes(&axes, rank)).transpose()
     }
-}
-
-/// An axis counted from the front.
-pub(crate) fn normalize_axis(axis: i64, rank: usize) -> Result<usize> {
-    let counted = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
-    let found = counted.and_then(|axis| usize::try_from(axis).ok()).filter(|axis| *axis < rank);
-    found.ok_or_else(|| shape_error(format!("there is no axis {axis} in a tensor of rank {rank}")))
-}
-
-/// Distinct axes counted from the front, in order.
-pub(crate) fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
-    let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Result<Vec<_>>>()?;
-    let distinct: BTreeSet<usize> = axes.iter().copied().collect();
-    if distinct.len() != axes.len() {
-        return Err(shape_error(format!("an axis stands twice in {axes:?}")));
-    }
-    Ok(axes)
 }

@@ -8,9 +8,8 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use base::{Diagnostic, Diagnostics, codes};
 
-use crate::model::{defined_twice, undefined};
+use crate::names::{defined_twice, place, undefined};
 use crate::proto::{GraphProto, NodeProto};
-use crate::survey::place;
 
 /// Indices of the nodes in an order in which each finds its inputs defined. `known` tells the names
 /// that are defined before.
@@ -83,13 +82,11 @@ fn run_order(
 pub(crate) fn names_read(node: &NodeProto) -> Vec<&str> {
     let mut names: Vec<&str> =
         node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    for attribute in &node.attribute {
-        for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
-            names.extend(match node.op_type == "If" {
-                true => names_captured_by_branch(graph),
-                false => names_captured(graph),
-            });
-        }
+    for graph in node.inner_graphs() {
+        names.extend(match node.op_type == "If" {
+            true => names_captured_by_branch(graph),
+            false => names_captured(graph),
+        });
     }
     names.sort_unstable();
     names.dedup();

@@ -95,6 +95,19 @@ pub struct NodeProto {
     pub attribute: Vec<AttributeProto>,
 }
 
+impl NodeProto {
+    /// The attribute of a name.
+    #[must_use]
+    pub fn attribute_of(&self, name: &str) -> Option<&AttributeProto> {
+        self.attribute.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The graphs inside of it.
+    pub fn inner_graphs(&self) -> impl Iterator<Item = &GraphProto> {
+        self.attribute.iter().flat_map(|it| it.g.as_deref().into_iter().chain(&it.graphs))
+    }
+}
+
 /// A function: a composite operator that the model defines.
 #[derive(Clone, PartialEq, Message)]
 pub struct FunctionProto {
@@ -311,6 +324,14 @@ pub struct ValueInfoProto {
     /// The type.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
+}
+
+impl ValueInfoProto {
+    /// A name of which no type is declared.
+    #[must_use]
+    pub fn untyped(name: impl Into<String>) -> ValueInfoProto {
+        ValueInfoProto { name: name.into(), r#type: None }
+    }
 }
 
 /// The type of a value.

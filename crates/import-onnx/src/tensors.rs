@@ -6,12 +6,12 @@
 use base::limits::exceeded;
 use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
+use front::Graph;
 use tensor::tensor::{byte_size, element_count};
 use tensor::{DType, Scalar, Tensor};
 
 use crate::data_type::data_type;
 use crate::external::ExternalData;
-use crate::graph_writer::Graph;
 use crate::proto::{SparseTensorProto, TensorProto};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -19,24 +19,16 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 /// Reads a tensor.
 pub(crate) fn decode(
     proto: &TensorProto,
-    external: &mut ExternalData,
+    external: &ExternalData,
     limits: &Limits,
 ) -> Result<Tensor> {
-    decode_inner(proto, external, limits).map_err(|found| place(found, &proto.name))
+    decode_inner(proto, external, limits).map_err(|found| match proto.name.as_str() {
+        "" => found,
+        name => found.or_at(|| format!("tensor \"{name}\"")),
+    })
 }
 
-fn place(diagnostic: Diagnostic, name: &str) -> Diagnostic {
-    if diagnostic.place.is_some() || name.is_empty() {
-        return diagnostic;
-    }
-    diagnostic.at(format!("tensor \"{name}\""))
-}
-
-fn decode_inner(
-    proto: &TensorProto,
-    external: &mut ExternalData,
-    limits: &Limits,
-) -> Result<Tensor> {
+fn decode_inner(proto: &TensorProto, external: &ExternalData, limits: &Limits) -> Result<Tensor> {
     let dtype = data_type(proto.data_type.into())?;
     let shape = checked_shape(&proto.dims, limits)?;
     let (Some(count), Some(size)) = (element_count(&shape), byte_size(dtype, &shape)) else {
@@ -131,25 +123,19 @@ fn typed_fields(
         let complaint = || wrong_size(format!("{given} numbers where {expected} are needed"));
         if given == expected { Ok(()) } else { Err(complaint()) }
     };
+    let scalars = |bits: &mut dyn Iterator<Item = u64>| {
+        let scalars: Vec<Scalar> = bits.map(|bits| Scalar::from_bits(dtype, bits)).collect();
+        check(scalars.len(), count)?;
+        Ok(Tensor::from_scalars(dtype, shape, &scalars))
+    };
     match dtype {
-        DType::F32 => {
-            check(proto.float_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.float_data))
-        }
-        DType::F64 => {
-            check(proto.double_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.double_data))
-        }
-        DType::I64 => {
-            check(proto.int64_data.len(), count)?;
-            Ok(Tensor::from_slice(shape, &proto.int64_data))
-        }
-        DType::U32 | DType::U64 => {
-            check(proto.uint64_data.len(), count)?;
-            let scalar = |number: &u64| Scalar::from_bits(dtype, *number);
-            let scalars: Vec<Scalar> = proto.uint64_data.iter().map(scalar).collect();
-            Ok(Tensor::from_scalars(dtype, shape, &scalars))
-        }
+        DType::F32 => check(proto.float_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.float_data)),
+        DType::F64 => check(proto.double_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.double_data)),
+        DType::I64 => check(proto.int64_data.len(), count)
+            .map(|()| Tensor::from_slice(shape, &proto.int64_data)),
+        DType::U32 | DType::U64 => scalars(&mut proto.uint64_data.iter().copied()),
         _ if dtype.bits() < 8 => {
             // Each number is a byte of packed elements.
             let size = byte_size(dtype, shape).unwrap_or(0);
@@ -157,24 +143,23 @@ fn typed_fields(
             let packed: Vec<u8> = proto.int32_data.iter().map(|number| *number as u8).collect();
             Tensor::from_bytes(dtype, shape, packed.into()).map_err(wrong_size)
         }
-        _ => {
-            check(proto.int32_data.len(), count)?;
-            let scalar = |number: &i32| Scalar::from_bits(dtype, *number as u32 as u64);
-            let scalars: Vec<Scalar> = proto.int32_data.iter().map(scalar).collect();
-            Ok(Tensor::from_scalars(dtype, shape, &scalars))
-        }
+        _ => scalars(&mut proto.int32_data.iter().map(|&number| u64::from(number as u32))),
     }
 }
 
 /// Reads a sparse tensor into a dense one.
-pub(crate) fn decode_sparse(proto: &SparseTensorProto, graph: &mut Graph) -> Result<Tensor> {
+pub(crate) fn decode_sparse(
+    proto: &SparseTensorProto,
+    external: &ExternalData,
+    graph: &mut Graph,
+) -> Result<Tensor> {
     let (Some(values), Some(indices)) = (&proto.values, &proto.indices) else {
         return Err(sparse_error("values or indices are missing"));
     };
     let shape = checked_shape(&proto.dims, &graph.limits)?;
     let count = element_count(&shape).ok_or_else(|| too_large(&shape))?;
-    let values = decode(values, &mut graph.external, &graph.limits)?;
-    let indices = decode(indices, &mut graph.external, &graph.limits)?;
+    let values = decode(values, external, &graph.limits)?;
+    let indices = decode(indices, external, &graph.limits)?;
     if values.dtype() == DType::String || indices.dtype() != DType::I64 {
         return Err(sparse_error("indices must be int64, values numbers"));
     }

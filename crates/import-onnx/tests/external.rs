@@ -126,6 +126,8 @@ fn links_and_pipes_are_refused() {
 fn data_that_is_not_there_is_refused() {
     let folder = Folder::new("missing");
     std::fs::write(folder.0.join("inside/w.bin"), [0; 8]).expect("a writable temporary folder");
+    let twice = [("location", "w.bin"), ("location", "other.bin")];
+    assert_eq!(refusal(&folder, &twice), codes::DUPLICATE_NAME);
     for entries in [
         &[("location", "other.bin")][..],
         &[("location", "")],

@@ -73,6 +73,17 @@ fn functions_of_one_name_are_refused() {
 }
 
 #[test]
+fn versions_that_differ_in_a_function_are_refused() {
+    let said = refusal(|model| {
+        let mut other = model.functions[0].opset_import[0].clone();
+        other.version -= 1;
+        model.functions[0].opset_import.push(other);
+    });
+    assert!(said.contains("TW0111") && said.contains("function \"Twice\""), "{said}");
+    assert!(said.contains("`ai.onnx` is imported in two versions"), "{said}");
+}
+
+#[test]
 fn data_in_two_fields_is_refused() {
     let said = refusal(|model| {
         let tensor = &mut model.graph.as_mut().expect("a graph").initializer[0];

@@ -90,6 +90,7 @@ fn cases() -> impl Strategy<Value = Case> {
             behind,
         })
         .prop_filter("an empty result", |case| case.output() > 0)
+        .prop_filter("too much behind", |case| case.behind < case.stride.max(case.dilation))
 }
 
 proptest! {

@@ -34,9 +34,9 @@ pub fn fault_diagnostic(name: &str, code: i32) -> Diagnostic {
                 .because("an index in the inputs, or computed from them, is negative or too large")
                 .remedy("check the inputs that hold indices")
         }
-        None => Diagnostic::error(INTERNAL_ERROR, format!("a kernel returned {code}"))
+        _ => Diagnostic::error(INTERNAL_ERROR, format!("a kernel returned {code}"))
             .at(place)
-            .because("no fault has this number")
+            .because("no fault of a kernel has this number")
             .remedy("report it with the model"),
     }
 }

@@ -116,7 +116,8 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
         inputs: inputs.iter().zip(shapes).map(input).collect(),
         outputs: results.map(result).collect(),
     };
-    let options = backend_c::COptions::default();
+    let most_turns = options.limits.turns;
+    let options = backend_c::COptions { most_turns, ..Default::default() };
     let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
     let dtypes = main.outputs.iter().map(|(dtype, _)| *dtype).collect();
     Ok(Sources { code, dtypes, outputs: front.outputs, strings: front.strings })

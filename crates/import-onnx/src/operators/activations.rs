@@ -1,13 +1,12 @@
 //! Activation functions, composed of scalar functions. In each, `x` is the input. Formulas of
 //! several functions are computed in f32 where `x` is of a shorter type, and rounded once.
 
+use front::{Graph, Result, Value};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result};
 use crate::node::Node;
-use crate::value::Value;
 
 /// `a` where `x` is negative, else `b`.
 fn by_sign(graph: &mut Graph, x: &Value, negative: &Value, other: &Value) -> Result<Value> {

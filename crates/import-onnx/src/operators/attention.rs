@@ -3,6 +3,7 @@
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head.
 
+use front::{Graph, Result, Value, shape_error, type_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -10,10 +11,8 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 use super::Lowered;
 use super::activations::over_sum;
 use super::gather_scatter::gather_axis;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::{Node, attribute_error, unsupported};
-use crate::value::Value;
 
 /// `[b, s, h * d]` as `[b, h, s, d]`.
 fn split_heads(graph: &mut Graph, x: &Value, heads: i64) -> Result<Value> {

@@ -7,17 +7,16 @@ use std::collections::BTreeSet;
 
 use base::limits::exceeded;
 use base::{Diagnostic, codes};
-use graph::{Op, RegionId, TensorType, Type, ValueId};
+use front::{Graph, Result, Value, region, scan_types, shape_error};
+use graph::{Op, RegionId, TensorType, Type};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
 use crate::order::{names_captured, names_captured_by_branch};
 use crate::proto::GraphProto;
-use crate::value::{Known, Value};
 
 /// The most iterations of a loop that are written out.
 pub(super) const MOST_WRITTEN_OUT: i64 = 1 << 12;
@@ -35,23 +34,22 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         return importer.inline(if known.as_bool() { then } else { other });
     }
     let condition = importer.graph.cast(&condition, DType::Bool)?;
-    let condition_value = importer.graph.reshape(&condition, &[])?;
-    let condition = importer.graph.data(&condition_value)?;
+    let condition = importer.graph.reshape(&condition, &[])?;
+    importer.graph.data(&condition)?;
     let mut regions = Vec::new();
     for graph in [then, other] {
         importer.prepare(names_captured_by_branch(graph))?;
-        importer.graph.builder.begin_region(&[]);
-        let region = importer.inline(graph).and_then(|values| {
+        regions.push(region(importer, &[], |importer, _| {
+            let values = importer.inline(graph)?;
             // What a list is made of must not depend on data.
             match values.iter().any(|value| value.list().is_some()) {
                 true => Err(node.not_known(0, "condition")),
-                false => importer.graph.all_owned(&values),
+                false => Ok(values),
             }
-        });
-        regions.push(close(importer, region)?.0);
+        })?);
     }
     if regions.iter().any(|&region| binds(&importer.graph, region)) {
-        return both_branches(node, importer, &condition_value);
+        return both_branches(node, importer, &condition);
     }
     let types = |&region| importer.graph.builder.function().region_type(region).results;
     if let [first, second] = &regions[..]
@@ -66,8 +64,7 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         // Results whose shapes are those of one branch or of the other.
         return Err(node.not_known(0, "condition"));
     }
-    let results = importer.graph.builder.branch(condition, &[regions[0], regions[1]]);
-    adopt_all(&importer.graph, results)
+    importer.graph.branch(&condition, &[regions[0], regions[1]])
 }
 
 /// Whether sizes are computed from data in a region.
@@ -144,31 +141,10 @@ fn both_branches(node: &Node<'_>, importer: &mut Importer<'_>, condition: &Value
     Ok(results)
 }
 
-/// Closes the region opened last, also after a refusal.
-pub(super) fn close(
-    importer: &mut Importer<'_>,
-    results: Result<Vec<ValueId>>,
-) -> Result<(RegionId, Vec<ValueId>)> {
-    let ids = results.as_deref().unwrap_or_default().to_vec();
-    let region = importer.graph.builder.end_region(&ids);
-    results.map(|ids| (region, ids))
-}
-
-pub(super) fn adopt_all(
-    graph: &Graph,
-    results: std::result::Result<Vec<ValueId>, String>,
-) -> Lowered {
-    let results = results.map_err(shape_error)?;
-    results.into_iter().map(|id| graph.built(Ok(id))).collect()
-}
-
-/// The type of a value as a parameter of a region.
-pub(super) fn parameter_type(value: &Value) -> Type {
-    Type::Tensor(value.ty().clone())
-}
-
-pub(super) fn scalar_type(dtype: DType) -> Type {
-    Type::Tensor(TensorType { dtype, shape: [].into() })
+impl AsMut<Graph> for Importer<'_> {
+    fn as_mut(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
 }
 
 impl Importer<'_> {
@@ -180,13 +156,6 @@ impl Importer<'_> {
             }
         }
         Ok(())
-    }
-}
-
-impl Graph {
-    /// The nodes of values, which must be of the current region or around it.
-    pub(super) fn all_owned(&mut self, values: &[Value]) -> Result<Vec<ValueId>> {
-        values.iter().map(|value| self.data(value)).collect()
     }
 }
 
@@ -303,17 +272,15 @@ fn counted(
     carried: &[Value],
 ) -> Result<Option<Vec<Value>>> {
     let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
-    let initial = importer.graph.all_owned(carried)?;
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(carried.iter().map(parameter_type));
-    let parameters = importer.graph.builder.begin_region(&types);
-    let result = body_results(importer, body, &parameters, Some(true));
-    let goes_on = result.as_ref().is_ok_and(|values| {
-        let condition = values.first().and_then(Value::known).and_then(|known| known.first());
-        condition.and_then(Known::constant).is_some_and(Scalar::as_bool)
-    });
-    let ids = result.and_then(|values| importer.graph.all_owned(&values[1..]));
-    let (region, _) = close(importer, ids)?;
+    importer.graph.all_data(carried)?;
+    let types = scan_types(carried, &[]);
+    let mut goes_on = false;
+    let region = region(importer, &types, |importer, parameters| {
+        let mut values = body_results(importer, body, parameters, Some(true))?;
+        let condition = values.remove(0).known().and_then(|known| known.first()?.constant());
+        goes_on = condition.is_some_and(Scalar::as_bool);
+        Ok(values)
+    })?;
     if !goes_on {
         return Ok(None);
     }
@@ -327,8 +294,7 @@ fn counted(
             .because(format!("loops of one run turn {most} times at most")));
     }
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
-    adopt_all(&importer.graph, results).map(Some)
+    importer.graph.control(op, carried, &[region]).map(Some)
 }
 
 /// The results of a loop's body, whose parameters are the iteration, perhaps the condition, and
@@ -336,13 +302,10 @@ fn counted(
 pub(super) fn body_results(
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    parameters: &[ValueId],
+    parameters: &[Value],
     known_condition: Option<bool>,
 ) -> Lowered {
-    let mut values = Vec::new();
-    for &id in parameters {
-        values.push(importer.graph.built(Ok(id))?);
-    }
+    let mut values = parameters.to_vec();
     if let Some(condition) = known_condition {
         values.insert(1, Value::of_scalar(Scalar::bool(condition)));
     }
@@ -355,14 +318,17 @@ fn stacked_types(
     body: &GraphProto,
     carried: &[Value],
 ) -> Result<Vec<TensorType>> {
-    importer.graph.all_owned(carried)?;
-    let mut types = vec![scalar_type(DType::I64), scalar_type(DType::Bool)];
-    types.extend(carried.iter().map(parameter_type));
-    let parameters = importer.graph.builder.begin_region(&types);
-    let results = body_results(importer, body, &parameters, None);
+    importer.graph.all_data(carried)?;
+    let mut types = scan_types(carried, &[]);
+    types.insert(1, Type::Tensor(TensorType { dtype: DType::Bool, shape: [].into() }));
+    let mut stacked = Vec::new();
     // The region is left out: it belongs to no node.
-    importer.graph.builder.end_region(&[]);
-    Ok(results?[1 + carried.len()..].iter().map(|value| value.ty().clone()).collect())
+    region(importer, &types, |importer, parameters| {
+        let results = body_results(importer, body, parameters, None)?;
+        stacked.extend(results[1 + carried.len()..].iter().map(|value| value.ty().clone()));
+        Ok(Vec::new())
+    })?;
+    Ok(stacked)
 }
 
 /// A loop that asks its condition before each iteration. What it stacks is written into buffers for
@@ -412,37 +378,33 @@ fn asked(
     graph.data(&limit)?;
     let states = [carried, &stacks[..]].concat();
     let all: Vec<Value> = [zero, condition].into_iter().chain(states).collect();
-    let initial = graph.all_owned(&all)?;
-    let types: Vec<Type> = all.iter().map(parameter_type).collect();
-
-    let parameters = graph.builder.begin_region(&types);
-    let goes_on = condition_region(graph, &parameters, &limit);
-    let (goes_on, _) = close(importer, goes_on)?;
-
-    let parameters = importer.graph.builder.begin_region(&types);
-    let (own, buffers) = parameters.split_at(2 + carried.len());
-    let results = body_results(importer, body, own, None).and_then(|values| {
+    graph.all_data(&all)?;
+    let types: Vec<Type> = all.iter().map(|value| Type::Tensor(value.ty().clone())).collect();
+    // Another iteration runs where the limit is not reached and the body said so.
+    let goes_on = region(graph, &types, |graph, parameters| {
+        let within = graph.less(&parameters[0], &limit)?;
+        Ok(vec![graph.and(&within, &parameters[1])?])
+    })?;
+    let step = region(importer, &types, |importer, parameters| {
+        let (own, buffers) = parameters.split_at(2 + carried.len());
+        let values = body_results(importer, body, own, None)?;
         let graph = &mut importer.graph;
         let condition = values[0].known().and_then(|known| known.first()?.constant());
-        let is_kept =
-            condition.is_some_and(Scalar::as_bool) || values[0].node.get() == Some(&own[1]);
+        let is_kept = condition.is_some_and(Scalar::as_bool) || values[0].node() == own[1].node();
         if is_kept && node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool) {
             return Err(endless());
         }
-        let iteration = graph.built(Ok(own[0]))?;
-        let next = graph.add_number(&iteration, 1.0)?;
+        let next = graph.add_number(&own[0], 1.0)?;
         let mut all = vec![next, graph.reshape(&values[0], &[])?];
         let (states, rows) = values[1..].split_at(carried.len());
         all.extend_from_slice(states);
-        for (&buffer, row) in buffers.iter().zip(rows) {
-            let buffer = graph.built(Ok(buffer))?;
+        for (buffer, row) in buffers.iter().zip(rows) {
             let row = graph.refine(row, &buffer.shape()[1..])?;
             let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
-            all.push(graph.scatter(&buffer, &row, std::slice::from_ref(&iteration), op)?);
+            all.push(graph.scatter(buffer, &row, std::slice::from_ref(&own[0]), op)?);
         }
-        graph.all_owned(&all)
-    });
-    let (step, _) = close(importer, results)?;
+        Ok(all)
+    })?;
     if binds(&importer.graph, step) {
         return Err(match node.optional(0) {
             Some(count) if count.known().is_none() => node.not_known(0, "number of iterations"),
@@ -450,12 +412,7 @@ fn asked(
         });
     }
     check_carried(&importer.graph, step, &types)?;
-    let results = importer.graph.builder.add_with_regions(
-        Op::While { turns: None },
-        &initial,
-        &[goes_on, step],
-    );
-    let mut results = adopt_all(&importer.graph, results)?;
+    let mut results = importer.graph.control(Op::While { turns: None }, &all, &[goes_on, step])?;
     if let Some(most) = most.filter(|_| !stacks.is_empty()) {
         let graph = &mut importer.graph;
         let rows = graph.bind(&results[0], &Expr::from(most))?;
@@ -464,17 +421,4 @@ fn asked(
         }
     }
     Ok(results.split_off(2))
-}
-
-/// Whether another iteration runs: the limit is not reached, and the body said so.
-fn condition_region(
-    graph: &mut Graph,
-    parameters: &[ValueId],
-    limit: &Value,
-) -> Result<Vec<ValueId>> {
-    let iteration = graph.built(Ok(parameters[0]))?;
-    let condition = graph.built(Ok(parameters[1]))?;
-    let within = graph.less(&iteration, limit)?;
-    let both = graph.and(&within, &condition)?;
-    graph.all_owned(&[both])
 }

@@ -3,15 +3,14 @@
 //! Groups split the axis of channels of both operands, so grouped and depthwise convolutions are
 //! contractions with one more axis, like any other.
 
+use front::{Graph, Padding, Result, Value, constant_shape, reach, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::DType;
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, constant_shape, shape_error};
-use crate::node::Node;
-use crate::value::Value;
-use crate::windows::{Windows, auto_pad, entries, reach, spatial};
+use super::windows::{entries, padding, spatial, windows};
+use crate::node::{Node, attribute_error};
 
 /// The kernel's extents: those of the weights, which an attribute may repeat.
 fn kernel(node: &Node<'_>, weights: &Value) -> Result<Vec<i64>> {
@@ -151,7 +150,7 @@ pub(super) fn convolve(
     dtype: DType,
 ) -> Result<Value> {
     let axes = operand_axes(x, w)?;
-    let mut windows = Windows::new(node, graph, &axes, kernel(node, w)?)?;
+    let mut windows = windows(node, graph, &axes, kernel(node, w)?)?;
     let groups = groups(node)?;
     let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
     graph.assume_equal(&inputs_per_group, &w.shape()[1])?;
@@ -356,9 +355,8 @@ fn transposed_axes(
     dilations: &[i64],
 ) -> Result<Vec<TransposedAxis>> {
     let count = axes.len();
-    let pads = entries(node, "pads", 2 * count, 0, 0)?;
+    let pads = padding(node, count)?;
     let behind = entries(node, "output_padding", count, 0, 0)?;
-    let auto = auto_pad(node)?;
     let given = match node.ints("output_shape")? {
         // Some files give batch and channels as well.
         Some(shape) if shape.len() == count + 2 => Some(shape[2..].to_vec()),
@@ -368,21 +366,27 @@ fn transposed_axes(
     let mut result = Vec::with_capacity(count);
     for axis in 0..count {
         let reach = reach(kernel[axis], dilations[axis]);
+        // As the specification has it, and PyTorch: more belongs to no input's size.
+        let (stride, dilation) = (strides[axis], dilations[axis]);
+        if behind[axis] >= stride.max(dilation) {
+            let reason = format!(
+                "it adds {} to spatial axis {axis}, not less than the stride {stride} or the \
+                 dilation {dilation}",
+                behind[axis]
+            );
+            return Err(attribute_error("output_padding", reason));
+        }
         let full = (&axes[axis] - 1) * strides[axis] + reach + behind[axis];
-        let wanted = match &given {
-            Some(shape) => Some(Expr::from(shape[axis])),
-            None if auto.starts_with("SAME") => Some(&axes[axis] * strides[axis]),
-            None => None,
-        };
-        let (begin, end) = match wanted {
-            Some(wanted) => {
+        let (begin, end) = match (&given, pads[axis]) {
+            (None, Padding::Given(begin, end)) => (Expr::from(begin), Expr::from(end)),
+            (given, padding) => {
+                let strided = || &axes[axis] * strides[axis];
+                let wanted = given.as_ref().map_or_else(strided, |shape| Expr::from(shape[axis]));
                 let total = &full - &wanted;
                 let half = total.floor_div(&Expr::from(2));
                 let rest = &total - &half;
-                if auto == "SAME_UPPER" { (half, rest) } else { (rest, half) }
+                if padding == Padding::SameUpper { (half, rest) } else { (rest, half) }
             }
-            None if auto == "VALID" => (Expr::ZERO, Expr::ZERO),
-            None => (Expr::from(pads[axis]), Expr::from(pads[count + axis])),
         };
         let output = &full - &begin - &end;
         if graph.bounds(&output).1 < 1 {

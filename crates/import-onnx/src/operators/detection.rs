@@ -1,15 +1,14 @@
 //! Boxes: suppression of those that overlap better ones, and samples of regions of images.
 
+use front::{Graph, Result, Turn, Value, constant_shape, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use super::gather_scatter::{gather_axis, true_indices};
-use crate::graph_loops::Step;
-use crate::graph_writer::{Graph, Result, shape_error};
+use super::windows::{entries, spatial};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// The sides of boxes along the last axis, each with an axis of extent 1 less.
 struct Sides {
@@ -125,8 +124,12 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
     let mut outer = vec![&most, &threshold, &ranks];
     outer.extend(all.low.iter().chain(&all.high));
     let scanned = std::slice::from_ref(&by_rank);
-    let results =
-        graph.scan(count, &[alive, taken], scanned, &outer, |graph, rank, state, own| {
+    let results = graph.scan(
+        (count, false),
+        &[alive, taken],
+        scanned,
+        &outer,
+        |graph, rank, state, own| {
             let (alive, taken) = (&state[0], &state[1]);
             let index = graph.reshape(rank, &[Expr::ONE])?;
             let is_alive = gather_axis(graph, alive, 0, &index)?;
@@ -142,8 +145,9 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
             let alive = graph.and(alive, &stays)?;
             let one = graph.cast(&takes, DType::I64)?;
             let taken = graph.add(taken, &one)?;
-            Ok(Step { carried: vec![alive, taken], stacked: vec![takes] })
-        })?;
+            Ok(Turn { carried: vec![alive, taken], stacked: vec![takes] })
+        },
+    )?;
     // The true places of [b, c, rank], with the box behind each rank.
     let takes = graph.transpose(&results[2], &[1, 2, 0])?;
     let places = true_indices(graph, &takes)?;
@@ -455,8 +459,6 @@ fn axis_samples(
 /// `DeformConv`: a convolution whose window elements are read beside their places, at offsets that
 /// are data, by linear interpolation.
 pub(super) fn deformable_convolution(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    use crate::graph_writer::constant_shape;
-    use crate::windows::{entries, spatial};
     let (x, w, offset) = (node.input(0)?, node.input(1)?, node.input(2)?);
     let axes = spatial(x)?;
     let count = axes.len();

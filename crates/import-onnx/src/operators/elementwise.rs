@@ -1,14 +1,13 @@
 //! Arithmetic, comparisons, logic, bits and conversions, element by element.
 
+use front::{Graph, Result, Value};
 use sym::Expr;
 use tensor::minifloat::Overflow;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use crate::data_type::data_type_of_name;
-use crate::graph_writer::{Graph, Result};
 use crate::node::{Node, attribute_error, unsupported};
-use crate::value::Value;
 
 /// An operator that is one scalar function of one input.
 pub(super) fn unary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {

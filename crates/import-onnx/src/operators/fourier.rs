@@ -3,13 +3,12 @@
 //!
 //! A complex number is two elements along the last axis, real part first; a real signal has one.
 
+use front::{Graph, KNOWN_ELEMENTS, Result, Value, Weight, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axis};
-use crate::value::{KNOWN_ELEMENTS, Value, Weight};
+use crate::node::{Node, attribute_error};
 
 /// What is transformed into what, along the last axis but one.
 struct Transform {

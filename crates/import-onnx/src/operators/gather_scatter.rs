@@ -1,14 +1,13 @@
 //! Reading and writing at indices that are data.
 
+use front::{Graph, Known, Result, Value, reach, shape_error, type_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
+use super::windows::entries;
 use crate::node::{Node, unsupported};
-use crate::value::{Known, Value};
-use crate::windows::{entries, reach};
 
 /// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
 fn indices(graph: &mut Graph, value: &Value, extent: &Expr) -> Result<Value> {

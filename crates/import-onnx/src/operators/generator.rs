@@ -1,27 +1,14 @@
 //! Operators that make tensors from attributes, shapes or a few numbers.
 
+use front::{
+    Graph, KNOWN_ELEMENTS, Known, Result, Value, constant_value, normalize_axis, shape_error,
+};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
 use super::Lowered;
 use super::movement::diagonal_distance;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axis, unsupported};
-use crate::value::{KNOWN_ELEMENTS, Known, Value};
-
-/// The value of a constant of the model: known if it has one element, or few that are no floats;
-/// else a weight.
-pub(crate) fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Value {
-    let dtype = tensor.dtype();
-    let few = match dtype.is_float() {
-        true => is_attribute && tensor.len() <= 1,
-        false => tensor.len() <= KNOWN_ELEMENTS,
-    };
-    if few && dtype != DType::String {
-        return Value::of_tensor(&tensor);
-    }
-    Value::of_weight(name.to_owned(), tensor)
-}
+use crate::node::{Node, attribute_error, unsupported};
 
 /// A constant in one of its many forms.
 pub(super) fn constant(node: &Node<'_>, graph: &mut Graph) -> Lowered {

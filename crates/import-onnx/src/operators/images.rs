@@ -2,12 +2,11 @@
 //! those that its inputs hold, and what is decoded from them is a constant.
 
 use base::{Diagnostic, codes};
+use front::{Graph, constant_value, type_error};
 use host_ops::PixelFormat;
 use tensor::{DType, Tensor};
 
 use super::Lowered;
-use super::generator::constant_value;
-use crate::graph_writer::{Graph, type_error};
 use crate::node::Node;
 use crate::options::Wanted;
 

@@ -11,6 +11,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use base::Diagnostic;
+use front::{Coded, Graph, List, Result, Value, constant_value, shape_error, type_error};
 use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -18,10 +19,7 @@ use sym::Expr;
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, attribute_error};
-use crate::value::{Coded, List, Value};
 
 /// A list of distinct strings that grows.
 #[derive(Default)]

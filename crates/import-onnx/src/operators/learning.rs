@@ -1,15 +1,13 @@
 //! Small operators of `ai.onnx.ml`: scaling, encoding, linear models.
 
+use front::{Graph, Result, Value, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
 use super::labels::Labels;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// An attribute's numbers as a value.
 fn attribute(node: &Node<'_>, what: &str, tensor: Tensor) -> Value {

@@ -3,15 +3,13 @@
 //! Shapes are written with `b` for the batch, `h` for heads of keys, `g` for the queries' heads of
 //! each, `k` and `v` for the sizes of a key and a value.
 
+use front::{Graph, Result, Turn, Value, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::graph_loops::Step;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::Node;
-use crate::value::Value;
 
 /// `[b, t, n * d]` as `[t, b, n..., d]`, in f32, where `n` may be several axes.
 fn by_step(graph: &mut Graph, x: &Value, heads: &[i64]) -> Result<Value> {
@@ -71,39 +69,40 @@ pub(super) fn linear_attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         (0.0, _) => return Err(node.not_fixed(0, "size of a head")),
         (scale, _) => scale,
     };
-    let results = graph.scan(&steps, &[state], &scanned, &[], |graph, _, states, slices| {
-        let row = |graph: &mut Graph, value: &Value| {
-            let shape = value.shape();
-            graph.reshape(value, &[&shape[..2], &[Expr::ONE], &shape[2..]].concat())
-        };
-        let column = |graph: &mut Graph, value: &Value| {
-            graph.reshape(value, &[value.shape(), &[Expr::ONE]].concat())
-        };
-        let mut state = states[0].clone();
-        let (query, key, value) = (&slices[0], &slices[1], &slices[2]);
-        if is_gated {
-            let decay = graph.exp(&slices[3])?;
-            let decay = column(graph, &decay)?;
-            state = graph.mul(&state, &decay)?;
-        }
-        let mut update = row(graph, value)?;
-        if is_delta {
-            let key = row(graph, key)?;
-            let answer = graph.matmul(&key, &state)?;
-            let rest = graph.sub(&update, &answer)?;
-            let beta = slices.last().map(|beta| column(graph, beta)).transpose()?;
-            update = match beta {
-                Some(beta) => graph.mul(&rest, &beta)?,
-                None => rest,
+    let results =
+        graph.scan((&steps, false), &[state], &scanned, &[], |graph, _, states, slices| {
+            let row = |graph: &mut Graph, value: &Value| {
+                let shape = value.shape();
+                graph.reshape(value, &[&shape[..2], &[Expr::ONE], &shape[2..]].concat())
             };
-        }
-        let key = column(graph, key)?;
-        let outer = graph.mul(&key, &update)?;
-        state = graph.add(&state, &outer)?;
-        let read = graph.matmul(query, &state)?;
-        let output = graph.mul_number(&read, scale)?;
-        Ok(Step { carried: vec![state], stacked: vec![output] })
-    })?;
+            let column = |graph: &mut Graph, value: &Value| {
+                graph.reshape(value, &[value.shape(), &[Expr::ONE]].concat())
+            };
+            let mut state = states[0].clone();
+            let (query, key, value) = (&slices[0], &slices[1], &slices[2]);
+            if is_gated {
+                let decay = graph.exp(&slices[3])?;
+                let decay = column(graph, &decay)?;
+                state = graph.mul(&state, &decay)?;
+            }
+            let mut update = row(graph, value)?;
+            if is_delta {
+                let key = row(graph, key)?;
+                let answer = graph.matmul(&key, &state)?;
+                let rest = graph.sub(&update, &answer)?;
+                let beta = slices.last().map(|beta| column(graph, beta)).transpose()?;
+                update = match beta {
+                    Some(beta) => graph.mul(&rest, &beta)?,
+                    None => rest,
+                };
+            }
+            let key = column(graph, key)?;
+            let outer = graph.mul(&key, &update)?;
+            state = graph.add(&state, &outer)?;
+            let read = graph.matmul(query, &state)?;
+            let output = graph.mul_number(&read, scale)?;
+            Ok(Turn { carried: vec![state], stacked: vec![output] })
+        })?;
     // [t, b, h, g, v] back to [b, t, h * g * v]
     let turned = graph.transpose(&results[1], &[1, 0, 2, 3, 4])?;
     let output = graph.reshape(&turned, &[batch, steps, &width * queries])?;

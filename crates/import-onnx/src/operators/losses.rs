@@ -1,11 +1,10 @@
 //! Losses of classifiers.
 
+use front::{Graph, Result, Value, shape_error};
 use tensor::{DType, Reduction};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::Node;
-use crate::value::Value;
 
 /// The negative log-likelihood of the right classes; axis 1 counts classes.
 pub(super) fn negative_log_likelihood(node: &Node<'_>, graph: &mut Graph) -> Lowered {

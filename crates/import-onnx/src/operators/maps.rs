@@ -1,15 +1,13 @@
 //! Operators on maps, whose keys are known while importing: an executable is told those of its
 //! inputs. Their values are vectors of the graph.
 
+use front::{Graph, List, Result, Value, constant_value, type_error};
 use tensor::{DType, Keys, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::generator::constant_value;
 use super::labels::first_places;
-use crate::graph_writer::{Graph, Result, type_error};
 use crate::node::{Node, attribute_error};
-use crate::value::{List, Value};
 use sym::Expr;
 
 fn map<'a>(node: &'a Node<'_>) -> Result<(&'a Keys, &'a Value)> {

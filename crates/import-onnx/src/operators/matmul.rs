@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use front::{Graph, Result, Value, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::Reduction;
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// The matrix product as NumPy's `matmul`.
 pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -21,7 +20,7 @@ pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn product(graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
     if a.dtype() != b.dtype() {
         let (a, b) = (a.dtype(), b.dtype());
-        return Err(crate::graph_writer::type_error(format!("a product of {a} and {b}")));
+        return Err(front::type_error(format!("a product of {a} and {b}")));
     }
     if a.rank() == 0 || b.rank() == 0 {
         return Err(shape_error("a matrix product of a tensor without axes"));

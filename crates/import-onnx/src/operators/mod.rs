@@ -37,26 +37,25 @@ mod table;
 mod training;
 mod trees;
 mod unique;
+mod windows;
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use base::{Diagnostic, codes};
+use front::{Graph, Result, Value, type_error};
 use rustc_hash::FxHashMap;
+use tensor::DType;
 
-use crate::graph_writer::{Graph, Result};
-use crate::model::Importer;
-use crate::node::{Node, attribute_error};
+use crate::importer::Importer;
+use crate::names::{domain, full_name};
+use crate::node::{Lowered, Node, attribute_error};
 use crate::proto::NodeProto;
-use crate::value::Value;
 
-pub(crate) use labels::moved as moved_strings;
 pub(crate) use table::TABLE;
 
 /// The newest version of ONNX's own operator set that the table covers.
 pub(crate) const NEWEST: i64 = 28;
-
-/// What a lowering gives: the values of the node's first outputs.
-pub(crate) type Lowered = Result<Vec<Value>>;
 
 /// A row of the table.
 pub(crate) struct Operator {
@@ -96,6 +95,62 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Op
     (row.domain == domain && row.versions[0] <= version).then_some(row)
 }
 
+/// Lowers a node by its operator's row.
+pub(crate) fn lower(
+    importer: &mut Importer<'_>,
+    proto: &NodeProto,
+    inputs: Vec<Option<Value>>,
+    version: i64,
+) -> Lowered {
+    let Some(operator) = find(domain(&proto.domain), &proto.op_type, version) else {
+        return Err(unsupported_operator(proto, Some(version)));
+    };
+    operator.check(proto)?;
+    let takes_lists = matches!(operator.lower, Lower::Lists(_) | Lower::Graphs(_));
+    let takes_strings = takes_lists || matches!(operator.lower, Lower::Strings(_));
+    let has_strings = inputs.iter().flatten().any(|input| input.dtype() == DType::String);
+    if has_strings && !takes_strings && !operator.moves_elements() {
+        return Err(type_error("it does not take strings"));
+    }
+    if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
+        return Err(type_error("it takes tensors, no sequences or optional values"));
+    }
+    let (external, asked) = (importer.external.clone(), Cell::new(None));
+    let node = Node { proto, inputs, external, version, asked };
+    let lowered = match operator.lower {
+        Lower::Plain(lower) if has_strings => labels::moved(&node, &mut importer.graph, lower),
+        Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
+            lower(&node, &mut importer.graph)
+        }
+        Lower::Graphs(lower) => lower(&node, importer),
+    };
+    if let (Err(found), Some((index, wanted))) = (&lowered, node.asked.get())
+        && found.code == codes::UNKNOWN_CONTENTS
+        && let Some(value) = node.optional(index)
+    {
+        importer.ask_behind(value, wanted);
+    }
+    lowered
+}
+
+/// The refusal of an operator that is not in the table.
+pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Diagnostic {
+    let operator = full_name(domain(&node.domain), &node.op_type);
+    let problem = match version {
+        Some(version) => format!("operator `{operator}` of version {version} is not supported"),
+        None => format!("operator `{operator}` is not supported"),
+    };
+    let refusal = Diagnostic::error(codes::UNSUPPORTED_OPERATOR, problem);
+    match find(domain(&node.domain), &node.op_type, NEWEST) {
+        Some(row) => refusal
+            .because(format!("it is supported from version {} on", row.versions[0]))
+            .remedy("export the model with a newer version of the operator set"),
+        None => refusal
+            .because("it is not in the table of operators (docs/operators.md)")
+            .remedy("export the model without it"),
+    }
+}
+
 /// The operators of ONNX that put elements elsewhere, whatever they are.
 const MOVEMENTS: [&str; 20] = [
     "Compress",
@@ -122,7 +177,7 @@ const MOVEMENTS: [&str; 20] = [
 
 /// Whether a node draws random numbers.
 pub(crate) fn is_random(node: &NodeProto) -> bool {
-    let row = find(crate::survey::domain(&node.domain), &node.op_type, i64::MAX);
+    let row = find(domain(&node.domain), &node.op_type, i64::MAX);
     row.is_some_and(|row| row.attributes.split(' ').any(|it| it == "seed"))
 }
 

@@ -1,14 +1,13 @@
 //! Operators that move elements by rules that do not depend on data.
 
 use base::{Diagnostic, codes};
+use front::{Graph, Result, Value, normalize_axes, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axes, normalize_axis, unsupported};
-use crate::value::Value;
+use crate::node::{Node, attribute_error, unsupported};
 
 /// The axes in another order, reversed if none is given.
 pub(super) fn transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {

@@ -1,14 +1,12 @@
 //! `TfIdfVectorizer`: how often each sequence of a pool occurs in the rows of the input.
 
+use front::{Graph, Result, Value, constant_value, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use super::generator::constant_value;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// The sequences of one length.
 struct Grams {

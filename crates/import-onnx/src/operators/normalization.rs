@@ -1,13 +1,12 @@
 //! Normalisations, composed of reductions and scalar functions.
 
+use front::{Graph, Result, Value, normalize_axes, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, normalize_axes, unsupported};
-use crate::value::Value;
+use crate::node::{Node, unsupported};
 
 /// A number a channel under the shape of all, where axis 1 counts channels.
 fn per_channel(graph: &mut Graph, value: &Value, shape: &[Expr]) -> Result<Value> {

@@ -1,20 +1,19 @@
 //! Pooling: padding with what the reduction ignores, then a reduction over windows.
 
+use front::{Graph, Result, Value, Windows, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
+use super::windows::{entries, kernel_shape, spatial, windows};
 use crate::node::{Node, unsupported};
-use crate::value::Value;
-use crate::windows::{Windows, entries, kernel_shape, spatial};
 
 /// The windows of a pooling operator, with their elements in the padding.
-fn windows(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
+fn pooled(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
     let axes = spatial(x)?;
     let kernel = kernel_shape(node, axes.len())?;
-    Windows::new(node, graph, &axes, kernel)
+    windows(node, graph, &axes, kernel)
 }
 
 /// A reduction of each window of a value that has been padded.
@@ -42,7 +41,7 @@ fn reduce_windows(
 /// The greatest of each window; output 1 is its index in the whole input.
 pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let mut windows = windows(node, graph, x)?;
+    let mut windows = pooled(node, graph, x)?;
     windows.trim(&x.shape()[2..]);
     let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
     let padded = windows.pad(graph, x, &lowest)?;
@@ -117,7 +116,7 @@ fn max_indices(
 pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     // A short type may not hold the sum, so it is rounded after the division.
     let x = &graph.widen(node.input(0)?)?;
-    let mut windows = windows(node, graph, x)?;
+    let mut windows = pooled(node, graph, x)?;
     let counts_padding = node.flag("count_include_pad", false)?;
     let no_padding = Windows::is_none(&windows.low) && Windows::is_none(&windows.high);
     let counts = if Windows::is_none(&windows.extra) && (counts_padding || no_padding) {
@@ -160,7 +159,7 @@ fn window_counts(
 /// The norm of order `p` of each window.
 pub(super) fn lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let mut windows = windows(node, graph, x)?;
+    let mut windows = pooled(node, graph, x)?;
     windows.trim(&x.shape()[2..]);
     let order = order(node)?;
     let powers = powers(graph, x, order)?;

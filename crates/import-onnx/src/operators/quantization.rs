@@ -1,14 +1,13 @@
 //! Quantised tensors: integers with a scale and a zero point, by tensor, by axis or by block.
 
+use front::{Graph, Result, Value, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Reduction};
 
 use super::Lowered;
 use super::convolution::convolve;
 use super::matmul::product;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, unsupported};
-use crate::value::Value;
 
 /// A scale or zero point under the shape of what it belongs to.
 fn spread(node: &Node<'_>, graph: &mut Graph, value: &Value, x: &Value) -> Result<Value> {

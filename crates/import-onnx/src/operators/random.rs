@@ -1,14 +1,13 @@
 //! Random numbers, from explicit keys: the same on every run. A node without a seed has one of its
 //! own, by its place among the random nodes of the model.
 
+use front::{Graph, Result, Value, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::Node;
-use crate::value::Value;
 
 /// Mixed into seeds that models do not give.
 const OWN_SEED: u64 = 0x7469_6c65_7772_6967;

@@ -3,14 +3,13 @@
 //! A step is masked where a sequence is already over: its states stay, its output is zero. Gates
 //! lie behind each other along one axis in ONNX's order: `z, r, h` for GRU, `i, o, f, c` for LSTM.
 
-use graph::{IterationSpace, Op, TensorType, Type};
+use front::{Graph, Result, Turn, Value, shape_error};
+use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error, unsupported};
-use crate::value::Value;
 
 /// Which of the three operators.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -234,6 +233,14 @@ fn direction(
     let weights = at(graph, node.input(1)?, number)?;
     let recurrence = at(graph, node.input(2)?, number)?;
     let hidden = recurrence.shape()[1].clone();
+    if node.has("hidden_size") {
+        let given = node.int("hidden_size", 0)?;
+        if !graph.equate(&hidden, &Expr::from(given)) {
+            let weights = graph.text(&hidden);
+            let reason = format!("it is {given}, but the weights are for states of {weights}");
+            return Err(attribute_error("hidden_size", reason));
+        }
+    }
     let wide = &hidden * kind.gates();
     graph.assume_equal(&recurrence.shape()[0], &wide)?;
     graph.assume_equal(&weights.shape()[0], &wide)?;
@@ -303,63 +310,42 @@ impl Direction {
         reverse: bool,
     ) -> Result<Vec<Value>> {
         let steps = inputs.shape()[0].clone();
-        // What the steps read from around them must have its node before the region is opened.
         let outer = [&self.recurrence].into_iter().chain(&self.last_bias).chain(&self.lengths);
-        for value in outer.chain(self.peepholes.iter().flatten()) {
-            graph.data(value)?;
-        }
+        let outer: Vec<&Value> = outer.chain(self.peepholes.iter().flatten()).collect();
         let time = graph.iota(DType::I64, std::slice::from_ref(&steps), 0)?;
-        let mut operands = states.clone();
-        operands.extend([inputs.clone(), time]);
-        let operands = operands.iter().map(|v| graph.data(v)).collect::<Result<Vec<_>>>()?;
-        let tensor =
-            |dtype, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.into() });
-        let mut types = vec![tensor(DType::I64, &[])];
-        types.extend(states.iter().map(|state| tensor(state.dtype(), state.shape())));
-        types.push(tensor(inputs.dtype(), &inputs.shape()[1..]));
-        types.push(tensor(DType::I64, &[]));
-        let parameters = graph.builder.begin_region(&types);
-        let results = self.step_results(graph, &parameters[1..]);
-        let ids = results.as_deref().unwrap_or_default().to_vec();
-        let region = graph.builder.end_region(&ids);
-        results?;
-        let op = Op::Scan { trip_count: steps, carried: states.len(), reverse };
-        let results = graph.builder.add_with_regions(op, &operands, &[region]);
-        let mut results: Vec<Value> = results
-            .map_err(shape_error)?
-            .into_iter()
-            .map(|id| graph.built(Ok(id)))
-            .collect::<Result<_>>()?;
+        let scanned = [inputs.clone(), time];
+        let turn = |graph: &mut Graph, _: &Value, states: &[Value], slices: &[Value]| {
+            self.step(graph, states, &slices[0], &slices[1])
+        };
+        let mut results = graph.scan((&steps, reverse), &states, &scanned, &outer, turn)?;
         let all = results.pop();
         Ok(all.into_iter().chain(results).collect())
     }
 
-    /// The states after a step, then its output.
-    fn step_results(
+    /// The states after a step, and its output.
+    fn step(
         &self,
         graph: &mut Graph,
-        parameters: &[graph::ValueId],
-    ) -> Result<Vec<graph::ValueId>> {
-        let values = parameters.iter().map(|&id| graph.built(Ok(id)));
-        let values = values.collect::<Result<Vec<Value>>>()?;
-        let (states, rest) = values.split_at(values.len() - 2);
-        let mut next = match self.kind {
-            Kind::Rnn => vec![self.rnn(graph, &rest[0], &states[0])?],
-            Kind::Gru => vec![self.gru(graph, &rest[0], &states[0])?],
-            Kind::Lstm => self.lstm(graph, &rest[0], &states[0], &states[1])?,
+        states: &[Value],
+        input: &Value,
+        time: &Value,
+    ) -> Result<Turn> {
+        let mut carried = match self.kind {
+            Kind::Rnn => vec![self.rnn(graph, input, &states[0])?],
+            Kind::Gru => vec![self.gru(graph, input, &states[0])?],
+            Kind::Lstm => self.lstm(graph, input, &states[0], &states[1])?,
         };
-        let mut output = next[0].clone();
+        let mut output = carried[0].clone();
         if let Some(lengths) = &self.lengths {
-            let runs = graph.map(F::Lt, &[&rest[1], lengths])?;
+            let runs = graph.map(F::Lt, &[time, lengths])?;
             let column = graph.reshape(&runs, &[runs.shape()[0].clone(), Expr::ONE])?;
             let zero = graph.number(output.dtype(), 0.0);
             output = graph.select(&column, &output, &zero)?;
-            for (next, state) in next.iter_mut().zip(states) {
+            for (next, state) in carried.iter_mut().zip(states) {
                 *next = graph.select(&column, next, state)?;
             }
         }
-        next.push(output);
-        next.iter().map(|value| graph.data(value)).collect()
+        Ok(Turn { carried, stacked: vec![output] })
     }
 
     /// An activation function of a sum, which is clipped before.

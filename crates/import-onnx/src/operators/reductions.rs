@@ -1,14 +1,13 @@
 //! Reductions along axes, running sums, and the greatest elements.
 
 use base::Diagnostic;
+use front::{Graph, Result, Value, normalize_axis, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, normalize_axis};
-use crate::value::Value;
+use crate::node::Node;
 
 /// The axes that a reduction is over. They are an input since version 18, `ReduceSum`'s since 13;
 /// none given means all, or with an attribute since those versions none.

@@ -4,14 +4,13 @@
 //! and weights of the taps are computed from counters, so they depend on shapes only, which may be
 //! symbolic. Source of the formulas: the specification of Resize and its reference implementation.
 
+use front::{Graph, Result, Value, normalize_axes, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axes, unsupported};
-use crate::value::Value;
+use crate::node::{Node, attribute_error, unsupported};
 
 /// How values between elements are made.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Sampling of images at places that are data.
 
+use front::{Graph, Result, Value, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
 
 use super::Lowered;
 use super::resize::cubic;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::Node;
-use crate::value::Value;
 
 /// What lies outside of the image.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,15 @@
 //! ONNX's `Scan`: a graph applied to the slices of tensors one after the other.
 
-use graph::{Op, TensorType, Type};
+use front::{Graph, Result, Value, normalize_axis, region, scan_types, shape_error};
+use graph::Op;
 use sym::Expr;
 
 use super::Lowered;
-use super::control::{
-    MOST_WRITTEN_OUT, adopt_all, binds, body_results, close, parameter_type, scalar_type,
-    sizes_inside,
-};
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::model::Importer;
-use crate::node::{Node, normalize_axis, unsupported};
+use super::control::{MOST_WRITTEN_OUT, binds, body_results, sizes_inside};
+use crate::importer::Importer;
+use crate::node::{Node, unsupported};
 use crate::order::names_captured;
 use crate::proto::GraphProto;
-use crate::value::Value;
-use tensor::DType;
 
 /// ONNX's Scan: states carried along, slices of inputs in, slices of outputs stacked.
 pub(super) fn scan(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
@@ -102,20 +97,16 @@ fn scan_front(
         }
         *operand = graph.refine(operand, &shape)?;
     }
-    let initial = graph.all_owned(&operands)?;
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(operands[..states].iter().map(parameter_type));
-    types.extend(operands[states..].iter().map(slice_type));
-    let parameters = graph.builder.begin_region(&types);
-    let results = body_results(importer, body, &parameters[1..], None)
-        .and_then(|values| importer.graph.all_owned(&values));
-    let (region, _) = close(importer, results)?;
+    graph.all_data(&operands)?;
+    let types = scan_types(&operands[..states], &operands[states..]);
+    let region = region(importer, &types, |importer, parameters| {
+        body_results(importer, body, &parameters[1..], None)
+    })?;
     if binds(&importer.graph, region) {
         return scan_written_out(importer, body, &operands, states, &trip_count);
     }
     let op = Op::Scan { trip_count, carried: states, reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &initial, &[region]);
-    adopt_all(&importer.graph, results)
+    importer.graph.control(op, &operands, &[region])
 }
 
 /// The iterations of a scan behind each other.
@@ -150,12 +141,6 @@ fn scan_written_out(
     Ok(carried)
 }
 
-/// The type of a slice along the first axis.
-fn slice_type(value: &Value) -> Type {
-    let (dtype, shape) = (value.dtype(), value.shape()[1..].to_vec());
-    Type::Tensor(TensorType { dtype, shape: shape.into() })
-}
-
 /// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.
 fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if node.optional(0).is_some() {
@@ -172,19 +157,12 @@ fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     }
     importer.prepare(names_captured(body))?;
     let batch = inputs[0].shape()[0].clone();
-    let operands = importer.graph.all_owned(&inputs)?;
-    let mut types = vec![scalar_type(DType::I64)];
-    types.extend(inputs.iter().map(slice_type));
-    let parameters = importer.graph.builder.begin_region(&types);
-    let entry = parameters[1..].iter().map(|&id| importer.graph.built(Ok(id)));
-    let entry = entry.collect::<Result<Vec<Value>>>();
-    let results = entry
-        .and_then(|entry| scan_front(importer, body, entry, states))
-        .and_then(|values| importer.graph.all_owned(&values));
-    let (region, _) = close(importer, results)?;
+    importer.graph.all_data(&inputs)?;
+    let region = region(importer, &scan_types(&[], &inputs), |importer, parameters| {
+        scan_front(importer, body, parameters[1..].to_vec(), states)
+    })?;
     let op = Op::Scan { trip_count: batch, carried: 0, reverse: false };
-    let results = importer.graph.builder.add_with_regions(op, &operands, &[region]);
-    adopt_all(&importer.graph, results)
+    importer.graph.control(op, &inputs, &[region])
 }
 
 /// A value with one axis moved to the front.

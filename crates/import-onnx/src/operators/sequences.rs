@@ -1,14 +1,13 @@
 //! Sequences and optional values: structure, not data. What they are made of is known while
 //! importing, so these operators only pass tensors on.
 
+use front::{Graph, List, Result, Value, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
-use crate::value::{List, Value};
 
 fn sequence(values: Vec<Value>, graph: &mut Graph) -> Lowered {
     count_entries(values.len(), graph)?;
@@ -197,9 +196,5 @@ pub(super) fn has_element(node: &Node<'_>, _: &mut Graph) -> Lowered {
         None => false,
         Some(value) => !matches!(value.list(), Some(List::Optional(None))),
     };
-    Ok(vec![Value::of_known(
-        DType::Bool,
-        &[],
-        vec![crate::value::Known::Constant(Scalar::bool(has))],
-    )])
+    Ok(vec![Value::of_known(DType::Bool, &[], vec![front::Known::Constant(Scalar::bool(has))])])
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use front::{Graph, Known, Result, Value, normalize_axes, normalize_axis, shape_error};
 use graph::Assumption;
 use sym::Expr;
 use tensor::DType;
 
 use super::{Lowered, random};
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, normalize_axes, normalize_axis, unsupported};
-use crate::value::{Known, Value};
+use crate::node::{Node, attribute_error, unsupported};
 
 /// Extents as a value of rank 1.
 fn known_extents(extents: &[Expr]) -> Value {

@@ -1,19 +1,17 @@
 //! Operators on strings, which are known while importing: an executable is told the strings that
 //! its inputs hold, as it is told other values on which shapes depend.
 
+use front::{Coded, Graph, Result, Value, constant_value, shape_error, type_error};
 use host_ops::{Case, Pattern};
 use tensor::tensor::element_count;
 use tensor::{DType, Scalar, Tensor};
 
 use super::Lowered;
 use super::elementwise;
-use super::generator::constant_value;
 use super::labels::{self, Distinct, first_places};
 use super::ngrams;
 use crate::data_type::number_of;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
 use crate::node::{Node, attribute_error};
-use crate::value::{Coded, Value};
 
 /// Digits of a float that becomes a string, as ONNX Runtime has it.
 const DIGITS: usize = 8;

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use front::{Graph, Result, Turn, Value, constant_value, shape_error};
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use graph::Op;
 use sym::Expr;
 
 use super::Lowered;
-use super::generator::constant_value;
 use super::labels::Labels;
 use super::learning::{post_transform, post_transform_name};
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// A constant of an operator.
 fn weight(node: &Node<'_>, what: &str, shape: &[usize], values: Vec<f32>) -> Value {
@@ -268,9 +266,9 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
     let start = graph.full(&[n, Expr::from(classes)], tensor::Scalar::f32(1.0 / classes as f32))?;
     let outer: Vec<&Value> = rows.iter().collect();
     let turns = Expr::from(classes.max(100));
-    let results = graph.scan(&turns, &[start], &[], &outer, |graph, _, carried, _| {
+    let results = graph.scan((&turns, false), &[start], &[], &outer, |graph, _, carried, _| {
         let next = refined(graph, &carried[0], &rows)?;
-        Ok(crate::graph_loops::Step { carried: vec![next], stacked: Vec::new() })
+        Ok(Turn { carried: vec![next], stacked: Vec::new() })
     })?;
     results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))
 }

@@ -4,6 +4,7 @@
 //! the version that was in force at operator set 6 on. A node is checked against its row before it
 //! is lowered, so lowerings meet no attribute and no input that the operator does not have.
 
+use front::Graph;
 use tensor::{Reduction, ScalarFunction as F};
 
 use super::{
@@ -12,8 +13,7 @@ use super::{
     losses, maps, matmul, movement, normalization, pooling, quantization, random, recurrent,
     reductions, resize, sampling, scan, sequences, shape, strings, svm, training, trees, unique,
 };
-use crate::graph_writer::Graph;
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::Node;
 
 /// Any number of inputs or outputs.

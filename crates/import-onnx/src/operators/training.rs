@@ -4,13 +4,12 @@
 //! parameters its value, its gradient and what the optimiser keeps of it, grouped by kind.
 
 use base::{Diagnostic, codes};
+use front::{Graph, Result, Value, shape_error, type_error};
 use tensor::{Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::graph_writer::{Graph, Result, shape_error, type_error};
-use crate::model::Importer;
+use crate::importer::Importer;
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// `Gradient`: what `y` is computed from, with the inputs in the places of the names `xs` and `zs`,
 /// differentiated by `xs`. That part of the graph is lowered once more, so that nothing in it has
@@ -39,7 +38,7 @@ pub(super) fn gradient(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered 
         given.push((name, value));
     }
     let sources: Vec<graph::ValueId> =
-        given.iter().take(by.len()).filter_map(|(_, value)| value.node.get().copied()).collect();
+        given.iter().take(by.len()).filter_map(|(_, value)| value.node()).collect();
     let first = importer.graph.builder.open_region_nodes().len();
     let drawn = importer.graph.random_nodes;
     let result = importer.lower_again(&of, given)?;

@@ -5,17 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use front::{Graph, Result, Turn, Value, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use super::generator::constant_value;
 use super::labels::Labels;
 use super::learning::post_transform;
-use crate::graph_loops::Step;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::{Node, attribute_error};
-use crate::value::Value;
 
 /// How a node compares a feature with its threshold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,40 +148,41 @@ impl Ensemble {
         let start = graph.broadcast(&roots, &shape, &[1])?;
         let depth = Expr::from(self.depth()?);
         let outer = [x, &feature, &threshold, &on_true, &on_false, &missing, &mode];
-        let results = graph.scan(&depth, &[start], &[], &outer, |graph, _, place, _| {
-            let place = &place[0];
-            let look = |graph: &mut Graph, table: &Value| {
-                graph.gather(table, &[0], std::slice::from_ref(place), 0, 0)
-            };
-            let own_feature = look(graph, &feature)?;
-            let value = graph.gather(x, &[1], &[own_feature], 1, 0)?;
-            let own_threshold = look(graph, &threshold)?;
-            let mut holds: Option<Value> = None;
-            for &one in &modes {
-                let this = graph.map(one.function(), &[&value, &own_threshold])?;
-                holds = Some(match holds {
-                    None => this,
-                    Some(others) => {
-                        let own_mode = look(graph, &mode)?;
-                        let number = Value::of_scalar(Scalar::i64(one as i64));
-                        let is_this = graph.equal(&own_mode, &number)?;
-                        graph.select(&is_this, &this, &others)?
-                    }
-                });
-            }
-            let Some(mut holds) = holds else {
-                return Ok(Step { carried: vec![place.clone()], stacked: Vec::new() });
-            };
-            if has_missing {
-                let is_missing = graph.map(F::IsNan, &[&value])?;
-                let tracks = look(graph, &missing)?;
-                let tracks = graph.and(&is_missing, &tracks)?;
-                holds = graph.or(&holds, &tracks)?;
-            }
-            let (yes, no) = (look(graph, &on_true)?, look(graph, &on_false)?);
-            let next = graph.select(&holds, &yes, &no)?;
-            Ok(Step { carried: vec![next], stacked: Vec::new() })
-        })?;
+        let results =
+            graph.scan((&depth, false), &[start], &[], &outer, |graph, _, place, _| {
+                let place = &place[0];
+                let look = |graph: &mut Graph, table: &Value| {
+                    graph.gather(table, &[0], std::slice::from_ref(place), 0, 0)
+                };
+                let own_feature = look(graph, &feature)?;
+                let value = graph.gather(x, &[1], &[own_feature], 1, 0)?;
+                let own_threshold = look(graph, &threshold)?;
+                let mut holds: Option<Value> = None;
+                for &one in &modes {
+                    let this = graph.map(one.function(), &[&value, &own_threshold])?;
+                    holds = Some(match holds {
+                        None => this,
+                        Some(others) => {
+                            let own_mode = look(graph, &mode)?;
+                            let number = Value::of_scalar(Scalar::i64(one as i64));
+                            let is_this = graph.equal(&own_mode, &number)?;
+                            graph.select(&is_this, &this, &others)?
+                        }
+                    });
+                }
+                let Some(mut holds) = holds else {
+                    return Ok(Turn { carried: vec![place.clone()], stacked: Vec::new() });
+                };
+                if has_missing {
+                    let is_missing = graph.map(F::IsNan, &[&value])?;
+                    let tracks = look(graph, &missing)?;
+                    let tracks = graph.and(&is_missing, &tracks)?;
+                    holds = graph.or(&holds, &tracks)?;
+                }
+                let (yes, no) = (look(graph, &on_true)?, look(graph, &on_false)?);
+                let next = graph.select(&holds, &yes, &no)?;
+                Ok(Turn { carried: vec![next], stacked: Vec::new() })
+            })?;
         let leaves =
             results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))?;
         let added = self.additions(graph, &name("leaves"), dtype, aggregate)?;

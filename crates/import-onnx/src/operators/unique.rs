@@ -1,15 +1,13 @@
 //! `Unique`: elements, or slices, each once.
 
+use front::{Graph, Result, Turn, Value, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use super::gather_scatter::{gather_axis, true_indices};
-use crate::graph_loops::Step;
-use crate::graph_writer::{Graph, Result, shape_error};
 use crate::node::Node;
-use crate::value::Value;
 
 /// Rows are sorted, each is compared with the one before, and the first of each run is kept.
 pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -101,12 +99,13 @@ fn sorted_order(graph: &mut Graph, rows: &Value) -> Result<Value> {
     let columns = graph.transpose(rows, &[1, 0])?;
     let columns = graph.slice_axis(&columns, 0, &width - 1, -1, width.clone())?;
     let start = graph.iota(DType::I64, &line, 0)?;
-    let results = graph.scan(&width, &[start], &[columns], &[], |graph, _, order, column| {
-        let read = gather_axis(graph, &column[0], 0, &order[0])?;
-        let places = graph.primitive_pair(op, &[&read])?.1;
-        let order = gather_axis(graph, &order[0], 0, &places)?;
-        Ok(Step { carried: vec![order], stacked: Vec::new() })
-    })?;
+    let results =
+        graph.scan((&width, false), &[start], &[columns], &[], |graph, _, order, column| {
+            let read = gather_axis(graph, &column[0], 0, &order[0])?;
+            let places = graph.primitive_pair(op, &[&read])?.1;
+            let order = gather_axis(graph, &order[0], 0, &places)?;
+            Ok(Turn { carried: vec![order], stacked: Vec::new() })
+        })?;
     results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))
 }
 

@@ -6,19 +6,17 @@ use tensor::Kind;
 
 use super::{Along, Body, Driven, ListWork, Part, Piece, Pieces, Stacked, Work};
 use crate::data_type::data_type;
+use crate::importer::called;
 use crate::inputs::{self, Extent, kind_of};
-use crate::model::called;
+use crate::names::{self, Functions};
 use crate::operators::is_random;
 use crate::order::{names_captured, names_read, order};
-use crate::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
-};
-use crate::survey::{self, FunctionName};
+use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 
 /// A division under way.
 pub(super) struct Division<'m> {
     model: &'m ModelProto,
-    functions: BTreeMap<FunctionName<'m>, &'m FunctionProto>,
+    functions: Functions<'m>,
     graph: &'m GraphProto,
     inputs: &'m [String],
     /// The nodes in an order in which they can run.
@@ -53,7 +51,7 @@ impl<'m> Division<'m> {
         let order = order(&graph.node, &is_outer).ok()?;
         let mut division = Division {
             model,
-            functions: survey::functions(model),
+            functions: names::functions(model),
             graph,
             inputs,
             order,
@@ -83,7 +81,7 @@ impl<'m> Division<'m> {
             let node = &self.graph.node[number];
             let outputs = node.output.iter().map(String::as_str).filter(|name| !name.is_empty());
             let reads = names_read(node);
-            let is_own = !self.functions.contains_key(&survey::function_name(node));
+            let is_own = !self.functions.contains_key(&names::function_name(node));
             if let Some((work, gives_list)) = list_work(node, &lists).filter(|_| is_own) {
                 if gives_list {
                     lists.extend(outputs.clone());
@@ -92,7 +90,7 @@ impl<'m> Division<'m> {
                 data.extend(outputs);
                 continue;
             }
-            let is_plain = is_own && !is_random(node) && graphs(node).next().is_none();
+            let is_plain = is_own && !is_random(node) && node.inner_graphs().next().is_none();
             match is_plain && !reads.iter().any(|name| data.contains(name)) {
                 true => self.constants.extend(outputs.map(|name| (name, number))),
                 false => data.extend(outputs),
@@ -147,7 +145,7 @@ impl<'m> Division<'m> {
             if self.driven[number].is_some() {
                 continue;
             }
-            if graphs(other).next().is_some() {
+            if other.inner_graphs().next().is_some() {
                 self.driven[number] = self.control(other);
             } else if self.waits.contains(&node) && other.op_type == at.op_type {
                 self.waits.insert(number);
@@ -162,25 +160,21 @@ impl<'m> Division<'m> {
 
     /// How a node of control flow is driven.
     fn control(&self, node: &NodeProto) -> Option<(Work, Vec<Body>)> {
-        let function = survey::function_name(node);
+        let function = names::function_name(node);
         if let Some(&function) = self.functions.get(&function) {
             return Some((Work::Call, vec![self.call(function, node)?]));
         }
-        if !survey::domain(&node.domain).is_empty() {
+        if !names::domain(&node.domain).is_empty() {
             return None;
         }
-        let graph = |name: &str| {
-            let found = node.attribute.iter().find(|attribute| attribute.name == name)?;
-            found.g.as_deref()
-        };
+        let graph = |name: &str| node.attribute_of(name)?.g.as_deref();
         let ints = |name: &str, number: usize| {
-            let found = node.attribute.iter().find(|attribute| attribute.name == name);
-            found.and_then(|it| it.ints.get(number).copied()).unwrap_or(0)
+            node.attribute_of(name).and_then(|it| it.ints.get(number).copied()).unwrap_or(0)
         };
         match node.op_type.as_str() {
-            "Scan" if survey::opsets(&self.model.opset_import).get("") >= Some(&9) => {
+            "Scan" if names::opsets(&self.model.opset_import).get("") >= Some(&9) => {
                 let body = graph("body")?;
-                let scanned = node.attribute.iter().find(|it| it.name == "num_scan_inputs")?.i;
+                let scanned = node.attribute_of("num_scan_inputs")?.i;
                 let scanned = usize::try_from(scanned).ok().filter(|count| *count > 0)?;
                 let carried = node.input.len().checked_sub(scanned)?;
                 let fits = body.input.len() == node.input.len()
@@ -261,7 +255,7 @@ impl<'m> Division<'m> {
         outputs: Vec<ValueInfoProto>,
     ) -> Part {
         for node in &mut graph.node {
-            node.name = survey::node_name(node).to_owned();
+            node.name = names::node_name(node).to_owned();
         }
         let mut wanted: BTreeSet<String> = names_captured(&graph)
             .into_iter()
@@ -364,7 +358,7 @@ impl<'m> Division<'m> {
                 let node = &self.graph.node[number];
                 let Some((work, bodies)) = self.driven[number].clone() else { continue };
                 pieces.push(Piece::Driven(Driven {
-                    place: survey::place(node, number),
+                    place: names::place(node, number),
                     operands: node.input.clone(),
                     results: node.output.clone(),
                     work,
@@ -377,12 +371,12 @@ impl<'m> Division<'m> {
 
     /// The functions that a graph calls, and those that they call.
     fn functions_of(&self, graph: &GraphProto) -> Vec<FunctionProto> {
-        let mut found: BTreeMap<FunctionName<'_>, &FunctionProto> = BTreeMap::new();
+        let mut found = Functions::new();
         let mut work: Vec<&NodeProto> = graph.node.iter().collect();
         while let Some(node) = work.pop() {
-            work.extend(graphs(node).flat_map(|graph| &graph.node));
+            work.extend(node.inner_graphs().flat_map(|graph| &graph.node));
             if let Some((&name, &function)) =
-                self.functions.get_key_value(&survey::function_name(node))
+                self.functions.get_key_value(&names::function_name(node))
                 && found.insert(name, function).is_none()
             {
                 work.extend(&function.node);
@@ -414,17 +408,9 @@ impl<'m> Division<'m> {
             nodes.iter().flat_map(|&number| self.reads_data(number)).collect();
         let inputs = read.into_iter().filter(|name| !made.contains(name)).map(str::to_owned);
         let inputs = inputs.collect();
-        let outputs = names.iter().map(|name| untyped(name)).collect();
+        let outputs = names.iter().map(|&name| ValueInfoProto::untyped(name)).collect();
         self.part(GraphProto { node, ..GraphProto::default() }, inputs, outputs)
     }
-}
-
-fn untyped(name: &str) -> ValueInfoProto {
-    ValueInfoProto { name: name.to_owned(), r#type: None }
-}
-
-fn graphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
-    node.attribute.iter().flat_map(|it| it.g.as_deref().into_iter().chain(&it.graphs))
 }
 
 /// What is declared of a stacked output.
@@ -445,14 +431,10 @@ fn stacked_type(output: &ValueInfoProto) -> Stacked {
 
 /// What a node does with sequences and optional values, and whether it gives one.
 fn list_work(node: &NodeProto, lists: &BTreeSet<&str>) -> Option<(ListWork, bool)> {
-    if !survey::domain(&node.domain).is_empty() {
+    if !names::domain(&node.domain).is_empty() {
         return None;
     }
-    let int = |name: &str| {
-        let found =
-            node.attribute.iter().find(|attribute: &&AttributeProto| attribute.name == name);
-        found.map_or(0, |attribute| attribute.i)
-    };
+    let int = |name: &str| node.attribute_of(name).map_or(0, |attribute| attribute.i);
     let reads_list = node.input.iter().any(|name| lists.contains(name.as_str()));
     Some(match node.op_type.as_str() {
         "SequenceEmpty" | "SequenceConstruct" => (ListWork::Sequence, true),

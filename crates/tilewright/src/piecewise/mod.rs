@@ -173,13 +173,8 @@ impl Piecewise {
                         operands.map(|name| (!name.is_empty()).then(|| operand(name)).transpose());
                     let operands = operands.collect::<Result<_>>()?;
                     let results = drive(node, bodies, operands, &values, common, session);
-                    let results = results.map_err(|found| {
-                        let place = |found: Diagnostic| match found.place {
-                            Some(_) => found,
-                            None => found.at(node.place.clone()),
-                        };
-                        found.map(place)
-                    })?;
+                    let place = |found: Diagnostic| found.or_at(|| node.place.clone());
+                    let results = results.map_err(|found| found.map(place))?;
                     (&node.results, results)
                 }
             };

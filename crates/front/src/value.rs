@@ -1,6 +1,6 @@
-//! Values while importing: what a name of the model stands for.
+//! Values under construction: what a name of the model stands for.
 //!
-//! Besides a node of the graph, a value may be *known*: exporters compute shapes with tensors, and
+//! Besides a node of the graph, a value may be *known*: models compute shapes with tensors, and
 //! the elements of such small tensors are kept here as constants or symbolic integers. Nodes are
 //! made of known values and weights only when one is used as data, at most once each.
 
@@ -12,11 +12,11 @@ use sym::Expr;
 use tensor::{DType, Keys, Scalar, Structure, Tensor};
 
 /// The largest number of elements of a known value.
-pub(crate) const KNOWN_ELEMENTS: usize = 64;
+pub const KNOWN_ELEMENTS: usize = 64;
 
 /// An element of a known value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Known {
+pub enum Known {
     /// A number of the value's type.
     Constant(Scalar),
     /// An integer that depends on symbols.
@@ -25,7 +25,7 @@ pub(crate) enum Known {
 
 impl Known {
     /// An expression as an element of an integer type, or a boolean.
-    pub(crate) fn of(dtype: DType, expr: Expr) -> Known {
+    pub fn of(dtype: DType, expr: Expr) -> Known {
         match expr.as_constant() {
             Some(value) => Known::Constant(Scalar::from_i64(dtype, value)),
             None => Known::Symbolic(expr),
@@ -33,7 +33,7 @@ impl Known {
     }
 
     /// The element as an expression; none for floats and numbers beyond i64.
-    pub(crate) fn expr(&self) -> Option<Expr> {
+    pub fn expr(&self) -> Option<Expr> {
         match self {
             Known::Constant(scalar) if scalar.dtype().is_float() => None,
             Known::Constant(scalar) => i64::try_from(scalar.as_i128()).ok().map(Expr::from),
@@ -42,7 +42,7 @@ impl Known {
     }
 
     /// The element, where it is a number.
-    pub(crate) fn constant(&self) -> Option<Scalar> {
+    pub fn constant(&self) -> Option<Scalar> {
         match self {
             Known::Constant(scalar) => Some(*scalar),
             Known::Symbolic(_) => None,
@@ -52,18 +52,18 @@ impl Known {
 
 /// A constant of the model that is not known element by element.
 #[derive(Debug)]
-pub(crate) struct Weight {
+pub struct Weight {
     /// The user's name for it.
-    pub(crate) name: String,
+    pub name: String,
     /// Its value.
-    pub(crate) tensor: Tensor,
+    pub tensor: Tensor,
     /// Whether passes may see the value.
-    pub(crate) is_literal: bool,
+    pub is_literal: bool,
 }
 
 /// What a name of the model stands for. Clones share the node.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub struct Value {
     ty: TensorType,
     /// The node, once there is one.
     pub(crate) node: Rc<OnceCell<ValueId>>,
@@ -75,17 +75,17 @@ pub(crate) struct Value {
 
 /// Strings that data choose from a list that is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Coded {
+pub struct Coded {
     /// For each element its number in the list, an i64.
-    pub(crate) codes: Value,
+    pub codes: Value,
     /// The list.
-    pub(crate) texts: Rc<[String]>,
+    pub texts: Rc<[String]>,
 }
 
-/// A value that is made of others. What it is made of is known while importing, so that it leaves
-/// nothing behind but its tensors. Its type means nothing.
+/// A value that is made of others. What it is made of is known by now, so that it leaves nothing
+/// behind but its tensors. Its type means nothing.
 #[derive(Clone, Debug)]
-pub(crate) enum List {
+pub enum List {
     /// Values behind each other.
     Sequence(Vec<Value>),
     /// A value or none.
@@ -102,7 +102,7 @@ impl Value {
     }
 
     /// A value of the graph.
-    pub(crate) fn of_node(id: ValueId, ty: TensorType) -> Value {
+    pub fn of_node(id: ValueId, ty: TensorType) -> Value {
         Value { node: Rc::new(OnceCell::from(id)), ..Value::of_type(ty) }
     }
 
@@ -110,30 +110,30 @@ impl Value {
     ///
     /// # Panics
     /// When the number of elements is not that of the shape.
-    pub(crate) fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Value {
+    pub fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Value {
         assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
         let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
         Value { known: Some(elements.into()), ..Value::of_type(TensorType { dtype, shape }) }
     }
 
     /// A known number.
-    pub(crate) fn of_scalar(scalar: Scalar) -> Value {
+    pub fn of_scalar(scalar: Scalar) -> Value {
         Value::of_known(scalar.dtype(), &[], vec![Known::Constant(scalar)])
     }
 
     /// Known numbers.
-    pub(crate) fn of_tensor(tensor: &Tensor) -> Value {
+    pub fn of_tensor(tensor: &Tensor) -> Value {
         let elements = tensor.scalars().map(Known::Constant).collect();
         Value::of_known(tensor.dtype(), tensor.shape(), elements)
     }
 
     /// A constant whose value passes must not see.
-    pub(crate) fn of_weight(name: String, tensor: Tensor) -> Value {
+    pub fn of_weight(name: String, tensor: Tensor) -> Value {
         Value::of_constant(Weight { name, tensor, is_literal: false })
     }
 
     /// A constant, by itself.
-    pub(crate) fn of_constant(weight: Weight) -> Value {
+    pub fn of_constant(weight: Weight) -> Value {
         let tensor = &weight.tensor;
         let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
         let ty = TensorType { dtype: tensor.dtype(), shape };
@@ -142,7 +142,7 @@ impl Value {
 
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
     /// for numbers.
-    pub(crate) fn knowing(self, tensor: &Tensor) -> Value {
+    pub fn knowing(self, tensor: &Tensor) -> Value {
         let known = match tensor.len() <= KNOWN_ELEMENTS {
             true => Value::of_tensor(tensor),
             false => Value::of_weight(String::new(), tensor.clone()),
@@ -151,13 +151,13 @@ impl Value {
     }
 
     /// A sequence or an optional value.
-    pub(crate) fn of_list(list: List) -> Value {
+    pub fn of_list(list: List) -> Value {
         let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
         Value { list: Some(Rc::new(list)), ..Value::of_type(ty) }
     }
 
     /// Strings by their codes; known strings where the codes are.
-    pub(crate) fn of_coded(coded: Coded) -> Value {
+    pub fn of_coded(coded: Coded) -> Value {
         let codes = coded.codes.numbers().zip(coded.codes.constant_shape());
         if let Some((codes, shape)) = codes {
             let text = |code: &Scalar| {
@@ -172,17 +172,17 @@ impl Value {
     }
 
     /// The codes, of strings that data choose.
-    pub(crate) fn coded(&self) -> Option<&Coded> {
+    pub fn coded(&self) -> Option<&Coded> {
         self.coded.as_deref()
     }
 
     /// What it is made of, if it is no tensor.
-    pub(crate) fn list(&self) -> Option<&List> {
+    pub fn list(&self) -> Option<&List> {
         self.list.as_deref()
     }
 
     /// How it is made of tensors.
-    pub(crate) fn structure(&self) -> Structure {
+    pub fn structure(&self) -> Structure {
         match self.list() {
             None => Structure::Tensor,
             Some(List::Sequence(values)) => {
@@ -197,7 +197,7 @@ impl Value {
     }
 
     /// The tensors that it is made of, in order.
-    pub(crate) fn tensors(&self) -> Vec<Value> {
+    pub fn tensors(&self) -> Vec<Value> {
         match self.list() {
             None => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Value::tensors).collect(),
@@ -207,7 +207,7 @@ impl Value {
     }
 
     /// A value of a structure, of the next tensors; none if there are too few.
-    pub(crate) fn from_tensors(
+    pub fn from_tensors(
         structure: &Structure,
         tensors: &mut impl Iterator<Item = Value>,
     ) -> Option<Value> {
@@ -227,48 +227,72 @@ impl Value {
     }
 
     /// The type.
-    pub(crate) fn ty(&self) -> &TensorType {
+    pub fn ty(&self) -> &TensorType {
         &self.ty
     }
 
     /// The element type.
-    pub(crate) fn dtype(&self) -> DType {
+    pub fn dtype(&self) -> DType {
         self.ty.dtype
     }
 
     /// The shape.
-    pub(crate) fn shape(&self) -> &[Expr] {
+    pub fn shape(&self) -> &[Expr] {
         &self.ty.shape
     }
 
     /// The number of axes.
-    pub(crate) fn rank(&self) -> usize {
+    pub fn rank(&self) -> usize {
         self.ty.shape.len()
     }
 
     /// The elements, where they are known.
-    pub(crate) fn known(&self) -> Option<&[Known]> {
+    pub fn known(&self) -> Option<&[Known]> {
         self.known.as_deref()
     }
 
     /// The constant, where this is one that is not known element by element.
-    pub(crate) fn weight(&self) -> Option<&Weight> {
+    pub fn weight(&self) -> Option<&Weight> {
         self.weight.as_deref()
     }
 
     /// The shape in numbers; only known values and weights are sure to have one.
-    pub(crate) fn constant_shape(&self) -> Option<Vec<usize>> {
-        let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
-        self.ty.shape.iter().map(extent).collect()
+    pub fn constant_shape(&self) -> Option<Vec<usize>> {
+        constant_shape(&self.ty.shape)
     }
 
-    /// All elements as numbers: known ones, or those of a weight. The importer asks this where a
+    /// The node, once there is one.
+    pub fn node(&self) -> Option<ValueId> {
+        self.node.get().copied()
+    }
+
+    /// All elements as numbers: known ones, or those of a weight. A front end asks this where a
     /// shape or the choice of an algorithm depends on them.
-    pub(crate) fn numbers(&self) -> Option<Vec<Scalar>> {
+    pub fn numbers(&self) -> Option<Vec<Scalar>> {
         if let Some(known) = self.known() {
             return known.iter().map(Known::constant).collect();
         }
         let tensor = &self.weight.as_ref()?.tensor;
         (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
     }
+}
+
+/// The value of a constant of the model: known if it has one element, or few that are no floats;
+/// else a weight.
+pub fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Value {
+    let dtype = tensor.dtype();
+    let few = match dtype.is_float() {
+        true => is_attribute && tensor.len() <= 1,
+        false => tensor.len() <= KNOWN_ELEMENTS,
+    };
+    if few && dtype != DType::String {
+        return Value::of_tensor(&tensor);
+    }
+    Value::of_weight(name.to_owned(), tensor)
+}
+
+/// A shape in numbers.
+pub fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
+    let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
+    shape.iter().map(extent).collect()
 }

@@ -2,14 +2,14 @@
 
 use tensor::{DType, ScalarFunction as F};
 
-use crate::graph_writer::{Graph, Result};
 use crate::value::Value;
+use crate::writer::{Graph, Result};
 
 /// `graph.add(&a, &b)` and its like.
 macro_rules! binary {
     ($($name:ident $function:ident),*) => {$(
         #[doc = concat!("`", stringify!($name), "` of two values, broadcast.")]
-        pub(crate) fn $name(&mut self, a: &Value, b: &Value) -> Result<Value> {
+        pub fn $name(&mut self, a: &Value, b: &Value) -> Result<Value> {
             self.map(F::$function, &[a, b])
         }
     )*};
@@ -19,7 +19,7 @@ macro_rules! binary {
 macro_rules! unary {
     ($($name:ident $function:ident),*) => {$(
         #[doc = concat!("`", stringify!($name), "` of a value.")]
-        pub(crate) fn $name(&mut self, a: &Value) -> Result<Value> {
+        pub fn $name(&mut self, a: &Value) -> Result<Value> {
             self.map(F::$function, &[a])
         }
     )*};
@@ -32,36 +32,36 @@ impl Graph {
     unary!(round Round);
 
     /// `a` where the condition holds, else `b`.
-    pub(crate) fn select(&mut self, condition: &Value, a: &Value, b: &Value) -> Result<Value> {
+    pub fn select(&mut self, condition: &Value, a: &Value, b: &Value) -> Result<Value> {
         self.map(F::Select, &[condition, a, b])
     }
 
     /// A value plus a number.
-    pub(crate) fn add_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+    pub fn add_number(&mut self, value: &Value, number: f64) -> Result<Value> {
         let number = self.number(value.dtype(), number);
         self.add(value, &number)
     }
 
     /// A value times a number.
-    pub(crate) fn mul_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+    pub fn mul_number(&mut self, value: &Value, number: f64) -> Result<Value> {
         let number = self.number(value.dtype(), number);
         self.mul(value, &number)
     }
 
     /// A value, but at least a number and at most another.
-    pub(crate) fn clamp(&mut self, value: &Value, low: f64, high: f64) -> Result<Value> {
+    pub fn clamp(&mut self, value: &Value, low: f64, high: f64) -> Result<Value> {
         let (low, high) = (self.number(value.dtype(), low), self.number(value.dtype(), high));
         let value = self.max(value, &low)?;
         self.min(&value, &high)
     }
 
     /// The square of a value.
-    pub(crate) fn square(&mut self, value: &Value) -> Result<Value> {
+    pub fn square(&mut self, value: &Value) -> Result<Value> {
         self.mul(value, value)
     }
 
     /// `1 / (1 + exp(-x))`
-    pub(crate) fn sigmoid(&mut self, value: &Value) -> Result<Value> {
+    pub fn sigmoid(&mut self, value: &Value) -> Result<Value> {
         let negated = self.neg(value)?;
         let exp = self.exp(&negated)?;
         let denominator = self.add_number(&exp, 1.0)?;
@@ -69,7 +69,7 @@ impl Graph {
     }
 
     /// `log(1 + exp(x))`, as `max(x, 0) + log1p(exp(-|x|))`, which does not overflow.
-    pub(crate) fn softplus(&mut self, value: &Value) -> Result<Value> {
+    pub fn softplus(&mut self, value: &Value) -> Result<Value> {
         let magnitude = self.abs(value)?;
         let negated = self.neg(&magnitude)?;
         let exp = self.exp(&negated)?;
@@ -81,24 +81,19 @@ impl Graph {
 
     /// The mean along axes, which stay with extent 1 if `keep`. Of floats the sum is rounded to
     /// their type after the division: a short type may not hold it.
-    pub(crate) fn mean(&mut self, value: &Value, axes: &[usize], keep: bool) -> Result<Value> {
+    pub fn mean(&mut self, value: &Value, axes: &[usize], keep: bool) -> Result<Value> {
         let wide = if value.dtype().is_float() { self.widen(value)? } else { value.clone() };
         let sum = self.reduce_axes(&wide, axes, tensor::Reduction::Sum, keep)?;
         let count = axes.iter().map(|&axis| &value.shape()[axis]).product::<sym::Expr>();
-        let mean = self.divide_by_count(&sum, count)?;
-        self.cast(&mean, value.dtype())
-    }
-
-    /// A value divided by a number of elements.
-    pub(crate) fn divide_by_count(&mut self, value: &Value, count: sym::Expr) -> Result<Value> {
         let count = self.dimension(count);
-        let count = self.cast(&count, value.dtype())?;
-        self.div(value, &count)
+        let count = self.cast(&count, wide.dtype())?;
+        let mean = self.div(&sum, &count)?;
+        self.cast(&mean, value.dtype())
     }
 
     /// What a formula of several functions makes of a float: it is computed in the type in which
     /// sums of its type are formed, and rounded once.
-    pub(crate) fn rounded_once(
+    pub fn rounded_once(
         &mut self,
         value: &Value,
         formula: impl FnOnce(&mut Graph, &Value) -> Result<Value>,
@@ -109,7 +104,7 @@ impl Graph {
     }
 
     /// A value in the type in which sums of its type are formed.
-    pub(crate) fn widen(&mut self, value: &Value) -> Result<Value> {
+    pub fn widen(&mut self, value: &Value) -> Result<Value> {
         let wide: DType = graph::accumulator_of(value.dtype());
         self.cast(value, wide)
     }

@@ -1,4 +1,4 @@
-//! Arithmetic on known elements: what lets shape computations of exporters disappear.
+//! Arithmetic on known elements: what lets the shape computations of models disappear.
 //!
 //! Numbers are computed as `ScalarFunction` has it. Symbolic integers stand for small numbers (they
 //! come from extents), so their arithmetic does not wrap and 32 bits hold them as 64 do. Whatever

@@ -1,4 +1,4 @@
-//! The primitives as the operators use them: on [`Value`]s, with known elements folded away.
+//! The primitives as operators use them: on [`Value`]s, with known elements folded away.
 //!
 //! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
@@ -13,7 +13,6 @@ use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
-use crate::external::ExternalData;
 use crate::fold;
 use crate::value::{Known, Value};
 
@@ -22,25 +21,25 @@ use crate::value::{Known, Value};
 /// they are formed in f32.
 const TERMS_AS_SPECIFIED: i64 = 16;
 
-/// The result of lowering: what, or why not. The importer adds the node.
-pub(crate) type Result<T> = std::result::Result<T, Diagnostic>;
+/// The result of lowering: what, or why not. The front end adds the place.
+pub type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// The function under construction and what belongs to it.
-pub(crate) struct Graph {
-    pub(crate) builder: FunctionBuilder,
-    pub(crate) constants: Arena<ConstantId, Constant>,
-    pub(crate) external: ExternalData,
-    pub(crate) limits: Limits,
-    /// Names of constants that become literals.
-    pub(crate) literals: BTreeSet<String>,
+pub struct Graph {
+    /// Makes its nodes.
+    pub builder: FunctionBuilder,
+    /// The weights that its nodes read.
+    pub constants: Arena<ConstantId, Constant>,
+    /// What is refused as too large.
+    pub limits: Limits,
     /// Whether sizes are computed that need not be.
-    pub(crate) binds: bool,
-    /// Elements so far of constants that the importer has computed.
-    pub(crate) computed_elements: u64,
+    pub binds: bool,
     /// Nodes so far that draw random numbers without a seed.
-    pub(crate) random_nodes: u64,
+    pub random_nodes: u64,
+    /// Elements so far of constants that have been computed by now.
+    computed_elements: u64,
     /// Symbols that assumptions leave one value.
-    pub(crate) settled: BTreeMap<SymbolId, i64>,
+    settled: BTreeMap<SymbolId, i64>,
 }
 
 /// The most factors of a product in the formula of an extent, and the most symbols in all of it.
@@ -66,20 +65,33 @@ fn check_formula(extent: &Expr) -> Result<()> {
 }
 
 /// A refusal because operands do not fit together.
-pub(crate) fn shape_error(reason: impl Into<String>) -> Diagnostic {
+pub fn shape_error(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::INCONSISTENT_SHAPES, "the inputs do not fit the operator")
         .because(reason)
         .remedy("check the model with the tool that exported it, or export it again")
 }
 
 /// A refusal because an operator does not take an element type.
-pub(crate) fn type_error(reason: impl Into<String>) -> Diagnostic {
+pub fn type_error(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_TYPE, "the operator does not take these element types")
         .because(reason)
         .remedy("export the model with other element types")
 }
 
 impl Graph {
+    /// An empty function of a name.
+    pub fn new(name: &str, limits: Limits) -> Graph {
+        Graph {
+            builder: FunctionBuilder::new(name),
+            constants: Arena::new(),
+            limits,
+            binds: false,
+            random_nodes: 0,
+            computed_elements: 0,
+            settled: BTreeMap::new(),
+        }
+    }
+
     // --- values ---
 
     fn adopt(&self, id: ValueId) -> Result<Value> {
@@ -95,13 +107,21 @@ impl Graph {
     }
 
     /// What the builder made, with its type.
-    pub(crate) fn built(&self, built: std::result::Result<ValueId, String>) -> Result<Value> {
+    pub fn built(&self, built: std::result::Result<ValueId, String>) -> Result<Value> {
         self.adopt(built.map_err(shape_error)?)
+    }
+
+    /// All that the builder made, with their types.
+    pub fn built_all(
+        &self,
+        built: std::result::Result<Vec<ValueId>, String>,
+    ) -> Result<Vec<Value>> {
+        built.map_err(shape_error)?.into_iter().map(|id| self.adopt(id)).collect()
     }
 
     /// Counts elements of a constant that is about to be computed, `what` it is, and refuses more
     /// of them than the limit.
-    pub(crate) fn count_computed(&mut self, elements: usize, what: &str) -> Result<()> {
+    pub fn count_computed(&mut self, elements: usize, what: &str) -> Result<()> {
         self.computed_elements = self.computed_elements.saturating_add(elements as u64);
         let most = self.limits.computed_elements;
         if self.computed_elements <= most {
@@ -113,7 +133,7 @@ impl Graph {
     }
 
     /// Refuses shapes that no machine holds.
-    pub(crate) fn check_size(&self, shape: &[Expr]) -> Result<()> {
+    pub fn check_size(&self, shape: &[Expr]) -> Result<()> {
         if shape.len() > self.limits.rank {
             let (rank, most) = (shape.len(), self.limits.rank);
             return Err(exceeded("rank", format!("a value has {rank} axes"))
@@ -142,18 +162,18 @@ impl Graph {
     }
 
     /// The range of a symbol.
-    pub(crate) fn range(&self, symbol: SymbolId) -> Range {
+    pub fn range(&self, symbol: SymbolId) -> Range {
         self.builder.function().symbols[symbol].range
     }
 
     /// The least and the greatest value of an expression.
-    pub(crate) fn bounds(&self, expr: &Expr) -> (i64, i64) {
+    pub fn bounds(&self, expr: &Expr) -> (i64, i64) {
         let bounds = expr.bounds(&|symbol| self.range(symbol));
         (bounds.min, bounds.max)
     }
 
     /// The node of a value, made now if there is none.
-    pub(crate) fn data(&mut self, value: &Value) -> Result<ValueId> {
+    pub fn data(&mut self, value: &Value) -> Result<ValueId> {
         if let Some(id) = value.node.get() {
             return Ok(*id);
         }
@@ -210,27 +230,30 @@ impl Graph {
     }
 
     /// The nodes of values.
-    pub(crate) fn all_data(&mut self, values: &[&Value]) -> Result<Vec<ValueId>> {
-        values.iter().map(|value| self.data(value)).collect()
+    pub fn all_data<'v>(
+        &mut self,
+        values: impl IntoIterator<Item = &'v Value>,
+    ) -> Result<Vec<ValueId>> {
+        values.into_iter().map(|value| self.data(value)).collect()
     }
 
     /// A known number of rank 0.
-    pub(crate) fn number(&self, dtype: DType, number: f64) -> Value {
+    pub fn number(&self, dtype: DType, number: f64) -> Value {
         Value::of_scalar(Scalar::from_f64(dtype, number))
     }
 
     /// A tensor of one number throughout.
-    pub(crate) fn full(&mut self, shape: &[Expr], scalar: Scalar) -> Result<Value> {
+    pub fn full(&mut self, shape: &[Expr], scalar: Scalar) -> Result<Value> {
         self.broadcast_to(&Value::of_scalar(scalar), shape)
     }
 
     /// The value of an expression, an i64 of rank 0.
-    pub(crate) fn dimension(&self, expr: Expr) -> Value {
+    pub fn dimension(&self, expr: Expr) -> Value {
         Value::of_known(DType::I64, &[], vec![Known::of(DType::I64, expr)])
     }
 
     /// Counts along an axis.
-    pub(crate) fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Result<Value> {
+    pub fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Result<Value> {
         self.check_size(shape)?;
         let built = self.builder.iota(dtype, shape, axis);
         self.built(built)
@@ -239,7 +262,7 @@ impl Graph {
     // --- elementwise ---
 
     /// A scalar function of operands that are broadcast to one shape as NumPy does.
-    pub(crate) fn map(&mut self, function: ScalarFunction, operands: &[&Value]) -> Result<Value> {
+    pub fn map(&mut self, function: ScalarFunction, operands: &[&Value]) -> Result<Value> {
         let types: Vec<DType> = operands.iter().map(|operand| operand.dtype()).collect();
         let dtype = function.result_dtype(&types, None).map_err(type_error)?;
         let shapes: Vec<&[Expr]> = operands.iter().map(|operand| operand.shape()).collect();
@@ -253,13 +276,13 @@ impl Graph {
         if let Some(folded) = self.fold_map(function, dtype, &operands) {
             return Ok(folded);
         }
-        let operands = self.all_data(&operands.iter().collect::<Vec<_>>())?;
+        let operands = self.all_data(&operands)?;
         let built = self.builder.map(function, &operands);
         self.built(built)
     }
 
     /// The elements in another type.
-    pub(crate) fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value> {
+    pub fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value> {
         if value.dtype() == dtype {
             return Ok(value.clone());
         }
@@ -297,7 +320,7 @@ impl Graph {
     // --- extents ---
 
     /// Assumes two extents to be equal; refuses if they cannot be.
-    pub(crate) fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Result<()> {
+    pub fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Result<()> {
         if self.equate(a, b) {
             return Ok(());
         }
@@ -306,7 +329,7 @@ impl Graph {
     }
 
     /// Assumes two expressions to be equal; false if they cannot be with what is assumed so far.
-    pub(crate) fn equate(&mut self, a: &Expr, b: &Expr) -> bool {
+    pub fn equate(&mut self, a: &Expr, b: &Expr) -> bool {
         if a == b {
             return true;
         }
@@ -333,7 +356,7 @@ impl Graph {
     }
 
     /// What assumptions have made of the symbols in expressions, to end a reason with.
-    pub(crate) fn settled_text(&self, exprs: &[&Expr]) -> String {
+    pub fn settled_text(&self, exprs: &[&Expr]) -> String {
         let symbols: BTreeSet<SymbolId> = exprs.iter().flat_map(|expr| expr.symbols()).collect();
         let settled = symbols.iter().filter_map(|symbol| {
             let value = self.settled.get(symbol)?;
@@ -343,7 +366,7 @@ impl Graph {
     }
 
     /// The shape to which shapes broadcast as NumPy does.
-    pub(crate) fn common_shape(&mut self, shapes: &[&[Expr]]) -> Result<Vec<Expr>> {
+    pub fn common_shape(&mut self, shapes: &[&[Expr]]) -> Result<Vec<Expr>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut result = vec![Expr::from(1); rank];
         for shape in shapes {
@@ -364,7 +387,7 @@ impl Graph {
     }
 
     /// The value under a shape whose extents are equal by assumption.
-    pub(crate) fn refine(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+    pub fn refine(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
         if value.shape() == shape {
             return Ok(value.clone());
         }
@@ -378,12 +401,12 @@ impl Graph {
     }
 
     /// An expression with the user's names for the symbols.
-    pub(crate) fn text(&self, expr: &Expr) -> String {
+    pub fn text(&self, expr: &Expr) -> String {
         expr.display(&|symbol| self.builder.function().symbols[symbol].name.clone()).to_string()
     }
 
     /// A shape with the user's names for the symbols.
-    pub(crate) fn shape_text(&self, shape: &[Expr]) -> String {
+    pub fn shape_text(&self, shape: &[Expr]) -> String {
         let extents: Vec<String> = shape.iter().map(|extent| self.text(extent)).collect();
         format!("[{}]", extents.join(", "))
     }
@@ -391,7 +414,7 @@ impl Graph {
     // --- indexing ---
 
     /// Indexes `data` along `axes`; see `graph::Op::Gather`.
-    pub(crate) fn gather(
+    pub fn gather(
         &mut self,
         data: &Value,
         axes: &[usize],
@@ -400,13 +423,13 @@ impl Graph {
         position: usize,
     ) -> Result<Value> {
         let data = self.data(data)?;
-        let indices = self.all_data(&indices.iter().collect::<Vec<_>>())?;
+        let indices = self.all_data(indices)?;
         let built = self.builder.gather(data, axes, &indices, batch, position);
         self.built(built)
     }
 
     /// Combines `updates` into `data`; see `graph::Op::Scatter`.
-    pub(crate) fn scatter(
+    pub fn scatter(
         &mut self,
         data: &Value,
         updates: &Value,
@@ -414,14 +437,14 @@ impl Graph {
         op: Op,
     ) -> Result<Value> {
         let mut operands = vec![self.data(data)?, self.data(updates)?];
-        operands.extend(self.all_data(&indices.iter().collect::<Vec<_>>())?);
+        operands.extend(self.all_data(indices)?);
         self.node(op, &operands)
     }
 
     // --- arithmetic along axes ---
 
     /// A sum of products over a space.
-    pub(crate) fn contract(
+    pub fn contract(
         &mut self,
         space: IterationSpace,
         lhs: &Value,
@@ -436,14 +459,14 @@ impl Graph {
     }
 
     /// The matrix product of values whose extents agree as expressions.
-    pub(crate) fn matmul(&mut self, lhs: &Value, rhs: &Value) -> Result<Value> {
+    pub fn matmul(&mut self, lhs: &Value, rhs: &Value) -> Result<Value> {
         let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
         let built = self.builder.matmul(lhs, rhs);
         self.built(built)
     }
 
     /// A reduction over a space.
-    pub(crate) fn reduce(
+    pub fn reduce(
         &mut self,
         space: IterationSpace,
         value: &Value,
@@ -458,7 +481,7 @@ impl Graph {
 
     /// Reduces whole axes; with `keep` they stay with extent 1. Sums and products of short floats
     /// are formed in f32, but for those of few bf16; the result has the operand's type.
-    pub(crate) fn reduce_axes(
+    pub fn reduce_axes(
         &mut self,
         value: &Value,
         axes: &[usize],
@@ -513,7 +536,7 @@ impl Graph {
     }
 
     /// A symbol for an i64 of rank 0 that is data, from 0 to `most`.
-    pub(crate) fn bind(&mut self, value: &Value, most: &Expr) -> Result<Expr> {
+    pub fn bind(&mut self, value: &Value, most: &Expr) -> Result<Expr> {
         let id = self.data(value)?;
         let range = Range::new(0, self.bounds(most).1);
         let name = format!("count_{}", self.builder.function().symbols.len());
@@ -523,27 +546,21 @@ impl Graph {
     // --- any node ---
 
     /// A node with one result.
-    pub(crate) fn node(&mut self, op: Op, operands: &[ValueId]) -> Result<Value> {
+    pub fn node(&mut self, op: Op, operands: &[ValueId]) -> Result<Value> {
         let results = self.builder.add(op, operands).map_err(shape_error)?;
         self.adopt(results[0])
     }
 
     /// A primitive with one result.
-    pub(crate) fn primitive(&mut self, op: Op, operands: &[&Value]) -> Result<Value> {
-        let operands = self.all_data(operands)?;
+    pub fn primitive(&mut self, op: Op, operands: &[&Value]) -> Result<Value> {
+        let operands = self.all_data(operands.iter().copied())?;
         self.node(op, &operands)
     }
 
     /// A primitive with two results.
-    pub(crate) fn primitive_pair(&mut self, op: Op, operands: &[&Value]) -> Result<(Value, Value)> {
-        let operands = self.all_data(operands)?;
+    pub fn primitive_pair(&mut self, op: Op, operands: &[&Value]) -> Result<(Value, Value)> {
+        let operands = self.all_data(operands.iter().copied())?;
         let results = self.builder.add(op, &operands).map_err(shape_error)?;
         Ok((self.adopt(results[0])?, self.adopt(results[1])?))
     }
-}
-
-/// A shape in numbers.
-pub(crate) fn constant_shape(shape: &[Expr]) -> Option<Vec<usize>> {
-    let extent = |extent: &Expr| extent.as_constant().and_then(|n| usize::try_from(n).ok());
-    shape.iter().map(extent).collect()
 }

@@ -5,80 +5,62 @@ use std::ops::Range;
 use graph::IterationSpace;
 use sym::Expr;
 
-use crate::graph_writer::{Graph, Result, shape_error};
-use crate::node::{Node, attribute_error, unsupported};
 use crate::value::Value;
-
-/// Numbers beyond this make no sense as a kernel, stride, dilation or padding.
-const LARGEST: i64 = 1 << 31;
+use crate::writer::{Graph, Result, shape_error};
 
 /// How windows slide over the spatial axes, one entry an axis.
 #[derive(Clone)]
-pub(crate) struct Windows {
+pub struct Windows {
     /// Elements of a window.
-    pub(crate) kernel: Vec<i64>,
+    pub kernel: Vec<i64>,
     /// Distance between windows.
-    pub(crate) strides: Vec<i64>,
+    pub strides: Vec<i64>,
     /// Distance between elements of a window.
-    pub(crate) dilations: Vec<i64>,
+    pub dilations: Vec<i64>,
     /// Elements added before each axis.
-    pub(crate) low: Vec<Expr>,
+    pub low: Vec<Expr>,
     /// Elements added behind each axis, as the model says.
-    pub(crate) high: Vec<Expr>,
-    /// Elements added behind those, for windows that are only begun (`ceil_mode`).
-    pub(crate) extra: Vec<Expr>,
+    pub high: Vec<Expr>,
+    /// Elements added behind those, for windows that are only begun.
+    pub extra: Vec<Expr>,
     /// Number of windows.
-    pub(crate) outputs: Vec<Expr>,
+    pub outputs: Vec<Expr>,
 }
 
-/// An attribute with an entry an axis, each within bounds; the same `default` where not given.
-pub(crate) fn entries(
-    node: &Node<'_>,
-    name: &str,
-    count: usize,
-    least: i64,
-    default: i64,
-) -> Result<Vec<i64>> {
-    let Some(entries) = node.ints(name)? else { return Ok(vec![default; count]) };
-    if entries.len() != count {
-        let given = entries.len();
-        return Err(attribute_error(name, format!("it has {given} numbers, not {count}")));
-    }
-    match entries.iter().find(|entry| !(least..LARGEST).contains(*entry)) {
-        Some(entry) => {
-            Err(attribute_error(name, format!("{entry} is less than {least} or too large")))
-        }
-        None => Ok(entries),
-    }
-}
-
-/// The attribute `auto_pad`.
-pub(crate) fn auto_pad(node: &Node<'_>) -> Result<&'static str> {
-    node.word("auto_pad", &["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
+/// What is added around a spatial axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// So many elements before and behind.
+    Given(i64, i64),
+    /// As many as give a window for each stride that begins within the axis, as many before as
+    /// behind; of an odd number one more behind.
+    SameUpper,
+    /// As `SameUpper`; of an odd number one more before.
+    SameLower,
 }
 
 /// The extents of a window that spans `kernel` elements `dilation` apart.
-pub(crate) fn reach(kernel: i64, dilation: i64) -> i64 {
+pub fn reach(kernel: i64, dilation: i64) -> i64 {
     (kernel - 1).saturating_mul(dilation).saturating_add(1)
 }
 
 impl Windows {
-    /// The windows over axes of these extents, as the node's attributes say.
-    pub(crate) fn new(
-        node: &Node<'_>,
+    /// The windows over axes of these extents. With `ceil` there may be one more an axis, which is
+    /// only begun.
+    ///
+    /// # Errors
+    /// Windows that do not fit an axis.
+    ///
+    /// # Panics
+    /// Where there are not as many entries as axes.
+    pub fn new(
         graph: &Graph,
         spatial: &[Expr],
         kernel: Vec<i64>,
+        (strides, dilations): (Vec<i64>, Vec<i64>),
+        padding: &[Padding],
+        ceil: bool,
     ) -> Result<Windows> {
-        let count = spatial.len();
-        if kernel.len() != count {
-            let given = kernel.len();
-            return Err(shape_error(format!("a kernel of {given} axes over {count} axes")));
-        }
-        let strides = entries(node, "strides", count, 1, 1)?;
-        let dilations = entries(node, "dilations", count, 1, 1)?;
-        let pads = entries(node, "pads", 2 * count, 0, 0)?;
-        let (auto, ceil) = (auto_pad(node)?, node.flag("ceil_mode", false)?);
         let mut windows = Windows {
             low: Vec::new(),
             high: Vec::new(),
@@ -89,8 +71,7 @@ impl Windows {
             dilations,
         };
         for (axis, extent) in spatial.iter().enumerate() {
-            let pads = (pads[axis], pads[count + axis]);
-            windows.push_axis(graph, axis, extent, auto, pads, ceil)?;
+            windows.push_axis(graph, axis, extent, padding[axis], ceil)?;
         }
         Ok(windows)
     }
@@ -100,32 +81,28 @@ impl Windows {
         graph: &Graph,
         axis: usize,
         extent: &Expr,
-        auto: &str,
-        pads: (i64, i64),
+        padding: Padding,
         ceil: bool,
     ) -> Result<()> {
         let ranges = |symbol| graph.range(symbol);
         let stride = self.strides[axis];
         let reach = reach(self.kernel[axis], self.dilations[axis]);
         let by = Expr::from(stride);
-        let (mut low, mut high) = (Expr::from(pads.0), Expr::from(pads.1));
         let mut extra = Expr::ZERO;
-        let mut output = None;
-        match auto {
-            "VALID" => (low, high) = (Expr::ZERO, Expr::ZERO),
-            "SAME_UPPER" | "SAME_LOWER" => {
+        let (low, high, output) = match padding {
+            Padding::Given(low, high) => (Expr::from(low), Expr::from(high), None),
+            Padding::SameUpper | Padding::SameLower => {
                 let windows = extent.ceil_div(&by);
                 let needed = (&windows - 1) * stride + reach - extent;
                 let total = needed.max(&Expr::ZERO).simplify(&ranges);
                 let half = total.floor_div(&Expr::from(2));
-                (low, high) = (half.clone(), &total - &half);
-                if auto == "SAME_LOWER" {
-                    std::mem::swap(&mut low, &mut high);
+                let rest = &total - &half;
+                match padding == Padding::SameLower {
+                    true => (rest, half, Some(windows)),
+                    false => (half, rest, Some(windows)),
                 }
-                output = Some(windows);
             }
-            _ => {}
-        }
+        };
         let padded = extent + &low + &high;
         let output = match output {
             Some(windows) => windows,
@@ -158,7 +135,7 @@ impl Windows {
 
     /// Leaves out the elements that lie in the padding in every window, for reductions that the
     /// padding does not change; the elements kept, an entry an axis.
-    pub(crate) fn trim(&mut self, spatial: &[Expr]) -> Vec<Range<i64>> {
+    pub fn trim(&mut self, spatial: &[Expr]) -> Vec<Range<i64>> {
         (0..self.kernel.len()).map(|axis| self.trim_axis(axis, &spatial[axis])).collect()
     }
 
@@ -186,12 +163,12 @@ impl Windows {
     }
 
     /// Whether a list of paddings adds nothing.
-    pub(crate) fn is_none(pads: &[Expr]) -> bool {
+    pub fn is_none(pads: &[Expr]) -> bool {
         pads.iter().all(Expr::is_zero)
     }
 
     /// A value whose last axes are the spatial ones, padded for the windows.
-    pub(crate) fn pad(&self, graph: &mut Graph, value: &Value, fill: &Value) -> Result<Value> {
+    pub fn pad(&self, graph: &mut Graph, value: &Value, fill: &Value) -> Result<Value> {
         let lead = value.rank() - self.kernel.len();
         let behind = |axis: usize| &self.high[axis] + &self.extra[axis];
         let zeros = std::iter::repeat_n(Expr::ZERO, lead);
@@ -202,27 +179,11 @@ impl Windows {
 
     /// Where window elements are read on each axis: `output * stride + element * dilation`, for
     /// spaces in which the outputs start at one axis and the elements at another.
-    pub(crate) fn index(&self, outputs: usize, elements: usize) -> Vec<Expr> {
+    pub fn index(&self, outputs: usize, elements: usize) -> Vec<Expr> {
         let at = |axis: usize| {
             IterationSpace::axis(outputs + axis) * self.strides[axis]
                 + IterationSpace::axis(elements + axis) * self.dilations[axis]
         };
         (0..self.kernel.len()).map(at).collect()
-    }
-}
-
-/// The kernel that an attribute gives.
-pub(crate) fn kernel_shape(node: &Node<'_>, count: usize) -> Result<Vec<i64>> {
-    if !node.has("kernel_shape") {
-        return Err(attribute_error("kernel_shape", "it is missing"));
-    }
-    entries(node, "kernel_shape", count, 1, 1)
-}
-
-/// The spatial axes of a value `[batch, channels, spatial...]`.
-pub(crate) fn spatial(value: &Value) -> Result<Vec<Expr>> {
-    match value.shape() {
-        [_, _, spatial @ ..] if !spatial.is_empty() => Ok(spatial.to_vec()),
-        _ => Err(unsupported(format!("an input of rank {}", value.rank()))),
     }
 }

@@ -4,12 +4,14 @@
 use graph::Shape;
 use sym::Expr;
 
-use crate::graph_writer::{Graph, Result, constant_shape, shape_error, type_error};
-use crate::value::{KNOWN_ELEMENTS, Known, Value};
+use std::collections::BTreeSet;
+
+use crate::value::{KNOWN_ELEMENTS, Known, Value, constant_shape};
+use crate::writer::{Graph, Result, shape_error, type_error};
 
 impl Graph {
     /// Operand axis `k` becomes axis `axes[k]` of the result.
-    pub(crate) fn broadcast(
+    pub fn broadcast(
         &mut self,
         value: &Value,
         shape: impl Into<Shape>,
@@ -44,7 +46,7 @@ impl Graph {
     }
 
     /// Broadcasts to a shape as NumPy does: the last axes correspond.
-    pub(crate) fn broadcast_to(&mut self, value: &Value, shape: impl Into<Shape>) -> Result<Value> {
+    pub fn broadcast_to(&mut self, value: &Value, shape: impl Into<Shape>) -> Result<Value> {
         let shape = shape.into();
         let Some(lead) = shape.len().checked_sub(value.rank()) else {
             let (from, to) = (value.rank(), shape.len());
@@ -55,12 +57,7 @@ impl Graph {
     }
 
     /// A value of rank 1 broadcast along all axes but one.
-    pub(crate) fn broadcast_axis(
-        &mut self,
-        value: &Value,
-        shape: &[Expr],
-        axis: usize,
-    ) -> Result<Value> {
+    pub fn broadcast_axis(&mut self, value: &Value, shape: &[Expr], axis: usize) -> Result<Value> {
         if value.rank() != 1 || axis >= shape.len() {
             return Err(shape_error(format!("rank {} where rank 1 is needed", value.rank())));
         }
@@ -68,7 +65,7 @@ impl Graph {
     }
 
     /// The same elements under another shape.
-    pub(crate) fn reshape(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+    pub fn reshape(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
         if value.shape() == shape {
             return Ok(value.clone());
         }
@@ -84,7 +81,7 @@ impl Graph {
     }
 
     /// Result axis `k` is operand axis `permutation[k]`.
-    pub(crate) fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
+    pub fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
         let is_permutation = (0..value.rank()).all(|axis| permutation.contains(&axis));
         if permutation.len() != value.rank() || !is_permutation {
             let rank = value.rank();
@@ -106,7 +103,7 @@ impl Graph {
     }
 
     /// `result[i] = value[starts + i * steps]`
-    pub(crate) fn slice(
+    pub fn slice(
         &mut self,
         value: &Value,
         starts: &[Expr],
@@ -131,7 +128,7 @@ impl Graph {
     }
 
     /// As [`Self::slice`], along one axis only.
-    pub(crate) fn slice_axis(
+    pub fn slice_axis(
         &mut self,
         value: &Value,
         axis: usize,
@@ -147,7 +144,7 @@ impl Graph {
     }
 
     /// Surrounds, and intersperses, a value with a number.
-    pub(crate) fn pad(
+    pub fn pad(
         &mut self,
         value: &Value,
         fill: &Value,
@@ -161,7 +158,7 @@ impl Graph {
     }
 
     /// Puts values behind each other along an axis.
-    pub(crate) fn concat(&mut self, axis: usize, values: &[Value]) -> Result<Value> {
+    pub fn concat(&mut self, axis: usize, values: &[Value]) -> Result<Value> {
         let Some(first) = values.first() else {
             return Err(shape_error("there is nothing to put together"));
         };
@@ -179,7 +176,7 @@ impl Graph {
         }
         shape[axis] = values.iter().map(|value| &value.shape()[axis]).sum();
         self.check_size(&shape)?;
-        let operands = self.all_data(&values.iter().collect::<Vec<_>>())?;
+        let operands = self.all_data(&values)?;
         let built = self.builder.concat(axis, &operands);
         self.built(built)
     }
@@ -202,7 +199,7 @@ impl Graph {
 
     /// A known value moved, where the result has few elements: `source` fills in where a result
     /// element is read.
-    pub(crate) fn fold_movement(
+    pub fn fold_movement(
         &self,
         value: &Value,
         shape: &[Expr],
@@ -233,4 +230,21 @@ impl Graph {
         }
         Some(Value::of_known(value.dtype(), &to, elements))
     }
+}
+
+/// An axis counted from the front.
+pub fn normalize_axis(axis: i64, rank: usize) -> Result<usize> {
+    let counted = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
+    let found = counted.and_then(|axis| usize::try_from(axis).ok()).filter(|axis| *axis < rank);
+    found.ok_or_else(|| shape_error(format!("there is no axis {axis} in a tensor of rank {rank}")))
+}
+
+/// Distinct axes counted from the front, in order.
+pub fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Result<Vec<_>>>()?;
+    let distinct: BTreeSet<usize> = axes.iter().copied().collect();
+    if distinct.len() != axes.len() {
+        return Err(shape_error(format!("an axis stands twice in {axes:?}")));
+    }
+    Ok(axes)
 }

@@ -1,0 +1,51 @@
+//! The kit of all front ends: from the operators of a format to a graph function, whatever the
+//! format is.
+//!
+//! A front end reads bytes, text or calls, and lowers each operator that it meets to primitives of
+//! `graph`. Every one of them has the same work to do on the way, which is done here once:
+//!
+//! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be
+//!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept as
+//!   numbers or expressions of extents, so that what is computed of shapes leaves no node behind.
+//! - [`Graph`] is the function under construction: the primitives as methods on values. Each first
+//!   tries to compute what is known, then makes a node. Shapes broadcast as NumPy's do; extents
+//!   that differ as expressions but may be equal are made equal by an assumption.
+//! - [`Graph::add`] and its like are formulas by name; [`Windows`] is the geometry of convolution
+//!   and pooling; [`Graph::scan`] is a counted loop, [`region`] the graph inside of a node.
+//!
+//! What an operator computes is then a few lines:
+//!
+//! ```
+//! # use front::{Graph, Result, Value};
+//! /// `x` scaled so that its last axis has the mean square 1.
+//! fn normalised(graph: &mut Graph, x: &Value) -> Result<Value> {
+//!     let square = graph.square(x)?;
+//!     let mean = graph.mean(&square, &[x.rank() - 1], true)?;
+//!     let root = graph.sqrt(&mean)?;
+//!     graph.div(x, &root)
+//! }
+//! # let graph = &mut Graph::new("main", base::Limits::default());
+//! # let x = Value::of_weight("x".to_owned(), tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]));
+//! # assert_eq!(normalised(graph, &x).expect("a value").rank(), 1);
+//! ```
+//!
+//! Invariants: a refusal is a diagnostic with a reason and a remedy, to which the front end adds the
+//! place; nothing that a model says makes this crate panic or take memory beyond its limits; no
+//! node that is made in a region is used outside of it. This crate knows no format: no operator has
+//! a name here, and no attribute.
+
+mod arithmetic;
+mod fold;
+mod loops;
+mod movement;
+mod value;
+mod windows;
+mod writer;
+
+pub use loops::{Turn, region, scan_types};
+pub use movement::{normalize_axes, normalize_axis};
+pub use value::{
+    Coded, KNOWN_ELEMENTS, Known, List, Value, Weight, constant_shape, constant_value,
+};
+pub use windows::{Padding, Windows, reach};
+pub use writer::{Graph, Result, shape_error, type_error};

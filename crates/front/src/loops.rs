@@ -1,0 +1,99 @@
+//! Regions, and loops with a known number of turns.
+
+use graph::{Op, RegionId, TensorType, Type, ValueId};
+use sym::Expr;
+use tensor::DType;
+
+use crate::value::Value;
+use crate::writer::{Graph, Result};
+
+/// What one turn of a loop gives.
+pub struct Turn {
+    /// Carried to the next turn; types as before.
+    pub carried: Vec<Value>,
+    /// Stacked along a new first axis.
+    pub stacked: Vec<Value>,
+}
+
+/// A region with parameters of these types, and the results that `body` computes of them. The body
+/// may read values from around the region that have their nodes already ([`Graph::data`]).
+///
+/// # Errors
+/// What the body refuses; the region is closed all the same.
+pub fn region<W: AsMut<Graph>>(
+    writer: &mut W,
+    parameters: &[Type],
+    body: impl FnOnce(&mut W, &[Value]) -> Result<Vec<Value>>,
+) -> Result<RegionId> {
+    let parameters = writer.as_mut().builder.begin_region(parameters);
+    let parameters = writer.as_mut().built_all(Ok(parameters));
+    let results = parameters.and_then(|parameters| body(writer, &parameters));
+    let results = results.and_then(|results| writer.as_mut().all_data(&results));
+    let ids: &[ValueId] = results.as_deref().unwrap_or_default();
+    let region = writer.as_mut().builder.end_region(ids);
+    results.map(|_| region)
+}
+
+impl AsMut<Graph> for Graph {
+    fn as_mut(&mut self) -> &mut Graph {
+        self
+    }
+}
+
+impl Graph {
+    /// The results of a node with regions.
+    pub fn control(
+        &mut self,
+        op: Op,
+        operands: &[Value],
+        regions: &[RegionId],
+    ) -> Result<Vec<Value>> {
+        let operands = self.all_data(operands)?;
+        let results = self.builder.add_with_regions(op, &operands, regions);
+        self.built_all(results)
+    }
+
+    /// One of two regions without parameters; extents that differ between them become symbols.
+    pub fn branch(&mut self, condition: &Value, regions: &[RegionId; 2]) -> Result<Vec<Value>> {
+        let condition = self.data(condition)?;
+        let results = self.builder.branch(condition, regions);
+        self.built_all(results)
+    }
+
+    /// Runs `turn` on the number of the iteration, what is carried, and slices of `scanned` along
+    /// their first axes, from the last to the first if `reverse`. Gives what is carried at the end,
+    /// then the stacks. `outer` are the values that a turn reads from around it.
+    pub fn scan(
+        &mut self,
+        (trip_count, reverse): (&Expr, bool),
+        carried: &[Value],
+        scanned: &[Value],
+        outer: &[&Value],
+        turn: impl FnOnce(&mut Graph, &Value, &[Value], &[Value]) -> Result<Turn>,
+    ) -> Result<Vec<Value>> {
+        // A node made inside of the region must not be used outside of it.
+        self.all_data(outer.iter().copied())?;
+        let operands = [carried, scanned].concat();
+        self.all_data(&operands)?;
+        let types = scan_types(carried, scanned);
+        let region = region(self, &types, |graph, parameters| {
+            let (states, slices) = parameters[1..].split_at(carried.len());
+            let Turn { mut carried, stacked } = turn(graph, &parameters[0], states, slices)?;
+            carried.extend(stacked);
+            Ok(carried)
+        })?;
+        let (trip_count, carried) = (trip_count.clone(), carried.len());
+        self.control(Op::Scan { trip_count, carried, reverse }, &operands, &[region])
+    }
+}
+
+/// The types of the parameters of a counted loop's region.
+pub fn scan_types(carried: &[Value], scanned: &[Value]) -> Vec<Type> {
+    let slice = |value: &Value| {
+        let shape = value.shape()[1..].into();
+        Type::Tensor(TensorType { dtype: value.dtype(), shape })
+    };
+    let number = Type::Tensor(TensorType { dtype: DType::I64, shape: [].into() });
+    let carried = carried.iter().map(|value| Type::Tensor(value.ty().clone()));
+    std::iter::once(number).chain(carried).chain(scanned.iter().map(slice)).collect()
+}

@@ -1,0 +1,405 @@
+//! The nodes of a graph one after the other, in an order in which they can run.
+//!
+//! Functions that the model defines, and graphs chosen by a known condition, are lowered in place.
+//! Names live in scopes: a graph inside a node sees the names around it, a function sees only its
+//! own. What an operator becomes is for the table of operators to say, which is given.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limits::exceeded;
+use base::{Diagnostic, Diagnostics, codes};
+use front::{Graph, Result, Value, Weight, constant_value};
+use graph::Definition;
+use tensor::{DType, Tensor};
+
+use crate::external::ExternalData;
+use crate::names::{self, Functions, defined_twice, undefined};
+use crate::node::Lowered;
+use crate::options::{ImportOptions, Strings, Wanted};
+use crate::order::{names_read, order};
+use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::tensors;
+
+/// Names and their values.
+pub(crate) type Scope = HashMap<Arc<str>, Value>;
+
+/// How a node of an operator set in a version is lowered, from the values of its inputs.
+pub(crate) type LowerNode = fn(&mut Importer<'_>, &NodeProto, Vec<Option<Value>>, i64) -> Lowered;
+
+/// An import under way.
+pub(crate) struct Importer<'m> {
+    pub(crate) graph: Graph,
+    pub(crate) external: Rc<ExternalData>,
+    /// Names of constants that become literals.
+    literals: BTreeSet<String>,
+    functions: &'m Functions<'m>,
+    operator: LowerNode,
+    /// Scopes around the current one, outermost first, and the current one.
+    pub(crate) scopes: Vec<Scope>,
+    /// The operator sets of the current graph or function.
+    pub(crate) opsets: BTreeMap<String, i64>,
+    /// The names of the functions that are being lowered, for locations.
+    path: Vec<String>,
+    /// The nodes of the graphs that are being lowered, where one of them asks for a gradient.
+    differentiated: Vec<Rc<[NodeProto]>>,
+    depth: usize,
+    nodes: usize,
+    /// The node of the model's own graph that is being lowered.
+    pub(crate) node_here: Option<usize>,
+    /// Strings that the model gives.
+    pub(crate) strings: Strings,
+    /// What must be known of inputs before the model can be imported.
+    pub(crate) asked: BTreeMap<String, Wanted>,
+}
+
+impl<'m> Importer<'m> {
+    /// Nothing imported yet.
+    pub(crate) fn new(
+        functions: &'m Functions<'m>,
+        opsets: BTreeMap<String, i64>,
+        external: ExternalData,
+        options: &ImportOptions,
+        operator: LowerNode,
+    ) -> Importer<'m> {
+        Importer {
+            graph: Graph::new("main", options.limits.clone()),
+            external: Rc::new(external),
+            literals: options.literals.clone(),
+            functions,
+            operator,
+            scopes: vec![Scope::new()],
+            opsets,
+            path: Vec::new(),
+            differentiated: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            node_here: None,
+            strings: Strings::default(),
+            asked: BTreeMap::new(),
+        }
+    }
+}
+
+impl Importer<'_> {
+    /// Lowers a graph in the current scope and returns its outputs.
+    pub(crate) fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.reserve(graph.initializer.len() + graph.node.len());
+        }
+        for tensor in &graph.initializer {
+            let value = tensors::decode(tensor, &self.external, &self.graph.limits)?;
+            let value = self.constant(&tensor.name, value);
+            self.define(tensor.name.as_str().into(), value)?;
+        }
+        for sparse in &graph.sparse_initializer {
+            let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
+            let value = tensors::decode_sparse(sparse, &self.external, &mut self.graph)?;
+            let value = self.constant(name, value);
+            self.define(name.into(), value)?;
+        }
+        let known = |name: &str| self.lookup(name).is_some();
+        let order = order(&graph.node, &known)?;
+        let asks_gradient = graph.node.iter().any(|node| node.op_type == "Gradient");
+        if asks_gradient {
+            self.differentiated.push(graph.node.clone().into());
+        }
+        let lowered = order.into_iter().try_for_each(|index| self.node(&graph.node[index], index));
+        if asks_gradient {
+            self.differentiated.pop();
+        }
+        lowered?;
+        let output = |output: &ValueInfoProto| self.value_of(&output.name);
+        graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
+    }
+
+    /// An initializer: a weight, unless it is small or the user wants a literal.
+    fn constant(&self, name: &str, tensor: Tensor) -> Value {
+        if self.literals.contains(name) && tensor.dtype() != DType::String {
+            return Value::of_constant(Weight { name: name.to_owned(), tensor, is_literal: true });
+        }
+        constant_value(name, tensor, false)
+    }
+
+    /// Lowers a graph without inputs that sees the names around it, in place.
+    pub(crate) fn inline(&mut self, graph: &GraphProto) -> Lowered {
+        self.inline_with(graph, &[])
+    }
+
+    /// Lowers a graph that sees the names around it, in place, with these inputs.
+    pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Value]) -> Lowered {
+        let names = graph.input.iter().map(|input| input.name.as_str().into());
+        let scope = names.zip(inputs.iter().cloned()).collect();
+        self.nested(scope, |importer| importer.graph_here(graph))
+    }
+
+    /// Lowers what a name of the current graph is computed from once more, with these values for
+    /// some of the names on the way.
+    pub(crate) fn lower_again(&mut self, name: &str, given: Vec<(String, Value)>) -> Result<Value> {
+        let nodes = self.differentiated.last().cloned().unwrap_or_default();
+        let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, node) in nodes.iter().enumerate() {
+            producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
+        }
+        let given: Scope = given.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        let mut needed = BTreeSet::new();
+        let mut work = vec![name];
+        while let Some(name) = work.pop() {
+            if let Some(&index) = producers.get(name).filter(|_| !given.contains_key(name))
+                && needed.insert(index)
+            {
+                work.extend(names_read(&nodes[index]));
+            }
+        }
+        let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
+        let outputs: BTreeSet<&str> =
+            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+        // A given name may be one of several that a node defines.
+        let given_names: BTreeSet<Arc<str>> = given.keys().cloned().collect();
+        self.nested(given, |importer| {
+            let known = |name: &str| {
+                importer.lookup(name).is_some() && !outputs.contains(name)
+                    || given_names.contains(name)
+            };
+            for index in order(&needed, &known)? {
+                importer.node(&needed[index], index)?;
+            }
+            Ok(importer.value_of(name)?)
+        })
+    }
+
+    /// Lowers something with a scope inside of the others.
+    fn nested<T>(
+        &mut self,
+        scope: Scope,
+        lower: impl FnOnce(&mut Self) -> base::Result<T>,
+    ) -> Result<T> {
+        let most = self.graph.limits.nesting;
+        if self.depth >= most {
+            let message = format!("graphs and functions are nested more than {most} deep");
+            return Err(exceeded("nesting", message)
+                .because("their depth is limited, so that no file exhausts the stack"));
+        }
+        self.depth += 1;
+        self.scopes.push(scope);
+        let lowered = lower(self);
+        self.scopes.pop();
+        self.depth -= 1;
+        lowered.map_err(first)
+    }
+
+    // --- names ---
+
+    /// The value of a name in the current scope or one around it.
+    pub(crate) fn lookup(&self, name: &str) -> Option<&Value> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn value_of(&self, name: &str) -> Result<Value> {
+        self.lookup(name).cloned().ok_or_else(|| undefined(name))
+    }
+
+    pub(crate) fn define(&mut self, name: Arc<str>, value: Value) -> Result<()> {
+        let scope = self.scopes.len() - 1;
+        match self.scopes[scope].entry(name) {
+            Entry::Vacant(place) => _ = place.insert(value),
+            Entry::Occupied(place) => return Err(defined_twice(place.key())),
+        }
+        Ok(())
+    }
+
+    // --- nodes ---
+
+    fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
+        let place = || names::place(proto, index);
+        if self.scopes.len() == 1 && self.path.is_empty() {
+            self.node_here = Some(index);
+        }
+        self.count_node().map_err(|found| found.at(place()))?;
+        let values = self.lower(proto).map_err(|found| found.or_at(place))?;
+        for (number, name) in proto.output.iter().enumerate() {
+            if name.is_empty() {
+                continue;
+            }
+            let Some(value) = values.get(number) else {
+                return Err(Diagnostic::error(
+                    codes::UNSUPPORTED_OPERATOR,
+                    format!("output {number} of `{}` is not supported", proto.op_type),
+                )
+                .at(place())
+                .because(format!("the importer computes {} of its outputs", values.len()))
+                .remedy("export the model without it")
+                .into());
+            };
+            let name: Arc<str> = name.as_str().into();
+            if let Some(id) = value.node()
+                && self.graph.builder.function().values[id].name.is_none()
+            {
+                self.graph.builder.set_name(id, name.clone());
+            }
+            self.define(name, value.clone()).map_err(|found| found.at(place()))?;
+        }
+        Ok(())
+    }
+
+    fn count_node(&mut self) -> Result<()> {
+        self.nodes += 1;
+        let most = self.graph.limits.nodes;
+        if self.nodes <= most {
+            return Ok(());
+        }
+        Err(too_many_nodes(most))
+    }
+
+    fn lower(&mut self, proto: &NodeProto) -> Lowered {
+        let mut inputs = Vec::with_capacity(proto.input.len());
+        for name in &proto.input {
+            inputs.push(match name.as_str() {
+                "" => None,
+                name => Some(self.value_of(name)?),
+            });
+        }
+        let domain = names::domain(&proto.domain);
+        let Some(&version) = self.opsets.get(domain) else {
+            return Err(names::no_opset(domain));
+        };
+        if let Some(function) = self.functions.get(&names::function_name(proto)) {
+            return self.call(function, proto, inputs);
+        }
+        let name = names::node_name(proto);
+        let name = match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}/{name}", self.path.join("/")),
+        };
+        let location = self.graph.builder.locations().node(name, proto.op_type.clone());
+        self.graph.builder.set_location(location);
+        (self.operator)(self, proto, inputs, version)
+    }
+
+    /// Asks for what must be known of the inputs that a value is computed from.
+    pub(crate) fn ask_behind(&mut self, value: &Value, wanted: Wanted) {
+        let Some(id) = value.node() else { return };
+        let function = self.graph.builder.function();
+        let mut seen = BTreeSet::from([id]);
+        let mut work = vec![id];
+        while let Some(id) = work.pop() {
+            match function.values[id].definition {
+                Definition::Parameter(region, number) if region == function.body => {
+                    let name = &function.parameter_names[number as usize];
+                    self.asked.insert(name.clone(), wanted);
+                }
+                Definition::Parameter(..) => {}
+                Definition::Result(node, _) => {
+                    work.extend(
+                        function.nodes[node].operands.iter().filter(|id| seen.insert(**id)),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Lowers the body of a function in place of its call.
+    fn call(
+        &mut self,
+        function: &FunctionProto,
+        caller: &NodeProto,
+        inputs: Vec<Option<Value>>,
+    ) -> Lowered {
+        if inputs.len() > function.input.len() {
+            return Err(Diagnostic::error(
+                codes::WRONG_ARITY,
+                format!("function `{}` does not take {} inputs", function.name, inputs.len()),
+            )
+            .because(format!("it is defined with {}", function.input.len()))
+            .remedy("check the model with the tool that exported it, or export it again"));
+        }
+        let given = function.input.iter().zip(inputs);
+        let scope =
+            given.filter_map(|(name, value)| Some((name.as_str().into(), value?))).collect();
+        let scopes = std::mem::take(&mut self.scopes);
+        let opsets = names::opsets(&function.opset_import);
+        let opsets = std::mem::replace(&mut self.opsets, opsets);
+        self.path.push(names::node_name(caller).to_owned());
+        let results = self.nested(scope, |importer| importer.function_body(function, caller));
+        self.path.pop();
+        (self.opsets, self.scopes) = (opsets, scopes);
+        results
+    }
+
+    fn function_body(
+        &mut self,
+        function: &FunctionProto,
+        caller: &NodeProto,
+    ) -> base::Result<Vec<Value>> {
+        let nodes = called_nodes(function, caller);
+        let known =
+            |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
+        for index in order(&nodes, &known)? {
+            // An input that the caller leaves out is left out inside, too.
+            let mut node = nodes[index].clone();
+            for input in &mut node.input {
+                if self.lookup(input).is_none() && function.input.contains(input) {
+                    input.clear();
+                }
+            }
+            self.node(&node, index)?;
+        }
+        let outputs = function.output.iter().map(|name| self.value_of(name));
+        outputs.collect::<Result<_>>().map_err(Diagnostics::from)
+    }
+}
+
+/// The nodes of a function with the attributes of a call in their places.
+fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> {
+    let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
+    for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
+        attributes.insert(&attribute.name, attribute);
+    }
+    function.node.iter().map(|node| substitute(node, &attributes)).collect()
+}
+
+pub(crate) fn too_many_nodes(most: usize) -> Diagnostic {
+    exceeded("nodes", format!("the model has more than {most} nodes"))
+        .because("nodes of functions count at each call")
+}
+
+/// The body of a function as a graph, for one call of it; none where the call leaves inputs out.
+pub(crate) fn called(function: &FunctionProto, caller: &NodeProto) -> Option<GraphProto> {
+    let is_whole = caller.input.len() == function.input.len()
+        && caller.input.iter().all(|name| !name.is_empty());
+    is_whole.then(|| GraphProto {
+        node: called_nodes(function, caller),
+        input: function.input.iter().map(ValueInfoProto::untyped).collect(),
+        output: function.output.iter().map(ValueInfoProto::untyped).collect(),
+        ..GraphProto::default()
+    })
+}
+
+/// A node of a function with the attributes of the caller in their places.
+fn substitute(node: &NodeProto, attributes: &BTreeMap<&str, &AttributeProto>) -> NodeProto {
+    let mut result = node.clone();
+    result.attribute.clear();
+    for attribute in &node.attribute {
+        let mut attribute = attribute.clone();
+        if !attribute.ref_attr_name.is_empty() {
+            let Some(given) = attributes.get(attribute.ref_attr_name.as_str()) else { continue };
+            let name = attribute.name;
+            attribute = (*given).clone();
+            attribute.name = name;
+        }
+        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
+            for node in &mut graph.node {
+                *node = substitute(node, attributes);
+            }
+        }
+        result.attribute.push(attribute);
+    }
+    result
+}
+
+fn first(found: Diagnostics) -> Diagnostic {
+    let fallback = || Diagnostic::error(codes::INTERNAL_ERROR, "a refusal without a reason");
+    found.into_iter().next().unwrap_or_else(fallback)
+}
