@@ -185,7 +185,7 @@ impl Widen<'_> {
         let operands: Vec<ValueId> = node.operands.iter().map(|value| self.values[value]).collect();
         let touched = node.operands.iter().chain(&node.results);
         if !touched.clone().any(|&value| is_narrow(dtype_of(source, value))) {
-            return self.builder.add_with_regions(node.op.clone(), &operands, regions);
+            return self.builder.add_again((source, id), &operands, regions);
         }
         let first = |values: &[ValueId]| values.first().map(|&value| dtype_of(source, value));
         let from = first(&node.operands).unwrap_or(DType::Bool);
@@ -215,15 +215,15 @@ impl Widen<'_> {
             | Op::Pad { .. }
             | Op::Concat { .. }
             | Op::Gather { .. }
-            | Op::Scatter { reduction: None, .. }
-            | Op::If { .. }
-            | Op::While { .. }
-            | Op::Scan { .. } => {
+            | Op::Scatter { reduction: None, .. } => {
                 let mut op = node.op.clone();
                 if let Op::Map { dtype, .. } = &mut op {
                     *dtype = carrier(*dtype);
                 }
-                self.builder.add_with_regions(op, &operands, regions)
+                self.builder.add(op, &operands)
+            }
+            Op::If { .. } | Op::While { .. } | Op::Scan { .. } => {
+                self.builder.add_again((source, id), &operands, regions)
             }
             op => self.compute(op, node, &operands),
         }

@@ -78,6 +78,12 @@ pub fn type_error(reason: impl Into<String>) -> Diagnostic {
         .remedy("export the model with other element types")
 }
 
+/// What was assumed at some point.
+pub struct Assumed {
+    count: usize,
+    settled: BTreeMap<SymbolId, i64>,
+}
+
 impl Graph {
     /// An empty function of a name.
     pub fn new(name: &str, limits: Limits) -> Graph {
@@ -353,6 +359,17 @@ impl Graph {
             self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
         }
         true
+    }
+
+    /// What is assumed so far, for [`Self::forget_since`].
+    pub fn assumed(&self) -> Assumed {
+        Assumed { count: self.builder.function().assumptions.len(), settled: self.settled.clone() }
+    }
+
+    /// Forgets what was assumed for nodes that are left out.
+    pub fn forget_since(&mut self, before: Assumed) {
+        self.builder.truncate_assumptions(before.count);
+        self.settled = before.settled;
     }
 
     /// What assumptions have made of the symbols in expressions, to end a reason with.

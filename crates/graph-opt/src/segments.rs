@@ -5,8 +5,8 @@
 //!         `main_0(x) = non_zero(x)`, `main_1(i) = transpose(slice(i, n))` with `n` given
 //!
 //! What stands between segments is *driven*: it is done by whoever runs the plan, with values in
-//! hand. That is each `Bind`, and control flow around one, or that changes extents. So every segment
-//! knows all of its sizes when it begins, and everything behind this pass knows constant shapes
+//! hand. That is each `Bind`, and control flow around one, or that changes extents. So every
+//! segment knows all of its sizes when it begins, and everything behind this pass knows constant shapes
 //! only. A function without driven nodes is one segment.
 //!
 //! Values cross between segments as they are. Nodes without operands, and what repeats them, are
@@ -81,8 +81,8 @@ fn one_segment(
     Ok(builder.finish(function.result_names.iter().cloned().zip(results).collect()))
 }
 
-/// Finds the nodes of a region that are left to whoever runs the plan: those that define symbols, and
-/// what is around them. Whether there are some.
+/// Finds the nodes of a region that are left to whoever runs the plan: those that define symbols,
+/// and what is around them. Whether there are some.
 fn find_driven(function: &Function, region: RegionId, driven: &mut IdSet<NodeId>) -> bool {
     let mut found = false;
     for &id in &function.regions[region].nodes {
@@ -154,6 +154,10 @@ impl Divider<'_> {
         let function = self.function;
         self.around.push(region);
         let kept = self.place(region);
+        // What is made again here has another place around the region.
+        let remade = kept.iter().flatten().filter(|&&value| self.is_remade(value));
+        let outside: Vec<(ValueId, Option<ValueId>)> =
+            remade.map(|&value| (value, self.values[value])).collect();
         let driven = function.regions[region].nodes.iter().filter(|&&id| self.driven.contains(id));
         let mut driven: VecDeque<(NodeId, usize)> =
             driven.filter_map(|&id| Some((id, self.placed[id]?.1))).collect();
@@ -168,7 +172,9 @@ impl Divider<'_> {
         }
         self.around.pop();
         let results = &function.regions[region].results;
-        results.iter().map(|&value| self.value(value)).collect()
+        let results = results.iter().map(|&value| self.value(value)).collect();
+        outside.into_iter().for_each(|(value, place)| self.values[value] = place);
+        results
     }
 
     fn value(&self, old: ValueId) -> Built {

@@ -93,6 +93,11 @@ impl FunctionBuilder {
         }
     }
 
+    /// Leaves out all assumptions but so many.
+    pub fn truncate_assumptions(&mut self, count: usize) {
+        self.function.assumptions.truncate(count);
+    }
+
     /// Gives a value the user's name for it.
     pub fn set_name(&mut self, value: ValueId, name: impl Into<Arc<str>>) {
         self.function.values[value].name = Some(name.into());
@@ -195,6 +200,31 @@ impl FunctionBuilder {
         let region = self.open.pop().unwrap_or(self.function.body);
         self.function.regions[region].results = results.to_vec();
         region
+    }
+
+    /// Adds a node like one of another function with the same symbols, of other operands and
+    /// regions. What an `If` gives is as its regions have it now, but for the extents that it
+    /// defines.
+    pub fn add_again(
+        &mut self,
+        (source, node): (&Function, NodeId),
+        operands: &[ValueId],
+        regions: &[RegionId],
+    ) -> Built<Vec<ValueId>> {
+        let mut op = source.nodes[node].op.clone();
+        if let (Op::If { results }, Some(&region)) = (&mut op, regions.first()) {
+            let own = source.symbols_defined_by(node);
+            let is_own = |extent: &Expr| extent.as_symbol().is_some_and(|it| own.contains(&it));
+            for (ty, mut now) in results.iter_mut().zip(self.function.region_type(region).results) {
+                for (declared, extent) in ty.exprs().iter().zip(now.exprs_mut()) {
+                    if is_own(declared) {
+                        extent.clone_from(declared);
+                    }
+                }
+                *ty = now;
+            }
+        }
+        self.add_with_regions(op, operands, regions)
     }
 
     /// One of two regions without parameters. An extent of a result that differs between them is a

@@ -112,23 +112,7 @@ impl Rewriter<'_> {
             let results = old.results.iter().map(|&result| source.ty(result).clone());
             return Ok(self.builder.add_typed(old.op.clone(), operands, results));
         }
-        let mut op = old.op.clone();
-        if let (Op::If { results }, Some(&region)) = (&mut op, regions.first()) {
-            let own = source.symbols_defined_by(node);
-            let is_own = |extent: &Expr| extent.as_symbol().is_some_and(|it| own.contains(&it));
-            // As the first region has it now, but for the extents that this node defines.
-            for (ty, mut now) in
-                results.iter_mut().zip(self.builder.function().region_type(region).results)
-            {
-                for (declared, extent) in ty.exprs().iter().zip(now.exprs_mut()) {
-                    if is_own(declared) {
-                        extent.clone_from(declared);
-                    }
-                }
-                *ty = now;
-            }
-        }
-        self.builder.add_with_regions(op, &operands, &regions).map(Values::from)
+        self.builder.add_again((source, node), &operands, &regions).map(Values::from)
     }
 
     fn region(&mut self, region: RegionId, rule: &mut Rule<'_>) -> Built<RegionId> {
@@ -232,8 +216,8 @@ impl Function {
         self.part_of(&[self.body], parameters, results, &|_| true)
     }
 
-    /// As [`Self::part`], of values of the last of these regions, each of which is inside of the one
-    /// before; of their nodes it has those alone for which `is_taken` holds.
+    /// As [`Self::part`], of values of the last of these regions, each of which is inside of the
+    /// one before; of their nodes it has those alone for which `is_taken` holds.
     pub fn part_of(
         &self,
         regions: &[RegionId],

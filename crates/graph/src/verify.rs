@@ -5,8 +5,9 @@
 //! - Every node and region stands in one place; nodes have the regions that their primitive asks
 //!   for.
 //! - Result types are those that `infer` gives.
-//! - Symbols have one definition: the caller, an axis of a parameter's type, or a node (a `Bind`, or
-//!   control flow that changes extents), which comes before every use. Names of symbols, parameters and results are distinct.
+//! - Symbols have one definition: the caller, an axis of a parameter's type, or a node (`Bind`, or
+//!   control flow that changes extents), which comes before every use. Names of symbols,
+//!   parameters and results are distinct.
 //! - Assumptions name symbols that have a definition, wherever it is.
 
 use std::collections::BTreeMap;

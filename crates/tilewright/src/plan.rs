@@ -59,7 +59,8 @@ impl Plan {
         let body = &function.regions[function.body];
         let only_segment = match (&body.nodes[..], segments.keys().next()) {
             (&[node], Some(&id))
-                if function.nodes[node].operands[..] == body.parameters[..]
+                if matches!(function.nodes[node].op, Op::Call { .. })
+                    && function.nodes[node].operands[..] == body.parameters[..]
                     && function.nodes[node].results[..] == body.results[..] =>
             {
                 Some(id)

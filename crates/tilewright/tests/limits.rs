@@ -137,8 +137,8 @@ fn memory_that_the_system_does_not_have() {
 fn memory_of_a_loop_in_pieces() {
     let text = "
         input x: i64[1]
-        constant most: i64[] {5000}
-        constant row: i64[1] {4194304}
+        constant most: i64[] {1000}
+        constant row: i64[1] {1048576}
         constant line: i64[1] {-1}
         holds = Constant() {value = bool[] {true}}
         y, z = Loop(most, holds, x) {body = {
@@ -149,10 +149,10 @@ fn memory_of_a_loop_in_pieces() {
             wide = Expand(turn, row)
             kept = Cast(wide) {to = 1}
             more = Identity(goeson)
-            output more: bool[] output grown: i64[l] output kept: f32[4194304]
+            output more: bool[] output grown: i64[l] output kept: f32[1048576]
         }}
         output y: i64[m]
-        output z: f32[5000, 4194304]
+        output z: f32[1000, 1048576]
     ";
     let Some(executable) = with_options(text, Options::default()) else { return };
     let said = refusal(&executable, &[Tensor::from_slice(&[1], &[1i64])]);

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use base::limits::exceeded;
 use base::{Diagnostic, codes};
-use front::{Graph, Result, Value, region, scan_types, shape_error};
-use graph::{Op, RegionId, TensorType, Type};
-use sym::Expr;
+use front::{Graph, Result, Value, region, scan_types, shape_error, type_error};
+use graph::{Op, RegionId, Type};
+use sym::{Expr, Range};
 use tensor::{DType, Scalar};
 
 use super::Lowered;
@@ -19,7 +19,9 @@ use crate::order::{names_captured, names_captured_by_branch};
 use crate::proto::GraphProto;
 
 /// The most iterations of a loop that are written out.
-pub(super) const MOST_WRITTEN_OUT: i64 = 1 << 12;
+const MOST_WRITTEN_OUT: i64 = 1 << 12;
+/// The most nodes that a driven loop may be written out as.
+const MOST_NODES_WRITTEN_OUT: i64 = 1 << 10;
 /// The most iterations for which buffers are made where data say how many there are.
 const MOST_STACKED: i64 = 1 << 20;
 
@@ -48,45 +50,82 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
             }
         })?);
     }
-    if regions.iter().any(|&region| binds(&importer.graph, region)) {
-        return both_branches(node, importer, &condition);
-    }
-    let types = |&region| importer.graph.builder.function().region_type(region).results;
-    if let [first, second] = &regions[..]
-        && types(first) != types(second)
+    let types = |region| {
+        let results = importer.graph.builder.function().region_type(region).results;
+        let tensor = |ty: &Type| ty.as_tensor().map(|ty| (ty.dtype, ty.shape.len()));
+        results.iter().filter_map(tensor).collect::<Vec<(DType, usize)>>()
+    };
+    for ((dtype, rank), (other_dtype, other_rank)) in
+        types(regions[0]).into_iter().zip(types(regions[1]))
     {
-        let dtypes = |region| -> Vec<Option<DType>> {
-            types(region).iter().map(|ty| ty.as_tensor().map(|ty| ty.dtype)).collect()
-        };
-        if dtypes(first) != dtypes(second) {
+        if dtype != other_dtype {
             return Err(shape_error("its branches give different element types"));
         }
-        // Results whose shapes are those of one branch or of the other.
-        return Err(node.not_known(0, "condition"));
+        if rank != other_rank {
+            return Err(node.not_known(0, "condition"));
+        }
     }
     importer.graph.branch(&condition, &[regions[0], regions[1]])
 }
 
-/// Whether sizes are computed from data in a region.
-pub(super) fn binds(graph: &Graph, region: RegionId) -> bool {
+/// Whether nodes of a region define sizes: what is in front of them runs before they are known.
+fn defines_sizes(graph: &Graph, region: RegionId) -> bool {
     let function = graph.builder.function();
-    function.regions[region].nodes.iter().any(|&node| {
-        let node = &function.nodes[node];
-        matches!(node.op, Op::Bind { .. }) || node.regions.iter().any(|&inner| binds(graph, inner))
+    function.regions[region].nodes.iter().any(|&id| {
+        let mut inner = function.nodes[id].regions.iter();
+        !function.symbols_defined_by(id).is_empty()
+            || inner.any(|&inner| defines_sizes(graph, inner))
     })
 }
 
-/// The refusal of a loop whose body computes sizes, unless its iterations are written out.
-pub(super) fn sizes_inside() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop computes sizes from data in each iteration")
-        .because("kernels are made for constant shapes, and the number of iterations is not known")
-        .remedy("export the model with a fixed number of iterations")
+/// The region of a loop whose parameters have these types, of which those from `first` on are
+/// carried: `turn` gives what they are next, then rows to stack. An extent that a turn changes
+/// becomes a symbol in `types`.
+pub(super) fn turns(
+    importer: &mut Importer<'_>,
+    types: &mut [Type],
+    (first, carried): (usize, usize),
+    turn: &mut dyn FnMut(&mut Importer<'_>, &[Value]) -> Lowered,
+) -> Result<RegionId> {
+    let mut own = BTreeSet::new();
+    loop {
+        let before = importer.graph.assumed();
+        let region = region(importer, types, |importer, parameters| turn(importer, parameters))?;
+        let results = importer.graph.builder.function().region_type(region).results;
+        let mut is_new = false;
+        for (now, next) in types[first..][..carried].iter_mut().zip(&results) {
+            let (Type::Tensor(now), Type::Tensor(next)) = (now, next) else { continue };
+            if now.shape.len() != next.shape.len() {
+                return Err(rank_changes());
+            }
+            for (extent, next) in now.shape.iter_mut().zip(&next.shape) {
+                let is_own = extent.as_symbol().is_some_and(|symbol| own.contains(&symbol));
+                if extent != next && !is_own {
+                    let range = Range::new(0, importer.graph.limits.dimension);
+                    let symbol = importer.graph.builder.new_symbol("extent", range);
+                    own.insert(symbol);
+                    *extent = Expr::symbol(symbol);
+                    is_new = true;
+                }
+            }
+        }
+        if !is_new {
+            return Ok(region);
+        }
+        // The region is left out: it belongs to no node.
+        importer.graph.forget_since(before);
+    }
 }
 
-/// The refusal of a loop that changes shapes, unless its iterations are written out.
-fn shapes_change() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop changes the shape of what it carries")
-        .because("kernels are made for constant shapes, and the number of iterations is not known")
+/// The types of values as parameters of a region.
+fn types_of(values: &[Value]) -> Vec<Type> {
+    values.iter().map(|value| Type::Tensor(value.ty().clone())).collect()
+}
+
+/// The refusal of a loop that changes ranks, unless its iterations are written out.
+fn rank_changes() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop changes the rank of what it carries")
+        .because("kernels have loops for each axis, and the number of iterations is not known")
         .remedy("export the model with a fixed number of iterations")
 }
 
@@ -97,13 +136,6 @@ fn sequences_inside() -> Diagnostic {
         .remedy("export the model with a fixed number of iterations")
 }
 
-/// The refusal of a loop that stacks any number of rows.
-fn rows_unknown() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "how many results a loop stacks depends on data")
-        .because("nothing says how many iterations there may be at most")
-        .remedy("export the model with a largest number of iterations")
-}
-
 /// The refusal of a loop that nothing ends.
 fn endless() -> Diagnostic {
     Diagnostic::error(codes::ENDLESS_LOOP, "a loop never ends")
@@ -111,34 +143,6 @@ fn endless() -> Diagnostic {
         .remedy(
             "export the model with a condition that ends the loop, or with a number of iterations",
         )
-}
-
-/// Refuses a loop's region whose first results have other shapes than what is carried.
-fn check_carried(graph: &Graph, region: RegionId, carried: &[Type]) -> Result<()> {
-    let results = graph.builder.function().region_type(region).results;
-    let changes = |(next, now): (&Type, &Type)| match (next.as_tensor(), now.as_tensor()) {
-        (Some(next), Some(now)) => next.dtype == now.dtype && next.shape != now.shape,
-        _ => false,
-    };
-    match results.iter().zip(carried).any(changes) {
-        true => Err(shapes_change()),
-        false => Ok(()),
-    }
-}
-
-/// Both branches, of which one result each is taken: what a branch does with sizes that it computes
-/// runs between kernels, where no region is.
-fn both_branches(node: &Node<'_>, importer: &mut Importer<'_>, condition: &Value) -> Lowered {
-    let then = importer.inline(node.graph("then_branch")?)?;
-    let other = importer.inline(node.graph("else_branch")?)?;
-    let mut results = Vec::new();
-    for (then, other) in then.iter().zip(&other) {
-        if then.ty() != other.ty() {
-            return Err(node.not_known(0, "condition"));
-        }
-        results.push(importer.graph.select(condition, then, other)?);
-    }
-    Ok(results)
 }
 
 impl AsMut<Graph> for Importer<'_> {
@@ -264,7 +268,8 @@ fn unrolled(
     Ok(Some(carried))
 }
 
-/// A loop whose body always goes on: a scan. None if the body's condition is not known to hold.
+/// A loop whose body always goes on: a scan. None if the body's condition is not known to hold. One
+/// that is left to whoever runs the plan is written out where that is little.
 fn counted(
     importer: &mut Importer<'_>,
     body: &GraphProto,
@@ -273,9 +278,10 @@ fn counted(
 ) -> Result<Option<Vec<Value>>> {
     let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
     importer.graph.all_data(carried)?;
-    let types = scan_types(carried, &[]);
+    let initial = scan_types(carried, &[]);
+    let mut types = initial.clone();
     let mut goes_on = false;
-    let region = region(importer, &types, |importer, parameters| {
+    let region = turns(importer, &mut types, (1, carried.len()), &mut |importer, parameters| {
         let mut values = body_results(importer, body, parameters, Some(true))?;
         let condition = values.remove(0).known().and_then(|known| known.first()?.constant());
         goes_on = condition.is_some_and(Scalar::as_bool);
@@ -284,14 +290,17 @@ fn counted(
     if !goes_on {
         return Ok(None);
     }
-    if binds(&importer.graph, region) {
-        return Err(sizes_inside());
-    }
-    check_carried(&importer.graph, region, &types[1..])?;
-    let most = importer.graph.limits.turns;
-    if let Some(turns) = trip_count.as_constant().filter(|&turns| turns.unsigned_abs() > most) {
-        return Err(exceeded("turns", format!("a loop turns {turns} times"))
-            .because(format!("loops of one run turn {most} times at most")));
+    let is_driven = types != initial || defines_sizes(&importer.graph, region);
+    if let Some(turns) = trip_count.as_constant() {
+        let nodes = importer.graph.builder.function().regions[region].nodes.len() as i64;
+        if is_driven && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
+            return unrolled(importer, body, turns, carried);
+        }
+        let most = importer.graph.limits.turns;
+        if turns.unsigned_abs() > most {
+            return Err(exceeded("turns", format!("a loop turns {turns} times"))
+                .because(format!("loops of one run turn {most} times at most")));
+        }
     }
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
     importer.graph.control(op, carried, &[region]).map(Some)
@@ -312,27 +321,7 @@ pub(super) fn body_results(
     importer.inline_with(body, &values)
 }
 
-/// The types of what a loop's body stacks.
-fn stacked_types(
-    importer: &mut Importer<'_>,
-    body: &GraphProto,
-    carried: &[Value],
-) -> Result<Vec<TensorType>> {
-    importer.graph.all_data(carried)?;
-    let mut types = scan_types(carried, &[]);
-    types.insert(1, Type::Tensor(TensorType { dtype: DType::Bool, shape: [].into() }));
-    let mut stacked = Vec::new();
-    // The region is left out: it belongs to no node.
-    region(importer, &types, |importer, parameters| {
-        let results = body_results(importer, body, parameters, None)?;
-        stacked.extend(results[1 + carried.len()..].iter().map(|value| value.ty().clone()));
-        Ok(Vec::new())
-    })?;
-    Ok(stacked)
-}
-
-/// A loop that asks its condition before each iteration. What it stacks is written into buffers for
-/// the most iterations there may be, of which as many rows are kept as there were.
+/// A loop that asks its condition before each iteration.
 fn asked(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
@@ -340,28 +329,6 @@ fn asked(
     carried: &[Value],
     (count, starts): (Option<&Expr>, Option<Scalar>),
 ) -> Lowered {
-    let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
-    let types = match most.filter(|_| body.output.len() > carried.len() + 1) {
-        Some(_) => stacked_types(importer, body, carried).map(Some),
-        None => Ok(None),
-    };
-    let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
-    let unknown = types.as_ref().is_err_and(is_unknown);
-    let types = if unknown { None } else { types? };
-    if types.is_none() && body.output.len() > carried.len() + 1 {
-        return Err(match (node.optional(0), node.optional(1)) {
-            (Some(count), _) if count.known().is_none() => {
-                node.not_known(0, "number of iterations")
-            }
-            (_, Some(condition)) if condition.known().is_none() => node.not_known(1, "condition"),
-            _ => rows_unknown(),
-        });
-    }
-    let mut stacks = Vec::new();
-    for TensorType { dtype, shape } in types.unwrap_or_default() {
-        let shape = [&[Expr::from(most.unwrap_or(0).max(0))], &shape[..]].concat();
-        stacks.push(importer.graph.full(&shape, Scalar::zero(dtype))?);
-    }
     let graph = &mut importer.graph;
     let zero = Value::of_scalar(Scalar::i64(0));
     let condition = match node.optional(1) {
@@ -376,49 +343,92 @@ fn asked(
         None => Value::of_scalar(Scalar::i64(i64::MAX)),
     };
     graph.data(&limit)?;
-    let states = [carried, &stacks[..]].concat();
-    let all: Vec<Value> = [zero, condition].into_iter().chain(states).collect();
-    graph.all_data(&all)?;
-    let types: Vec<Type> = all.iter().map(|value| Type::Tensor(value.ty().clone())).collect();
-    // Another iteration runs where the limit is not reached and the body said so.
-    let goes_on = region(graph, &types, |graph, parameters| {
-        let within = graph.less(&parameters[0], &limit)?;
-        Ok(vec![graph.and(&within, &parameters[1])?])
+    let own: Vec<Value> = [&[zero, condition], carried].concat();
+    graph.all_data(&own)?;
+    let is_endless = node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool);
+    let mut types = types_of(&own);
+    let step = turns(importer, &mut types, (0, own.len()), &mut |importer, parameters| {
+        next(importer, body, parameters, is_endless)
     })?;
+    let rows = importer.graph.builder.function().region_type(step).results.split_off(own.len());
+    let is_driven = types != types_of(&own) || defines_sizes(&importer.graph, step);
+    let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
+    if let (Some(most), false, false) = (most, rows.is_empty(), is_driven) {
+        return stacked_in_buffers(importer, body, &own, &limit, (most.max(0), &rows));
+    }
+    let graph = &mut importer.graph;
+    let range = Range::new(0, most.unwrap_or(graph.limits.dimension));
+    let turns = (!rows.is_empty()).then(|| graph.builder.new_symbol("turns", range));
+    let goes_on = goes_on(graph, &types, &limit)?;
+    let mut results = graph.control(Op::While { turns }, &own, &[goes_on, step])?;
+    Ok(results.split_off(2))
+}
+
+/// The region of a loop's condition: another iteration runs where the limit is not reached and the
+/// body said so.
+fn goes_on(graph: &mut Graph, types: &[Type], limit: &Value) -> Result<RegionId> {
+    region(graph, types, |graph, parameters| {
+        let within = graph.less(&parameters[0], limit)?;
+        Ok(vec![graph.and(&within, &parameters[1])?])
+    })
+}
+
+/// What a turn makes of its number, the condition and what is carried; behind it the rows.
+fn next(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    own: &[Value],
+    is_endless: bool,
+) -> Lowered {
+    let values = body_results(importer, body, own, None)?;
+    let graph = &mut importer.graph;
+    let condition = values[0].known().and_then(|known| known.first()?.constant());
+    let is_kept = condition.is_some_and(Scalar::as_bool) || values[0].node() == own[1].node();
+    if is_kept && is_endless {
+        return Err(endless());
+    }
+    if values[0].dtype() != DType::Bool {
+        return Err(type_error(format!("its condition is {}, not a boolean", values[0].dtype())));
+    }
+    let number = graph.add_number(&own[0], 1.0)?;
+    let condition = graph.reshape(&values[0], &[])?;
+    Ok([&[number, condition], &values[1..]].concat())
+}
+
+/// A loop that asks its condition, and writes what it stacks into buffers for the most iterations
+/// there may be, of which as many rows are kept as there were: so it need not be driven.
+fn stacked_in_buffers(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    own: &[Value],
+    limit: &Value,
+    (most, rows): (i64, &[Type]),
+) -> Lowered {
+    let mut all = own.to_vec();
+    for row in rows.iter().filter_map(Type::as_tensor) {
+        let shape = [&[Expr::from(most)], &row.shape[..]].concat();
+        all.push(importer.graph.full(&shape, Scalar::zero(row.dtype))?);
+    }
+    importer.graph.all_data(&all)?;
+    let types = types_of(&all);
+    let goes_on = goes_on(&mut importer.graph, &types, limit)?;
     let step = region(importer, &types, |importer, parameters| {
-        let (own, buffers) = parameters.split_at(2 + carried.len());
-        let values = body_results(importer, body, own, None)?;
+        let (own, buffers) = parameters.split_at(own.len());
+        let mut values = next(importer, body, own, false)?;
+        let rows = values.split_off(own.len());
         let graph = &mut importer.graph;
-        let condition = values[0].known().and_then(|known| known.first()?.constant());
-        let is_kept = condition.is_some_and(Scalar::as_bool) || values[0].node() == own[1].node();
-        if is_kept && node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool) {
-            return Err(endless());
-        }
-        let next = graph.add_number(&own[0], 1.0)?;
-        let mut all = vec![next, graph.reshape(&values[0], &[])?];
-        let (states, rows) = values[1..].split_at(carried.len());
-        all.extend_from_slice(states);
-        for (buffer, row) in buffers.iter().zip(rows) {
+        for (buffer, row) in buffers.iter().zip(&rows) {
             let row = graph.refine(row, &buffer.shape()[1..])?;
             let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
-            all.push(graph.scatter(buffer, &row, std::slice::from_ref(&own[0]), op)?);
+            values.push(graph.scatter(buffer, &row, std::slice::from_ref(&own[0]), op)?);
         }
-        Ok(all)
+        Ok(values)
     })?;
-    if binds(&importer.graph, step) {
-        return Err(match node.optional(0) {
-            Some(count) if count.known().is_none() => node.not_known(0, "number of iterations"),
-            _ => sizes_inside(),
-        });
-    }
-    check_carried(&importer.graph, step, &types)?;
-    let mut results = importer.graph.control(Op::While { turns: None }, &all, &[goes_on, step])?;
-    if let Some(most) = most.filter(|_| !stacks.is_empty()) {
-        let graph = &mut importer.graph;
-        let rows = graph.bind(&results[0], &Expr::from(most))?;
-        for stack in &mut results[2 + carried.len()..] {
-            *stack = graph.slice_axis(stack, 0, Expr::ZERO, 1, rows.clone())?;
-        }
+    let graph = &mut importer.graph;
+    let mut results = graph.control(Op::While { turns: None }, &all, &[goes_on, step])?;
+    let rows = graph.bind(&results[0], &Expr::from(most))?;
+    for stack in &mut results[own.len()..] {
+        *stack = graph.slice_axis(stack, 0, Expr::ZERO, 1, rows.clone())?;
     }
     Ok(results.split_off(2))
 }

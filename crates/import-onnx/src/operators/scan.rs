@@ -2,10 +2,9 @@
 
 use front::{Graph, Result, Value, normalize_axis, region, scan_types, shape_error};
 use graph::Op;
-use sym::Expr;
 
 use super::Lowered;
-use super::control::{MOST_WRITTEN_OUT, binds, body_results, sizes_inside};
+use super::control::{body_results, turns};
 use crate::importer::Importer;
 use crate::node::{Node, unsupported};
 use crate::order::names_captured;
@@ -98,47 +97,12 @@ fn scan_front(
         *operand = graph.refine(operand, &shape)?;
     }
     graph.all_data(&operands)?;
-    let types = scan_types(&operands[..states], &operands[states..]);
-    let region = region(importer, &types, |importer, parameters| {
+    let mut types = scan_types(&operands[..states], &operands[states..]);
+    let region = turns(importer, &mut types, (1, states), &mut |importer, parameters| {
         body_results(importer, body, &parameters[1..], None)
     })?;
-    if binds(&importer.graph, region) {
-        return scan_written_out(importer, body, &operands, states, &trip_count);
-    }
     let op = Op::Scan { trip_count, carried: states, reverse: false };
     importer.graph.control(op, &operands, &[region])
-}
-
-/// The iterations of a scan behind each other.
-fn scan_written_out(
-    importer: &mut Importer<'_>,
-    body: &GraphProto,
-    operands: &[Value],
-    states: usize,
-    trip_count: &Expr,
-) -> Lowered {
-    let count = trip_count.as_constant().filter(|count| (1..=MOST_WRITTEN_OUT).contains(count));
-    let Some(count) = count else { return Err(sizes_inside()) };
-    let mut carried = operands[..states].to_vec();
-    let mut stacks = vec![Vec::new(); body.output.len() - states];
-    for iteration in 0..count {
-        let mut values = carried;
-        for operand in &operands[states..] {
-            let graph = &mut importer.graph;
-            let slice = graph.slice_axis(operand, 0, Expr::from(iteration), 1, Expr::ONE)?;
-            values.push(graph.reshape(&slice, &operand.shape()[1..])?);
-        }
-        let results = importer.inline_with(body, &values)?;
-        for (stack, value) in stacks.iter_mut().zip(&results[states..]) {
-            let row = [&[Expr::ONE], value.shape()].concat();
-            stack.push(importer.graph.reshape(value, &row)?);
-        }
-        carried = results[..states].to_vec();
-    }
-    for stack in &stacks {
-        carried.push(importer.graph.concat(0, stack)?);
-    }
-    Ok(carried)
 }
 
 /// The first version of Scan: for each entry of a batch, the first axis, a scan along the second.
