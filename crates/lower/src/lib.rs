@@ -42,7 +42,7 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, codes};
-use graph::{Function, NodeId, ValueId};
+use graph::{Function, NodeId, RegionId, ValueId};
 use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
@@ -115,6 +115,8 @@ pub struct Lowered {
     pub function: Arc<Function>,
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
+    /// The branches and bodies of loops, each behind the one around it.
+    pub regions: Vec<RegionFunction>,
     /// What the caller passes.
     pub inputs: Vec<Port>,
     /// What the caller gets; of `setup`, what lies in the block of constants.
@@ -138,9 +140,8 @@ pub struct KernelInfo {
     pub name: String,
     /// The nodes of the user's model that it computes.
     pub nodes: Vec<String>,
-    /// The nodes of `Lowered::function` that it computes, and its arguments there, in the order of
-    /// its parameters; none for a kernel inside of control flow.
-    pub source: Option<KernelSource>,
+    /// The nodes that it computes, and its arguments, in the order of its parameters.
+    pub source: KernelSource,
     /// Its parallel extent.
     pub extent: i64,
     /// Scratch memory that one worker needs, in bytes.
@@ -168,10 +169,28 @@ pub struct KernelInfo {
 /// What a kernel is in the function that was lowered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSource {
+    /// The function that has them: one of `Lowered::regions`, or `Lowered::function`.
+    pub region: Option<usize>,
     /// The nodes that it computes.
     pub nodes: Vec<NodeId>,
     /// The value behind each parameter.
     pub arguments: Vec<ValueId>,
+}
+
+/// A region, as the function of its own that is lowered in its place: its parameters are the
+/// region's, then what it captures.
+#[derive(Clone, Debug)]
+pub struct RegionFunction {
+    /// The function.
+    pub function: Arc<Function>,
+    /// The region around it, a place in `Lowered::regions`; none in `Lowered::function`.
+    pub parent: Option<usize>,
+    /// The node of the parent that it belongs to.
+    pub node: NodeId,
+    /// The region of the parent that it stands for.
+    pub region: RegionId,
+    /// The values of the parent that it captures.
+    pub captured: Vec<ValueId>,
 }
 
 /// An input or output.
@@ -236,7 +255,8 @@ pub fn lower(
         library,
         weights: BTreeMap::new(),
         literals: BTreeMap::new(),
-        depth: 0,
+        region: None,
+        regions: Vec::new(),
         kernels: Vec::new(),
         remarks: Vec::new(),
     };
@@ -250,7 +270,7 @@ pub fn lower(
         .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
     let figures = phases.time("plan", || plan::plan(&mut emitter.program, &emitter.module.kernels));
-    let emit::Emitter { program, kernels, remarks, .. } = emitter;
+    let emit::Emitter { program, kernels, regions, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
         check_plan(&program, &module.kernels)?;
     }
@@ -263,6 +283,7 @@ pub fn lower(
         program,
         function: specialised,
         kernels,
+        regions,
         inputs,
         outputs,
         constants,

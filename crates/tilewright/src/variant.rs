@@ -295,6 +295,11 @@ impl Variant {
         Ok(runs)
     }
 
+    /// Bytes of what `setup` computed.
+    pub(crate) fn constant(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
+        self.constants.bytes().get(offset..)?.get(..bytes)
+    }
+
     /// A size that `setup` computed.
     fn constant_size(&self, number: usize) -> i64 {
         let offset = self.setup.lowered.constants.offsets[number] as usize;
