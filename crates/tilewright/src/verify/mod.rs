@@ -137,7 +137,7 @@ pub fn verify(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, PoisonError};
+    use std::sync::Arc;
 
     use base::Arena;
     use graph::{Function, Op};
@@ -145,6 +145,7 @@ mod tests {
     use tensor::ScalarFunction;
 
     use super::*;
+    use crate::source::Source;
     use crate::{Options, compile_module};
 
     const FUNCTION: &str = "function @f {
@@ -154,32 +155,31 @@ mod tests {
         %c \"c\": f32[4] = map sqrt %b loc(\"third\", \"Sqrt\")
         return %c as \"c\" }";
 
-    /// The report on a function whose compile took one scalar function for another: what was
-    /// imported is changed behind its back. `None` where this machine cannot run the code.
+    fn module_of(function: Function) -> Module {
+        let mut functions = Arena::default();
+        functions.push(Arc::new(function));
+        Module { functions, ..Module::default() }
+    }
+
+    /// The report on a function whose compile took one scalar function for another: the
+    /// model that it is compared with is another. `None` where this machine cannot run the code.
     fn report_of_mistaken(from: ScalarFunction, to: ScalarFunction) -> Option<VerifyReport> {
         if !std::arch::is_x86_feature_detected!("avx2") {
             eprintln!("skipped: this machine cannot run the JIT's code");
             return None;
         }
-        let function: Function = graph::parse(FUNCTION).expect("a function");
-        let mut functions = Arena::default();
-        functions.push(Arc::new(function));
-        let module = Module { functions, ..Module::default() };
+        let mut mistaken: Function = graph::parse(FUNCTION).expect("a function");
         let options = Options { threads: Some(1), ..Options::default() };
-        let mut executable = compile_module(module, &options).expect("it compiles");
-        let variants =
-            executable.variants.get_mut().unwrap_or_else(PoisonError::into_inner).iter_mut();
-        for variant in variants {
-            let variant = Arc::get_mut(variant).expect("nobody else has it");
-            let imported = Arc::make_mut(&mut variant.front.imported);
-            for (_, node) in imported.nodes.iter_mut() {
-                if let Op::Map { function, .. } = &mut node.op
-                    && *function == from
-                {
-                    *function = to;
-                }
+        let mut executable =
+            compile_module(module_of(mistaken.clone()), &options).expect("it compiles");
+        for (_, node) in mistaken.nodes.iter_mut() {
+            if let Op::Map { function, .. } = &mut node.op
+                && *function == from
+            {
+                *function = to;
             }
         }
+        executable.source = Source::Module(Arc::new(module_of(mistaken)));
         let input = Tensor::from_slice(&[4], &[0.5_f32, -1.0, 0.25, 1.5]);
         Some(verify(&executable, &[input], &mut |_, _, _| ()).expect("the evaluator runs"))
     }

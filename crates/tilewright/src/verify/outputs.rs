@@ -15,10 +15,11 @@ use std::sync::Arc;
 use base::Result;
 use eval::Precision;
 use graph::{Function, Type};
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, Value};
 
 use super::OutputVerdict;
 use super::kernels::{Values, settings};
+use crate::reference::{Read, read};
 use crate::tolerance::last_place;
 use crate::{Executable, Tolerance};
 
@@ -61,17 +62,22 @@ struct Judgement {
 }
 
 impl Reference {
-    /// Evaluates what an executable was compiled from.
+    /// Evaluates what an executable was compiled from, imported anew, so that nothing that it keeps
+    /// is trusted.
     ///
     /// # Errors
     /// Faults of the evaluator.
     pub(super) fn new(executable: &Executable, inputs: &[Tensor]) -> Result<Reference> {
-        let variant = executable.variant(inputs)?;
-        let (function, module) = (&variant.front.imported, &variant.front.module);
+        let mut options = executable.options.clone();
+        let ports = executable.inputs().iter().zip(inputs);
+        let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
+        options.bind_shapes(&named);
+        let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+        let Read { function, module, strings, .. } = read(&executable.source, &options, &values)?;
         let compute = |precision| -> Result<Values> {
             let mut values =
-                Values::compute(function, module, inputs, settings(executable, precision))?;
-            variant.front.strings.put_into(&mut values.results);
+                Values::compute(&function, &module, inputs, settings(executable, precision))?;
+            strings.put_into(&mut values.results);
             Ok(values)
         };
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
@@ -81,12 +87,7 @@ impl Reference {
         };
         let of_floats = function.values.values().any(|value| is_float(&value.ty));
         let (declared, exact) = (compute(Precision::Declared)?, compute(Precision::F64).ok());
-        Ok(Reference {
-            function: function.clone(),
-            declared,
-            exact,
-            rule: Rule { of_floats, least },
-        })
+        Ok(Reference { function, declared, exact, rule: Rule { of_floats, least } })
     }
 
     /// A verdict for each output of two runs.
