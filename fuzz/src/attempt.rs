@@ -50,8 +50,9 @@ pub fn import(bytes: &[u8]) {
     }
 }
 
-/// Compiles the bytes, for one of the targets, and runs the model once on small inputs.
-pub fn compile_and_run(bytes: &[u8]) {
+/// Compiles the bytes, for one of the targets, and runs the model on small inputs; whether a result
+/// was compared with the evaluator's.
+pub fn compile_and_run(bytes: &[u8]) -> bool {
     let target = if bytes.len().is_multiple_of(2) { "x86-64-v3" } else { "native" };
     let options = Options {
         target: match target {
@@ -64,16 +65,21 @@ pub fn compile_and_run(bytes: &[u8]) {
     };
     let executable = match tilewright::compile_bytes(bytes.to_vec(), &options) {
         Ok(executable) => executable,
-        Err(found) => return judge(&found),
+        Err(found) => {
+            judge(&found);
+            return false;
+        }
     };
+    let mut is_compared = false;
     for extent in [2, 1] {
         let inputs: Option<Vec<Value>> = inputs(executable.inputs(), extent);
-        let Some(inputs) = inputs else { return };
+        let Some(inputs) = inputs else { return is_compared };
         match executable.run_values(&inputs) {
-            Ok(actual) => compare(bytes, &options, &executable, &inputs, &actual),
+            Ok(actual) => is_compared |= compare(bytes, &options, &executable, &inputs, &actual),
             Err(found) => judge(&found),
         }
     }
+    is_compared
 }
 
 /// The limits of what the evaluator computes, which is slow.
@@ -81,14 +87,14 @@ fn limits_of_evaluation() -> Limits {
     Limits { nodes: 200, elements: 1 << 12, ..limits() }
 }
 
-/// Compares results with the evaluator's, where it gives any within its limits.
+/// Compares results with the evaluator's; whether it gives any within its limits.
 fn compare(
     bytes: &[u8],
     options: &Options,
     executable: &Executable,
     inputs: &[Value],
     actual: &[Value],
-) {
+) -> bool {
     let mut options = Options { limits: limits_of_evaluation(), ..options.clone() };
     let named = executable.inputs().iter().zip(inputs);
     let tensors = named.filter_map(|(port, value)| {
@@ -99,20 +105,21 @@ fn compare(
         tilewright::evaluate_bytes(bytes.to_vec(), &options, inputs, precision)
             .map(|values| values.into_iter().flat_map(Value::into_tensors).collect::<Vec<_>>())
     };
-    let Ok(expected) = evaluate(EvaluationPrecision::Declared) else { return };
+    let Ok(expected) = evaluate(EvaluationPrecision::Declared) else { return false };
     let actual: Vec<Tensor> = actual.iter().cloned().flat_map(Value::into_tensors).collect();
     assert_eq!(actual.len(), expected.len(), "as many results as the evaluator gives");
     let is_equal = |(actual, expected)| tilewright::compare(actual, expected, 0.0, 0.0).passed();
     if actual.iter().zip(&expected).all(is_equal) {
-        return;
+        return true;
     }
-    let Ok(exact) = evaluate(EvaluationPrecision::F64) else { return };
+    let Ok(exact) = evaluate(EvaluationPrecision::F64) else { return false };
     for (number, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
-        let Some(exact) = exact.get(number) else { return };
+        let Some(exact) = exact.get(number) else { return false };
         if let Some(difference) = difference(actual, expected, exact) {
             panic!("result {number} is not the evaluator's: {difference}");
         }
     }
+    true
 }
 
 /// What tells a result from the evaluator's in its own types, if it cannot be rounding; `exact` is

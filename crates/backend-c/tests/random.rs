@@ -8,16 +8,17 @@ use eval::evaluate_kernel;
 use loops::{Access, Kernel, Scope};
 use tensor::Tensor;
 use testkit::random_kernel;
-use testkit::{Folder, has_c_compiler};
+use testkit::{Folder, first_seed, has_c_compiler};
 
 #[test]
 fn random_kernels() {
     if !has_c_compiler() {
         return;
     }
-    let cases = std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
+    let cases: u64 =
+        std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
     let kernels: Vec<Kernel> =
-        (0..cases).map(|seed| random_kernel(seed, seed as u32 % 4)).collect();
+        (0..cases).map(|number| random_kernel(first_seed() + number, number as u32 % 4)).collect();
     let (module, interface) = module_of_kernels(&kernels);
     let (mut inputs, mut expected) = (Vec::new(), Vec::new());
     for kernel in &kernels {

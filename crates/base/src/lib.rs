@@ -5,7 +5,8 @@
 //! - [`location`]: where in the user's model a thing came from; [`remark`]: what is said of it;
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
-//! - [`parallel`]: work on several threads with results in order.
+//! - [`parallel`]: work on several threads with results in order;
+//! - [`panics`]: panics that are caught and kept.
 //!
 //! Invariants: deterministic (no clock, environment, hash order or I/O); no knowledge of tensors.
 
@@ -15,6 +16,7 @@ pub mod id;
 pub mod limits;
 pub mod location;
 pub mod names;
+pub mod panics;
 pub mod parallel;
 pub mod pass;
 pub mod remark;

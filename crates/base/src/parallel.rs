@@ -20,6 +20,7 @@ pub fn map<T: Send, R: Send>(
         return items.into_iter().map(work).collect();
     }
     let queue = Mutex::new(items.into_iter().enumerate());
+    let keeper = crate::panics::keeper();
     let share = || {
         let mut done = Vec::new();
         loop {
@@ -29,9 +30,10 @@ pub fn map<T: Send, R: Send>(
             done.push((number, work(item)));
         }
     };
+    let helped = || crate::panics::with(keeper.clone(), share);
     let mut done = std::thread::scope(|scope| {
         let started: Vec<_> = (0..helpers)
-            .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, share).ok())
+            .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, helped).ok())
             .collect();
         let mut done = share();
         for helper in started {

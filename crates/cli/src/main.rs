@@ -50,7 +50,7 @@ enum Command {
     ExplainError(explain_error::Arguments),
     /// Prints a stage of the compile as text
     Dump(dump::Arguments),
-    /// Compares every kernel of the executable with the reference evaluator
+    /// Compares every kernel of the executable, and the outputs, with the reference evaluator
     Verify(verify::Arguments),
     /// Compares two configurations and names the first node whose value differs
     Diff(diff::Arguments),

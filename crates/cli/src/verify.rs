@@ -1,4 +1,5 @@
-//! `tilewright verify`: every kernel of the executable against the reference evaluator.
+//! `tilewright verify`: every kernel of the executable, and every output, against the reference
+//! evaluator.
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};

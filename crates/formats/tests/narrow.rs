@@ -164,7 +164,6 @@ fn sums_beyond_the_largest_value() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None,
         ..ProptestConfig::with_cases(60)
     })]
 

@@ -23,7 +23,6 @@ fn failed(reason: String) -> TestCaseError {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        failure_persistence: None,
         ..ProptestConfig::with_cases(150)
     })]
 

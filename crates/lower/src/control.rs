@@ -12,6 +12,7 @@ use program::{Address, Argument, Run, Step};
 use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::DType;
 
+use crate::RegionFunction;
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::groups::legalise;
 
@@ -37,8 +38,8 @@ impl Emitter<'_> {
         let results = addresses(self, frame, &data.results);
         match &data.op {
             Op::If { .. } => {
-                let then = self.region(frame, data.regions[0], &[], &results)?;
-                let otherwise = self.region(frame, data.regions[1], &[], &results)?;
+                let then = self.region(frame, node, 0, &[], &results)?;
+                let otherwise = self.region(frame, node, 1, &[], &results)?;
                 steps.push(Step::Branch { condition: operands[0].clone(), then, otherwise });
             }
             Op::While { .. } => {
@@ -46,9 +47,9 @@ impl Emitter<'_> {
                 copy_all(steps, &operands, &results, &sizes);
                 let condition = self.temporary(1);
                 let flag = [condition.clone()];
-                let setup = self.region(frame, data.regions[0], &results, &flag)?;
+                let setup = self.region(frame, node, 0, &results, &flag)?;
                 let next: Vec<Address> = sizes.iter().map(|&size| self.temporary(size)).collect();
-                let mut body = self.region(frame, data.regions[1], &results, &next)?;
+                let mut body = self.region(frame, node, 1, &results, &next)?;
                 copy_all(&mut body, &next, &results, &sizes);
                 steps.push(Step::While { setup, condition, body });
             }
@@ -69,7 +70,6 @@ impl Emitter<'_> {
         steps: &mut Vec<Step>,
     ) -> base::Result<()> {
         let data = &frame.function.nodes[node];
-        let region = data.regions[0];
         let all = sizes(frame.function, &data.results);
         let state: Vec<Address> =
             data.results[..carried].iter().map(|&value| self.address(frame, value)).collect();
@@ -105,7 +105,7 @@ impl Emitter<'_> {
         for &value in &data.results[carried..] {
             results.push(slice(self, frame, value));
         }
-        body.extend(self.region(frame, region, &parameters, &results)?);
+        body.extend(self.region(frame, node, 0, &parameters, &results)?);
         copy_all(&mut body, &next, &state, &all[..carried]);
         steps.push(Step::Repeat { symbol, count: Expr::constant(trips), body });
         Ok(())
@@ -136,23 +136,27 @@ impl Emitter<'_> {
         })
     }
 
-    /// The steps of a region.
+    /// The steps of a node's region of this number.
     fn region(
         &mut self,
         frame: &mut Frame<'_>,
-        region: RegionId,
+        node: NodeId,
+        number: usize,
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
+        let region = frame.function.nodes[node].regions[number];
         let extracted = extract(frame.function, region).map_err(Diagnostics::internal)?;
         let mut all = parameters.to_vec();
         for &value in &extracted.captured {
             all.push(self.address(frame, value));
         }
         let function = legalise(Arc::new(extracted.function)).map_err(Diagnostics::internal)?;
-        self.depth += 1;
+        let parent = self.region.replace(self.regions.len());
+        let (made, captured) = (function.clone(), extracted.captured);
+        self.regions.push(RegionFunction { function: made, parent, node, region, captured });
         let steps = self.function(&function, &all, results);
-        self.depth -= 1;
+        self.region = parent;
         steps
     }
 

@@ -27,7 +27,7 @@ use crate::naive;
 use crate::naive::element::splat;
 use crate::naive::index::{extents_of, shape_of};
 use crate::naive::outline::Outline;
-use crate::{KernelInfo, KernelSource, LowerOptions, Role};
+use crate::{KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
 const GRAIN_NS: f64 = 4000.0;
@@ -43,8 +43,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) weights: BTreeMap<ConstantId, SlotId>,
     /// The constants of the module that hold literals, by type, shape and bytes.
     pub(crate) literals: BTreeMap<(&'static str, Vec<usize>, Vec<u8>), ConstantId>,
-    /// Regions around the function being emitted.
-    pub(crate) depth: u32,
+    /// Of the functions that are emitted in the place of regions, the one at hand.
+    pub(crate) region: Option<usize>,
+    pub(crate) regions: Vec<RegionFunction>,
     pub(crate) kernels: Vec<KernelInfo>,
     pub(crate) remarks: Vec<Remark>,
 }
@@ -200,7 +201,7 @@ impl Emitter<'_> {
 
     /// Whether what is being emitted runs once in the life of an executable.
     fn runs_once(&self) -> bool {
-        self.depth == 0 && self.options.role == Role::Setup
+        self.region.is_none() && self.options.role == Role::Setup
     }
 
     /// A movement as steps; none within one slot, where what is read and what is written may lie
@@ -307,13 +308,11 @@ impl Emitter<'_> {
             grain: Expr::ONE,
         }));
         let nodes = group_nodes(frame, group);
-        let source = (self.depth == 0)
-            .then(|| KernelSource { nodes: nodes.clone(), arguments: arguments.to_vec() });
         self.kernels.push(KernelInfo {
             kernel: id,
             name: self.module.kernels[id].name.clone(),
             nodes: nodes_of(frame.function, &nodes),
-            source,
+            source: KernelSource { region: self.region, nodes, arguments: arguments.to_vec() },
             extent: 1,
             scratch_bytes: 0,
             fused: group.fused.clone(),

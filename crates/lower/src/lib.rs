@@ -29,7 +29,7 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, Remark, codes};
-use graph::{Function, NodeId, ValueId};
+use graph::{Function, NodeId, RegionId, ValueId};
 use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
@@ -98,6 +98,8 @@ pub struct Lowered {
     pub function: Arc<Function>,
     /// One entry a run of a kernel, in the order of the program.
     pub kernels: Vec<KernelInfo>,
+    /// The branches and bodies of loops, each behind the one around it.
+    pub regions: Vec<RegionFunction>,
     /// What the caller passes.
     pub inputs: Vec<ProgramPort>,
     /// What the caller gets; of `setup`, what lies in the block of constants.
@@ -121,9 +123,8 @@ pub struct KernelInfo {
     pub name: String,
     /// The nodes of the user's model that it computes.
     pub nodes: Vec<String>,
-    /// The nodes of `Lowered::function` that it computes, and its arguments there, in the order of
-    /// its parameters; none for a kernel inside of control flow.
-    pub source: Option<KernelSource>,
+    /// The nodes that it computes, and its arguments, in the order of its parameters.
+    pub source: KernelSource,
     /// Its parallel extent.
     pub extent: i64,
     /// Scratch memory that one worker needs, in bytes.
@@ -151,10 +152,28 @@ pub struct KernelInfo {
 /// What a kernel is in the function that was lowered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSource {
+    /// The function that has them: one of `Lowered::regions`, or `Lowered::function`.
+    pub region: Option<usize>,
     /// The nodes that it computes.
     pub nodes: Vec<NodeId>,
     /// The value behind each parameter.
     pub arguments: Vec<ValueId>,
+}
+
+/// A region, as the function of its own that is lowered in its place: its parameters are the
+/// region's, then what it captures.
+#[derive(Clone, Debug)]
+pub struct RegionFunction {
+    /// The function.
+    pub function: Arc<Function>,
+    /// The region around it, a place in `Lowered::regions`; none in `Lowered::function`.
+    pub parent: Option<usize>,
+    /// The node of the parent that it belongs to.
+    pub node: NodeId,
+    /// The region of the parent that it stands for.
+    pub region: RegionId,
+    /// The values of the parent that it captures.
+    pub captured: Vec<ValueId>,
 }
 
 /// An input or output.
@@ -219,7 +238,8 @@ pub fn lower(
         library,
         weights: BTreeMap::new(),
         literals: BTreeMap::new(),
-        depth: 0,
+        region: None,
+        regions: Vec::new(),
         kernels: Vec::new(),
         remarks: Vec::new(),
     };
@@ -234,7 +254,7 @@ pub fn lower(
     emitter.schedule()?;
     let footprint = phases
         .time("memory plan", || memory_plan::place(&mut emitter.program, &emitter.module.kernels));
-    let emit::Emitter { program, kernels, remarks, .. } = emitter;
+    let emit::Emitter { program, kernels, regions, remarks, .. } = emitter;
     if cfg!(debug_assertions) {
         memory_plan::check(&program, &module.kernels)?;
     }
@@ -247,6 +267,7 @@ pub fn lower(
         program,
         function: specialised,
         kernels,
+        regions,
         inputs,
         outputs,
         constants,

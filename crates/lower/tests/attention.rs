@@ -189,7 +189,7 @@ fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(), failure_persistence: None, ..ProptestConfig::default()
+        cases: cases(), ..ProptestConfig::default()
     })]
 
     #[test]

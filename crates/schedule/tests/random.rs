@@ -11,6 +11,7 @@ use loops::{Kernel, Scope, Stmt};
 use proptest::prelude::*;
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail, parse_trace, print_trace, replay};
 use tensor::Tensor;
+use testkit::counted;
 
 /// Kernels with extents `A`, `B`, `C`.
 const KERNELS: [&str; 10] = [
@@ -207,17 +208,18 @@ fn cases() -> u32 {
     std::env::var("SCHEDULE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: cases(), failure_persistence: None, ..ProptestConfig::default()
-    })]
+/// Of random lists of steps so many have one that is legal.
+const LEAST_SHARE: f64 = 0.8;
 
-    #[test]
-    fn steps_keep_the_bits(
-        structure in 0..KERNELS.len(),
-        extents in [2usize..12, 2usize..12, 1usize..6],
-        choices in prop::collection::vec(any::<[u16; 4]>(), 1..40),
-    ) {
-        check(structure, extents, &choices);
-    }
+#[test]
+fn steps_keep_the_bits() {
+    let extents = [2usize..12, 2usize..12, 1usize..6];
+    let choices = prop::collection::vec(any::<[u16; 4]>(), 1..40);
+    let cases = ProptestConfig { cases: cases(), ..ProptestConfig::default() };
+    counted(
+        cases,
+        LEAST_SHARE,
+        (0..KERNELS.len(), extents, choices),
+        |(structure, extents, choices)| Ok(check(structure, extents, &choices) > 0),
+    );
 }

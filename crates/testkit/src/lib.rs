@@ -6,6 +6,7 @@
 
 mod allocations;
 mod c_program;
+mod counted;
 mod folder;
 mod graph_function;
 mod kernel;
@@ -15,6 +16,7 @@ mod reduce;
 
 pub use allocations::{BoundedAllocator, CountingAllocator};
 pub use c_program::{build_c_program, has_c_compiler, run_c_program};
+pub use counted::{counted, demand_share, first_seed};
 pub use folder::Folder;
 pub use graph_function::{GraphOptions, GraphSample, graph_samples, random_graph};
 pub use kernel::random_kernel;

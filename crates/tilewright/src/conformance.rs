@@ -31,6 +31,9 @@ const RELATIVE: f64 = 1e-3;
 /// Both tolerances where operands of products are rounded to bf16, whose step is 2^-8.
 const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 
+/// The most operations of a case that the evaluator runs: some seconds' worth.
+const OPERATIONS_OF_EVALUATOR: u64 = 1 << 25;
+
 /// What runs a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
@@ -102,6 +105,9 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
     // A dimension that a model does not have is another model's.
     let mut options = options.clone();
     options.dims.retain(|name, _| info.dimensions.contains(name));
+    if through == Through::Evaluator {
+        options.limits.operations = OPERATIONS_OF_EVALUATOR;
+    }
     let options = &options;
     let outputs: Vec<&str> = info.outputs.iter().map(|port| port.name.as_str()).collect();
     let mut is_random = false;

@@ -1,13 +1,6 @@
 //! The driver's edge: broken invariants become diagnostics here, and only here.
 
-use std::cell::RefCell;
-use std::panic::{self, AssertUnwindSafe};
-
-use base::{Diagnostic, Diagnostics, Result, codes};
-
-thread_local! {
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
-}
+use base::{Diagnostic, Diagnostics, Result, codes, panics};
 
 const REMEDY: &str = "report it with the model; it is a bug of the compiler, not of the model";
 
@@ -17,29 +10,16 @@ const REMEDY: &str = "report it with the model; it is a bug of the compiler, not
 /// # Errors
 /// Those of the piece, and the internal error.
 pub fn catch_internal_errors<T>(piece: impl FnOnce() -> Result<T>) -> Result<T> {
-    let former = panic::take_hook();
-    panic::set_hook(Box::new(|information| {
-        let place = information.location().map(ToString::to_string);
-        PLACE.with(|cell| *cell.borrow_mut() = place);
-    }));
-    let outcome = panic::catch_unwind(AssertUnwindSafe(piece));
-    panic::set_hook(former);
-    let outcome = outcome.map(|result| result.map_err(with_remedies));
-    outcome.unwrap_or_else(|payload| {
-        let message = payload
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .unwrap_or_else(|| "an invariant is broken".to_owned());
-        let place = PLACE.with(|cell| cell.borrow_mut().take());
-        let mut diagnostic = Diagnostic::error(codes::INTERNAL_ERROR, message)
-            .because("the compiler broke one of its own invariants")
-            .remedy(REMEDY);
-        if let Some(place) = place {
-            diagnostic = diagnostic.at(place);
+    match panics::catch(piece) {
+        Ok(result) => result.map_err(with_remedies),
+        Err(panics::Caught { message, place }) => {
+            let message = message.unwrap_or_else(|| "an invariant is broken".to_owned());
+            let diagnostic = Diagnostic::error(codes::INTERNAL_ERROR, message)
+                .because("the compiler broke one of its own invariants")
+                .remedy(REMEDY);
+            Err(place.into_iter().fold(diagnostic, Diagnostic::at).into())
         }
-        Err(diagnostic.into())
-    })
+    }
 }
 
 /// An invariant that a verifier found broken has a remedy, too.

@@ -49,7 +49,9 @@ pub(crate) struct Front {
     pub(crate) imported: Arc<Function>,
     /// What depends on weights alone.
     pub(crate) setup: FunctionId,
-    /// The rest, in plan form: it calls the functions between.
+    /// The rest.
+    pub(crate) main: Arc<Function>,
+    /// The same in plan form: it calls the functions between.
     pub(crate) plan: FunctionId,
     /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
@@ -263,18 +265,28 @@ pub(crate) fn front_or_ask(
         function = Arc::unwrap_or_clone(chosen);
     }
     module.functions = base::Arena::default();
-    let (setup, plan) = phases.time("cut", || {
+    let (setup, main, plan) = phases.time("cut", || {
         let graph_opt::Cut { setup, main } = graph_opt::cut(function);
         let setup = module.functions.push(Arc::new(setup));
         let add = &mut |segment| module.functions.push(segment);
-        let plan = graph_opt::segments(&Arc::new(main), imported.parameters().len(), add);
+        let main = Arc::new(main);
+        let plan = graph_opt::segments(&main, imported.parameters().len(), add);
         let plan = plan.map_err(|reason| Diagnostic::error(codes::INTERNAL_ERROR, reason))?;
-        Ok::<_, Diagnostics>((setup, module.functions.push(Arc::new(plan))))
+        Ok::<_, Diagnostics>((setup, main, module.functions.push(Arc::new(plan))))
     })?;
     if options.verify_passes || cfg!(debug_assertions) {
         module::verify(&module)?;
     }
-    Ok(Outcome::Front(Box::new(Front { module, imported, setup, plan, outputs, strings, remarks })))
+    Ok(Outcome::Front(Box::new(Front {
+        module,
+        imported,
+        setup,
+        main,
+        plan,
+        outputs,
+        strings,
+        remarks,
+    })))
 }
 
 /// Refuses names that no pass and no rule has.

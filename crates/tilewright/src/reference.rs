@@ -1,11 +1,16 @@
 //! A model through the reference evaluator: slow, and the definition of what is right.
 
+use std::sync::Arc;
+
+use base::limits::exceeded;
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
 use eval::{EvaluationPrecision, Settings};
-use graph::Function;
+use graph::{Function, Op, Type};
 use import_onnx::Imported;
-use tensor::{Tensor, Value};
+use module::Module;
+use sym::Expr;
+use tensor::{Structure, Tensor, Value};
 
 use crate::Options;
 use crate::pipeline::{Given, Told, constant};
@@ -25,6 +30,39 @@ pub fn evaluate_bytes(
     Ok(evaluate(&Source::Bytes(model.into()), options, inputs, precision)?.1)
 }
 
+/// A model, imported for known inputs.
+pub(crate) struct Read {
+    pub(crate) function: Arc<Function>,
+    /// What the function reads.
+    pub(crate) module: Module,
+    /// How the outputs are made of the results and the strings.
+    outputs: Vec<Structure>,
+    pub(crate) strings: import_onnx::Strings,
+}
+
+/// Imports a model, told all that it asks of its inputs.
+///
+/// # Errors
+/// What is wrong with the model or its inputs.
+pub(crate) fn read(model: &Source, options: &Options, inputs: &[Value]) -> Result<Read> {
+    let given = Given::new(model, options, inputs)?;
+    let mut told = Told::default();
+    loop {
+        match model.import(&told.import_options(options))? {
+            Imported::Module { module, outputs, strings } => {
+                let Some(function) = module.functions.values().next().cloned() else {
+                    unreachable!("an imported module has a function")
+                };
+                return Ok(Read { function, module, outputs, strings });
+            }
+            Imported::Asks { inputs, reason, .. } if !told.answer(&inputs, &given) => {
+                return Err(reason);
+            }
+            Imported::Asks { .. } => {}
+        }
+    }
+}
+
 /// Imports a model, told all that it asks of its inputs, and evaluates it. Returns the function as
 /// imported and its results.
 ///
@@ -36,28 +74,39 @@ pub(crate) fn evaluate(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
-    let given = Given::new(model, options, inputs)?;
-    let mut told = Told::default();
-    let (module, outputs, strings) = loop {
-        match model.import(&told.import_options(options))? {
-            Imported::Module { module, outputs, strings } => break (module, outputs, strings),
-            Imported::Asks { inputs, reason, .. } if !told.answer(&inputs, &given) => {
-                return Err(reason);
-            }
-            Imported::Asks { .. } => {}
-        }
-    };
-    let Some(function) = module.functions.values().next() else {
-        unreachable!("an imported module has a function")
-    };
-    graph::verify(function)?;
+    let Read { function, module, outputs, strings } = read(model, options, inputs)?;
+    graph::verify(&function)?;
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+    let (operations, most) = (operations(&function, &tensors), options.limits.operations);
+    if operations > most {
+        let message = format!("the evaluator would take {operations} operations");
+        let refusal = exceeded("operations", message).at("a run of the model");
+        return Err(refusal.because(format!("at most {most} are accepted")).into());
+    }
     let weights = |id: ConstantId| constant(&module, id);
     let settings = Settings { precision, most_turns: options.limits.turns };
-    let mut results = eval::graph::evaluate(function, &weights, &tensors, settings)
+    let mut results = eval::graph::evaluate(&function, &weights, &tensors, settings)
         .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
     strings.put_into(&mut results);
     let mut results = results.into_iter();
     let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
-    Ok((Function::clone(function), outputs))
+    Ok((Function::clone(&function), outputs))
+}
+
+/// Elements that the nodes of a function compute, and terms of their sums; each region counts once.
+fn operations(function: &Function, inputs: &[Tensor]) -> u64 {
+    // What does not bind is refused by the evaluation itself.
+    let Ok(symbols) = eval::graph::bind_symbols(function, inputs) else { return 0 };
+    let count = |extents: &[Expr]| {
+        let known = extents.iter().filter_map(|extent| extent.evaluate(&|symbol| symbols[symbol]));
+        known.fold(1, |count: u64, extent| count.saturating_mul(extent.max(0) as u64))
+    };
+    let of_node = |node: &graph::Node| match &node.op {
+        Op::Contract { space, .. } | Op::Reduce { space, .. } => count(&space.extents),
+        _ => node.results.iter().fold(0, |sum: u64, &result| match function.ty(result) {
+            Type::Tensor(ty) => sum.saturating_add(count(&ty.shape)),
+            _ => sum,
+        }),
+    };
+    function.nodes.values().map(of_node).fold(0, u64::saturating_add)
 }

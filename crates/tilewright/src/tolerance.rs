@@ -36,7 +36,7 @@ impl Tolerance {
 
 /// A unit in the last place of a short float, relative to the value: sums that differ by nothing
 /// but rounding may round to neighbours. 0 for other types.
-fn last_place(dtype: DType) -> f64 {
+pub(crate) fn last_place(dtype: DType) -> f64 {
     match Format::of(dtype) {
         Some(format) => 0.5_f64.powi(format.mantissa_bits as i32),
         None => 0.0,

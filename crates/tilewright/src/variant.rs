@@ -297,6 +297,11 @@ impl Variant {
         given.saturating_add(budget::constant_bytes(&self.front.module))
     }
 
+    /// Bytes of what `setup` computed.
+    pub(crate) fn constant(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
+        self.constants.bytes().get(offset..)?.get(..bytes)
+    }
+
     /// Runs a segment with outputs of its types.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! No mutant of a model breaks the compiler: a bounded run of the fuzz target `compile`, from a
-//! fixed seed. The models are those of the importer's text tests, and the small ones in the folder
+//! No mutant of a model breaks the compiler: a bounded run of the fuzz target `compile`, from the
+//! seed `PROPTEST_RNG_SEED`. The models are those of the importer's text tests, and the small ones in the folder
 //! that `TILEWRIGHT_MODELS` names; `TILEWRIGHT_MUTANTS` says how many mutants of each.
 
 #[path = "../../../fuzz/src/attempt.rs"]
@@ -12,9 +12,14 @@ use import_onnx::proto::ModelProto;
 use prost::Message;
 use testkit::mutation::mutate;
 use testkit::onnx_text::models_in;
+use testkit::{demand_share, first_seed};
 
 /// Mutants of each model.
 const MUTANTS: u64 = 3;
+
+/// Of the models and their mutants so many run and are compared with the evaluator; most others
+/// are refused, as a wrong model is.
+const LEAST_SHARE: f64 = 0.25;
 
 /// The largest file that is mutated.
 const LARGEST: usize = 1 << 16;
@@ -59,25 +64,37 @@ fn mutants_end_in_diagnostics_or_run() {
         Ok(text) => text.parse().expect("a number of mutants"),
         Err(_) => MUTANTS,
     };
-    let mut broken = Vec::new();
+    let (mut all, mut compared, mut broken) = (0, 0, Vec::new());
+    let mut count = |outcome: Result<bool, String>| {
+        all += 1;
+        match outcome {
+            Ok(is_compared) => compared += usize::from(is_compared),
+            Err(reason) => broken.push(reason),
+        }
+    };
     for (number, model) in models.iter().enumerate() {
-        broken.extend(attempt(model, number, 0));
+        count(attempt(model, number, 0));
         for seed in 0..mutants {
-            let seed = seed * 10_000 + number as u64;
+            let seed = (first_seed() + seed) * 10_000 + number as u64;
             let mut mutant = model.clone();
             mutate(&mut mutant, &names, seed);
-            broken.extend(attempt(&mutant, number, seed));
+            count(attempt(&mutant, number, seed));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+    demand_share(compared, all, LEAST_SHARE);
 }
 
-/// What is to be said of a mutant that breaks the compiler, which is kept as a file.
-fn attempt(model: &ModelProto, number: usize, seed: u64) -> Option<String> {
+/// Whether what a mutant gives was compared; what is to be said of one that breaks the compiler,
+/// which is kept as a file.
+fn attempt(model: &ModelProto, number: usize, seed: u64) -> Result<bool, String> {
     let bytes = model.encode_to_vec();
-    let payload = std::panic::catch_unwind(|| attempt::compile_and_run(&bytes)).err()?;
+    let payload = match std::panic::catch_unwind(|| attempt::compile_and_run(&bytes)) {
+        Ok(is_compared) => return Ok(is_compared),
+        Err(payload) => payload,
+    };
     let place = std::env::temp_dir().join(format!("mutant-{number}-{seed}.onnx"));
     std::fs::write(&place, &bytes).expect("a file of the mutant");
     let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-    Some(format!("model {number}, seed {seed}, kept as {}: {text}", place.display()))
+    Err(format!("model {number}, seed {seed}, kept as {}: {text}", place.display()))
 }

@@ -1,0 +1,166 @@
+//! Where a model becomes wrong whose kernels are right one by one.
+//!
+//! The evaluator goes through the levels between the model and the run, in their order, and each is
+//! compared with the imported function by the names of the model's values, which passes leave to
+//! what is equal: `setup` and `main` after the passes over graphs, then both as they were lowered,
+//! then what `setup` computed and what the kernels of a run read. The first value that differs, in
+//! the order of the model, is to blame, and where leaving a pass or a rule out mends the outputs,
+//! so is that.
+
+use std::collections::BTreeMap;
+
+use base::Result;
+use eval::EvaluationPrecision;
+use graph::{Function, ValueId};
+use module::Module;
+use tensor::Tensor;
+
+use super::kernels::{Values, operands, settings};
+use super::memory;
+use super::outputs::Reference;
+use crate::pipeline::{Front, Given, front_told, optimisations};
+use crate::{Executable, Options};
+
+/// Says what is to blame for wrong outputs.
+///
+/// # Errors
+/// Faults of the evaluator.
+pub(super) fn blame(
+    executable: &Executable,
+    inputs: &[Tensor],
+    reference: &Reference,
+) -> Result<String> {
+    let variant = executable.variant(inputs)?;
+    let front = &variant.front;
+    let halves = Halves::evaluate(executable, front, inputs)?;
+    if let Some(found) = halves.first_difference(front, reference) {
+        let culprit = culprit(executable, inputs, reference)?;
+        return Ok(format!("the passes over graphs{culprit}: {found}"));
+    }
+    let declared = settings(executable, EvaluationPrecision::Declared);
+    let runs = variant.segments_met(executable.model(), inputs)?;
+    let segments =
+        runs.iter().map(|run| (&*run.specialisation, operands(run, &halves.setup.results)));
+    let lowered: Vec<_> = std::iter::once((&variant.setup, Vec::new())).chain(segments).collect();
+    let mut values = Vec::new();
+    for (half, inputs) in &lowered {
+        let function = &half.lowered.function;
+        let computed = Values::compute(function, &half.module, inputs, declared)?;
+        let named = named(function, &computed);
+        if let Some(found) = differing(reference, &named) {
+            return Ok(format!("what binds and lowers graphs: {found}"));
+        }
+        values.push(computed);
+    }
+    if let Some(found) = memory::constants(&variant, &values[0]) {
+        return Ok(format!("what `setup` computed: {found}"));
+    }
+    for (run, values) in runs.iter().zip(&values[1..]) {
+        if let Some(found) = memory::first_difference(executable, &variant, run, values)? {
+            return Ok(found);
+        }
+    }
+    Ok("graphs and kernels are right, and so is what each kernel reads: what is left is how the \
+        outputs are copied, cut into parts or kept between runs"
+        .to_owned())
+}
+
+/// A value by its name, and the place in the model of the node that makes it.
+type Named<'a> = BTreeMap<&'a str, (&'a Tensor, String)>;
+
+/// The values of a function that have names of the model.
+fn named<'a>(function: &'a Function, values: &'a Values) -> Named<'a> {
+    let mut found = Named::new();
+    for (&value, tensor) in &values.of {
+        if let Some(name) = &function.values[value].name {
+            found.entry(name).or_insert_with(|| (tensor, place(function, value)));
+        }
+    }
+    found
+}
+
+/// Where in the model a value comes from.
+fn place(function: &Function, value: ValueId) -> String {
+    match function.producer(value) {
+        Some((node, _)) => function.locations.describe(function.nodes[node].location),
+        None => "the inputs".to_owned(),
+    }
+}
+
+/// The first value, in the order of the model, that a level has and that differs.
+fn differing(reference: &Reference, level: &Named<'_>) -> Option<String> {
+    reference.declared.of.keys().find_map(|&value| {
+        let name = reference.function.values[value].name.as_deref()?;
+        let (actual, place) = level.get(name)?;
+        let wrong = reference.wrong(value, actual)?;
+        Some(format!("{place}: value `{name}`: {wrong}"))
+    })
+}
+
+/// Both halves of a model, as the evaluator computes them.
+struct Halves {
+    setup: Values,
+    main: Values,
+}
+
+impl Halves {
+    fn evaluate(executable: &Executable, front: &Front, inputs: &[Tensor]) -> Result<Halves> {
+        let module: &Module = &front.module;
+        let declared = settings(executable, EvaluationPrecision::Declared);
+        let setup = Values::compute(&module.functions[front.setup], module, &[], declared)?;
+        let inputs = [inputs, &setup.results].concat();
+        let main = Values::compute(&front.main, module, &inputs, declared)?;
+        Ok(Halves { setup, main })
+    }
+
+    /// The first value that differs; else, the first output.
+    fn first_difference(&self, front: &Front, reference: &Reference) -> Option<String> {
+        let main = &*front.main;
+        let mut level = named(main, &self.main);
+        level.extend(named(&front.module.functions[front.setup], &self.setup));
+        let output = |number: usize| {
+            let wrong = self.wrong_output(front, reference, number)?;
+            let place = place(main, main.results()[number]);
+            Some(format!("{place}: output `{}`: {wrong}", main.result_names[number]))
+        };
+        differing(reference, &level).or_else(|| (0..main.results().len()).find_map(output))
+    }
+
+    fn wrong_output(&self, front: &Front, reference: &Reference, number: usize) -> Option<String> {
+        let mut results = self.main.results.clone();
+        front.strings.put_into(&mut results);
+        reference.result(number, &results[number]).2
+    }
+}
+
+/// The pass, and the rule, without which the outputs are right.
+fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) -> Result<String> {
+    let values: Vec<_> = inputs.iter().cloned().map(tensor::Value::from).collect();
+    let given = Given::new(&executable.source, &executable.options, &values)?;
+    let is_right = |left_out: &[&str]| -> Result<bool> {
+        let mut options: Options = executable.options.clone();
+        options.disabled.extend(left_out.iter().map(|&name| name.to_owned()));
+        let front = front_told(&executable.source, &options, &executable.target, &given)?;
+        let Ok(halves) = Halves::evaluate(executable, &front, inputs) else { return Ok(false) };
+        let count = front.imported.results().len();
+        Ok((0..count).all(|number| halves.wrong_output(&front, reference, number).is_none()))
+    };
+    let rules: Vec<&str> = graph_opt::laws().map(|(rule, _)| rule).collect();
+    let mut said = Vec::new();
+    for (kind, names) in [("pass", optimisations()), ("rule", rules)] {
+        if !is_right(&names)? {
+            continue;
+        }
+        // With so many of them left out the outputs are right, with so many they are not.
+        let (mut right, mut wrong) = (names.len(), 0);
+        while wrong + 1 < right {
+            let middle = wrong.midpoint(right);
+            match is_right(&names[..middle])? {
+                true => right = middle,
+                false => wrong = middle,
+            }
+        }
+        said.push(format!("{kind} `{}`", names[right - 1]));
+    }
+    Ok(if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) })
+}

@@ -1,0 +1,153 @@
+//! What the kernels of a run find in memory, against what the evaluator says that they read.
+//!
+//! The program is run with copies between its steps: before each kernel what it reads, behind it
+//! what it writes, into outputs of their own. A value that is right behind the kernel that writes
+//! it and wrong before one that reads it was overwritten; a value that is wrong behind a kernel
+//! that is right alone was computed in a wrong way of running it.
+
+use std::sync::Arc;
+
+use base::Result;
+use graph::{Function, ValueId};
+use program::{Address, Argument, Place, Slot, Step};
+use sym::Expr;
+use tensor::Tensor;
+
+use super::kernels::{Memory, Values};
+use crate::specialisation::Specialisation;
+use crate::variant::{SegmentMet, Variant};
+use crate::{Executable, Tolerance};
+
+/// Gross differences are meant: errors that add up over a run are no fault of memory.
+const GROSS: Tolerance = Tolerance { relative: 1e-2, of_largest: 1e-2 };
+
+/// The first result of `setup` that is not what the evaluator computes.
+pub(super) fn constants(variant: &Variant, values: &Values) -> Option<String> {
+    let lowered = &variant.setup.lowered;
+    let offsets = lowered.constants.offsets.iter().zip(lowered.function.results());
+    offsets.zip(&values.results).find_map(|((&offset, &value), expected)| {
+        let mut actual = Tensor::zeros(expected.dtype(), expected.shape());
+        let bytes = actual.bytes_mut();
+        bytes.copy_from_slice(variant.constant(offset as usize, bytes.len())?);
+        let comparison = GROSS.compare(&actual, expected);
+        let place = describe(&lowered.function, value);
+        (!comparison.passed()).then(|| format!("{place}: {comparison}"))
+    })
+}
+
+/// A value in memory at some point of a run.
+struct Seen {
+    /// The kernel's number among the entries of `Lowered::kernels`, and its argument's.
+    kernel: usize,
+    argument: usize,
+    is_before: bool,
+}
+
+/// The first kernel of a stage that reads or writes something else, and what.
+///
+/// # Errors
+/// Faults while running.
+pub(super) fn first_difference(
+    executable: &Executable,
+    variant: &Variant,
+    stage: &SegmentMet,
+    values: &Values,
+) -> Result<Option<String>> {
+    let half = &*stage.specialisation;
+    let lowered = &half.lowered;
+    let mut program = half.module.programs[half.program].clone();
+    let mut outputs = half.new_outputs()?;
+    let mut seen = Vec::new();
+    let mut kernels =
+        lowered.kernels.iter().enumerate().filter(|(_, info)| info.source.region.is_none());
+    let mut next = kernels.next();
+    let mut copy = |slots: &mut base::Arena<_, Slot>, number, argument: &Argument| {
+        let bytes = argument.bytes.as_constant().unwrap_or(0) as usize;
+        let place = Place::Output(outputs.len() as u32);
+        outputs.push(Tensor::zeros(tensor::DType::U8, &[bytes]));
+        let name = format!("seen{number}");
+        let slot = slots.push(Slot { name, bytes: Expr::from(bytes), place });
+        let destination = Address { slot, offset: Expr::ZERO };
+        let source = argument.address.clone();
+        Step::Copy { source, destination, bytes: Expr::from(bytes) }
+    };
+    let mut steps = Vec::new();
+    for step in std::mem::take(&mut program.steps) {
+        let (Step::Run(run), Some((kernel, info))) = (&step, next) else {
+            steps.push(step);
+            continue;
+        };
+        if run.kernel != info.kernel {
+            steps.push(step);
+            continue;
+        }
+        next = kernels.next();
+        let run = run.clone();
+        let mut step = Some(step);
+        for is_before in [true, false] {
+            for (argument, place) in run.arguments.iter().enumerate() {
+                // What is updated in place holds something else before.
+                let is_meant = place.writes != is_before;
+                let is_empty = place.bytes.as_constant() == Some(0);
+                if is_meant && !is_empty {
+                    steps.push(Step::Barrier);
+                    steps.push(copy(&mut program.slots, seen.len(), place));
+                    seen.push(Seen { kernel, argument, is_before });
+                }
+            }
+            steps.push(Step::Barrier);
+            steps.extend(step.take());
+        }
+    }
+    program.steps = steps;
+    run(executable, variant, half, &program, &stage.operands, &mut outputs)?;
+    let first = half.outputs.len();
+    for (Seen { kernel, argument, is_before }, bytes) in seen.iter().zip(&outputs[first..]) {
+        let (info, function) = (&lowered.kernels[*kernel], &lowered.function);
+        let value = info.source.arguments[*argument];
+        let code = &half.module.kernels[info.kernel];
+        let expected = &values.of[&value];
+        let layout = Memory::new(&code.buffers[code.parameters[*argument]], expected);
+        let comparison = GROSS.compare(&layout.read(bytes.bytes(), expected), expected);
+        if !comparison.passed() {
+            let (value, nodes) = (describe(function, value), info.nodes.join(", "));
+            return Ok(Some(match is_before {
+                true => format!(
+                    "memory: {value} is wrong where kernel {} ({nodes}) reads it: {comparison}",
+                    info.name
+                ),
+                false => format!(
+                    "the run of kernel {} ({nodes}), which is right alone: {value}: {comparison}",
+                    info.name
+                ),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn run(
+    executable: &Executable,
+    variant: &Variant,
+    half: &Specialisation,
+    program: &program::Program,
+    operands: &[Tensor],
+    outputs: &mut [Tensor],
+) -> Result<()> {
+    let code = half.executable.code().clone();
+    let made = backend_x64::executable(&half.module.kernels, program, code)?;
+    let mut state = runtime::State::new(Arc::new(made), executable.threads)?;
+    variant.call(half, &mut state, operands, outputs)?.run()
+}
+
+/// A value by its name and its place in the model.
+fn describe(function: &Function, value: ValueId) -> String {
+    let place = match function.producer(value) {
+        Some((node, _)) => function.locations.describe(function.nodes[node].location),
+        None => "the inputs".to_owned(),
+    };
+    match &function.values[value].name {
+        Some(name) => format!("value `{name}` of {place}"),
+        None => format!("a value of {place}"),
+    }
+}

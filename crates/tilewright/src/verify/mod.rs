@@ -1,0 +1,208 @@
+//! An executable against the reference evaluator: every kernel, and every output of the model.
+//!
+//! `kernels` feeds each kernel the evaluator's values; `outputs` judges what a run gives against
+//! the imported model evaluated in f64. Where an output is wrong though each kernel is right,
+//! `blame` compares the levels between the two, node by node of the model, and `memory` what the
+//! kernels of a run read and write.
+
+mod blame;
+mod kernels;
+mod memory;
+mod outputs;
+
+use std::fmt;
+
+use base::Result;
+use tensor::Tensor;
+
+use crate::Executable;
+use crate::specialisation::Specialisation;
+use kernels::Verifier;
+use outputs::Reference;
+
+/// What became of each kernel and of each output.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyReport {
+    /// In the order of the programs, those of `setup` first.
+    pub kernels: Vec<KernelVerdict>,
+    /// Kernels of the programs that were not compared, and why.
+    pub not_compared: Vec<KernelVerdict>,
+    /// One for each output of the whole model, or of each part that is compiled by itself.
+    pub outputs: Vec<OutputVerdict>,
+    /// Of a model with wrong outputs whose kernels are all right, where they become wrong.
+    pub blame: Vec<String>,
+}
+
+/// What became of one run of a kernel.
+#[derive(Clone, Debug)]
+pub struct KernelVerdict {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The nodes of the model which it computes.
+    pub nodes: Vec<String>,
+    /// What differs, if something does; why it was not compared, if it was not.
+    pub failure: Option<String>,
+}
+
+/// What became of an output.
+#[derive(Clone, Debug)]
+pub struct OutputVerdict {
+    /// Its name.
+    pub name: String,
+    /// Its error against the imported model evaluated in f64: the norm of the difference over the
+    /// norm of the reference.
+    pub error: f64,
+    /// The largest error that is allowed; infinite of integers, which are not judged by it.
+    pub most: f64,
+    /// What is wrong with it, if something is.
+    pub failure: Option<String>,
+}
+
+impl VerifyReport {
+    /// Whether every kernel that was compared, and every output, is right.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.kernels.iter().all(|verdict| verdict.failure.is_none())
+            && self.outputs.iter().all(|verdict| verdict.failure.is_none())
+    }
+}
+
+impl fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut say = |verdict: &KernelVerdict, what: &str| {
+            let KernelVerdict { kernel, nodes, failure } = verdict;
+            let nodes = if nodes.is_empty() { String::new() } else { nodes.join(", ") + ": " };
+            match failure {
+                Some(failure) => writeln!(f, "{what}{kernel}: {nodes}{failure}"),
+                None => Ok(()),
+            }
+        };
+        self.kernels.iter().try_for_each(|verdict| say(verdict, "wrong: "))?;
+        self.not_compared.iter().try_for_each(|verdict| say(verdict, "not compared: "))?;
+        for OutputVerdict { name, error, most, failure } in &self.outputs {
+            write!(f, "output {name}: error {error:.1e} against the model in f64")?;
+            if most.is_finite() {
+                write!(f, ", at most {most:.1e}")?;
+            }
+            match failure {
+                None => writeln!(f)?,
+                Some(failure) => writeln!(f, ": wrong: {failure}")?,
+            }
+        }
+        self.blame.iter().try_for_each(|blame| writeln!(f, "to blame: {blame}"))?;
+        let wrong = |failures: &mut dyn Iterator<Item = &Option<String>>| {
+            failures.filter(|failure| failure.is_some()).count()
+        };
+        let outputs = wrong(&mut self.outputs.iter().map(|verdict| &verdict.failure));
+        let kernels = wrong(&mut self.kernels.iter().map(|verdict| &verdict.failure));
+        writeln!(f, "{} outputs compared with the model, {outputs} differ", self.outputs.len())?;
+        write!(f, "{} kernels compared with the evaluator, {kernels} differ", self.kernels.len())?;
+        match self.not_compared.len() {
+            0 => writeln!(f),
+            count => writeln!(f, ", {count} not compared"),
+        }
+    }
+}
+
+/// Compares every kernel of the code for these inputs, and the outputs; `progress` hears how many
+/// kernels of how many are done, and the name of the one at hand.
+///
+/// # Errors
+/// Inputs that do not fit; faults of the evaluator.
+pub fn verify(
+    executable: &Executable,
+    inputs: &[Tensor],
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<VerifyReport> {
+    let code = |half: &Specialisation| Ok(half.executable.code().clone());
+    let mut report = VerifyReport::default();
+    executable.each_whole(inputs, &mut |whole, inputs| {
+        // What cannot be run need not be evaluated, which takes longer.
+        let (actual, again) = (whole.run(inputs)?, whole.run(inputs)?);
+        let of_whole = Verifier { executable: whole, code: &code }.kernels(inputs, progress)?;
+        let reference = Reference::new(whole, inputs)?;
+        let outputs = reference.verdicts(whole, &actual, &again);
+        let is_right = outputs.iter().all(|verdict| verdict.failure.is_none());
+        if !is_right && of_whole.passed() {
+            let blame = blame::blame(whole, inputs, &reference);
+            report.blame.push(blame.unwrap_or_else(|found| found.to_string()));
+        }
+        report.kernels.extend(of_whole.kernels);
+        report.not_compared.extend(of_whole.not_compared);
+        report.outputs.extend(outputs);
+        Ok(())
+    })?;
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use base::Arena;
+    use graph::{Function, Op};
+    use module::Module;
+    use tensor::ScalarFunction;
+
+    use super::*;
+    use crate::source::Source;
+    use crate::{Options, compile_module};
+
+    const FUNCTION: &str = "function @f {
+        parameter %x: f32[4] as \"x\"
+        %a \"a\": f32[4] = map exp %x loc(\"first\", \"Exp\")
+        %b \"b\": f32[4] = map tanh %a loc(\"second\", \"Tanh\")
+        %c \"c\": f32[4] = map sqrt %b loc(\"third\", \"Sqrt\")
+        return %c as \"c\" }";
+
+    fn module_of(function: Function) -> Module {
+        let mut functions = Arena::default();
+        functions.push(Arc::new(function));
+        Module { functions, ..Module::default() }
+    }
+
+    /// The report on a function whose compile took one scalar function for another: the
+    /// model that it is compared with is another. `None` where this machine cannot run the code.
+    fn report_of_mistaken(from: ScalarFunction, to: ScalarFunction) -> Option<VerifyReport> {
+        if !std::arch::is_x86_feature_detected!("avx2") {
+            eprintln!("skipped: this machine cannot run the JIT's code");
+            return None;
+        }
+        let mut mistaken: Function = graph::parse(FUNCTION).expect("a function");
+        let options = Options { threads: Some(1), ..Options::default() };
+        let mut executable =
+            compile_module(module_of(mistaken.clone()), &options).expect("it compiles");
+        for (_, node) in mistaken.nodes.iter_mut() {
+            if let Op::Map { function, .. } = &mut node.op
+                && *function == from
+            {
+                *function = to;
+            }
+        }
+        executable.source = Source::Module(Arc::new(module_of(mistaken)));
+        let input = Tensor::from_slice(&[4], &[0.5_f32, -1.0, 0.25, 1.5]);
+        Some(verify(&executable, &[input], &mut |_, _, _| ()).expect("the evaluator runs"))
+    }
+
+    #[test]
+    fn what_graph_passes_make_wrong_fails_and_is_blamed() {
+        let right = ScalarFunction::Tanh;
+        let Some(report) = report_of_mistaken(right, right) else { return };
+        assert!(report.passed() && report.outputs.len() == 1, "{report}");
+        let Some(report) = report_of_mistaken(right, ScalarFunction::Sin) else { return };
+        assert!(!report.passed(), "{report}");
+        assert!(report.kernels.iter().all(|kernel| kernel.failure.is_none()), "{report}");
+        let blame = report.blame.join("");
+        assert!(blame.contains("the passes over graphs: node \"second\" (Tanh)"), "{report}");
+    }
+
+    #[test]
+    fn a_number_in_the_place_of_none_fails() {
+        // The root of a negative number is none; the hyperbolic tangent of one is one.
+        let (is, should) = (ScalarFunction::Exp, ScalarFunction::Neg);
+        let Some(report) = report_of_mistaken(is, should) else { return };
+        assert!(!report.passed(), "{report}");
+        let failure = report.outputs[0].failure.as_deref().unwrap_or_default().to_lowercase();
+        assert!(failure.contains("instead of nan"), "{report}");
+    }
+}
