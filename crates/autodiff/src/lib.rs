@@ -226,12 +226,9 @@ impl<'b> Reverse<'b> {
             | Op::ArgReduce { .. }
             | Op::NonZero
             | Op::RandomBits { .. } => Ok(vec![None; node.operands.len()]),
-            Op::Bitcast { .. }
-            | Op::If
-            | Op::While
-            | Op::Scan { .. }
-            | Op::Call { .. }
-            | Op::Host { .. } => own(node.op.name()),
+            Op::Bitcast { .. } | Op::If | Op::While | Op::Scan { .. } | Op::Host { .. } => {
+                own(node.op.name())
+            }
         }
     }
 

@@ -148,7 +148,6 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
             expect_scalar(operands, 0, DType::U64)?;
             one(TensorType { dtype: DType::U64, shape: shape.clone() })
         }
-        Op::Call { results, .. } => Ok(results.clone()),
         Op::If | Op::While | Op::Scan { .. } | Op::Host { .. } => {
             unreachable!("has operands or regions of its own")
         }
@@ -490,9 +489,7 @@ fn scalar(dtype: DType) -> TensorType {
 fn tensors<'a>(operands: &[&'a Type]) -> Inferred<Vec<&'a TensorType>> {
     let tensor = |(index, ty): (usize, &&'a Type)| match *ty {
         Type::Tensor(tensor) => Ok(tensor),
-        Type::Sequence(_) | Type::Optional(_) | Type::Token | Type::Opaque(_) => {
-            Err(format!("operand {index} is not a tensor"))
-        }
+        Type::Sequence(_) | Type::Optional(_) => Err(format!("operand {index} is not a tensor")),
     };
     operands.iter().enumerate().map(tensor).collect()
 }

@@ -8,7 +8,7 @@
 //! Broadcasting is explicit: operands of `Map` have equal shapes.
 
 use base::text::TextError;
-use base::{ConstantId, Id, KernelId};
+use base::{ConstantId, Id};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
@@ -217,13 +217,6 @@ pub enum Op {
     },
 
     // --- leaving the graph ---
-    /// Runs a kernel of the module.
-    Call {
-        /// Which.
-        kernel: KernelId,
-        /// Types of the results.
-        results: Vec<TensorType>,
-    },
     /// What is not tensor arithmetic (strings, images), by name.
     Host {
         /// The function's name in the crate `host-ops`.
@@ -411,7 +404,6 @@ primitives! {
     Scan { trip_count, carried, reverse } => "scan", None, Nature::Regions(&["body"]),
         [trip_count: After("trips"), carried: After("carried"), reverse: Flag("reverse")];
 
-    Call { kernel, results } => "call", None, Nature::Outside, [kernel: Bare, results: Implied];
     Host { name, results } => "host", None, Nature::Outside, [name: Bare, results: Implied];
 }
 

@@ -150,21 +150,6 @@ impl Emitter<'_> {
             Op::If | Op::While | Op::Scan { .. } => {
                 return self.control_flow(frame, last.node, steps);
             }
-            Op::Call { kernel, .. } => {
-                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
-                let called = &self.module.kernels[*kernel];
-                let (extent, scratch) = (parallel_extent(called), scratch_layout(called).bytes);
-                let arguments =
-                    self.arguments(frame, &accesses(&self.module.kernels[*kernel]), &values);
-                steps.push(Step::Run(Run {
-                    kernel: *kernel,
-                    arguments,
-                    extent: Expr::constant(extent),
-                    scratch_bytes: scratch,
-                    grain: Expr::ONE,
-                }));
-                return Ok(());
-            }
             Op::Host { name, .. } => {
                 let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
                 let arguments = values.iter().map(|&v| self.address(frame, v)).collect();

@@ -3,16 +3,14 @@
 //!
 //! - Names of functions are distinct, so are those of kernels and of programs.
 //! - A `Weight` has the type of its constant.
-//! - A `Call` passes its operands, then its results, to the kernel's parameters; types agree as far
-//!   as extents are constant.
 //! - A `run` gives a kernel as many arguments as it has parameters, each read and written no less
 //!   than the kernel does. Slots of weights have the weight's size.
 
 use std::collections::BTreeSet;
 
-use base::{ConstantId, Diagnostic, Diagnostics, KernelId, codes};
-use graph::{Function, Node, Op, TensorType};
-use loops::{Access, Buffer, Scope};
+use base::{ConstantId, Diagnostic, Diagnostics, codes};
+use graph::{Function, Op, TensorType};
+use loops::{Access, Scope};
 use program::{Place, Program, Run, Step};
 use sym::Expr;
 
@@ -56,12 +54,9 @@ fn check_names<'a>(what: &str, names: impl Iterator<Item = &'a String>, found: &
 fn check_function(module: &Module, function: &Function, found: &mut Diagnostics) {
     for id in function.nodes_in_order() {
         let node = &function.nodes[id];
-        let problem = match &node.op {
-            Op::Weight { constant, result } => weight_problem(module, *constant, result),
-            Op::Call { kernel, results } => call_problem(module, function, node, *kernel, results),
-            _ => None,
-        };
-        if let Some(problem) = problem {
+        if let Op::Weight { constant, result } = &node.op
+            && let Some(problem) = weight_problem(module, *constant, result)
+        {
             let place = function.locations.describe(node.location);
             report(found, &format!("function `{}`, {place}", function.name), problem);
         }
@@ -79,53 +74,6 @@ fn weight_problem(module: &Module, id: ConstantId, result: &TensorType) -> Optio
         let (dtype, shape) = (tensor.dtype(), tensor.shape());
         format!("constant {id} has type {dtype}{shape:?}, which is not the weight's")
     })
-}
-
-fn call_problem(
-    module: &Module,
-    function: &Function,
-    node: &Node,
-    id: KernelId,
-    results: &[TensorType],
-) -> Option<String> {
-    let Some(kernel) = module.kernels.get(id) else {
-        return Some(format!("there is no kernel {id}"));
-    };
-    let operands = node.operands.iter().filter_map(|&value| function.ty(value).as_tensor());
-    let passed: Vec<&TensorType> = operands.chain(results).collect();
-    let (parameters, given) = (kernel.parameters.len(), passed.len());
-    if parameters != given {
-        let name = &kernel.name;
-        return Some(format!(
-            "kernel `{name}` has {parameters} parameters, but {given} are passed"
-        ));
-    }
-    for (number, (ty, &buffer)) in passed.into_iter().zip(&kernel.parameters).enumerate() {
-        let buffer = &kernel.buffers[buffer];
-        let is_result = number >= node.operands.len();
-        let fits = same_type(ty, buffer) && (is_result || reads_only(buffer));
-        if !fits {
-            let what = if is_result { "result" } else { "operand" };
-            return Some(format!(
-                "parameter `{}` of kernel `{}` does not fit the {what} that is \
-                passed to it",
-                buffer.name, kernel.name
-            ));
-        }
-    }
-    None
-}
-
-fn same_type(ty: &TensorType, buffer: &Buffer) -> bool {
-    let extents = ty.shape.iter().zip(&buffer.shape);
-    let mut constants = extents.filter_map(|(a, b)| a.as_constant().zip(b.as_constant()));
-    ty.dtype == buffer.dtype
-        && ty.shape.len() == buffer.shape.len()
-        && constants.all(|(a, b)| a == b)
-}
-
-fn reads_only(buffer: &Buffer) -> bool {
-    buffer.scope == Scope::Parameter(Access::Read)
 }
 
 fn check_program(module: &Module, program: &Program, found: &mut Diagnostics) {

@@ -161,8 +161,8 @@ impl<'a> Run<'a> {
                 let (indices, count) = axes::non_zero(&operands[0]);
                 Ok(vec![indices, count])
             }
-            Op::Call { .. } | Op::Host { .. } => {
-                let message = "the evaluator runs neither kernels nor host functions";
+            Op::Host { .. } => {
+                let message = "the evaluator runs no host functions";
                 Err(EvaluationFault::new(codes::UNSUPPORTED_OPERATOR, message))
             }
             _ => Ok(vec![self.single(data, &operands)?]),
@@ -232,7 +232,6 @@ impl<'a> Run<'a> {
             | Op::If
             | Op::While
             | Op::Scan { .. }
-            | Op::Call { .. }
             | Op::Host { .. } => unreachable!("run elsewhere"),
         };
         Ok(tensor)

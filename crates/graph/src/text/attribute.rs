@@ -5,7 +5,7 @@
 //! expressions are in them, so that a primitive made of known types needs no code here.
 
 use base::text::{Parser, Quoted, Separated};
-use base::{ConstantId, Id, KernelId};
+use base::{ConstantId, Id};
 use sym::{Expr, Range, SymbolId, parse_expr, parse_range};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
@@ -366,7 +366,6 @@ impl Attribute for Reduction {}
 impl Attribute for Option<Reduction> {}
 impl Attribute for Tensor {}
 impl Attribute for ConstantId {}
-impl Attribute for KernelId {}
 impl Attribute for String {}
 
 impl Written for DType {
@@ -501,20 +500,6 @@ impl Written for ConstantId {
         let name = parser.prefixed('@')?;
         let bad = || parser.error_at(position, "a constant is written @c and a number");
         <ConstantId as Id>::parse(name).ok_or_else(bad)
-    }
-}
-
-impl Written for KernelId {
-    fn print(&self, _: &mut AttributeWriter<'_>) -> String {
-        format!("@{self}")
-    }
-
-    fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<KernelId> {
-        let parser = reader.parser();
-        let position = parser.position();
-        let name = parser.prefixed('@')?;
-        let bad = || parser.error_at(position, "a kernel is written @k and a number");
-        <KernelId as Id>::parse(name).ok_or_else(bad)
     }
 }
 
