@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, IdSet, KernelId, Locations, Remark};
+use base::{ConstantId, Diagnostics, Id, IdSet, KernelId, Locations, Remark};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
@@ -151,10 +151,8 @@ impl Emitter<'_> {
                 return self.control_flow(frame, last.node, steps);
             }
             Op::Host { name, .. } => {
-                let values: Vec<ValueId> = [&data.operands[..], &data.results].concat();
-                let arguments = values.iter().map(|&v| self.address(frame, v)).collect();
-                steps.push(Step::Host { name: name.clone(), arguments });
-                return Ok(());
+                let message = format!("the host function `{name}` is called by compiled code");
+                return Err(Diagnostics::internal(message));
             }
             _ => {}
         }
