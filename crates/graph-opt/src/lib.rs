@@ -30,7 +30,8 @@ use base::{Diagnostics, PassRow};
 use graph::Function;
 
 pub use cut::{Cut, cut};
-pub use rules::{apply_rule, laws};
+pub use rules::laws;
+pub use simplify::apply_rule;
 pub use stages::{Origin, Segment, stages};
 
 /// The passes, in order.
