@@ -1,5 +1,5 @@
-//! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the nests
-//! that initialise, sum and end, and how their loops correspond.
+//! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the
+//! nests that initialise, sum and end, and how their loops correspond.
 
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
