@@ -13,6 +13,7 @@ mod builder;
 mod function;
 mod infer;
 mod op;
+mod region;
 mod rewrite;
 mod shape;
 mod text;
