@@ -5,12 +5,10 @@
 //! carries are the cotangents of what the loop carried, and the sums for what it reads from around
 //! it. A loop whose number of turns depends on data has no derivative here.
 
-use std::collections::BTreeMap;
-
 use graph::{Built, FunctionBuilder, Node, Op, RegionId, TensorType, Type, ValueId};
 use tensor::{DType, ScalarFunction as F};
 
-use crate::{NoDerivative, Reverse, captured, constant, is_float};
+use crate::{NoDerivative, Reverse, constant, is_float};
 
 impl Reverse<'_> {
     /// The rule of a primitive with regions.
@@ -26,7 +24,7 @@ impl Reverse<'_> {
 
     /// The active values that regions read from around them.
     fn outer(&self, node: &Node) -> Vec<ValueId> {
-        let mut outer = captured(self.builder.function(), &node.regions);
+        let mut outer = self.builder.function().captured(&node.regions);
         outer.retain(|&value| self.is_active(value));
         outer
     }
@@ -185,33 +183,7 @@ fn copy(
     region: RegionId,
     parameters: &[ValueId],
 ) -> Built<Vec<ValueId>> {
-    let mut values = BTreeMap::new();
-    copy_into(builder, region, parameters, &mut values)
-}
-
-fn copy_into(
-    builder: &mut FunctionBuilder,
-    region: RegionId,
-    parameters: &[ValueId],
-    values: &mut BTreeMap<ValueId, ValueId>,
-) -> Built<Vec<ValueId>> {
-    let source = builder.function().regions[region].clone();
-    values.extend(source.parameters.iter().copied().zip(parameters.iter().copied()));
-    let new = |values: &BTreeMap<ValueId, ValueId>, old: &[ValueId]| -> Vec<ValueId> {
-        old.iter().map(|value| values.get(value).copied().unwrap_or(*value)).collect()
-    };
-    for node in source.nodes {
-        let node = builder.function().nodes[node].clone();
-        let mut regions = Vec::new();
-        for &inner in &node.regions {
-            let types = builder.function().region_type(inner).parameters;
-            let parameters = builder.begin_region(&types);
-            let results = copy_into(builder, inner, &parameters, values)?;
-            regions.push(builder.end_region(&results));
-        }
-        let operands = new(values, &node.operands);
-        let results = builder.add_with_regions(node.op.clone(), &operands, &regions)?;
-        values.extend(node.results.iter().copied().zip(results));
-    }
-    Ok(new(values, &source.results))
+    let old = builder.function().regions[region].parameters.clone();
+    let mut values = old.into_iter().zip(parameters.iter().copied()).collect();
+    builder.copy_region(None, region, &mut values)
 }

@@ -111,7 +111,7 @@ pub struct CSources {
 /// Kernels are in the scheduled form (`loops::verify_scheduled`).
 ///
 /// # Errors
-/// `TW0205` for every dimension that has no value; `TW0103` for every call of a host function;
+/// `TW0205` for every dimension that has no value;
 /// internal errors where a program is not what its verifier accepts.
 pub fn emit(
     setup: CProgram<'_>,

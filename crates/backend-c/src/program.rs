@@ -1,6 +1,6 @@
 //! A program as the body of a function of C.
 
-use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_OPERATOR};
+use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION};
 use base::text::Printer;
 use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId};
 use loops::{Access, Kernel, Scope};
@@ -19,7 +19,7 @@ use crate::names::Names;
 const RESERVED: [&str; 10] =
     ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory", "turns"];
 
-/// Checks that a program can be written as C: no symbol but those that steps set, no host calls.
+/// Checks that a program can be written as C: no symbol but those that steps set.
 pub(crate) fn check(program: &Program) -> base::Result<()> {
     let mut found = Diagnostics::new();
     let set = program.set_symbols();
@@ -31,15 +31,6 @@ pub(crate) fn check(program: &Program) -> base::Result<()> {
             .remedy(format!("give it one with `--dim {name}=N`"));
         found.push(diagnostic);
     }
-    program::walk(&program.steps, &mut |step| {
-        if let Step::Host { name, .. } = step {
-            let message = format!("the host function `{name}` does not exist in C");
-            found.push(
-                Diagnostic::error(UNSUPPORTED_OPERATOR, message)
-                    .remedy("leave that part out of the model, or use `tilewright run`"),
-            );
-        }
-    });
     found.or_ok(())
 }
 
@@ -181,9 +172,6 @@ impl<'a> ProgramWriter<'a> {
                 printer.line(format_args!("for ({name} = 0; {name} < {count}; {name}++) {{"));
                 self.inside(body, printer)?;
                 printer.line("}");
-            }
-            Step::Host { name, .. } => {
-                return Err(self.broken(format!("a call of `{name}` was not refused")));
             }
         }
         Ok(())

@@ -9,7 +9,8 @@
 mod encode;
 mod forms;
 mod instruction;
-pub(crate) mod table;
+mod lookup;
+mod table;
 
 use backend::Isa;
 use base::{Id, SecondaryMap};

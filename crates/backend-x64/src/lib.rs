@@ -7,8 +7,8 @@
 //! - `select`: selection; read `select.rs` first;
 //! - `allocate`: registers, slots of the frame where they do not suffice, and what `regalloc2` is
 //!   told where a scan gives no answer;
-//! - `emit`: encoding; `emit/table.rs` is the instruction set as a table, `emit/forms.rs` how each
-//!   instruction is encoded.
+//! - `emit`: encoding; `emit/table.rs` is the instruction set as a table: a row a form, with its
+//!   bytes and the operations it carries out, `emit/forms.rs` what a row says.
 //!
 //! Invariants: compiling executes nothing and needs no particular CPU; the same kernel and target
 //! give the same bytes.

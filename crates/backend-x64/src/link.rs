@@ -49,8 +49,8 @@ pub fn executable(
     // SAFETY: the code was compiled from these kernels, which the loop verifier accepts: they stay
     // within their parameters and their scratch memory, write only parameters that are not
     // read-only, and iterations of a parallel loop are independent. The arguments have just been
-    // checked to be as large as the parameters. There are no host functions.
-    unsafe { LoadedProgram::new(program, code, &BTreeMap::new(), &BTreeMap::new()) }
+    // checked to be as large as the parameters.
+    unsafe { LoadedProgram::new(program, code, &BTreeMap::new()) }
 }
 
 /// Why a run does not fit its kernel, if it does not.

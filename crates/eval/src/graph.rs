@@ -247,7 +247,6 @@ fn check_assumption(
             a == b || a == 1 || b == 1
         }
         Assumption::Divisible(a, by) => *by != 0 && value(a)? % by == 0,
-        Assumption::NonNegative(a) => value(a)? >= 0,
     };
     if holds {
         return Ok(());

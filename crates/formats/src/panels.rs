@@ -10,6 +10,7 @@
 //! reads it often enough to repay the copy, or where the copy puts bf16 in pairs.
 
 use backend::Target;
+use backend::tile::{Area, best_tile, div_ceil};
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
 use sym::{Expr, SymbolId};
@@ -17,7 +18,6 @@ use tensor::DType;
 
 use crate::contraction::Contraction;
 use crate::pairs;
-use backend::tile::{Area, best_tile, div_ceil};
 
 /// A run-time operand that is contiguous already is packed if it is read at least so often.
 const REPAYING_READS: i64 = 256;

@@ -30,8 +30,9 @@ use base::{Diagnostics, PassRow};
 use graph::Function;
 
 pub use cut::{Cut, cut};
-pub use rules::{apply_rule, laws};
+pub use rules::laws;
 pub use segments::segments;
+pub use simplify::apply_rule;
 
 /// The passes, in order.
 pub fn passes() -> &'static [PassRow<Arc<Function>>] {

@@ -224,7 +224,11 @@ impl Divider<'_> {
         }
         for &id in function.regions[region].nodes.iter().filter(|&&id| self.driven.contains(id)) {
             function.nodes[id].operands.iter().for_each(|&it| self.keep(region, it, &mut kept));
-            for value in captured(function, id).into_iter().filter(|&it| !self.is_remade(it)) {
+            for value in function
+                .captured(&function.nodes[id].regions)
+                .into_iter()
+                .filter(|&it| !self.is_remade(it))
+            {
                 self.keep(region, value, &mut kept);
             }
         }
@@ -292,8 +296,7 @@ impl Divider<'_> {
             let is_here = |id| self.placed[id] == Some(at) && !self.driven.contains(id);
             match function.values[value].definition {
                 Definition::Result(id, _) if self.is_source(value) || is_here(id) => {
-                    work.extend(&function.nodes[id].operands);
-                    work.extend(captured(function, id));
+                    work.extend(function.reads(id));
                 }
                 _ => _ = found.insert(value),
             }
@@ -350,26 +353,6 @@ impl Divider<'_> {
 /// The segment of a region; what is from around it is there before the first.
 fn level_in(region: RegionId, placed: Option<(RegionId, usize)>) -> usize {
     placed.filter(|(at, _)| *at == region).map_or(0, |(_, level)| level)
-}
-
-/// The values that the regions of a node read from around it.
-fn captured(function: &Function, id: NodeId) -> BTreeSet<ValueId> {
-    let mut own: IdSet<ValueId> = IdSet::new();
-    let mut read = BTreeSet::new();
-    let mut work: Vec<RegionId> = function.nodes[id].regions.clone();
-    while let Some(region) = work.pop() {
-        let region = &function.regions[region];
-        own.extend(&region.parameters);
-        read.extend(&region.results);
-        for &inner in &region.nodes {
-            let node = &function.nodes[inner];
-            own.extend(&node.results);
-            read.extend(&node.operands);
-            work.extend(&node.regions);
-        }
-    }
-    read.retain(|&value| !own.contains(value));
-    read
 }
 
 /// Marks the symbols that a segment names and its parameters' extents do not tell.

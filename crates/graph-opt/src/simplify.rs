@@ -8,8 +8,9 @@ use std::sync::Arc;
 use base::{PassContext, Result};
 use graph::{Function, rebuild};
 
+use crate::ill_typed;
 use crate::maker::Session;
-use crate::{ill_typed, rules};
+use crate::rules::{self, Rules};
 
 /// Makes every node anew through the rules. `--disable fold` leaves nodes of literals as they are;
 /// the names of rules work likewise.
@@ -22,7 +23,7 @@ pub(crate) fn run(function: &mut Arc<Function>, context: &mut PassContext) -> Re
 }
 
 /// The function, made anew.
-pub(crate) fn simplify(
+fn simplify(
     function: &Function,
     session: &mut Session<'_>,
 ) -> std::result::Result<Function, String> {
@@ -35,4 +36,19 @@ pub(crate) fn simplify(
         let simpler = session.maker(rewriter, node.location).simpler(&node.op, &operands)?;
         Ok(simpler.map(|value| vec![value]))
     })
+}
+
+/// The function after a single rule, and why the rule did not fire where it might have.
+///
+/// # Errors
+/// When there is no such rule, or it made an ill-typed node.
+pub fn apply_rule(
+    function: &Function,
+    name: &str,
+) -> std::result::Result<(Function, Vec<&'static str>), String> {
+    let rule = rules::all().find(|rule| rule.name == name);
+    let rules = Rules::new([rule.ok_or_else(|| format!("there is no rule `{name}`"))?]);
+    let mut session = Session::new(&rules, false);
+    let after = simplify(function, &mut session)?;
+    Ok((after, session.reasons.into_iter().map(|(_, reason)| reason).collect()))
 }

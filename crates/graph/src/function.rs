@@ -75,10 +75,6 @@ pub enum Type {
     Sequence(Box<Type>),
     /// A value or none.
     Optional(Box<Type>),
-    /// Orders effects.
-    Token,
-    /// Something only host functions understand.
-    Opaque(String),
 }
 
 /// What a node reads or defines; most lists are short, and there are many of them.
@@ -119,8 +115,6 @@ pub enum Assumption {
     Broadcastable(Expr, Expr),
     /// The first is a multiple of the second.
     Divisible(Expr, i64),
-    /// The expression is not negative.
-    NonNegative(Expr),
 }
 
 impl Function {
@@ -197,7 +191,7 @@ impl Type {
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
             Type::Tensor(ty) => Some(ty),
-            Type::Sequence(_) | Type::Optional(_) | Type::Token | Type::Opaque(_) => None,
+            Type::Sequence(_) | Type::Optional(_) => None,
         }
     }
 }
@@ -214,7 +208,6 @@ impl Type {
         match self {
             Type::Tensor(ty) => &ty.shape,
             Type::Sequence(inner) | Type::Optional(inner) => inner.exprs(),
-            Type::Token | Type::Opaque(_) => &[],
         }
     }
 
@@ -223,7 +216,6 @@ impl Type {
         match self {
             Type::Tensor(ty) => ty.shape.iter_mut().collect(),
             Type::Sequence(inner) | Type::Optional(inner) => inner.exprs_mut(),
-            Type::Token | Type::Opaque(_) => Vec::new(),
         }
     }
 }
@@ -233,7 +225,7 @@ impl Assumption {
     pub fn exprs(&self) -> Vec<&Expr> {
         match self {
             Assumption::Equal(a, b) | Assumption::Broadcastable(a, b) => vec![a, b],
-            Assumption::Divisible(a, _) | Assumption::NonNegative(a) => vec![a],
+            Assumption::Divisible(a, _) => vec![a],
         }
     }
 
@@ -241,7 +233,7 @@ impl Assumption {
     pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Assumption::Equal(a, b) | Assumption::Broadcastable(a, b) => vec![a, b],
-            Assumption::Divisible(a, _) | Assumption::NonNegative(a) => vec![a],
+            Assumption::Divisible(a, _) => vec![a],
         }
     }
 }

@@ -533,9 +533,7 @@ fn scalar(dtype: DType) -> TensorType {
 fn tensors<'a>(operands: &[&'a Type]) -> Inferred<Vec<&'a TensorType>> {
     let tensor = |(index, ty): (usize, &&'a Type)| match *ty {
         Type::Tensor(tensor) => Ok(tensor),
-        Type::Sequence(_) | Type::Optional(_) | Type::Token | Type::Opaque(_) => {
-            Err(format!("operand {index} is not a tensor"))
-        }
+        Type::Sequence(_) | Type::Optional(_) => Err(format!("operand {index} is not a tensor")),
     };
     operands.iter().enumerate().map(tensor).collect()
 }

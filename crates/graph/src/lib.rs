@@ -14,6 +14,7 @@ mod defined;
 mod function;
 mod infer;
 mod op;
+mod region;
 mod rewrite;
 mod shape;
 mod text;

@@ -60,16 +60,4 @@ impl Function {
         }
         dead
     }
-
-    /// Everything that a node and its regions read.
-    fn reads(&self, node: NodeId) -> Vec<ValueId> {
-        let data = &self.nodes[node];
-        let mut values = data.operands.to_vec();
-        for &region in &data.regions {
-            let region = &self.regions[region];
-            values.extend(&region.results);
-            values.extend(region.nodes.iter().flat_map(|&node| self.reads(node)));
-        }
-        values
-    }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Id, IdSet, KernelId, Locations, Remark};
+use base::{ConstantId, Diagnostics, Id, IdSet, KernelId, Locations, Remark};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
@@ -152,7 +152,7 @@ impl Emitter<'_> {
                 return self.control_flow(frame, last.node, steps);
             }
             Op::Call { .. } | Op::Host { .. } => {
-                return Err(base::Diagnostics::internal(format!(
+                return Err(Diagnostics::internal(format!(
                     "`{}` stands in a segment",
                     data.op.name()
                 )));

@@ -4,19 +4,16 @@
 //! on several threads, and take their places in the module.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use backend::Target;
 use base::KernelId;
 use loops::Kernel;
 use module::Module;
-use rustc_hash::FxHasher;
-use schedule::Trace;
 use strategies::{Naive, Scheduled};
 
 use crate::LowerOptions;
-use crate::store::StoredKernel;
+use crate::store::{Made, StoredKernel, content, digest};
 
 /// Naive kernels, each once.
 #[derive(Debug, Default)]
@@ -27,17 +24,6 @@ pub(crate) struct Library {
     naive: Vec<(KernelId, Naive)>,
     /// The names of the module's kernels.
     names: BTreeSet<String>,
-}
-
-/// How a kernel was made; shared by all its runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Made {
-    /// The naive kernel.
-    pub(crate) naive: Arc<Kernel>,
-    /// The steps that scheduled it.
-    pub(crate) trace: Trace,
-    /// What the strategies said.
-    pub(crate) remarks: Arc<[String]>,
 }
 
 /// How each kernel was made, and what it shares with other lowerings.
@@ -130,17 +116,4 @@ impl Library {
             number += 1;
         }
     }
-}
-
-/// All of a kernel but its name and origin.
-pub(crate) fn content(kernel: &Kernel) -> impl PartialEq + '_ {
-    (&kernel.symbols, &kernel.buffers, &kernel.parameters, &kernel.body)
-}
-
-/// Of all of its content but the names of its symbols.
-pub(crate) fn digest(kernel: &Kernel) -> u64 {
-    let mut hasher = FxHasher::default();
-    let symbols = kernel.symbols.len();
-    (symbols, &kernel.buffers, &kernel.parameters, &kernel.body).hash(&mut hasher);
-    hasher.finish()
 }

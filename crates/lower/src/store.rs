@@ -6,15 +6,27 @@
 //! lowerings that use it is kept.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use backend::MachineCode;
 use loops::Kernel;
-
-use crate::kernels::{Made, content, digest};
+use rustc_hash::FxHasher;
+use schedule::Trace;
 
 /// After so many digests those of kernels that are gone are taken out.
 const MANY: usize = 1024;
+
+/// How a kernel was made; shared by all its runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The naive kernel.
+    pub(crate) naive: Arc<Kernel>,
+    /// The steps that scheduled it.
+    pub(crate) trace: Trace,
+    /// What the strategies said.
+    pub(crate) remarks: Arc<[String]>,
+}
 
 /// Kernels by what they compute, for one target and one choice of options.
 #[derive(Debug, Default)]
@@ -54,4 +66,17 @@ impl KernelStore {
         by_digest.entry(key).or_default().push(Arc::downgrade(&stored));
         stored
     }
+}
+
+/// All of a kernel but its name and origin.
+pub(crate) fn content(kernel: &Kernel) -> impl PartialEq + '_ {
+    (&kernel.symbols, &kernel.buffers, &kernel.parameters, &kernel.body)
+}
+
+/// Of all of its content but the names of its symbols.
+pub(crate) fn digest(kernel: &Kernel) -> u64 {
+    let mut hasher = FxHasher::default();
+    let symbols = kernel.symbols.len();
+    (symbols, &kernel.buffers, &kernel.parameters, &kernel.body).hash(&mut hasher);
+    hasher.finish()
 }

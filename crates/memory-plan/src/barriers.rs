@@ -15,9 +15,7 @@ pub(crate) fn add_barriers(program: &Program, steps: &mut Vec<Step>) {
     let mut since = Since::default();
     for mut step in std::mem::take(steps) {
         let own = match &mut step {
-            Step::Run(_) | Step::Copy { .. } | Step::Move(_) | Step::Host { .. } => {
-                accesses(program, &step)
-            }
+            Step::Run(_) | Step::Copy { .. } | Step::Move(_) => accesses(program, &step),
             _ => Vec::new(),
         };
         let apart = matches!(
@@ -114,10 +112,6 @@ fn accesses(program: &Program, step: &Step) -> Vec<Access> {
             access(&moved.source, &moved.source_bytes(), false),
             access(&moved.destination, &moved.destination_bytes(), true),
         ],
-        Step::Host { arguments, .. } => arguments
-            .iter()
-            .map(|address| access(address, &program.slots[address.slot].bytes, true))
-            .collect(),
         _ => Vec::new(),
     }
 }

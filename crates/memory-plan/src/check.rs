@@ -96,13 +96,6 @@ impl Replay<'_> {
                     self.block(body);
                 }
             }
-            Step::Host { arguments, .. } => {
-                self.period.clear();
-                for address in arguments {
-                    let bytes = self.program.slots[address.slot].bytes.clone();
-                    self.write(address, &bytes);
-                }
-            }
         }
     }
 

@@ -75,7 +75,6 @@ impl Walk {
                 self.block(body);
                 self.stretch(first);
             }
-            Step::Host { arguments, .. } => arguments.iter().for_each(|a| self.touch(a)),
         }
     }
 

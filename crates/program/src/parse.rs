@@ -211,10 +211,6 @@ impl Reader<'_, '_> {
             let count = self.expr()?;
             return Ok(Step::Repeat { symbol, count, body: self.block()? });
         }
-        if self.parser.keyword("host") {
-            let name = self.parser.string()?;
-            return Ok(Step::Host { name, arguments: self.comma_list(Self::address)? });
-        }
         Err(self.parser.unexpected("a step"))
     }
 

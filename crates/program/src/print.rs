@@ -16,7 +16,6 @@
 //!   if %go { ... } else { ... }
 //!   while { ... } holds %go { ... }
 //!   repeat i < 12 { ... }
-//!   host "decode"(%x, %t[64])
 //! }
 //! ```
 //!
@@ -209,10 +208,6 @@ impl Listing<'_> {
                     |axis: &MoveAxis| format!("{} by {} to {}", axis.extent, axis.from, axis.to);
                 let axes: Vec<String> = moved.axes.iter().map(axis).collect();
                 self.call(&format!("move {} from {from} to {to} over ", moved.element), &axes, "");
-            }
-            Step::Host { name, arguments } => {
-                let arguments: Vec<String> = arguments.iter().map(|a| self.address(a)).collect();
-                self.call(&format!("host {}", Quoted(name)), &arguments, "");
             }
             Step::Branch { condition, then, otherwise } => {
                 self.open(number, format!("if {} {{", self.address(condition)), then);

@@ -102,13 +102,6 @@ pub enum Step {
         /// Run each time.
         body: Vec<Step>,
     },
-    /// Calls a host function by name.
-    Host {
-        /// Its name in the crate `host-ops`.
-        name: String,
-        /// What it reads and writes.
-        arguments: Vec<Address>,
-    },
 }
 
 /// One run of a kernel.

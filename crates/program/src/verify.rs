@@ -270,17 +270,6 @@ impl Verifier<'_> {
                     self.ranges.remove(symbol);
                 }
             }
-            Step::Host { arguments, .. } => {
-                // What a host function reads and writes is not said, so it may be either.
-                for (index, address) in arguments.iter().enumerate() {
-                    let what = format!("argument {index}");
-                    if let Some(mut span) = self.span(&what, address, &Expr::ZERO) {
-                        let rest = &self.program.slots[address.slot].bytes - &address.offset;
-                        span.end = &span.start + &rest;
-                        self.written.insert(span);
-                    }
-                }
-            }
         }
     }
 

@@ -31,8 +31,7 @@ pub fn walk_mut(steps: &mut [Step], visit: &mut dyn FnMut(&mut Step)) {
             | Step::Barrier
             | Step::Bind { .. }
             | Step::Copy { .. }
-            | Step::Move(_)
-            | Step::Host { .. } => {}
+            | Step::Move(_) => {}
         }
     }
 }
@@ -48,8 +47,7 @@ impl Step {
             | Step::Barrier
             | Step::Bind { .. }
             | Step::Copy { .. }
-            | Step::Move(_)
-            | Step::Host { .. } => (&[], &[]),
+            | Step::Move(_) => (&[], &[]),
         };
         [first, second].into_iter()
     }

@@ -38,8 +38,7 @@ fn empty_program(runs: usize, extent: i64, threads: usize) -> base::Result<State
     let code = Arc::new(Code::load([(KernelId::new(0), kernel)])?);
     let program = program::parse(&text)?;
     // SAFETY: the kernel touches nothing.
-    let executable =
-        unsafe { LoadedProgram::new(&program, code, &BTreeMap::new(), &BTreeMap::new()) }?;
+    let executable = unsafe { LoadedProgram::new(&program, code, &BTreeMap::new()) }?;
     State::new(Arc::new(executable), threads)
 }
 

@@ -9,27 +9,14 @@ use program::Program;
 use sym::SymbolId;
 
 use crate::code::Code;
-use crate::resolve::{Owner, Plan, resolve};
-
-/// What a host function works on: for each argument, a pointer and how many bytes there are.
-#[derive(Debug)]
-pub struct HostArguments<'a> {
-    /// Where each argument begins.
-    pub pointers: &'a [*mut u8],
-    /// Bytes from there to the end of its slot.
-    pub bytes: &'a [usize],
-}
-
-/// A function that steps `host` call. It may read all arguments and write those that are
-/// outputs by its own definition.
-pub type HostFunction = fn(HostArguments<'_>) -> base::Result<()>;
+use crate::resolve::{Owner, Resolved, resolve};
 
 /// A program, its kernels in executable memory, its expressions evaluated.
 ///
 /// Any number of threads may run it at the same time, each with a [`State`](crate::State).
 pub struct LoadedProgram {
     pub(crate) code: Arc<Code>,
-    pub(crate) plan: Plan,
+    pub(crate) resolved: Resolved,
     /// How often the loops of one run may turn.
     pub(crate) most_turns: u64,
     inputs: Vec<usize>,
@@ -41,24 +28,22 @@ impl LoadedProgram {
     /// Makes a program runnable. `values` are those of the symbols that no step sets.
     ///
     /// # Errors
-    /// A diagnostic if a symbol has no value or one outside of its range, if a host function is
-    /// unknown, or if the program is not what its verifier accepts.
+    /// A diagnostic if a symbol has no value or one outside of its range, or if the program is not
+    /// what its verifier accepts.
     ///
     /// # Safety
     /// The kernels in `code` that the program runs must follow the ABI of [`crate::abi`], and, run
     /// for any part of their extent, touch no memory but their scratch memory, of the size said
     /// there and in the program, and their arguments, `bytes` from the address on; they must write
-    /// only arguments with `writes`. Parts of the extent must be independent. Host functions must
-    /// write only where the program may: not to inputs and weights, nor beyond the bytes given.
+    /// only arguments with `writes`. Parts of the extent must be independent.
     pub unsafe fn new(
         program: &Program,
         code: Arc<Code>,
-        hosts: &BTreeMap<String, HostFunction>,
         values: &BTreeMap<SymbolId, i64>,
     ) -> base::Result<LoadedProgram> {
-        let plan = resolve(program, &code, hosts, values)?;
+        let resolved = resolve(program, &code, values)?;
         let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-        for (owner, port) in &plan.ports {
+        for (owner, port) in &resolved.ports {
             let (list, number) = match owner {
                 Owner::Input(number) => (&mut inputs, *number as usize),
                 Owner::Output(number) => (&mut outputs, *number as usize),
@@ -73,7 +58,7 @@ impl LoadedProgram {
             list.push(port.bytes);
         }
         let most_turns = Limits::default().turns;
-        Ok(LoadedProgram { code, plan, most_turns, inputs, outputs, weights })
+        Ok(LoadedProgram { code, resolved, most_turns, inputs, outputs, weights })
     }
 
     /// The executable with another limit of how often all loops of one run turn together; a run
@@ -104,25 +89,25 @@ impl LoadedProgram {
     /// The least size of the block of constants, in bytes.
     #[must_use]
     pub fn constant_bytes(&self) -> usize {
-        self.plan.port_bytes(Owner::Constants)
+        self.resolved.port_bytes(Owner::Constants)
     }
 
     /// Whether it fills the block of constants, as `setup` does, or only reads it.
     #[must_use]
     pub fn fills_constants(&self) -> bool {
-        self.plan.fills_constants
+        self.resolved.fills_constants
     }
 
     /// The size of the arena that each state has, in bytes.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
-        self.plan.port_bytes(Owner::Arena)
+        self.resolved.port_bytes(Owner::Arena)
     }
 
     /// Scratch memory for each thread of a state, in bytes.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
-        self.plan.scratch_bytes
+        self.resolved.scratch_bytes
     }
 
     /// The kernels.
@@ -135,7 +120,7 @@ impl LoadedProgram {
 impl fmt::Debug for LoadedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoadedProgram")
-            .field("instructions", &self.plan.instructions.len())
+            .field("instructions", &self.resolved.instructions.len())
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)
             .field("arena_bytes", &self.arena_bytes())

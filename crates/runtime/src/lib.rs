@@ -17,6 +17,7 @@
 //! This crate does not know graphs, kernels' insides or element types: memory is bytes.
 
 pub mod abi;
+mod call;
 mod code;
 pub mod cpu;
 mod executable;
@@ -29,9 +30,10 @@ mod run;
 mod small;
 mod state;
 
+pub use call::Call;
 pub use code::{Code, KernelCode};
-pub use executable::{HostArguments, HostFunction, LoadedProgram};
+pub use executable::LoadedProgram;
 pub use memory::{Block, out_of_memory};
 pub use profile::{Profile, ProfileRow};
 pub use small::SmallObjects;
-pub use state::{Call, State};
+pub use state::State;

@@ -30,9 +30,9 @@ pub struct ProfileRow {
 impl<'c> Profile<'c> {
     /// An empty profile. The clock returns nanoseconds since any fixed moment.
     pub fn new(executable: &LoadedProgram, clock: &'c dyn Fn() -> u64) -> Profile<'c> {
-        let plan = &executable.plan;
+        let resolved = &executable.resolved;
         let mut rows: Vec<ProfileRow> = Vec::new();
-        for (instruction, step) in plan.instructions.iter().zip(&plan.steps) {
+        for (instruction, step) in resolved.instructions.iter().zip(&resolved.steps) {
             let kernel = match instruction {
                 Instruction::Run(run) => Some(run.kernel),
                 _ => None,
@@ -42,7 +42,7 @@ impl<'c> Profile<'c> {
         rows.sort_by_key(|row| row.step);
         rows.dedup_by_key(|row| row.step);
         let row = |step: &usize| rows.partition_point(|row| row.step < *step);
-        let row_of = plan.steps.iter().map(row).collect();
+        let row_of = resolved.steps.iter().map(row).collect();
         Profile { clock, rows, row_of, last: 0 }
     }
 

@@ -7,14 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_OPERATOR, WRONG_SHAPE};
+use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, WRONG_SHAPE};
 use base::{Arena, ConstantId, Diagnostic, Id, KernelId};
 use program::{Address, MoveAxis, Place, Program, Run, SlotId, Step, print_expression};
 use sym::{Expr, Range, SymbolId};
 
 use crate::abi::KernelFn;
 use crate::code::Code;
-use crate::executable::HostFunction;
 
 /// Bytes that are too many to stay in the first-level cache until the next turn of a loop.
 const MANY_BYTES: i64 = 1 << 17;
@@ -90,12 +89,6 @@ pub(crate) enum Instruction {
         limit: usize,
         body: usize,
     },
-    Host {
-        function: HostFunction,
-        first: usize,
-        count: usize,
-        computed: Vec<Computed>,
-    },
 }
 
 /// An entry of the pointer table, and how to compute it where it is not constant.
@@ -134,7 +127,7 @@ pub(crate) struct Port {
 
 /// A program with numbers in the place of expressions.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Resolved {
     pub(crate) instructions: Vec<Instruction>,
     /// For each instruction the number of its step, counted as `program::walk` counts.
     pub(crate) steps: Vec<usize>,
@@ -143,8 +136,6 @@ pub(crate) struct Plan {
     pub(crate) ports: Vec<(Owner, Port)>,
     /// Entries of the pointer table.
     pub(crate) entries: usize,
-    /// For the arguments of host functions, the bytes from the pointer to the end of its slot.
-    pub(crate) rooms: Vec<(usize, usize)>,
     /// Where symbols begin.
     pub(crate) symbols: Vec<i64>,
     /// Nested and other `Repeat`s.
@@ -159,7 +150,7 @@ pub(crate) struct Plan {
     pub(crate) is_parallel: bool,
 }
 
-impl Plan {
+impl Resolved {
     /// The position of the owner's port, if it has one.
     pub(crate) fn port(&self, owner: Owner) -> Option<usize> {
         self.ports.binary_search_by_key(&owner, |(known, _)| *known).ok()
@@ -175,20 +166,18 @@ impl Plan {
 pub(crate) fn resolve(
     program: &Program,
     code: &Code,
-    hosts: &BTreeMap<String, HostFunction>,
     values: &BTreeMap<SymbolId, i64>,
-) -> base::Result<Plan> {
+) -> base::Result<Resolved> {
     let symbols = initial_symbols(program, values)?;
     let set = program.set_symbols();
     let known: Vec<Option<i64>> =
         program.symbols.ids().map(|id| (!set.contains(&id)).then(|| symbols[id.index()])).collect();
-    let plan = Plan {
+    let resolved = Resolved {
         instructions: Vec::new(),
         steps: Vec::new(),
         slots: Arena::new(),
         ports: Vec::new(),
         entries: 0,
-        rooms: Vec::new(),
         symbols,
         limits: 0,
         last_reads: Vec::new(),
@@ -198,13 +187,13 @@ pub(crate) fn resolve(
     };
     let last_reads = BTreeMap::new();
     let loops = Vec::new();
-    let mut resolver = Resolver { program, code, hosts, known, plan, last_reads, steps: 0, loops };
+    let mut resolver = Resolver { program, code, known, resolved, last_reads, steps: 0, loops };
     resolver.slots()?;
     resolver.block(&program.steps)?;
-    let Resolver { mut plan, last_reads, .. } = resolver;
-    plan.last_reads = last_reads.into_iter().map(|(weight, last)| (last, weight)).collect();
-    plan.last_reads.sort_unstable();
-    Ok(plan)
+    let Resolver { mut resolved, last_reads, .. } = resolver;
+    resolved.last_reads = last_reads.into_iter().map(|(weight, last)| (last, weight)).collect();
+    resolved.last_reads.sort_unstable();
+    Ok(resolved)
 }
 
 /// The values that symbols have before the first step; those that steps set begin at 0.
@@ -233,10 +222,9 @@ fn initial_symbols(program: &Program, values: &BTreeMap<SymbolId, i64>) -> base:
 struct Resolver<'a> {
     program: &'a Program,
     code: &'a Code,
-    hosts: &'a BTreeMap<String, HostFunction>,
     /// Values of the symbols that no step sets.
     known: Vec<Option<i64>>,
-    plan: Plan,
+    resolved: Resolved,
     /// The last instruction so far that reads each weight.
     last_reads: BTreeMap<ConstantId, usize>,
     /// Steps looked at so far.
@@ -295,30 +283,30 @@ impl Resolver<'_> {
             }
             port.bytes = port.bytes.max(end);
             port.slots.push(id);
-            self.plan.slots.push(ResolvedSlot { bytes, offset, entries: Vec::new() });
+            self.resolved.slots.push(ResolvedSlot { bytes, offset, entries: Vec::new() });
         }
-        self.plan.ports = ports.into_iter().collect();
+        self.resolved.ports = ports.into_iter().collect();
         Ok(())
     }
 
     /// A new entry of the table for this address; the memory behind it is checked to lie in the
     /// slot.
     fn pointer(&mut self, address: &Address, bytes: &Expr) -> base::Result<Pointer> {
-        let entry = self.plan.entries;
-        self.plan.entries += 1;
+        let entry = self.resolved.entries;
+        self.resolved.entries += 1;
         let (offset, bytes) = (self.amount(&address.offset), self.amount(bytes));
-        if !self.plan.slots.contains(address.slot) {
+        if !self.resolved.slots.contains(address.slot) {
             return Err(self.broken(format!("there is no slot {}", address.slot)));
         }
         if let Place::Weight(constant) = self.program.slots[address.slot].place {
             // Pointers are made before the instruction that uses them.
-            self.last_reads.insert(constant, self.plan.instructions.len());
+            self.last_reads.insert(constant, self.resolved.instructions.len());
         }
         let (Amount::Known(start), Amount::Known(length)) = (&offset, &bytes) else {
             let computed = Computed { entry, slot: address.slot, offset, bytes };
             return Ok(Pointer { entry, computed: Some(computed) });
         };
-        let slot = &mut self.plan.slots[address.slot];
+        let slot = &mut self.resolved.slots[address.slot];
         match offset_inside(*start, *length, slot.bytes) {
             Some(start) => slot.entries.push((entry, start)),
             None => {
@@ -339,20 +327,20 @@ impl Resolver<'_> {
             Place::Input(_) | Place::Weight(_) => {
                 return Err(self.broken(format!("%{} is written, but not ours", slot.name)));
             }
-            Place::Constants(_) => self.plan.fills_constants = true,
+            Place::Constants(_) => self.resolved.fills_constants = true,
             Place::Output(_) | Place::Arena(_) => {}
         }
         Ok(pointer)
     }
 
     fn emit(&mut self, step: usize, instruction: Instruction) -> usize {
-        self.plan.instructions.push(instruction);
-        self.plan.steps.push(step);
-        self.plan.instructions.len() - 1
+        self.resolved.instructions.push(instruction);
+        self.resolved.steps.push(step);
+        self.resolved.instructions.len() - 1
     }
 
     fn next(&self) -> usize {
-        self.plan.instructions.len()
+        self.resolved.instructions.len()
     }
 
     fn block(&mut self, steps: &[Step]) -> base::Result<()> {
@@ -404,8 +392,8 @@ impl Resolver<'_> {
                 self.aim(leave);
             }
             Step::Repeat { symbol, count, body } => {
-                let (symbol, limit) = (*symbol, self.plan.limits);
-                self.plan.limits += 1;
+                let (symbol, limit) = (*symbol, self.resolved.limits);
+                self.resolved.limits += 1;
                 let count = self.amount(count);
                 let begin = Instruction::Begin { symbol, limit, count, end: 0 };
                 let begin = self.emit(number, begin);
@@ -415,7 +403,6 @@ impl Resolver<'_> {
                 self.emit(number, Instruction::Next { symbol, limit, body: begin + 1 });
                 self.aim(begin);
             }
-            Step::Host { name, arguments } => self.host(number, name, arguments)?,
         }
         Ok(())
     }
@@ -428,7 +415,7 @@ impl Resolver<'_> {
     /// Makes the jump lead to the instruction that comes next.
     fn aim(&mut self, jump: usize) {
         let next = self.next();
-        match &mut self.plan.instructions[jump] {
+        match &mut self.resolved.instructions[jump] {
             Instruction::Jump { target }
             | Instruction::JumpUnless { target, .. }
             | Instruction::Begin { end: target, .. } => *target = next,
@@ -440,7 +427,7 @@ impl Resolver<'_> {
         let entry_point = self.code.entry(run.kernel);
         let entry_point =
             entry_point.ok_or_else(|| self.broken(format!("no code for {}", run.kernel)))?;
-        let first = self.plan.entries;
+        let first = self.resolved.entries;
         let mut computed = Vec::new();
         for argument in &run.arguments {
             let pointer = if argument.writes {
@@ -453,9 +440,9 @@ impl Resolver<'_> {
         let own = usize::try_from(self.code.scratch_bytes(run.kernel));
         let own = own.map_err(|_| self.broken("scratch memory beyond all memory"))?;
         let scratch = self.bytes(&run.scratch_bytes)?.max(own);
-        self.plan.scratch_bytes = self.plan.scratch_bytes.max(scratch);
+        self.resolved.scratch_bytes = self.resolved.scratch_bytes.max(scratch);
         let (extent, grain) = (self.amount(&run.extent), self.amount(&run.grain));
-        self.plan.is_parallel |= match (&extent, &grain) {
+        self.resolved.is_parallel |= match (&extent, &grain) {
             (Amount::Known(extent), Amount::Known(grain)) => *extent / 2 >= *grain,
             _ => true,
         };
@@ -481,36 +468,6 @@ impl Resolver<'_> {
             }
         }
         (same >= MANY_BYTES).then_some(symbol)
-    }
-
-    fn host(&mut self, number: usize, name: &str, arguments: &[Address]) -> base::Result<()> {
-        let function = *self.hosts.get(name).ok_or_else(|| {
-            let message = format!("the host function `{name}` does not exist");
-            Diagnostic::error(UNSUPPORTED_OPERATOR, message)
-        })?;
-        let first = self.plan.entries;
-        let mut computed = Vec::new();
-        for address in arguments {
-            let rest = match self.program.slots.get(address.slot) {
-                Some(slot) => &slot.bytes - &address.offset,
-                None => Expr::ZERO,
-            };
-            // Host functions do not say what they write, so only what is ours is given to them to
-            // write, and inputs are checked by the function's own contract.
-            let pointer = self.pointer(address, &rest)?;
-            if let Place::Constants(_) = self.program.slots[address.slot].place {
-                self.plan.fills_constants = true;
-            }
-            match (pointer.computed, self.amount(&rest)) {
-                (None, Amount::Known(room)) => {
-                    self.plan.rooms.push((pointer.entry, usize::try_from(room).unwrap_or(0)));
-                }
-                (entry, _) => computed.extend(entry),
-            }
-        }
-        let count = arguments.len();
-        self.emit(number, Instruction::Host { function, first, count, computed });
-        Ok(())
     }
 }
 

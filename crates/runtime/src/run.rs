@@ -11,7 +11,7 @@ use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
 use crate::abi::{Context, fault_diagnostic};
-use crate::executable::{HostArguments, LoadedProgram};
+use crate::executable::LoadedProgram;
 use crate::movement::move_elements;
 use crate::pool::{self, Session};
 use crate::profile::Profile;
@@ -35,13 +35,13 @@ const RELEASED_BYTES: usize = 32 << 20;
 pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::Result<()> {
     let executable = state.executable.clone();
     let session = if state.threads > 1 { pool::session(state.threads) } else { None };
-    state.symbols.copy_from_slice(&executable.plan.symbols);
+    state.symbols.copy_from_slice(&executable.resolved.symbols);
     let mut machine = Machine { executable: &executable, state, session, turns: 0 };
     if let Companion::Profile(profile) = &mut companion {
         profile.start();
     }
     let mut next = 0;
-    while let Some(instruction) = executable.plan.instructions.get(next) {
+    while let Some(instruction) = executable.resolved.instructions.get(next) {
         let number = next;
         match &mut companion {
             Companion::Nothing => next = machine.instruction(instruction, number)?,
@@ -95,11 +95,11 @@ impl Machine<'_> {
         number: usize,
         release: &mut dyn FnMut(ConstantId),
     ) -> base::Result<usize> {
-        let plan = &self.executable.plan;
-        let start = plan.last_reads.partition_point(|(last, _)| *last < number);
-        let read = plan.last_reads[start..].iter().take_while(|(last, _)| *last == number);
+        let resolved = &self.executable.resolved;
+        let start = resolved.last_reads.partition_point(|(last, _)| *last < number);
+        let read = resolved.last_reads[start..].iter().take_while(|(last, _)| *last == number);
         let bytes: usize =
-            read.clone().map(|(_, weight)| plan.port_bytes(Owner::Weight(*weight))).sum();
+            read.clone().map(|(_, weight)| resolved.port_bytes(Owner::Weight(*weight))).sum();
         let next = match instruction {
             Instruction::Run(run) if bytes > RELEASED_BYTES => {
                 let extent = self.prepare(run)?;
@@ -179,13 +179,6 @@ impl Machine<'_> {
                     self.count_turn()?;
                     return Ok(*body);
                 }
-            }
-            Instruction::Host { function, first, count, computed } => {
-                computed.iter().try_for_each(|one| self.compute(one).map(|_| ()))?;
-                let range = *first..first + count;
-                let (pointers, bytes) =
-                    (&self.state.table[range.clone()], &self.state.rooms[range]);
-                function(HostArguments { pointers, bytes })?;
             }
         }
         Ok(number + 1)
@@ -301,7 +294,7 @@ impl Machine<'_> {
     /// Computes a table entry and checks that the memory lies in its slot.
     fn compute(&mut self, computed: &Computed) -> base::Result<*mut u8> {
         let (offset, bytes) = (self.amount(&computed.offset)?, self.amount(&computed.bytes)?);
-        let slot = self.executable.plan.slots[computed.slot].bytes;
+        let slot = self.executable.resolved.slots[computed.slot].bytes;
         let start = offset_inside(offset, bytes, slot).ok_or_else(|| {
             let message = format!("{bytes} bytes at {offset} leave a slot of {slot} bytes");
             Diagnostic::error(INTERNAL_ERROR, message)
@@ -309,7 +302,6 @@ impl Machine<'_> {
         })?;
         let pointer = self.state.slots[computed.slot.index()].wrapping_add(start);
         self.state.table[computed.entry] = pointer;
-        self.state.rooms[computed.entry] = bytes as usize;
         Ok(pointer)
     }
 }

@@ -26,6 +26,7 @@ mod nest;
 mod private;
 mod region;
 mod schedule;
+mod state;
 mod step;
 mod steps;
 

@@ -3,128 +3,12 @@
 //! Invariants: the kernel means what the kernel it began as means, bit for bit; a step that is
 //! refused leaves everything as it was; replaying the trace on the first kernel gives the last.
 
-use std::collections::BTreeMap;
-
-use loops::{Kernel, substitute};
-use sym::{Expr, SymbolId};
+use loops::Kernel;
 
 use crate::error::{Outcome, ScheduleError};
-use crate::nest::{Site, SymbolRanges, block_mut};
+use crate::state::{Form, State};
 use crate::step::{LocalScope, ScheduleStep, Tail, Trace};
 use crate::steps;
-
-/// What steps rewrite.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
-    pub(crate) kernel: Kernel,
-    /// The minima that splits with shifted tails put into indices. Iterations that these make equal
-    /// were shown to compute equal things, see [`crate::dependence`].
-    pub(crate) shifted: Vec<Expr>,
-    /// Whether index expressions are in simplest form.
-    pub(crate) form: Form,
-}
-
-/// What is known of the form of a kernel's index expressions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Nothing: the kernel is as it was given.
-    Given,
-    /// A step has written some since they were in simplest form.
-    Written,
-    /// A step has written some of the statement at this site alone.
-    WrittenAt(Site),
-    /// All are in simplest form.
-    Simplest,
-}
-
-impl State {
-    /// Replaces symbols in the block at the end of a way. What binds them goes away in the same
-    /// step, so they occur nowhere else. The caller says where it has written.
-    pub(crate) fn substitute(
-        &mut self,
-        way: &[crate::nest::Descent],
-        replacements: &BTreeMap<SymbolId, Expr>,
-    ) {
-        substitute::substitute(block_mut(&mut self.kernel, way), replacements);
-        for minimum in &mut self.shifted {
-            substitute::substitute_expression(minimum, replacements);
-        }
-    }
-
-    /// Notes that a step has written index expressions of the statement at a site, and no others.
-    pub(crate) fn has_written(&mut self, site: Site) {
-        self.form = match self.form {
-            Form::Simplest => Form::WrittenAt(site),
-            _ => Form::Written,
-        };
-    }
-
-    /// Puts all index expressions in simplest form and drops conditions that always hold.
-    pub(crate) fn tidy(&mut self) {
-        match std::mem::replace(&mut self.form, Form::Simplest) {
-            Form::Simplest => return,
-            Form::WrittenAt(site) => {
-                steps::simplify::expressions_at(&mut self.kernel, &site);
-                if cfg!(debug_assertions) {
-                    let partly = self.kernel.clone();
-                    steps::simplify::expressions(&mut self.kernel);
-                    assert_eq!(partly, self.kernel, "expressions elsewhere were not simple");
-                }
-            }
-            Form::Given | Form::Written => steps::simplify::expressions(&mut self.kernel),
-        }
-        if self.shifted.is_empty() {
-            return;
-        }
-        let ranges = SymbolRanges::of(&self.kernel);
-        for minimum in &mut self.shifted {
-            *minimum = ranges.simplify(minimum);
-        }
-    }
-
-    fn run(&mut self, step: &ScheduleStep) -> Outcome {
-        match step {
-            ScheduleStep::Split { target, factor, outer, inner, tail } => {
-                steps::split::apply(self, target, *factor, outer, inner, *tail)
-            }
-            ScheduleStep::Cut { target, at, into } => steps::cut::apply(self, target, *at, into),
-            ScheduleStep::Reorder { order } => steps::reorder::apply(self, order),
-            ScheduleStep::Fuse { outer, inner, into } => {
-                steps::fuse::apply(self, outer, inner, into)
-            }
-            ScheduleStep::Flatten { buffer, axis } => steps::flatten::apply(self, buffer, *axis),
-            ScheduleStep::Pad { buffer, axis, extent } => {
-                steps::pad::apply(self, buffer, *axis, *extent)
-            }
-            ScheduleStep::Extend { target, extent } => steps::extend::apply(self, target, *extent),
-            ScheduleStep::Unroll { target } => steps::unroll::apply(self, target),
-            ScheduleStep::Vectorise { target } => steps::vectorise::apply(self, target),
-            ScheduleStep::Parallelise { target } => steps::parallelise::apply(self, target),
-            ScheduleStep::ComputeAt { buffer, target } => {
-                steps::compute_at::apply(self, buffer, target)
-            }
-            ScheduleStep::Fission { target, at, into } => {
-                steps::fission::apply(self, target, *at, into)
-            }
-            ScheduleStep::Merge { first, second } => steps::merge::apply(self, first, second),
-            ScheduleStep::SetScope { buffer, scope } => {
-                steps::set_scope::apply(self, buffer, *scope)
-            }
-            ScheduleStep::Prefetch { buffer, bytes } => {
-                steps::prefetch::apply(self, buffer, *bytes)
-            }
-            ScheduleStep::StageRead { buffer, target, into, scope, order } => {
-                steps::stage_read::apply(self, buffer, target, into, *scope, order)
-            }
-            ScheduleStep::StageWrite { buffer, target, into, scope } => {
-                steps::stage_write::apply(self, buffer, target, into, *scope)
-            }
-            ScheduleStep::Inline { buffer } => steps::inline::apply(self, buffer),
-            ScheduleStep::Simplify => steps::simplify::apply(self),
-            ScheduleStep::ExpandFunctions => crate::expand::apply(&mut self.kernel),
-        }
-    }
-}
 
 /// A kernel and the trace of steps that led to it.
 #[derive(Clone, Debug)]
@@ -182,7 +66,7 @@ impl Schedule {
     pub fn apply(&mut self, step: ScheduleStep) -> Applied {
         let may_leave_traces = !step.is_checked_first();
         let before = (may_leave_traces || cfg!(debug_assertions)).then(|| self.state.clone());
-        if let Err(refusal) = self.state.run(&step) {
+        if let Err(refusal) = run(&mut self.state, &step) {
             if let Some(before) = before {
                 assert!(may_leave_traces || self.state == before, "`{step}` changed something");
                 self.state = before;
@@ -193,7 +77,7 @@ impl Schedule {
             self.state.form = Form::Written;
         }
         if matches!(self.state.form, Form::Written | Form::WrittenAt(_)) {
-            self.state.tidy();
+            steps::simplify::tidy(&mut self.state);
         }
         self.trace.push(step);
         Ok(())
@@ -386,5 +270,43 @@ impl Schedule {
     /// When a function has no expansion for its type.
     pub fn expand_functions(&mut self) -> Applied {
         self.apply(ScheduleStep::ExpandFunctions)
+    }
+}
+
+/// Takes a step, if it is legal.
+fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
+    match step {
+        ScheduleStep::Split { target, factor, outer, inner, tail } => {
+            steps::split::apply(state, target, *factor, outer, inner, *tail)
+        }
+        ScheduleStep::Cut { target, at, into } => steps::cut::apply(state, target, *at, into),
+        ScheduleStep::Reorder { order } => steps::reorder::apply(state, order),
+        ScheduleStep::Fuse { outer, inner, into } => steps::fuse::apply(state, outer, inner, into),
+        ScheduleStep::Flatten { buffer, axis } => steps::flatten::apply(state, buffer, *axis),
+        ScheduleStep::Pad { buffer, axis, extent } => {
+            steps::pad::apply(state, buffer, *axis, *extent)
+        }
+        ScheduleStep::Extend { target, extent } => steps::extend::apply(state, target, *extent),
+        ScheduleStep::Unroll { target } => steps::unroll::apply(state, target),
+        ScheduleStep::Vectorise { target } => steps::vectorise::apply(state, target),
+        ScheduleStep::Parallelise { target } => steps::parallelise::apply(state, target),
+        ScheduleStep::ComputeAt { buffer, target } => {
+            steps::compute_at::apply(state, buffer, target)
+        }
+        ScheduleStep::Fission { target, at, into } => {
+            steps::fission::apply(state, target, *at, into)
+        }
+        ScheduleStep::Merge { first, second } => steps::merge::apply(state, first, second),
+        ScheduleStep::SetScope { buffer, scope } => steps::set_scope::apply(state, buffer, *scope),
+        ScheduleStep::Prefetch { buffer, bytes } => steps::prefetch::apply(state, buffer, *bytes),
+        ScheduleStep::StageRead { buffer, target, into, scope, order } => {
+            steps::stage_read::apply(state, buffer, target, into, *scope, order)
+        }
+        ScheduleStep::StageWrite { buffer, target, into, scope } => {
+            steps::stage_write::apply(state, buffer, target, into, *scope)
+        }
+        ScheduleStep::Inline { buffer } => steps::inline::apply(state, buffer),
+        ScheduleStep::Simplify => steps::simplify::apply(state),
+        ScheduleStep::ExpandFunctions => crate::expand::apply(&mut state.kernel),
     }
 }

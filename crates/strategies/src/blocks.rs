@@ -23,6 +23,7 @@
 //! all else as `rows` does. Attention is this: scores, softmax, weighted sum.
 
 use backend::Target;
+use backend::tile::{Area, best_tile, div_ceil};
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
 use schedule::{Schedule, ScheduleStep};
@@ -33,7 +34,6 @@ use crate::hand::Hand;
 use crate::order::again;
 use crate::structure::{LoopInfo, Motion, Nest, Rows};
 use crate::{rows, tile};
-use backend::tile::{Area, best_tile, div_ceil};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;

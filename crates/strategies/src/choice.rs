@@ -2,15 +2,15 @@
 //! tiles are run, from how each operand of the sum lies along the axes.
 
 use backend::Target;
+use backend::tile::{Area, Tile, best_tile, div_ceil};
 use loops::{BufferId, Kernel};
 use schedule::Tail;
 use sym::Expr;
 
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
+use crate::problem::{Axis, Problem, pair};
 use crate::structure::{Access, LoopInfo, Motion};
-use crate::tile::{Axis, Problem, pair};
-use backend::tile::{Area, Tile, best_tile, div_ceil};
 
 /// Bytes between two rows from which on they count as elsewhere.
 const SAME_PAGE: i64 = 2048;

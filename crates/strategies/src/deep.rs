@@ -27,6 +27,7 @@
 use std::collections::BTreeSet;
 
 use backend::Target;
+use backend::tile::{Tile, div_ceil};
 use loops::Stmt;
 use schedule::{ScheduleStep, Tail};
 
@@ -35,9 +36,9 @@ use crate::given::Refused;
 use crate::hand::Hand;
 use crate::order::Side;
 use crate::panels::Panels;
+use crate::problem::{Problem, pair};
 use crate::structure::{Access, Motion};
-use crate::tile::{Problem, pair, unroll_sum, whole_panels};
-use backend::tile::{Tile, div_ceil};
+use crate::sums::{unroll_sum, whole_panels};
 
 /// Iterations of the parallel loop that are wanted.
 const SHARED: i64 = 4;

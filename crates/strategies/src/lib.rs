@@ -22,10 +22,13 @@ mod order;
 mod panels;
 mod plain;
 mod predict;
+mod problem;
 mod rows;
 mod stream;
 mod structure;
+mod sums;
 mod tile;
+mod vectors;
 
 pub use attempt::{Scheduled, StrategyOptions, schedule};
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};

@@ -10,19 +10,17 @@ use std::collections::BTreeSet;
 use backend::Target;
 use loops::visit::{Effect, Reference, references};
 use loops::{BufferId, Kernel, Scope};
-use schedule::{Schedule, ScheduleStep, Tail};
+use schedule::{Schedule, ScheduleStep};
 use sym::{Expr, Range, SymbolId};
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::naive::WORTH_CODE;
-use crate::structure::{LoopInfo, Motion, Nest};
+use crate::structure::{Motion, Nest};
+use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
-
-/// Vectors that one turn of the innermost loop handles.
-const VECTORS: i64 = 4;
 
 /// Uses of elements in a block that has work enough for a turn, and values enough for the
 /// registers, with a single vector.
@@ -203,46 +201,6 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     Ok(format!("vectors along {name}"))
 }
 
-/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded;
-/// so, too, where a condition depends on the loop, which is to stay simple.
-pub(super) fn split_any(
-    hand: &mut Hand<'_>,
-    name: &str,
-    width: i64,
-) -> Result<(Option<String>, String), Refused> {
-    if hand.is_guard(name) || hand.computes_local(name) {
-        return hand.split(name, width, Tail::Guard);
-    }
-    match hand.split(name, width, Tail::Shift) {
-        Ok(parts) => Ok(parts),
-        Err(_) => hand.split(name, width, Tail::Guard),
-    }
-}
-
-/// Splits by disjoint blocks: by a number of vectors that divides the extent, else with a guard.
-fn split_apart(
-    hand: &mut Hand<'_>,
-    name: &str,
-    width: i64,
-    lanes: i64,
-) -> Result<(Option<String>, String), Refused> {
-    let extent = hand.extent(name).unwrap_or(1);
-    let divisor = (1..=width / lanes).rev().map(|count| count * lanes).find(|w| extent % w == 0);
-    match divisor {
-        Some(divisor) => hand.split(name, divisor, Tail::Exact),
-        None => hand.split(name, width, Tail::Guard),
-    }
-}
-
-/// Elements of the widest type that a nest touches in a vector.
-pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
-    let bits = |access: &crate::structure::Access| {
-        i64::from(hand.kernel().buffers[access.buffer].dtype.bits())
-    };
-    let bytes = nest.accesses.iter().map(bits).max().unwrap_or(32).max(8) / 8;
-    (i64::from(target.vector_bytes) / bytes).max(1)
-}
-
 /// The loop along which all stores are contiguous and most loads are.
 pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
     let candidates = (0..nest.loops.len())
@@ -292,9 +250,4 @@ fn transpose(
     }
     hand.share(&outer, SHARED)?;
     Ok(format!("tiles of {} and {}", nest.loops[other].name, nest.loops[vector].name))
-}
-
-/// The extent of a loop of a nest as a number of vectors, for callers that split by vectors.
-pub(super) fn width(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
-    (VECTORS * lanes(hand, nest, target)).min(found.extent)
 }

@@ -7,11 +7,11 @@
 //! Arithmetic hides some of this traffic; what counts is which order has least of it.
 
 use backend::Target;
+use backend::tile::div_ceil;
 use loops::Kernel;
 use sym::Expr;
 
-use crate::tile::Problem;
-use backend::tile::div_ceil;
+use crate::problem::Problem;
 
 /// Which operands move with a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

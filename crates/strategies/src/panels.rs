@@ -13,8 +13,8 @@ use schedule::ScheduleStep;
 
 use crate::given::Refused;
 use crate::hand::Hand;
+use crate::problem::Problem;
 use crate::structure::{Access, LoopInfo, Motion};
-use crate::tile::Problem;
 
 /// An operand of a sum that is met in panels.
 pub(super) struct Panels {

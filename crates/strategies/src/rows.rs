@@ -14,8 +14,8 @@ use schedule::{Schedule, Tail};
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::map::{lanes, split_any, width};
 use crate::structure::{LoopInfo, Motion, Nest, Rows, changes};
+use crate::vectors::{lanes, split_any, width};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;

@@ -25,15 +25,15 @@
 //! of each sum is as before.
 
 use backend::Target;
+use backend::tile::div_ceil;
 use loops::{Kernel, Scope};
 use schedule::Tail;
 
 use crate::choice::vector_motions;
 use crate::given::Refused;
 use crate::hand::Hand;
+use crate::problem::Problem;
 use crate::structure::{LoopInfo, Motion};
-use crate::tile::Problem;
-use backend::tile::div_ceil;
 
 /// Rows that are read side by side, the first number that comes out even: few, because rows whose
 /// distance is a power of two fall on the same cache sets.

@@ -24,60 +24,25 @@
 //! `stream`; sums of very many terms are taken in parts: `deep`.
 
 use backend::Target;
+use backend::tile::div_ceil;
 use loops::visit::Effect;
-use loops::{BufferId, Kernel, Scope};
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
-use sym::Expr;
 
 use crate::choice::{Choice, choose};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::order;
 use crate::panels::Panels;
-use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
+use crate::problem::{Problem, pair};
+use crate::structure::Nest;
+use crate::sums::{unroll_sum, whole_panels};
 use crate::{deep, stream};
-use backend::tile::div_ceil;
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
 
 /// Vectors that one turn of a copying loop moves.
 const COPIED: i64 = 4;
-
-/// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
-/// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
-const UNROLLED: i64 = 64;
-
-/// Bytes from one load of an instruction to its next one from which on prefetchers that watch
-/// instructions lose a stream: half a page.
-const TOO_FAR: i64 = 2048;
-
-/// A kernel of three nests, with what is known of its axes.
-pub(super) struct Problem {
-    /// Name of the accumulators.
-    pub(super) acc: String,
-    /// Of one of them.
-    pub(super) bytes: i64,
-    /// The nest that sums.
-    pub(super) update: Nest,
-    pub(super) last: Nest,
-    /// Loops of the last nest with their counterparts.
-    pub(super) axes: Vec<Axis>,
-    /// Names of the update's reduced loops, outermost first.
-    pub(super) reduced: Vec<LoopInfo>,
-    /// Names of the loops that initialise, by the axis of the accumulators.
-    pub(super) init: Vec<Option<String>>,
-}
-
-/// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
-#[derive(Clone)]
-pub(super) struct Axis {
-    pub(super) last: LoopInfo,
-    /// None where the loop does not walk an axis by ones.
-    pub(super) update: Option<LoopInfo>,
-    /// The axis of the accumulators it moves along, by ones or not.
-    pub(super) place: Option<usize>,
-}
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -143,89 +108,6 @@ fn join_last_nests(hand: &mut Hand<'_>, nests: &[Nest]) -> Result<bool, Refused>
     Ok(!others.is_empty())
 }
 
-impl Problem {
-    /// Finds the three nests and their axes, or says what is missing.
-    pub(super) fn find(kernel: &Kernel, nests: Vec<Nest>) -> Result<Problem, Refused> {
-        let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
-            format!(
-                "it has {} nests, not one that initialises, one that sums, one that ends",
-                nests.len()
-            )
-        })?;
-        let folds = |access: &Access| matches!(access.effect, Effect::Fold(_));
-        if last.accesses.iter().any(folds) {
-            return Err("its sums are interleaved".into());
-        }
-        let writes: Vec<&Access> = update.writes().collect();
-        let [write] = writes[..] else {
-            return Err("the sum writes several buffers".into());
-        };
-        let buffer = &kernel.buffers[write.buffer];
-        if matches!(buffer.scope, Scope::Parameter(_))
-            || !init.writes().all(|w| w.buffer == write.buffer)
-        {
-            return Err("its accumulators are not its own".into());
-        }
-        let read = only_read(&last, write.buffer)?;
-        let update_loops = axis_loops(&update, write);
-        let moves = |index: &Expr| index.as_constant().is_none();
-        if write.index.iter().zip(&update_loops).any(|(at, by)| moves(at) && by.is_none()) {
-            return Err("the accumulators are not walked axis by axis".into());
-        }
-        let axes: Vec<Axis> =
-            last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
-        if let Some(apart) = axes.iter().find(|axis| axis.place.is_none()) {
-            return Err(format!("the sum would be computed again along `{}`", apart.last.name));
-        }
-        let is_parallel =
-            |found: &LoopInfo| update_loops.iter().flatten().any(|own| own.name == found.name);
-        let reduced = update.loops.iter().filter(|found| !is_parallel(found)).cloned().collect();
-        let init_loops = init.writes().next().map(|write| axis_loops(&init, write));
-        let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
-        let init = init_loops.into_iter().flatten().map(name).collect();
-        let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
-        Ok(Problem { acc, bytes, axes, reduced, init, update, last })
-    }
-
-    /// The most bytes by which an operand moves on from term to term, of those that stay near.
-    fn bytes_a_term(&self, kernel: &Kernel) -> i64 {
-        let pair = pair(self, kernel);
-        let mut terms = self.reduced.iter().rev();
-        let Some(innermost) = terms.find(|found| Some(&found.name) != pair.as_ref()) else {
-            return 1;
-        };
-        let moves = self.update.loads().filter_map(|access| match access.motion(innermost) {
-            Motion::Steady { stride, .. } => {
-                let bits = i64::from(kernel.buffers[access.buffer].dtype.bits()).max(8);
-                Some(stride.abs() * bits / 8)
-            }
-            Motion::Still | Motion::Irregular => None,
-        });
-        moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
-    }
-
-    /// Terms of each sum.
-    pub(super) fn depth(&self) -> i64 {
-        self.reduced.iter().map(|found| found.extent).product()
-    }
-}
-
-/// The place where a nest reads the accumulators.
-fn only_read(nest: &Nest, buffer: BufferId) -> Result<Vec<Expr>, Refused> {
-    let mut reads = nest.loads().filter(|access| access.buffer == buffer);
-    let first = reads.next().ok_or("the last nest does not read the sum")?;
-    match reads.all(|read| read.index == first.index) {
-        true => Ok(first.index.clone()),
-        false => Err("the last nest reads several sums at once".into()),
-    }
-}
-
-fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
-    let place = read.iter().position(|index| index.contains(found.variable));
-    let by_ones = place.filter(|&at| read[at].linear_coefficient(found.variable) == Some(1));
-    Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
-}
-
 fn describe(problem: &Problem, choice: &Choice) -> String {
     let vector = &problem.axes[choice.vector].last.name;
     let row = match choice.row {
@@ -250,25 +132,6 @@ struct Parts {
     block: Option<String>,
     row: Option<String>,
     vector: String,
-}
-
-/// Lets the sums run over whole panels, so that only the last nest has a tail. Where that is not
-/// legal they have one, too.
-pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
-    let axis = &problem.axes[choice.vector];
-    let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
-    let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
-    if choice.tail != Tail::Guard || whole == axis.last.extent {
-        return;
-    }
-    let Some(init) = problem.init.get(place).cloned().flatten() else { return };
-    let steps = [
-        ScheduleStep::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
-        ScheduleStep::Extend { target: init, extent: whole },
-        ScheduleStep::Extend { target: update.name.clone(), extent: whole },
-    ];
-    // Where one is refused, none is taken.
-    _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
 }
 
 /// Takes the steps; the loops around the tile that may be shared among workers.
@@ -369,50 +232,6 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         },
     );
     Ok(Parts { outer, block, row, vector })
-}
-
-/// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
-pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
-    let innermost = problem.reduced.last().filter(|found| found.extent == 2)?;
-    let short = problem.update.loads().all(|access| {
-        let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
-        let motion = access.motion(innermost);
-        bytes < problem.bytes && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
-    });
-    short.then(|| innermost.name.clone())
-}
-
-/// Writes out the innermost reduced loops as far as the code stays small and its loads do not move
-/// too far at a time, given the vectors that each term is added to.
-pub(super) fn unroll_sum(
-    hand: &mut Hand<'_>,
-    problem: &Problem,
-    reduced: &[String],
-    accumulators: i64,
-) -> Result<(), Refused> {
-    let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
-    let mut budget = (UNROLLED / accumulators.max(1)).min(near);
-    for (position, name) in reduced.iter().enumerate().rev() {
-        let extent = hand.extent(name).unwrap_or(1);
-        if extent <= budget && (position > 0 || extent <= 9) {
-            hand.unroll(name)?;
-            budget /= extent;
-            continue;
-        }
-        let most = budget.min(8);
-        let mut factor = (2..=most).rev().find(|factor| extent % factor == 0).unwrap_or(1);
-        if factor < 4 && most >= 4 && extent >= 2 * most {
-            factor = most;
-            let rest = hand.cut(name, extent / most * most)?;
-            hand.unroll(&rest)?;
-        }
-        if factor > 1 {
-            let (_, inner) = hand.split(name, factor, Tail::Exact)?;
-            hand.unroll(&inner)?;
-        }
-        break;
-    }
-    Ok(())
 }
 
 /// Copies the rows of a block into scratch memory, where they are apart by a few lines more than

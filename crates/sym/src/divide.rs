@@ -19,8 +19,7 @@
 
 use std::sync::Arc;
 
-use crate::expr::{Atom, Expr, Factors, Term};
-use crate::terms::Terms;
+use crate::expr::{Atom, Expr, Factors, Term, Terms};
 
 /// `quotient + dividend div divisor`, where the last part may be nothing.
 pub(crate) struct DivParts {

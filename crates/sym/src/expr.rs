@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::terms::Terms;
+use crate::shared_list::SharedList;
 
 base::define_id!(
     /// A symbol: a dimension, a loop variable. What it stands for is its owner's business.
@@ -25,6 +25,9 @@ pub struct Expr {
     pub(crate) constant: i64,
     pub(crate) terms: Terms,
 }
+
+/// The terms of an expression.
+pub(crate) type Terms = SharedList<Term>;
 
 /// A coefficient times a product of atoms.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

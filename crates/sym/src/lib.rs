@@ -20,9 +20,9 @@ mod memo;
 mod prove;
 mod query;
 mod range;
+mod shared_list;
 mod simplify;
 mod symbol;
-mod terms;
 mod text;
 
 #[cfg(test)]

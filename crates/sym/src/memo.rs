@@ -4,8 +4,7 @@
 //! constant; a rewrite of a kernel asks the same of them again and again. Those met last are kept,
 //! so that a search costs less than an answer, and what a rewrite gives is shared by all places.
 
-use crate::expr::Expr;
-use crate::terms::Terms;
+use crate::expr::{Expr, Terms};
 
 /// How many lists of terms are kept.
 const KEPT: usize = 16;

@@ -1,11 +1,12 @@
 //! Machine instructions to bytes: prefixes, opcode, ModRM, memory operand, immediate.
 //!
-//! `iced_x86::Code` names the forms; [`super::forms`] says how each is encoded. Where there is a
+//! `iced_x86::Code` names the forms; [`super::table`] says how each is encoded. Where there is a
 //! choice the shortest encoding is taken. The test encodes every form with `iced_x86`, too.
 
 use iced_x86::{Code, Register};
 
 use super::forms::{self, Layout, NOWHERE, Prefix};
+use super::lookup;
 use crate::vcode::PoolId;
 
 /// An operand of a machine instruction.
@@ -54,7 +55,7 @@ pub(super) fn encode(
     memory: Option<&Memory>,
     mask: OpMask,
 ) -> Result<Option<usize>, String> {
-    let Some((form, length)) = forms::find(code) else {
+    let Some((form, length)) = lookup::find(code) else {
         return Err(format!("there is no instruction {code:?}"));
     };
     let layout = form.layout;
@@ -492,7 +493,7 @@ mod tests {
     #[test]
     fn every_form_is_encoded_as_by_iced_x86() {
         let mut random = TestRng::deterministic_rng(prop::test_runner::RngAlgorithm::ChaCha);
-        for code in forms::codes() {
+        for code in lookup::codes() {
             for _ in 0..100 {
                 compare(code, &mut random);
             }

@@ -9,10 +9,13 @@ use regalloc2::{AllocationKind, RegClass};
 use smallvec::SmallVec;
 
 use super::encode::{Memory, Operand, is_mask, number, vector_bytes};
-use super::table::{self, NEAREST_EVEN};
+use super::lookup;
 use super::{Emitter, Place};
 use crate::vcode::op::TIED;
 use crate::vcode::{Base, Cond, Inst, Lane, Opcode, RegisterType};
+
+/// The rounding immediate of an F32 to F16 conversion: nearest even, whatever MXCSR says.
+const NEAREST_EVEN: i64 = 0;
 
 /// The 64-bit register with this number.
 pub(crate) fn int_register(number: usize) -> Register {
@@ -120,9 +123,9 @@ impl Emitter<'_> {
 
     /// The form of an operation for its operands: encoding and width.
     fn form(&self, inst: &Inst, evex: bool, bytes: usize) -> Code {
-        let forms = table::forms(inst.op, inst.lane);
-        let use_evex = evex || forms.vex == Code::INVALID;
-        table::widened(if use_evex { forms.evex } else { forms.vex }, bytes)
+        let forms = lookup::forms(inst.op, inst.lane);
+        let use_evex = evex && forms.evex != Code::INVALID || forms.vex == Code::INVALID;
+        lookup::widened(if use_evex { forms.evex } else { forms.vex }, bytes)
     }
 
     fn vector(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
@@ -167,8 +170,8 @@ impl Emitter<'_> {
                     } else {
                         Opcode::Load
                     };
-                    let forms = table::forms(op, inst.lane);
-                    table::widened(if evex { forms.evex } else { forms.vex }, bytes)
+                    let forms = lookup::forms(op, inst.lane);
+                    lookup::widened(if evex { forms.evex } else { forms.vex }, bytes)
                 } else if inst.op == Opcode::LoadLane {
                     self.form(inst, evex, 16)
                 } else {
@@ -273,9 +276,9 @@ impl Emitter<'_> {
         if bytes == 64 || high {
             let code = Code::EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8;
             let operands = [register, register, register, Operand::Imm(0xff)];
-            return self.put(table::widened(code, bytes), &operands, None, None);
+            return self.put(lookup::widened(code, bytes), &operands, None, None);
         }
-        let code = table::widened(Code::VEX_Vpcmpeqd_xmm_xmm_xmmm128, bytes);
+        let code = lookup::widened(Code::VEX_Vpcmpeqd_xmm_xmm_xmmm128, bytes);
         self.put(code, &[register; 3], None, None)
     }
 
@@ -297,7 +300,7 @@ impl Emitter<'_> {
                 Code::VEX_Vmaskmovps_xmm_xmm_m128
             };
             let operands = [operands[0], mask, Operand::Memory];
-            return self.put(table::widened(code, bytes), &operands, memory, None);
+            return self.put(lookup::widened(code, bytes), &operands, memory, None);
         }
         let code = if wide {
             Code::VEX_Vmaskmovpd_m128_xmm_xmm
@@ -305,7 +308,7 @@ impl Emitter<'_> {
             Code::VEX_Vmaskmovps_m128_xmm_xmm
         };
         let operands = [Operand::Memory, mask, operands[0]];
-        self.put(table::widened(code, bytes), &operands, memory, None)
+        self.put(lookup::widened(code, bytes), &operands, memory, None)
     }
 
     fn gather(
@@ -345,7 +348,7 @@ impl Emitter<'_> {
             } else {
                 Code::EVEX_Vblendmps_xmm_k1z_xmm_xmmm128b32
             };
-            let code = table::widened(code, bytes);
+            let code = lookup::widened(code, bytes);
             return self.put(code, &operands[..3], None, Some((mask, false)));
         }
         let code = if wide {
@@ -353,20 +356,14 @@ impl Emitter<'_> {
         } else {
             Code::VEX_Vblendvps_xmm_xmm_xmmm128_xmm
         };
-        self.put(table::widened(code, bytes), operands, None, None)
+        self.put(lookup::widened(code, bytes), operands, None, None)
     }
 
     fn mask(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
-        let code = match inst.op {
-            Opcode::MaskAnd => Code::VEX_Kandw_kr_kr_kr,
-            Opcode::MaskOr => Code::VEX_Korw_kr_kr_kr,
-            Opcode::MaskXor => Code::VEX_Kxorw_kr_kr_kr,
-            _ => Code::VEX_Knotw_kr_kr,
-        };
         let mut operands = Operands::new();
         operands.push(self.result(inst, places)?.into());
         operands.extend(self.registers(inst, places)?.into_iter().map(Operand::Register));
-        self.put(code, &operands, None, None)
+        self.put(lookup::forms(inst.op, inst.lane).vex, &operands, None, None)
     }
 
     /// Between register classes.
@@ -381,8 +378,8 @@ impl Emitter<'_> {
             Opcode::IntFromVector => (code, short(result), xmm(argument)),
             Opcode::VectorFromInt => (code, result, short(argument)),
             Opcode::IntFromFloat => (code, result, xmm(argument)),
-            Opcode::IntFromMask => (Code::VEX_Kmovw_r32_kr, short_register(result), argument),
-            Opcode::MaskFromInt => (Code::VEX_Kmovw_kr_r32, result, short_register(argument)),
+            Opcode::IntFromMask => (code, short_register(result), argument),
+            Opcode::MaskFromInt => (code, result, short_register(argument)),
             Opcode::IntFromSigns => {
                 let code = match (half, vector_bytes(argument) == 32) {
                     (true, false) => Code::VEX_Vmovmskps_r32_xmm,
@@ -421,18 +418,13 @@ impl Emitter<'_> {
     fn integer(&mut self, inst: &Inst, places: &[Place]) -> Result<(), String> {
         let arguments = self.registers(inst, places)?;
         let memory = self.memory(inst, places)?;
+        let code = lookup::forms(inst.op, inst.lane).vex;
         if inst.op == Opcode::IntStore {
             let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
-            let code = match inst.lane.bytes() {
-                1 => Code::Mov_rm8_r8,
-                2 => Code::Mov_rm16_r16,
-                4 => Code::Mov_rm32_r32,
-                _ => Code::Mov_rm64_r64,
-            };
             return self.put(code, &[Operand::Memory, Operand::Register(source)], memory, None);
         }
         if inst.op == Opcode::Prefetch {
-            return self.put(Code::Prefetcht1_m8, &[Operand::Memory], memory, None);
+            return self.put(code, &[Operand::Memory], memory, None);
         }
         let result = self.result(inst, places)?;
         let imm = || i32::try_from(inst.imm).map_err(too_large);
@@ -460,24 +452,15 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Opcode::IntSub => {
-                self.encode(Code::Sub_r64_rm64, &[result.into(), arguments[1].into()])
-            }
-            Opcode::IntMul => {
-                self.encode(Code::Imul_r64_rm64, &[result.into(), arguments[1].into()])
+            Opcode::IntSub | Opcode::IntMul | Opcode::IntAnd | Opcode::IntOr => {
+                self.encode(code, &[result.into(), arguments[1].into()])
             }
             Opcode::IntMulImm => {
-                let operands = [result.into(), arguments[0].into(), Operand::Imm(inst.imm)];
-                self.encode(Code::Imul_r64_rm64_imm32, &operands)
+                self.encode(code, &[result.into(), arguments[0].into(), Operand::Imm(inst.imm)])
             }
-            Opcode::IntAnd => {
-                self.encode(Code::And_r64_rm64, &[result.into(), arguments[1].into()])
+            Opcode::IntAndImm | Opcode::IntShlImm | Opcode::IntShrImm | Opcode::IntSarImm => {
+                self.encode_imm(code, result, imm()?)
             }
-            Opcode::IntOr => self.encode(Code::Or_r64_rm64, &[result.into(), arguments[1].into()]),
-            Opcode::IntAndImm => self.encode_imm(Code::And_rm64_imm32, result, imm()?),
-            Opcode::IntShlImm => self.encode_imm(Code::Shl_rm64_imm8, result, imm()?),
-            Opcode::IntShrImm => self.encode_imm(Code::Shr_rm64_imm8, result, imm()?),
-            Opcode::IntSarImm => self.encode_imm(Code::Sar_rm64_imm8, result, imm()?),
             Opcode::IntMin | Opcode::IntMax => {
                 self.encode(Code::Cmp_r64_rm64, &[result.into(), arguments[1].into()])?;
                 let min = inst.op == Opcode::IntMin;
@@ -491,21 +474,18 @@ impl Emitter<'_> {
             Opcode::IntCompare => self.int_compare(inst, result, &arguments),
             Opcode::IntDivSigned | Opcode::IntRemSigned => {
                 self.encode(Code::Cqo, &[])?;
-                self.encode(Code::Idiv_rm64, &[arguments[1].into()])
+                self.encode(code, &[arguments[1].into()])
             }
             Opcode::IntDivUnsigned | Opcode::IntRemUnsigned => {
                 self.encode(Code::Xor_r32_rm32, &[Register::EDX.into(), Register::EDX.into()])?;
-                self.encode(Code::Div_rm64, &[arguments[1].into()])
+                self.encode(code, &[arguments[1].into()])
             }
             Opcode::IntExtend => {
                 let source = register(Self::place_of(places, 0)?, inst.lane.bytes())?;
-                let (code, short) = extension(inst.lane);
-                let result = if short { short_register(result) } else { result };
-                self.encode(code, &[result.into(), source.into()])
+                self.encode(code, &[extended(result, inst.lane).into(), source.into()])
             }
             Opcode::IntLoad => {
-                let (code, short) = extension(inst.lane);
-                let result = if short { short_register(result) } else { result };
+                let result = extended(result, inst.lane);
                 self.put(code, &[Operand::Register(result), Operand::Memory], memory, None)
             }
             op => Err(format!("{op:?} is no operation on integers")),
@@ -602,16 +582,12 @@ impl Emitter<'_> {
     }
 }
 
-/// The move that extends an element to 64 bits, and whether it writes the 32-bit register.
-fn extension(lane: Lane) -> (Code, bool) {
+/// The register that the move which extends an element to 64 bits writes: the 32-bit one where the
+/// upper half becomes zero.
+fn extended(register: Register, lane: Lane) -> Register {
     match lane {
-        Lane::I8 => (Code::Movsx_r64_rm8, false),
-        Lane::I16 => (Code::Movsx_r64_rm16, false),
-        Lane::I32 => (Code::Movsxd_r64_rm32, false),
-        Lane::U8 => (Code::Movzx_r32_rm8, true),
-        Lane::U16 | Lane::F16 => (Code::Movzx_r32_rm16, true),
-        Lane::U32 | Lane::F32 => (Code::Mov_r32_rm32, true),
-        Lane::I64 | Lane::F64 => (Code::Mov_r64_rm64, false),
+        Lane::I8 | Lane::I16 | Lane::I32 | Lane::I64 | Lane::F64 => register,
+        Lane::U8 | Lane::U16 | Lane::U32 | Lane::F16 | Lane::F32 => short_register(register),
     }
 }
 

@@ -9,10 +9,9 @@ mod movement;
 pub(crate) mod spaces;
 
 use base::PassContext;
-use graph::{Function, Op, ValueId};
+use graph::{Op, ValueId};
 
-use crate::maker::{Maker, Session};
-use crate::simplify::simplify;
+use crate::maker::Maker;
 
 /// One rule.
 pub(crate) struct Rule {
@@ -66,7 +65,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    fn new(rules: impl IntoIterator<Item = &'static Rule>) -> Rules {
+    pub(crate) fn new(rules: impl IntoIterator<Item = &'static Rule>) -> Rules {
         let mut found = Rules::default();
         for rule in rules {
             found.by_subject[rule.subject as usize].push(rule);
@@ -145,19 +144,4 @@ pub(crate) fn enabled(context: &PassContext) -> Rules {
 /// Name and law of every rule: `before => after if condition`.
 pub fn laws() -> impl Iterator<Item = (&'static str, &'static str)> {
     all().map(|rule| (rule.name, rule.law))
-}
-
-/// The function after a single rule, and why the rule did not fire where it might have.
-///
-/// # Errors
-/// When there is no such rule, or it made an ill-typed node.
-pub fn apply_rule(
-    function: &Function,
-    name: &str,
-) -> Result<(Function, Vec<&'static str>), String> {
-    let rule = all().find(|rule| rule.name == name);
-    let rules = Rules::new([rule.ok_or_else(|| format!("there is no rule `{name}`"))?]);
-    let mut session = Session::new(&rules, false);
-    let after = simplify(function, &mut session)?;
-    Ok((after, session.reasons.into_iter().map(|(_, reason)| reason).collect()))
 }

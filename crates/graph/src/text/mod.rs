@@ -49,8 +49,6 @@ pub fn type_text<'a>(ty: &'a Type, names: Names<'a>) -> impl fmt::Display + 'a {
         Type::Tensor(ty) => write!(f, "{}{}", ty.dtype, shape_text(&ty.shape, names)),
         Type::Sequence(inner) => write!(f, "sequence<{}>", inner_text(inner, names)),
         Type::Optional(inner) => write!(f, "optional<{}>", inner_text(inner, names)),
-        Type::Token => f.write_str("token"),
-        Type::Opaque(name) => write!(f, "opaque {}", base::text::Quoted(name)),
     })
 }
 
@@ -67,6 +65,5 @@ pub fn assumption_text(assumption: &Assumption, names: Names<'_>) -> String {
             format!("broadcastable({}, {})", a.display(names), b.display(names))
         }
         Assumption::Divisible(a, by) => format!("divisible({}, {by})", a.display(names)),
-        Assumption::NonNegative(a) => format!("non_negative({})", a.display(names)),
     }
 }

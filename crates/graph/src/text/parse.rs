@@ -166,7 +166,6 @@ impl Reader<'_, '_> {
         self.parser.expect("(")?;
         let first = self.expr()?;
         let assumption = match kind {
-            "non_negative" => Assumption::NonNegative(first),
             "divisible" => {
                 self.parser.expect(",")?;
                 Assumption::Divisible(first, self.parser.integer()?)
@@ -214,12 +213,6 @@ impl Reader<'_, '_> {
     }
 
     fn ty(&mut self) -> Parsed<Type> {
-        if self.parser.keyword("token") {
-            return Ok(Type::Token);
-        }
-        if self.parser.keyword("opaque") {
-            return Ok(Type::Opaque(self.parser.string()?));
-        }
         for (word, wrap) in [
             ("sequence", Type::Sequence as fn(Box<Type>) -> Type),
             ("optional", Type::Optional as fn(Box<Type>) -> Type),

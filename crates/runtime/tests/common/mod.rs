@@ -112,19 +112,9 @@ pub(crate) fn executable(
     program: &Program,
     values: &BTreeMap<SymbolId, i64>,
 ) -> base::Result<Arc<LoadedProgram>> {
-    let hosts = BTreeMap::from([("fill".to_owned(), fill as runtime::HostFunction)]);
     let code = Arc::new(code()?);
     // SAFETY: the programs of the tests give the kernels what they ask for.
-    Ok(Arc::new(unsafe { LoadedProgram::new(program, code, &hosts, values) }?))
-}
-
-/// Fills its last argument with sevens.
-fn fill(arguments: runtime::HostArguments<'_>) -> base::Result<()> {
-    if let (Some(pointer), Some(bytes)) = (arguments.pointers.last(), arguments.bytes.last()) {
-        // SAFETY: so many bytes are there, and the tests' programs want them written.
-        unsafe { pointer.write_bytes(7, *bytes) };
-    }
-    Ok(())
+    Ok(Arc::new(unsafe { LoadedProgram::new(program, code, values) }?))
 }
 
 /// The bytes of `from`, `from + 1` and so on, as 64-bit integers.

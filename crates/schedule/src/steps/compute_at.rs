@@ -42,7 +42,7 @@ use crate::nest::{
 };
 use crate::private::stores_before_reading;
 use crate::region::{Part, region};
-use crate::schedule::State;
+use crate::state::State;
 
 /// What moves, and where.
 struct Plan {

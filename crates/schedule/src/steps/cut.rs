@@ -24,7 +24,7 @@ use crate::error::{Outcome, Refusal};
 use crate::nest::{
     SymbolRanges, block_mut, check_new_symbol, check_serial, find_loop, loop_at, loop_at_mut,
 };
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, target: &str, at: i64, into: &str) -> Outcome {
     let kernel = &mut state.kernel;

@@ -28,7 +28,7 @@ use sym::SymbolId;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, check_serial, find_loop, loop_at, loop_at_mut};
-use crate::schedule::State;
+use crate::state::State;
 
 /// What the new iterations write: a buffer, an axis, and the first new index along it.
 struct New {

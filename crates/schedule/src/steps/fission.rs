@@ -24,7 +24,7 @@ use sym::Expr;
 use crate::dependence::Tester;
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, block_mut, check_new_symbol, check_serial, find_loop, loop_at};
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, target: &str, at: usize, into: &str) -> Outcome {
     let kernel = &state.kernel;

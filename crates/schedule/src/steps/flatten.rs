@@ -20,7 +20,7 @@ use loops::{BufferId, Kernel, substitute};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, axis: usize) -> Outcome {
     let kernel = &mut state.kernel;

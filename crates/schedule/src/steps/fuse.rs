@@ -20,7 +20,7 @@ use sym::Expr;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{block_mut, check_new_symbol, check_serial, find_loop, loop_at};
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, outer: &str, inner: &str, into: &str) -> Outcome {
     let kernel = &state.kernel;

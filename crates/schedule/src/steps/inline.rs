@@ -26,7 +26,7 @@ use tensor::{Reduction, ScalarFunction};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
-use crate::schedule::State;
+use crate::state::State;
 use crate::steps::simplify::compact;
 
 /// What a buffer holds, as a function of its index.

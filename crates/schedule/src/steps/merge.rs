@@ -23,7 +23,7 @@ use sym::Expr;
 use crate::dependence::Tester;
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, block, block_mut, check_serial, find_loop, loop_at};
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, first: &str, second: &str) -> Outcome {
     let kernel = &state.kernel;

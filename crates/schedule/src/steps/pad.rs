@@ -21,7 +21,7 @@ use loops::visit::{Effect, references};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, axis: usize, extent: i64) -> Outcome {
     let kernel = &mut state.kernel;

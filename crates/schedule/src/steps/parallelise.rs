@@ -23,7 +23,7 @@ use crate::dependence::Tester;
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, check_serial, find_loop, loop_at, loop_at_mut};
 use crate::private::is_private;
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     let kernel = &state.kernel;

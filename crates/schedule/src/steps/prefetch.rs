@@ -20,7 +20,7 @@ use loops::{Access, Scope};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32) -> Outcome {
     let id = find_buffer(&state.kernel, buffer)?;

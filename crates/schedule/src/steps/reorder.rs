@@ -31,7 +31,7 @@ use crate::linear::Unknown;
 use crate::nest::{Descent, Site, SymbolRanges, block, block_mut, condition_symbols};
 use crate::nest::{find_loop, guarded, loop_at};
 use crate::private::is_private;
-use crate::schedule::{Form, State};
+use crate::state::{Form, State};
 use crate::steps::parallelise::{Spared, check_independent};
 
 /// A loop without its body.

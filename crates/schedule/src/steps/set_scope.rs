@@ -18,7 +18,7 @@ use loops::Scope;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
-use crate::schedule::State;
+use crate::state::State;
 use crate::step::LocalScope;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, scope: LocalScope) -> Outcome {

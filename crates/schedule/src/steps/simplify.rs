@@ -26,11 +26,11 @@ use loops::{
 use sym::{Expr, Memo, SymbolId};
 
 use crate::error::Outcome;
-use crate::nest::{Site, block, block_mut};
-use crate::schedule::{Form, State};
+use crate::nest::{Site, SymbolRanges, block, block_mut};
+use crate::state::{Form, State};
 
 pub(crate) fn apply(state: &mut State) -> Outcome {
-    state.tidy();
+    tidy(state);
     let mut replacements = BTreeMap::new();
     let mut dissolves = false;
     walk(&state.kernel.body, &mut |stmt| {
@@ -45,15 +45,38 @@ pub(crate) fn apply(state: &mut State) -> Outcome {
         state.substitute(&[], &replacements);
         state.form = Form::Written;
         dissolve(&mut state.kernel.body);
-        state.tidy();
+        tidy(state);
     }
     compact(state);
     Ok(())
 }
 
+/// Puts all index expressions in simplest form and drops conditions that always hold.
+pub(crate) fn tidy(state: &mut State) {
+    match std::mem::replace(&mut state.form, Form::Simplest) {
+        Form::Simplest => return,
+        Form::WrittenAt(site) => {
+            expressions_at(&mut state.kernel, &site);
+            if cfg!(debug_assertions) {
+                let partly = state.kernel.clone();
+                expressions(&mut state.kernel);
+                assert_eq!(partly, state.kernel, "expressions elsewhere were not simple");
+            }
+        }
+        Form::Given | Form::Written => expressions(&mut state.kernel),
+    }
+    if state.shifted.is_empty() {
+        return;
+    }
+    let ranges = SymbolRanges::of(&state.kernel);
+    for minimum in &mut state.shifted {
+        *minimum = ranges.simplify(minimum);
+    }
+}
+
 /// Simplifies every expression by what is known where it stands; drops conditions that hold, and
 /// values under those that do not.
-pub(crate) fn expressions(kernel: &mut Kernel) {
+fn expressions(kernel: &mut Kernel) {
     let known = Ranges::new(kernel);
     tidy_block(&mut kernel.body, &known);
 }
@@ -76,7 +99,7 @@ impl Place<'_> {
 }
 
 /// As [`expressions`], in the loop at a site.
-pub(crate) fn expressions_at(kernel: &mut Kernel, site: &Site) {
+fn expressions_at(kernel: &mut Kernel, site: &Site) {
     let mut known = Ranges::new(kernel);
     for (depth, descent) in site.block.iter().enumerate() {
         match &block(kernel, &site.block[..depth])[descent.stmt] {

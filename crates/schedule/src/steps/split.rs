@@ -34,7 +34,7 @@ use crate::nest::{
     SymbolRanges, block_mut, check_new_symbol, check_serial, find_loop, guarded, loop_at,
 };
 use crate::private::is_private;
-use crate::schedule::State;
+use crate::state::State;
 use crate::step::Tail;
 use crate::steps::parallelise::{Spared, check_independent};
 

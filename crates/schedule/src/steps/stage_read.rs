@@ -38,7 +38,7 @@ use crate::nest::{
 };
 use crate::private::stores_before_reading;
 use crate::region::{Part, region};
-use crate::schedule::State;
+use crate::state::State;
 use crate::step::LocalScope;
 
 pub(crate) fn apply(

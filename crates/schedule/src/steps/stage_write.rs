@@ -37,7 +37,7 @@ use crate::nest::{
 };
 use crate::private::stores_before_reading;
 use crate::region::Part;
-use crate::schedule::State;
+use crate::state::State;
 use crate::step::LocalScope;
 use crate::steps::parallelise::{Spared, check_independent};
 use crate::steps::stage_read::{Nest, add_copy, guards, has_values, staged_region};

@@ -16,7 +16,7 @@ use loops::LoopKind;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{check_serial, find_loop, loop_at, loop_at_mut};
-use crate::schedule::State;
+use crate::state::State;
 
 pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     let site = find_loop(&state.kernel, target)?;

@@ -20,7 +20,7 @@ use loops::{LoopKind, Stmt};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, check_not_vector, check_serial, find_loop, loop_at, loop_at_mut};
-use crate::schedule::State;
+use crate::state::State;
 use crate::steps::parallelise::{Spared, check_independent};
 
 pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {

@@ -1,4 +1,4 @@
-//! The terms of an expression: a list that copies share.
+//! A list that copies share: the terms of an expression.
 //!
 //! A compile holds and copies expressions by the hundred thousand, most of them constants. So a
 //! list without terms is no more than a null pointer, and copying any other counts one more reader.
@@ -9,26 +9,29 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::expr::Term;
+/// Items, shared with the copies until it is edited. Most expressions have no more than two terms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SharedList<T>(Option<Arc<SmallVec<[T; 2]>>>);
 
-/// Terms, shared with the copies until it is edited.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Terms(Option<Arc<List>>);
+impl<T> SharedList<T> {
+    pub(crate) const EMPTY: SharedList<T> = SharedList(None);
+}
 
-/// Most expressions have no more than two terms.
-type List = SmallVec<[Term; 2]>;
+impl<T> Default for SharedList<T> {
+    fn default() -> SharedList<T> {
+        SharedList::EMPTY
+    }
+}
 
-impl Terms {
-    pub(crate) const EMPTY: Terms = Terms(None);
-
-    pub(crate) fn one(term: Term) -> Terms {
-        let mut list = List::new_const();
-        list.push(term);
-        Terms(Some(Arc::new(list)))
+impl<T: Clone> SharedList<T> {
+    pub(crate) fn one(item: T) -> SharedList<T> {
+        let mut list = SmallVec::new();
+        list.push(item);
+        SharedList(Some(Arc::new(list)))
     }
 
     /// Whether both are one list.
-    pub(crate) fn is(&self, other: &Terms) -> bool {
+    pub(crate) fn is(&self, other: &SharedList<T>) -> bool {
         match (&self.0, &other.0) {
             (Some(list), Some(other)) => Arc::ptr_eq(list, other),
             (None, None) => true,
@@ -36,14 +39,14 @@ impl Terms {
         }
     }
 
-    pub(crate) fn push(&mut self, term: Term) {
-        self.insert(self.len(), term);
+    pub(crate) fn push(&mut self, item: T) {
+        self.insert(self.len(), item);
     }
 
-    pub(crate) fn insert(&mut self, index: usize, term: Term) {
+    pub(crate) fn insert(&mut self, index: usize, item: T) {
         match &mut self.0 {
-            Some(list) => Arc::make_mut(list).insert(index, term),
-            None => *self = Terms::one(term),
+            Some(list) => Arc::make_mut(list).insert(index, item),
+            None => *self = SharedList::one(item),
         }
     }
 
@@ -54,10 +57,10 @@ impl Terms {
         }
     }
 
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Term) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         if let Some(list) = &mut self.0 {
             let list = Arc::make_mut(list);
-            list.retain(|term| keep(term));
+            list.retain(|item| keep(item));
             if list.is_empty() {
                 self.clear();
             }
@@ -68,8 +71,8 @@ impl Terms {
         self.0 = None;
     }
 
-    /// The terms, to change but not to add to.
-    pub(crate) fn edit(&mut self) -> &mut [Term] {
+    /// The items, to change but not to add to.
+    pub(crate) fn edit(&mut self) -> &mut [T] {
         match &mut self.0 {
             Some(list) => Arc::make_mut(list).as_mut_slice(),
             None => &mut [],
@@ -77,10 +80,10 @@ impl Terms {
     }
 }
 
-impl Deref for Terms {
-    type Target = [Term];
+impl<T> Deref for SharedList<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[Term] {
+    fn deref(&self) -> &[T] {
         match &self.0 {
             Some(list) => list,
             None => &[],

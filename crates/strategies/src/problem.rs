@@ -1,0 +1,134 @@
+//! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the
+//! nests that initialise, sum and end, and how their loops correspond.
+
+use loops::visit::Effect;
+use loops::{BufferId, Kernel, Scope};
+use sym::Expr;
+
+use crate::given::Refused;
+use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
+
+/// Bytes from one load of an instruction to its next one from which on prefetchers that watch
+/// instructions lose a stream: half a page.
+pub(super) const TOO_FAR: i64 = 2048;
+
+/// A kernel of three nests, with what is known of its axes.
+pub(super) struct Problem {
+    /// Name of the accumulators.
+    pub(super) acc: String,
+    /// Of one of them.
+    pub(super) bytes: i64,
+    /// The nest that sums.
+    pub(super) update: Nest,
+    pub(super) last: Nest,
+    /// Loops of the last nest with their counterparts.
+    pub(super) axes: Vec<Axis>,
+    /// Names of the update's reduced loops, outermost first.
+    pub(super) reduced: Vec<LoopInfo>,
+    /// Names of the loops that initialise, by the axis of the accumulators.
+    pub(super) init: Vec<Option<String>>,
+}
+
+/// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
+#[derive(Clone)]
+pub(super) struct Axis {
+    pub(super) last: LoopInfo,
+    /// None where the loop does not walk an axis by ones.
+    pub(super) update: Option<LoopInfo>,
+    /// The axis of the accumulators it moves along, by ones or not.
+    pub(super) place: Option<usize>,
+}
+
+impl Problem {
+    /// Finds the three nests and their axes, or says what is missing.
+    pub(super) fn find(kernel: &Kernel, nests: Vec<Nest>) -> Result<Problem, Refused> {
+        let [init, update, last] = nests.try_into().map_err(|nests: Vec<Nest>| {
+            format!(
+                "it has {} nests, not one that initialises, one that sums, one that ends",
+                nests.len()
+            )
+        })?;
+        let folds = |access: &Access| matches!(access.effect, Effect::Fold(_));
+        if last.accesses.iter().any(folds) {
+            return Err("its sums are interleaved".into());
+        }
+        let writes: Vec<&Access> = update.writes().collect();
+        let [write] = writes[..] else {
+            return Err("the sum writes several buffers".into());
+        };
+        let buffer = &kernel.buffers[write.buffer];
+        if matches!(buffer.scope, Scope::Parameter(_))
+            || !init.writes().all(|w| w.buffer == write.buffer)
+        {
+            return Err("its accumulators are not its own".into());
+        }
+        let read = only_read(&last, write.buffer)?;
+        let update_loops = axis_loops(&update, write);
+        let moves = |index: &Expr| index.as_constant().is_none();
+        if write.index.iter().zip(&update_loops).any(|(at, by)| moves(at) && by.is_none()) {
+            return Err("the accumulators are not walked axis by axis".into());
+        }
+        let axes: Vec<Axis> =
+            last.loops.iter().map(|found| axis(found, &read, &update_loops)).collect();
+        if let Some(apart) = axes.iter().find(|axis| axis.place.is_none()) {
+            return Err(format!("the sum would be computed again along `{}`", apart.last.name));
+        }
+        let is_parallel =
+            |found: &LoopInfo| update_loops.iter().flatten().any(|own| own.name == found.name);
+        let reduced = update.loops.iter().filter(|found| !is_parallel(found)).cloned().collect();
+        let init_loops = init.writes().next().map(|write| axis_loops(&init, write));
+        let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
+        let init = init_loops.into_iter().flatten().map(name).collect();
+        let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
+        Ok(Problem { acc, bytes, axes, reduced, init, update, last })
+    }
+
+    /// The most bytes by which an operand moves on from term to term, of those that stay near.
+    pub(super) fn bytes_a_term(&self, kernel: &Kernel) -> i64 {
+        let pair = pair(self, kernel);
+        let mut terms = self.reduced.iter().rev();
+        let Some(innermost) = terms.find(|found| Some(&found.name) != pair.as_ref()) else {
+            return 1;
+        };
+        let moves = self.update.loads().filter_map(|access| match access.motion(innermost) {
+            Motion::Steady { stride, .. } => {
+                let bits = i64::from(kernel.buffers[access.buffer].dtype.bits()).max(8);
+                Some(stride.abs() * bits / 8)
+            }
+            Motion::Still | Motion::Irregular => None,
+        });
+        moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
+    }
+
+    /// Terms of each sum.
+    pub(super) fn depth(&self) -> i64 {
+        self.reduced.iter().map(|found| found.extent).product()
+    }
+}
+
+/// The place where a nest reads the accumulators.
+fn only_read(nest: &Nest, buffer: BufferId) -> Result<Vec<Expr>, Refused> {
+    let mut reads = nest.loads().filter(|access| access.buffer == buffer);
+    let first = reads.next().ok_or("the last nest does not read the sum")?;
+    match reads.all(|read| read.index == first.index) {
+        true => Ok(first.index.clone()),
+        false => Err("the last nest reads several sums at once".into()),
+    }
+}
+
+fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
+    let place = read.iter().position(|index| index.contains(found.variable));
+    let by_ones = place.filter(|&at| read[at].linear_coefficient(found.variable) == Some(1));
+    Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
+}
+
+/// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
+pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
+    let innermost = problem.reduced.last().filter(|found| found.extent == 2)?;
+    let short = problem.update.loads().all(|access| {
+        let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let motion = access.motion(innermost);
+        bytes < problem.bytes && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
+    });
+    short.then(|| innermost.name.clone())
+}

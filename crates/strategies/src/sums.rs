@@ -1,0 +1,65 @@
+//! Steps on the nest that sums, which all tiles of a sum take.
+
+use backend::tile::div_ceil;
+use schedule::{ScheduleStep, Tail};
+
+use crate::choice::Choice;
+use crate::given::Refused;
+use crate::hand::Hand;
+use crate::problem::{Problem, TOO_FAR};
+
+/// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
+/// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
+const UNROLLED: i64 = 64;
+
+/// Lets the sums run over whole panels, so that only the last nest has a tail. Where that is not
+/// legal they have one, too.
+pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
+    let axis = &problem.axes[choice.vector];
+    let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
+    let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
+    if choice.tail != Tail::Guard || whole == axis.last.extent {
+        return;
+    }
+    let Some(init) = problem.init.get(place).cloned().flatten() else { return };
+    let steps = [
+        ScheduleStep::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
+        ScheduleStep::Extend { target: init, extent: whole },
+        ScheduleStep::Extend { target: update.name.clone(), extent: whole },
+    ];
+    // Where one is refused, none is taken.
+    _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
+}
+
+/// Writes out the innermost reduced loops as far as the code stays small and its loads do not move
+/// too far at a time, given the vectors that each term is added to.
+pub(super) fn unroll_sum(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    reduced: &[String],
+    accumulators: i64,
+) -> Result<(), Refused> {
+    let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
+    let mut budget = (UNROLLED / accumulators.max(1)).min(near);
+    for (position, name) in reduced.iter().enumerate().rev() {
+        let extent = hand.extent(name).unwrap_or(1);
+        if extent <= budget && (position > 0 || extent <= 9) {
+            hand.unroll(name)?;
+            budget /= extent;
+            continue;
+        }
+        let most = budget.min(8);
+        let mut factor = (2..=most).rev().find(|factor| extent % factor == 0).unwrap_or(1);
+        if factor < 4 && most >= 4 && extent >= 2 * most {
+            factor = most;
+            let rest = hand.cut(name, extent / most * most)?;
+            hand.unroll(&rest)?;
+        }
+        if factor > 1 {
+            let (_, inner) = hand.split(name, factor, Tail::Exact)?;
+            hand.unroll(&inner)?;
+        }
+        break;
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Splitting loops into vectors, whatever the nest computes.
+
+use backend::Target;
+use schedule::Tail;
+
+use crate::given::Refused;
+use crate::hand::Hand;
+use crate::structure::{Access, LoopInfo, Nest};
+
+/// Vectors that one turn of the innermost loop handles.
+pub(super) const VECTORS: i64 = 4;
+
+/// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded;
+/// so, too, where a condition depends on the loop, which is to stay simple.
+pub(super) fn split_any(
+    hand: &mut Hand<'_>,
+    name: &str,
+    width: i64,
+) -> Result<(Option<String>, String), Refused> {
+    if hand.is_guard(name) || hand.computes_local(name) {
+        return hand.split(name, width, Tail::Guard);
+    }
+    match hand.split(name, width, Tail::Shift) {
+        Ok(parts) => Ok(parts),
+        Err(_) => hand.split(name, width, Tail::Guard),
+    }
+}
+
+/// Splits by disjoint blocks: by a number of vectors that divides the extent, else with a guard.
+pub(super) fn split_apart(
+    hand: &mut Hand<'_>,
+    name: &str,
+    width: i64,
+    lanes: i64,
+) -> Result<(Option<String>, String), Refused> {
+    let extent = hand.extent(name).unwrap_or(1);
+    let divisor = (1..=width / lanes).rev().map(|count| count * lanes).find(|w| extent % w == 0);
+    match divisor {
+        Some(divisor) => hand.split(name, divisor, Tail::Exact),
+        None => hand.split(name, width, Tail::Guard),
+    }
+}
+
+/// Elements of the widest type that a nest touches in a vector.
+pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
+    let bits = |access: &Access| i64::from(hand.kernel().buffers[access.buffer].dtype.bits());
+    let bytes = nest.accesses.iter().map(bits).max().unwrap_or(32).max(8) / 8;
+    (i64::from(target.vector_bytes) / bytes).max(1)
+}
+
+/// The extent of a loop of a nest as a number of vectors, for callers that split by vectors.
+pub(super) fn width(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
+    (VECTORS * lanes(hand, nest, target)).min(found.extent)
+}
