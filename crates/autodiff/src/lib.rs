@@ -19,8 +19,7 @@ mod sums;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use base::Id;
-use graph::{Function, FunctionBuilder, Node, NodeId, Op, RegionId, Type, ValueId};
+use graph::{Function, FunctionBuilder, Node, NodeId, Op, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction};
 
@@ -158,7 +157,7 @@ impl<'b> Reverse<'b> {
         let function = self.builder.function();
         let node = &function.nodes[node];
         let reads = node.operands.iter().any(|operand| self.active.contains(operand))
-            || captured(function, &node.regions).iter().any(|value| self.active.contains(value));
+            || function.captures(&node.regions).iter().any(|value| self.active.contains(value));
         if reads {
             let results = node.results.clone();
             self.active.extend(results.into_iter().filter(|&value| is_float(self.builder, value)));
@@ -260,24 +259,4 @@ impl<'b> Reverse<'b> {
 
 fn is_float(builder: &FunctionBuilder, value: ValueId) -> bool {
     matches!(&builder.function().values[value].ty, Type::Tensor(ty) if ty.dtype.is_float())
-}
-
-/// The values from around regions that are read in them, in order.
-pub(crate) fn captured(function: &Function, regions: &[RegionId]) -> Vec<ValueId> {
-    let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
-    let mut work = regions.to_vec();
-    while let Some(region) = work.pop() {
-        let region = &function.regions[region];
-        defined.extend(region.parameters.iter().copied());
-        read.extend(region.results.iter().copied());
-        for &node in &region.nodes {
-            let node = &function.nodes[node];
-            read.extend(node.operands.iter().copied());
-            defined.extend(node.results.iter().copied());
-            work.extend(node.regions.iter().copied());
-        }
-    }
-    let mut outer: Vec<ValueId> = read.difference(&defined).copied().collect();
-    outer.sort_by_key(|value| value.index());
-    outer
 }

@@ -5,12 +5,10 @@
 //! carries are the cotangents of what the loop carried, and the sums for what it reads from around
 //! it. A loop whose number of turns depends on data has no derivative here.
 
-use std::collections::BTreeMap;
-
 use graph::{Built, FunctionBuilder, Node, Op, RegionId, TensorType, Type, ValueId};
 use tensor::{DType, ScalarFunction as F};
 
-use crate::{NoDerivative, Reverse, captured, constant, is_float};
+use crate::{NoDerivative, Reverse, constant, is_float};
 
 impl Reverse<'_> {
     /// The rule of a primitive with regions.
@@ -26,7 +24,7 @@ impl Reverse<'_> {
 
     /// The active values that regions read from around them.
     fn outer(&self, node: &Node) -> Vec<ValueId> {
-        let mut outer = captured(self.builder.function(), &node.regions);
+        let mut outer = self.builder.function().captures(&node.regions);
         outer.retain(|&value| self.is_active(value));
         outer
     }
@@ -36,7 +34,7 @@ impl Reverse<'_> {
         let mut regions = Vec::new();
         for &region in &node.regions {
             self.builder.begin_region(&[]);
-            let results = copy(self.builder, region, &[])?;
+            let results = self.builder.copy_region(region, &[])?;
             let seeds: Vec<_> = results.iter().copied().zip(cotangents.iter().copied()).collect();
             let pulled = pull_back(self.builder, &seeds, &outer)?;
             regions.push(self.builder.end_region(&pulled));
@@ -56,7 +54,7 @@ impl Reverse<'_> {
         let stacked: Vec<Type> = function.region_type(body).results.split_off(carried);
         // Forwards, keeping what each turn starts from.
         let parameters = self.builder.begin_region(&types);
-        let mut results = copy(self.builder, body, &parameters)?;
+        let mut results = self.builder.copy_region(body, &parameters)?;
         results.truncate(carried);
         results.extend(&parameters[1..=carried]);
         let region = self.builder.end_region(&results);
@@ -122,7 +120,7 @@ impl Reverse<'_> {
         let last = self.builder.dimension(turn.trip_count - 1)?;
         let number = self.builder.map(F::Sub, &[last, turn.parameters[0]])?;
         let parameters = [&[number], values].concat();
-        let results = copy(self.builder, turn.body, &parameters)?;
+        let results = self.builder.copy_region(turn.body, &parameters)?;
         let (of_states, of_outer) = cotangents.split_at(turn.states.len());
         let mut given: Vec<(ValueId, Option<ValueId>)> = Vec::new();
         given.extend(turn.states.iter().zip(of_states).map(|(&n, &g)| (results[n], Some(g))));
@@ -177,41 +175,4 @@ fn pull_back(
     }
     reverse.sweep(0..last).map_err(inside)?;
     sources.iter().map(|&source| reverse.result(source).map_err(inside)).collect()
-}
-
-/// Copies the nodes of a region to the innermost open one; gives what it yields.
-fn copy(
-    builder: &mut FunctionBuilder,
-    region: RegionId,
-    parameters: &[ValueId],
-) -> Built<Vec<ValueId>> {
-    let mut values = BTreeMap::new();
-    copy_into(builder, region, parameters, &mut values)
-}
-
-fn copy_into(
-    builder: &mut FunctionBuilder,
-    region: RegionId,
-    parameters: &[ValueId],
-    values: &mut BTreeMap<ValueId, ValueId>,
-) -> Built<Vec<ValueId>> {
-    let source = builder.function().regions[region].clone();
-    values.extend(source.parameters.iter().copied().zip(parameters.iter().copied()));
-    let new = |values: &BTreeMap<ValueId, ValueId>, old: &[ValueId]| -> Vec<ValueId> {
-        old.iter().map(|value| values.get(value).copied().unwrap_or(*value)).collect()
-    };
-    for node in source.nodes {
-        let node = builder.function().nodes[node].clone();
-        let mut regions = Vec::new();
-        for &inner in &node.regions {
-            let types = builder.function().region_type(inner).parameters;
-            let parameters = builder.begin_region(&types);
-            let results = copy_into(builder, inner, &parameters, values)?;
-            regions.push(builder.end_region(&results));
-        }
-        let operands = new(values, &node.operands);
-        let results = builder.add_with_regions(node.op.clone(), &operands, &regions)?;
-        values.extend(node.results.iter().copied().zip(results));
-    }
-    Ok(new(values, &source.results))
 }

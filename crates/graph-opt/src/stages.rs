@@ -220,23 +220,11 @@ impl Levels {
                     if !is_source && self.nodes.get(&id).is_some_and(|&made| made < level) {
                         found.insert(value);
                     } else {
-                        reads(function, id, &mut work);
+                        work.extend(function.reads(id));
                     }
                 }
             }
         }
         found
-    }
-}
-
-/// Everything that a node reads, its regions included.
-fn reads(function: &Function, id: NodeId, work: &mut Vec<ValueId>) {
-    let node = &function.nodes[id];
-    work.extend(&node.operands);
-    for &region in &node.regions {
-        work.extend(&function.regions[region].results);
-        for &inner in &function.regions[region].nodes {
-            reads(function, inner, work);
-        }
     }
 }

@@ -242,7 +242,11 @@ impl Function {
     /// it needs, numbered anew. Symbols and locations stay; it assumes nothing, and its parameters
     /// and results have no names yet.
     pub fn part(&self, parameters: Vec<ValueId>, results: Vec<ValueId>) -> Function {
-        let body = self.body_of_part(parameters, results);
+        self.part_with(self.body_of_part(parameters, results))
+    }
+
+    /// The part with this body.
+    pub(crate) fn part_with(&self, body: Region) -> Function {
         let needed = Needed::of(self, &body, &[]);
         let numbers = Numbers::of(self, &body, &needed);
         let mut part = Function {

@@ -1,11 +1,10 @@
 //! Control flow: regions become functions of their own, whose parameters are the region's and the
 //! values it takes from around it; the program's steps run them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::Id;
-use graph::{Definition, Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
+use graph::{Function, NodeId, Op, RegionId, ValueId};
 use loops::build::store;
 use loops::{Access, Kernel, SymbolKind, Value};
 use program::{Address, Argument, Run, Step, Symbol};
@@ -15,12 +14,6 @@ use tensor::DType;
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::groups::legalise;
 use crate::specialise::internal;
-
-/// A region as a function: first the region's parameters, then these values from around it.
-struct Extracted {
-    function: Function,
-    captured: Vec<ValueId>,
-}
 
 impl Emitter<'_> {
     /// The steps of an `If`, `While` or `Scan`.
@@ -145,12 +138,12 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let extracted = extract(frame.function, region).map_err(internal)?;
+        let (function, captured) = frame.function.region_function(region);
         let mut all = parameters.to_vec();
-        for &value in &extracted.captured {
+        for value in captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(Arc::new(extracted.function)).map_err(internal)?;
+        let function = legalise(Arc::new(function)).map_err(internal)?;
         self.depth += 1;
         let steps = self.function(&function, &all, results);
         self.depth -= 1;
@@ -173,85 +166,4 @@ fn copy_all(steps: &mut Vec<Step>, from: &[Address], to: &[Address], sizes: &[i6
             steps.push(Step::Copy { source, destination, bytes: Expr::constant(size) });
         }
     }
-}
-
-fn extract(function: &Function, region: RegionId) -> Result<Extracted, String> {
-    let mut inside = BTreeSet::new();
-    let mut captured = Vec::new();
-    capture(function, region, &mut inside, &mut captured);
-    let mut made = Function::new(format!("{}_{region}", function.name));
-    made.symbols = function.symbols.clone();
-    made.locations = function.locations.clone();
-    let mut builder = FunctionBuilder::extend(made);
-    let mut values: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let parameters = function.regions[region].parameters.iter().chain(&captured);
-    for (number, &value) in parameters.enumerate() {
-        let new = builder.parameter(format!("p{number}"), function.ty(value).clone());
-        values.insert(value, new);
-    }
-    copy_nodes(function, region, &mut builder, &mut values)?;
-    let results = &function.regions[region].results;
-    let results =
-        results.iter().enumerate().map(|(number, value)| (format!("r{number}"), values[value]));
-    let function = builder.finish(results.collect());
-    Ok(Extracted { function, captured })
-}
-
-/// Finds the values that a region reads but does not define.
-fn capture(
-    function: &Function,
-    region: RegionId,
-    inside: &mut BTreeSet<RegionId>,
-    captured: &mut Vec<ValueId>,
-) {
-    inside.insert(region);
-    let data = &function.regions[region];
-    let mut defined: BTreeSet<ValueId> = data.parameters.iter().copied().collect();
-    let mut read: Vec<ValueId> = Vec::new();
-    for &node in &data.nodes {
-        read.extend(&function.nodes[node].operands);
-        defined.extend(&function.nodes[node].results);
-        for &inner in &function.nodes[node].regions {
-            capture(function, inner, inside, captured);
-        }
-    }
-    read.extend(&data.results);
-    captured.extend(read);
-    let outside = |value: &ValueId| match function.values[*value].definition {
-        Definition::Parameter(owner, _) => !inside.contains(&owner),
-        Definition::Result(..) => !defined.contains(value),
-    };
-    captured.retain(outside);
-    captured.sort_unstable();
-    captured.dedup();
-}
-
-fn copy_nodes(
-    function: &Function,
-    region: RegionId,
-    builder: &mut FunctionBuilder,
-    values: &mut BTreeMap<ValueId, ValueId>,
-) -> Result<(), String> {
-    for &node in &function.regions[region].nodes {
-        let data = &function.nodes[node];
-        let mut regions = Vec::new();
-        for &inner in &data.regions {
-            let types: Vec<_> = function.regions[inner]
-                .parameters
-                .iter()
-                .map(|&value| function.ty(value).clone())
-                .collect();
-            let parameters = builder.begin_region(&types);
-            values.extend(function.regions[inner].parameters.iter().copied().zip(parameters));
-            copy_nodes(function, inner, builder, values)?;
-            let results = &function.regions[inner].results;
-            let results: Vec<ValueId> = results.iter().map(|value| values[value]).collect();
-            regions.push(builder.end_region(&results));
-        }
-        builder.set_location(data.location);
-        let operands: Vec<ValueId> = data.operands.iter().map(|value| values[value]).collect();
-        let results = builder.add_with_regions(data.op.clone(), &operands, &regions)?;
-        values.extend(data.results.iter().copied().zip(results));
-    }
-    Ok(())
 }

@@ -320,7 +320,7 @@ fn last_uses(function: &Function) -> SecondaryMap<NodeId, Vec<ValueId>> {
         let mut last: SecondaryMap<ValueId, Option<NodeId>> = SecondaryMap::new();
         let mut order = data.parameters.clone();
         for &node in &data.nodes {
-            for value in reads(function, node) {
+            for value in function.reads(node) {
                 last[value] = Some(node);
             }
             for &value in &function.nodes[node].results {
@@ -335,18 +335,6 @@ fn last_uses(function: &Function) -> SecondaryMap<NodeId, Vec<ValueId>> {
         }
     }
     dead
-}
-
-/// Everything that a node and its regions read.
-fn reads(function: &Function, node: NodeId) -> Vec<ValueId> {
-    let data = &function.nodes[node];
-    let mut values = data.operands.to_vec();
-    for &region in &data.regions {
-        let region = &function.regions[region];
-        values.extend(&region.results);
-        values.extend(region.nodes.iter().flat_map(|&node| reads(function, node)));
-    }
-    values
 }
 
 /// Splitmix64 (Steele, Lea and Flood, 2014) at the key, as far along as the element's index.
