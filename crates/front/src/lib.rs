@@ -6,7 +6,7 @@
 //!
 //! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be
 //!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept
-//!   as numbers or expressions of extents, so that what is computed of shapes leaves no node behind.
+//!   as numbers or expressions of extents, so that what computes shapes leaves no node behind.
 //! - [`Graph`] is the function under construction: the primitives as methods on values. Each first
 //!   tries to compute what is known, then makes a node. Shapes broadcast as NumPy's do; extents
 //!   that differ as expressions but may be equal are made equal by an assumption.
