@@ -157,7 +157,7 @@ impl<'b> Reverse<'b> {
         let function = self.builder.function();
         let node = &function.nodes[node];
         let reads = node.operands.iter().any(|operand| self.active.contains(operand))
-            || function.captured(&node.regions).iter().any(|value| self.active.contains(value));
+            || function.captures(&node.regions).iter().any(|value| self.active.contains(value));
         if reads {
             let results = node.results.clone();
             self.active.extend(results.into_iter().filter(|&value| is_float(self.builder, value)));

@@ -24,7 +24,7 @@ impl Reverse<'_> {
 
     /// The active values that regions read from around them.
     fn outer(&self, node: &Node) -> Vec<ValueId> {
-        let mut outer = self.builder.function().captured(&node.regions);
+        let mut outer = self.builder.function().captures(&node.regions);
         outer.retain(|&value| self.is_active(value));
         outer
     }
@@ -33,7 +33,7 @@ impl Reverse<'_> {
         let outer = self.outer(node);
         let mut pull = |region: RegionId| {
             self.builder.begin_region(&[]);
-            let results = copy(self.builder, region, &[])?;
+            let results = self.builder.copy_region(region, &[])?;
             let seeds: Vec<_> = results.iter().copied().zip(cotangents.iter().copied()).collect();
             let pulled = pull_back(self.builder, &seeds, &outer)?;
             Ok::<RegionId, String>(self.builder.end_region(&pulled))
@@ -54,7 +54,7 @@ impl Reverse<'_> {
         let stacked: Vec<Type> = function.region_type(body).results.split_off(carried);
         // Forwards, keeping what each turn starts from.
         let parameters = self.builder.begin_region(&types);
-        let mut results = copy(self.builder, body, &parameters)?;
+        let mut results = self.builder.copy_region(body, &parameters)?;
         results.truncate(carried);
         results.extend(&parameters[1..=carried]);
         let region = self.builder.end_region(&results);
@@ -120,7 +120,7 @@ impl Reverse<'_> {
         let last = self.builder.dimension(turn.trip_count - 1)?;
         let number = self.builder.map(F::Sub, &[last, turn.parameters[0]])?;
         let parameters = [&[number], values].concat();
-        let results = copy(self.builder, turn.body, &parameters)?;
+        let results = self.builder.copy_region(turn.body, &parameters)?;
         let (of_states, of_outer) = cotangents.split_at(turn.states.len());
         let mut given: Vec<(ValueId, Option<ValueId>)> = Vec::new();
         given.extend(turn.states.iter().zip(of_states).map(|(&n, &g)| (results[n], Some(g))));
@@ -175,15 +175,4 @@ fn pull_back(
     }
     reverse.sweep(0..last).map_err(inside)?;
     sources.iter().map(|&source| reverse.result(source).map_err(inside)).collect()
-}
-
-/// Copies the nodes of a region to the innermost open one; gives what it yields.
-fn copy(
-    builder: &mut FunctionBuilder,
-    region: RegionId,
-    parameters: &[ValueId],
-) -> Built<Vec<ValueId>> {
-    let old = builder.function().regions[region].parameters.clone();
-    let mut values = old.into_iter().zip(parameters.iter().copied()).collect();
-    builder.copy_region(None, region, &mut values)
 }

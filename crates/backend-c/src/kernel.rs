@@ -198,11 +198,11 @@ impl Writer<'_> {
                 continue;
             }
             let count = self.ranges.bounds(&element_count(&buffer.shape)).max.max(1);
-            let bits = count.saturating_mul(i64::from(buffer.dtype.bits()));
-            let bytes = bits / 8 + i64::from(bits % 8 != 0);
+            let bytes = buffer.dtype.size_of_elements(usize::try_from(count).unwrap_or(usize::MAX));
+            let bytes = bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(i64::MAX);
             let (ty, name) = (storage_type(buffer.dtype), &self.buffers[id.index()]);
             if bytes <= LOCAL_BYTES {
-                let elements = bytes * 8 / i64::from(buffer.dtype.bits().max(8));
+                let elements = bytes / i64::from(buffer.dtype.bits().div_ceil(8));
                 self.printer.line(format_args!("{ty} {name}[{elements}];"));
             } else {
                 let offset = self.scratch_bytes;

@@ -5,8 +5,8 @@
 //! `graph`. Every one of them has the same work to do on the way, which is done here once:
 //!
 //! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be
-//!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept as
-//!   numbers or expressions of extents, so that what is computed of shapes leaves no node behind.
+//!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept
+//!   as numbers or expressions of extents, so that what computes shapes leaves no node behind.
 //! - [`Graph`] is the function under construction: the primitives as methods on values. Each first
 //!   tries to compute what is known, then makes a node. Shapes broadcast as NumPy's do; extents
 //!   that differ as expressions but may be equal are made equal by an assumption.
@@ -25,12 +25,13 @@
 //!     graph.div(x, &root)
 //! }
 //! # let graph = &mut Graph::new("main", base::Limits::default());
-//! # let x = Value::of_weight("x".to_owned(), tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]));
+//! # let x = tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]);
+//! # let x = Value::of_weight("x".to_owned(), x);
 //! # assert_eq!(normalised(graph, &x).expect("a value").rank(), 1);
 //! ```
 //!
-//! Invariants: a refusal is a diagnostic with a reason and a remedy, to which the front end adds the
-//! place; nothing that a model says makes this crate panic or take memory beyond its limits; no
+//! Invariants: a refusal is a diagnostic with a reason and a remedy, to which the front end adds
+//! the place; nothing that a model says makes this crate panic or take memory beyond its limits; no
 //! node that is made in a region is used outside of it. This crate knows no format: no operator has
 //! a name here, and no attribute.
 

@@ -225,7 +225,7 @@ impl Divider<'_> {
         for &id in function.regions[region].nodes.iter().filter(|&&id| self.driven.contains(id)) {
             function.nodes[id].operands.iter().for_each(|&it| self.keep(region, it, &mut kept));
             for value in function
-                .captured(&function.nodes[id].regions)
+                .captures(&function.nodes[id].regions)
                 .into_iter()
                 .filter(|&it| !self.is_remade(it))
             {

@@ -5,6 +5,7 @@
 //! - [`infer`](infer()): types as a function of primitive and operand types;
 //! - [`FunctionBuilder`]: making functions; [`rebuild`], [`Function::compact`]: changing them;
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `text/mod.rs`;
+//! - `regions`: what they capture, one as a function, copies of one;
 //! - [`verify`](verify()): what must hold.
 //!
 //! This crate does not know loops, kernels' insides, or targets.
@@ -14,7 +15,7 @@ mod defined;
 mod function;
 mod infer;
 mod op;
-mod region;
+mod regions;
 mod rewrite;
 mod shape;
 mod text;

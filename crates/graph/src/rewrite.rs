@@ -225,7 +225,11 @@ impl Function {
         results: Vec<ValueId>,
         is_taken: &dyn Fn(NodeId) -> bool,
     ) -> Function {
-        let body = self.body_of_part(regions, parameters, results, is_taken);
+        self.part_with(self.body_of_part(regions, parameters, results, is_taken))
+    }
+
+    /// The part with this body.
+    pub(crate) fn part_with(&self, body: Region) -> Function {
         let needed = Needed::of(self, &body, &[]);
         let numbers = Numbers::of(self, &body, &needed);
         let mut part = Function {

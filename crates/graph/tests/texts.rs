@@ -1,4 +1,4 @@
-//! Text tests of the graph: the text form, the verifier with type inference, compaction.
+//! Text tests of the graph: the text form, the verifier with type inference, compaction, regions.
 
 use filetest::Command;
 use graph::{Function, parse, verify};
@@ -8,6 +8,8 @@ const COMMANDS: &[(&str, Command)] = &[
     ("verify", |text, _| verdict(&read(text)?)),
     ("compact", compact),
     ("rebuild", rebuild),
+    ("regions", regions),
+    ("copy", copy),
 ];
 
 #[test]
@@ -55,6 +57,38 @@ fn rebuild(text: &str, _: &[&str]) -> Result<String, String> {
             _ => Ok(None),
         }
     })?;
+    verdict(&function)?;
+    Ok(function.to_string())
+}
+
+/// The regions of the nodes of the body as functions, with what they capture.
+fn regions(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = read(text)?;
+    let mut lines = String::new();
+    for &node in &function.regions[function.body].nodes {
+        for &region in &function.nodes[node].regions {
+            let (made, captured) = function.region_function(region);
+            verdict(&made)?;
+            assert_eq!(captured, function.captures(&[region]));
+            lines += &format!("captures {captured:?}\n{made}");
+        }
+    }
+    Ok(lines)
+}
+
+/// Adds a copy of the first region of the first node that has one, on the function's first
+/// parameters, and returns what it gives.
+fn copy(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = read(text)?;
+    let mut nodes = function.regions[function.body].nodes.iter();
+    let region = nodes.find_map(|&node| function.nodes[node].regions.first().copied());
+    let region = region.ok_or("no region")?;
+    let count = function.regions[region].parameters.len();
+    let parameters = function.parameters()[..count].to_vec();
+    let mut builder = graph::FunctionBuilder::extend(function);
+    let results = builder.copy_region(region, &parameters)?;
+    let names = (0..).map(|number| format!("r{number}"));
+    let function = builder.finish(names.zip(results).collect());
     verdict(&function)?;
     Ok(function.to_string())
 }

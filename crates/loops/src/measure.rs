@@ -65,7 +65,7 @@ pub fn element_count(shape: &[Expr]) -> Expr {
 
 /// The bytes of so many elements.
 fn size(dtype: DType, count: Expr) -> Expr {
-    (count * i64::from(dtype.bits())).ceil_div(&8.into())
+    count.ceil_div(&dtype.per_byte().into()) * i64::from(dtype.bits().div_ceil(8))
 }
 
 /// The number of arithmetic operations that running the kernel takes at most: each scalar function

@@ -1,11 +1,10 @@
 //! Control flow: regions become functions of their own, whose parameters are the region's and the
 //! values it takes from around it; the program's steps run them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Diagnostics, Id};
-use graph::{Function, FunctionBuilder, NodeId, Op, RegionId, ValueId};
+use graph::{Function, NodeId, Op, ValueId};
 use loops::build::store;
 use loops::{Access, Kernel, ScalarExpr, SymbolKind};
 use program::{Address, Argument, Run, Step};
@@ -15,12 +14,6 @@ use tensor::DType;
 use crate::RegionFunction;
 use crate::emit::{Emitter, Frame, byte_count};
 use crate::groups::legalise;
-
-/// A region as a function: first the region's parameters, then these values from around it.
-struct Extracted {
-    function: Function,
-    captured: Vec<ValueId>,
-}
 
 impl Emitter<'_> {
     /// The steps of an `If`, `While` or `Scan`.
@@ -146,14 +139,14 @@ impl Emitter<'_> {
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
         let region = frame.function.nodes[node].regions[number];
-        let extracted = extract(frame.function, region).map_err(Diagnostics::internal)?;
+        let (function, captured) = frame.function.region_function(region);
         let mut all = parameters.to_vec();
-        for &value in &extracted.captured {
+        for &value in &captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(Arc::new(extracted.function)).map_err(Diagnostics::internal)?;
+        let function = legalise(Arc::new(function)).map_err(Diagnostics::internal)?;
         let parent = self.region.replace(self.regions.len());
-        let (made, captured) = (function.clone(), extracted.captured);
+        let made = function.clone();
         self.regions.push(RegionFunction { function: made, parent, node, region, captured });
         let steps = self.function(&function, &all, results);
         self.region = parent;
@@ -176,22 +169,4 @@ fn copy_all(steps: &mut Vec<Step>, from: &[Address], to: &[Address], sizes: &[i6
             steps.push(Step::Copy { source, destination, bytes: Expr::constant(size) });
         }
     }
-}
-
-fn extract(function: &Function, region: RegionId) -> Result<Extracted, String> {
-    let captured = function.captured(&[region]);
-    let mut made = Function::new(format!("{}_{region}", function.name));
-    made.symbols = function.symbols.clone();
-    made.locations = function.locations.clone();
-    let mut builder = FunctionBuilder::extend(made);
-    let mut values: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let parameters = function.regions[region].parameters.iter().chain(&captured);
-    for (number, &value) in parameters.enumerate() {
-        let new = builder.parameter(format!("p{number}"), function.ty(value).clone());
-        values.insert(value, new);
-    }
-    let results = builder.copy_region(Some(function), region, &mut values)?;
-    let named = |(number, value)| (format!("r{number}"), value);
-    let function = builder.finish(results.into_iter().enumerate().map(named).collect());
-    Ok(Extracted { function, captured })
 }

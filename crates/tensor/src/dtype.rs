@@ -135,13 +135,17 @@ impl DType {
         (bits >= 8).then_some(bits / 8)
     }
 
+    /// Elements that share a byte; 1 for those of a byte or more.
+    pub fn per_byte(self) -> usize {
+        match self.bits() as usize {
+            bits @ 1..8 => 8 / bits,
+            _ => 1,
+        }
+    }
+
     /// Bytes that `count` packed elements take, or `None` on overflow. Strings take none.
     pub fn size_of_elements(self, count: usize) -> Option<usize> {
-        match self.bits() as usize {
-            0 => Some(0),
-            bits if bits < 8 => Some(count.div_ceil(8 / bits)),
-            bits => count.checked_mul(bits / 8),
-        }
+        count.div_ceil(self.per_byte()).checked_mul(self.bits().div_ceil(8) as usize)
     }
 
     /// Whether the type is a floating-point one.

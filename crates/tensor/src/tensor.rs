@@ -233,7 +233,7 @@ impl Tensor {
         let bits = self.dtype.bits() as usize;
         let bytes = self.bytes();
         if bits < 8 {
-            let per_byte = 8 / bits;
+            let per_byte = self.dtype.per_byte();
             let byte = bytes[index / per_byte];
             return Scalar::from_bits(self.dtype, u64::from(byte >> (index % per_byte * bits)));
         }
@@ -253,7 +253,7 @@ impl Tensor {
         let bits = self.dtype.bits() as usize;
         let bytes = self.storage.bytes_mut();
         if bits < 8 {
-            let per_byte = 8 / bits;
+            let per_byte = self.dtype.per_byte();
             let shift = index % per_byte * bits;
             let mask = ((1u8 << bits) - 1) << shift;
             let byte = &mut bytes[index / per_byte];

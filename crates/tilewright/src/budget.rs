@@ -61,7 +61,7 @@ pub(crate) fn constant_bytes(module: &Module) -> u64 {
 }
 
 fn bytes_of(dtype: DType, elements: u64) -> u64 {
-    elements.saturating_mul(u64::from(dtype.bits())) / 8
+    dtype.size_of_elements(elements as usize).map_or(u64::MAX, |bytes| bytes as u64)
 }
 
 /// Bytes of the parameters, whose extents are constant.

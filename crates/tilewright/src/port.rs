@@ -66,7 +66,7 @@ impl Port {
             PortExtent::Symbolic(_) | PortExtent::Any => 1,
         });
         let elements = extents.fold(1, u64::saturating_mul);
-        elements.saturating_mul(u64::from(self.dtype.bits())).div_ceil(8)
+        self.dtype.size_of_elements(elements as usize).map_or(u64::MAX, |bytes| bytes as u64)
     }
 
     fn unbound(&self) -> Diagnostic {

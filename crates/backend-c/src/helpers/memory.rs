@@ -28,7 +28,7 @@ impl Helpers {
     fn load_packed(&mut self, dtype: DType) -> String {
         self.define(format!("tw_load_{dtype}"), |helpers, name| {
             let (ty, bits) = (value_type(dtype), dtype.bits());
-            let each = 8 / bits;
+            let each = dtype.per_byte();
             let shifted = format!("(uint32_t)array[number / {each}] >> (number % {each} * {bits})");
             let value = helpers.wrap_text(dtype, &shifted);
             format!(
@@ -41,7 +41,7 @@ impl Helpers {
     fn store_packed(&mut self, dtype: DType) -> String {
         let bits = dtype.bits();
         self.define(format!("tw_store_{bits}_bits"), |_, name| {
-            let (each, mask) = (8 / bits, (1u32 << bits) - 1);
+            let (each, mask) = (dtype.per_byte(), (1u32 << bits) - 1);
             format!(
                 "static void {name}(uint8_t *array, ptrdiff_t number, uint8_t value)\n{{\n  \
                 int shift = (int)(number % {each}) * {bits};\n  \

@@ -244,7 +244,7 @@ fn read(bytes: &[u8], dtype: DType, element: usize) -> u64 {
         8 if dtype == DType::Bool => u64::from(bytes[element] != 0),
         8 => bytes[element].into(),
         bits => {
-            let per_byte = (8 / bits) as usize;
+            let per_byte = dtype.per_byte();
             let byte = bytes[element / per_byte] >> ((element % per_byte) as u32 * bits);
             u64::from(byte) & ((1 << bits) - 1)
         }
@@ -268,7 +268,7 @@ fn write(bytes: &mut [u8], dtype: DType, element: usize, value: u64) {
         16 => bytes[element * 2..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
         8 => bytes[element] = value as u8,
         bits => {
-            let per_byte = (8 / bits) as usize;
+            let per_byte = dtype.per_byte();
             let shift = (element % per_byte) as u32 * bits;
             let mask = ((1u8 << bits) - 1) << shift;
             let byte = &mut bytes[element / per_byte];
