@@ -182,6 +182,9 @@ impl Variant {
             let Some(input) = given.tensors.get(*number) else { return false };
             match fact {
                 Fact::Shape(shape) => input.shape() == shape,
+                Fact::Value(value) if base::fault::is_seeded("driver.variant") => {
+                    input.shape() == value.shape()
+                }
                 Fact::Value(value) => input.shape() == value.shape() && same_elements(input, value),
             }
         };
@@ -464,7 +467,10 @@ impl Variant {
     fn role(&self, number: usize) -> Role {
         let user = self.front.imported.parameters().len();
         let parameters = &self.front.stages[number].parameters;
-        let offsets = &self.setup.lowered.constants.offsets;
+        let mut offsets = self.setup.lowered.constants.offsets.clone();
+        if base::fault::is_seeded("driver.constants") {
+            offsets.reverse();
+        }
         let constant = |origin: &Origin| match *origin {
             Origin::Parameter(number) => number.checked_sub(user),
             Origin::Kept(_) => None,

@@ -154,6 +154,9 @@ impl Selector<'_> {
                 let rounded = match (function, operands) {
                     (F::Add, [a, b]) => self.commuting(Op::Add, *a, *b),
                     (F::Mul, [a, b]) => self.commuting(Op::Mul, *a, *b),
+                    (F::Sub, [a, b]) if base::fault::is_seeded("x64.operands") => {
+                        self.binary(Op::Sub, *b, *a)
+                    }
                     (F::Sub, [a, b]) => self.binary(Op::Sub, *a, *b),
                     (F::Div, [a, b]) => self.binary(Op::Div, *a, *b),
                     (F::Sqrt, [a]) => self.unary(Op::Sqrt, *a, 0),
@@ -261,7 +264,9 @@ impl Selector<'_> {
         let quiet = self.binary(Op::Or, ints, constant(self, 0x0040_0000));
         let nan = self.compare_floats(FLOAT_UNORDERED, vector, vector);
         let chosen = self.blend_vectors(nan, rounded, quiet);
-        let cut = self.binary(Op::And, chosen, constant(self, 0xffff_0000));
+        let is_wrong = base::fault::is_seeded("x64.bf16");
+        let kept = if is_wrong { 0xfff0_0000 } else { 0xffff_0000 };
+        let cut = self.binary(Op::And, chosen, constant(self, kept));
         let rounded = Self::cast_lane(cut, Lane::F32);
         if let Item::Register(result) = rounded.item {
             self.rounded[result] = Some(value);
