@@ -49,6 +49,14 @@ enum By {
     Recorded,
 }
 
+/// Sums and their hyperbolic tangents, one from the other.
+const SCAN: &str = "input x: f32[4, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
+    t, s = Scan(zero, x) {num_scan_inputs = 1, body = {
+      input a: f32[3] input e: f32[3] d = Add(a, e) b = Tanh(d)
+      output b: f32[3] output d: f32[3]}}
+    y = Exp(s) output y: f32[4, 3]";
+
+/// What a row leaves out.
 const PLAIN: Fault =
     Fault { name: "", wrong: "", by: By::Kernel, node: "y", model: "", given: &[], before: &[] };
 
@@ -218,11 +226,7 @@ const FAULTS: &[Fault] = &[
         wrong: "a scan goes the other way",
         by: By::Outputs,
         node: "t",
-        model: "input x: f32[4, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
-            t, s = Scan(zero, x) {num_scan_inputs = 1, body = {
-              input a: f32[3] input e: f32[3] d = Add(a, e) b = Tanh(d)
-              output b: f32[3] output d: f32[3]}}
-            y = Exp(s) output y: f32[4, 3]",
+        model: SCAN,
         ..PLAIN
     },
     Fault {
@@ -230,11 +234,7 @@ const FAULTS: &[Fault] = &[
         wrong: "the last value that a loop carries stays as it was",
         by: By::Outputs,
         node: "t",
-        model: "input x: f32[4, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
-            t, s = Scan(zero, x) {num_scan_inputs = 1, body = {
-              input a: f32[3] input e: f32[3] d = Add(a, e) b = Tanh(d)
-              output b: f32[3] output d: f32[3]}}
-            y = Exp(s) output y: f32[4, 3]",
+        model: SCAN,
         ..PLAIN
     },
     Fault {
