@@ -23,7 +23,8 @@ usage: cargo xtask <command>
   operators       write docs/operators.md from the importer's table
   diagnostics     write docs/diagnostics.md from the table of codes
   conformance [--bless] [OPTIONS]
-                  run the official cases of ONNX against conformance/expected.txt
+                  run the official cases of ONNX, compiled and evaluated, against the lists
+                  in conformance/
   fuzz-seeds FOLDER SOURCE...
                   write seeds and a dictionary for the fuzz targets to FOLDER, of the models in
                   the folders SOURCE and in the importer's tests";

@@ -6,12 +6,13 @@
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
 //! - [`parallel`]: work on several threads with results in order;
-//! - [`panics`]: panics that are caught and kept.
+//! - [`panics`]: panics that are caught and kept; [`fault`]: faults that tests switch on.
 //!
 //! Invariants: deterministic (no clock, environment, hash order or I/O); no knowledge of tensors.
 
 pub mod codes;
 pub mod diagnostic;
+pub mod fault;
 pub mod id;
 pub mod limits;
 pub mod location;

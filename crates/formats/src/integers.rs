@@ -114,7 +114,9 @@ fn product(rewriter: &mut Rewriter<'_>, scales: [ValueId; 2], vector: Option<usi
         let number = if vector == 0 { &mut two } else { &mut one };
         *number = rewriter.builder.broadcast(*number, &shape, &[])?;
     }
-    rewriter.builder.map(ScalarFunction::Mul, &[one, two])
+    let is_wrong = base::fault::is_seeded("formats.integers");
+    let function = if is_wrong { ScalarFunction::Add } else { ScalarFunction::Mul };
+    rewriter.builder.map(function, &[one, two])
 }
 
 /// The result axis that a vector of scales goes along, and the operand that has one; none of either

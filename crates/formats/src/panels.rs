@@ -233,7 +233,9 @@ fn pack(
     let order: Vec<usize> = (0..front).chain([last]).chain(front..last).chain([last + 1]).collect();
     contraction.operands[operand].value = builder.transpose(split, &order)?;
     index.insert(front, axis_symbol.floor_div(&width));
-    index[last + 1] = axis_symbol.modulo(&width);
+    let is_wrong = base::fault::is_seeded("formats.panels");
+    let lane = if is_wrong { (axis_symbol + 1).modulo(&width) } else { axis_symbol.modulo(&width) };
+    index[last + 1] = lane;
     Ok(())
 }
 

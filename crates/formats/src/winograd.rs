@@ -156,7 +156,10 @@ impl Emitter<'_> {
         let operands = vec![vec![IterationSpace::axis(place), entry.clone()], index];
         let space = IterationSpace { extents, parallel, operands };
         let reversed = matrix.iter().flat_map(|row| row.iter().rev());
-        let entries = reversed.map(|entry| entry.to_f64() as f32).collect();
+        let mut entries: Vec<f32> = reversed.map(|entry| entry.to_f64() as f32).collect();
+        if base::fault::is_seeded("formats.winograd") {
+            entries[1] += 0.5;
+        }
         let literal = self.builder.literal(Tensor::from_vec(&[rows, columns], entries));
         self.builder.contract(space, literal, value, DType::F32, DType::F32)
     }

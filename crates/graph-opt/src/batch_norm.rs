@@ -146,7 +146,8 @@ impl Folding<'_, '_, '_> {
         let Some(scaled) = self.scale(function, core, s, dtype)? else { return Ok(None) };
         let Some((sign, _, b)) = sum else { return Ok(Some(scaled)) };
         self.maker.definition(value);
-        let bias = self.maker.map(function, &[b, s])?;
+        let is_wrong = base::fault::is_seeded("graph-opt.batch_norm");
+        let bias = if is_wrong { b } else { self.maker.map(function, &[b, s])? };
         self.maker.map(sign, &[scaled, bias]).map(Some)
     }
 

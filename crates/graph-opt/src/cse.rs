@@ -100,7 +100,8 @@ impl Merger<'_> {
         let mut alike = std::iter::successors(last, |&other| self.before[other]);
         let equal = alike.find(|&other| {
             let other = &self.function.nodes[other];
-            other.operands == node.operands && other.op == node.op
+            let is_wrong = base::fault::is_seeded("graph-opt.cse");
+            other.operands == node.operands && (other.op == node.op || is_wrong)
         });
         let Some(kept) = equal else {
             self.known.insert(key, id);
@@ -148,6 +149,7 @@ fn fingerprint(node: &Node) -> u32 {
             }
         }
         Op::Weight { constant, .. } => constant.hash(&mut hasher),
+        Op::Map { .. } if base::fault::is_seeded("graph-opt.cse") => {}
         Op::Map { function, dtype } => (function, dtype).hash(&mut hasher),
         Op::Broadcast { axes, .. } => axes.hash(&mut hasher),
         Op::Transpose { permutation } => permutation.hash(&mut hasher),

@@ -75,7 +75,10 @@ fn setup_of(function: &Function, crossing: &[ValueId]) -> Function {
 }
 
 fn main_of(function: Function, crossing: &[ValueId]) -> Function {
-    let parameters = [function.parameters(), crossing].concat();
+    let mut parameters = [function.parameters(), crossing].concat();
+    if base::fault::is_seeded("graph-opt.cut") {
+        parameters[function.parameters().len()..].reverse();
+    }
     let results = function.results().to_vec();
     let mut main = function.into_part(parameters, results);
     main.name = "main".to_owned();

@@ -39,7 +39,11 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
     // What faults (an index out of range) is left to do so at run time.
     let values =
         eval::graph::evaluate(&node, &no_weights, &[], EvaluationPrecision::Declared).ok()?;
-    values.into_iter().next()
+    let mut value = values.into_iter().next()?;
+    if base::fault::is_seeded("graph-opt.fold") && value.dtype().is_float() {
+        value.set_scalar(0, tensor::Scalar::from_f64(value.dtype(), 7.0));
+    }
+    Some(value)
 }
 
 /// Whether the value of a node follows from its operands' alone, and it has some.

@@ -31,6 +31,8 @@ pub struct FunctionBuilder {
     /// The body and the regions opened in it, innermost last.
     open: Vec<RegionId>,
     location: LocationId,
+    /// The locations around each open region but the body.
+    around: Vec<LocationId>,
 }
 
 impl FunctionBuilder {
@@ -42,7 +44,7 @@ impl FunctionBuilder {
     /// Adds to the end of a function's body.
     pub fn extend(function: Function) -> FunctionBuilder {
         let open = vec![function.body];
-        FunctionBuilder { function, open, location: Locations::UNKNOWN }
+        FunctionBuilder { function, open, location: Locations::UNKNOWN, around: Vec::new() }
     }
 
     /// What has been built so far.
@@ -188,16 +190,18 @@ impl FunctionBuilder {
     pub fn begin_region(&mut self, parameters: &[Type]) -> Vec<ValueId> {
         let region = self.function.regions.push(Default::default());
         self.open.push(region);
+        self.around.push(self.location);
         parameters.iter().map(|ty| self.function.add_parameter(region, ty.clone())).collect()
     }
 
-    /// Closes the region opened last.
+    /// Closes the region opened last; the location is what it was when that was opened.
     ///
     /// # Panics
     /// When there is none.
     pub fn end_region(&mut self, results: &[ValueId]) -> RegionId {
         assert!(self.open.len() > 1, "there is no open region besides the body");
         let region = self.open.pop().unwrap_or(self.function.body);
+        self.location = self.around.pop().unwrap_or(self.location);
         self.function.regions[region].results = results.to_vec();
         region
     }

@@ -33,6 +33,10 @@ impl Emitter<'_> {
             Op::If { .. } => {
                 let then = self.region(frame, node, 0, &[], &results)?;
                 let otherwise = self.region(frame, node, 1, &[], &results)?;
+                let (then, otherwise) = match base::fault::is_seeded("lower.branch") {
+                    true => (otherwise, then),
+                    false => (then, otherwise),
+                };
                 steps.push(Step::Branch { condition: operands[0].clone(), then, otherwise });
             }
             Op::While { .. } => {
@@ -76,7 +80,7 @@ impl Emitter<'_> {
             name: format!("trip{}", self.program.symbols.len()),
             range: Range::extent(trips),
         });
-        let now = match reverse {
+        let now = match reverse != base::fault::is_seeded("lower.scan") {
             false => Expr::symbol(symbol),
             true => Expr::constant(trips - 1) - &Expr::symbol(symbol),
         };
@@ -99,7 +103,8 @@ impl Emitter<'_> {
             results.push(slice(self, frame, value));
         }
         body.extend(self.region(frame, node, 0, &parameters, &results)?);
-        copy_all(&mut body, &next, &state, &all[..carried]);
+        let kept = carried - usize::from(base::fault::is_seeded("lower.carry"));
+        copy_all(&mut body, &next, &state, &all[..kept]);
         steps.push(Step::Repeat { symbol, count: Expr::constant(trips), body });
         Ok(())
     }

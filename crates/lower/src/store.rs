@@ -48,6 +48,14 @@ impl KernelStore {
     /// The kernel that computes what this naive one does.
     pub(crate) fn find(&self, naive: &Kernel) -> Option<Arc<StoredKernel>> {
         let by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
+        if base::fault::is_seeded("lower.store") {
+            let shapes = |kernel: &Kernel| -> Vec<_> {
+                let of = |id| (kernel.buffers[id].shape.clone(), kernel.buffers[id].scope);
+                kernel.parameters.iter().copied().map(of).collect()
+            };
+            let mut all = by_digest.values().flatten().filter_map(Weak::upgrade);
+            return all.find(|stored| shapes(&stored.made.naive) == shapes(naive));
+        }
         let mut alike = by_digest.get(&digest(naive))?.iter().filter_map(Weak::upgrade);
         alike.find(|stored| content(&stored.made.naive) == content(naive))
     }

@@ -94,6 +94,9 @@ fn items(program: &Program, kernels: &Arena<KernelId, Kernel>) -> Vec<Item> {
             item.life.last = item.life.last.max(lives[&next].last);
             last = next;
         }
+        if base::fault::is_seeded("lower.plan") {
+            item.life.last = item.life.last.min(item.life.first + 1);
+        }
         items.push(item);
     }
     items

@@ -292,7 +292,8 @@ fn run_chunk(shared: &Shared, thread: usize, chunk: i64) {
     let start = |chunk: i64| size * chunk + chunk.min(rest);
     // SAFETY: as above, and the task lives until the step is over.
     let task = unsafe { &*step.task };
-    let run = AssertUnwindSafe(|| task(thread, start(chunk), start(chunk + 1)));
+    let lost = i64::from(base::fault::is_seeded("runtime.chunk"));
+    let run = AssertUnwindSafe(|| task(thread, start(chunk), start(chunk + 1) - lost));
     if catch_unwind(run).is_err() {
         shared.panicked.store(true, Ordering::Relaxed);
     }

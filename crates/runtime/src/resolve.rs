@@ -362,13 +362,19 @@ impl Resolver<'_> {
             Step::Copy { source, destination, bytes } => {
                 let source = self.pointer(source, bytes)?;
                 let destination = self.written(destination, bytes)?;
-                let bytes = self.amount(bytes);
+                let bytes = match base::fault::is_seeded("runtime.copy") {
+                    true => self.amount(&bytes.floor_div(&Expr::constant(2))),
+                    false => self.amount(bytes),
+                };
                 self.emit(number, Instruction::Copy { source, destination, bytes });
             }
             Step::Move(moved) => {
                 let source = self.pointer(&moved.source, &moved.source_bytes())?;
                 let destination = self.written(&moved.destination, &moved.destination_bytes())?;
-                let (element, axes) = (moved.element as usize, moved.axes.clone());
+                let (element, mut axes) = (moved.element as usize, moved.axes.clone());
+                if base::fault::is_seeded("runtime.move") {
+                    axes.iter_mut().for_each(|axis| axis.from = axis.from.min(1));
+                }
                 self.emit(number, Instruction::Move { source, destination, element, axes });
             }
             Step::Branch { condition, then, otherwise } => {

@@ -3,7 +3,7 @@
 use base::Id;
 use eval::EvaluationPrecision;
 use proptest::prelude::*;
-use testkit::{GraphOptions, GraphSample, graph_samples};
+use testkit::{GraphOptions, GraphSample, counted, graph_samples};
 
 const OPTIONS: GraphOptions =
     GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
@@ -35,16 +35,29 @@ proptest! {
         let rebuilt = graph::rebuild(&sample.function, |_, _| Ok(None)).expect("well-typed");
         prop_assert_eq!(rebuilt.to_string(), sample.function.to_string());
     }
+}
 
-    #[test]
-    fn run(sample in graph_samples(OPTIONS)) {
+/// So many functions give in their own types what they give in f64. Others have a step where a
+/// rounding decides: a floor, a comparison, a difference of two numbers of bf16.
+const LEAST_SHARE: f64 = 0.95;
+
+#[test]
+fn run() {
+    let config = ProptestConfig::with_cases(200);
+    counted(config, LEAST_SHARE, graph_samples(OPTIONS), |sample| {
         let declared = evaluate(&sample, EvaluationPrecision::Declared);
         let exact = evaluate(&sample, EvaluationPrecision::F64);
+        let mut is_close = true;
         for (declared, exact) in declared.iter().zip(&exact) {
-            let close = declared.to_f64_vec().iter().zip(exact.to_f64_vec()).all(|(a, b)| {
-                !b.is_nan() && (a - b).abs() <= 0.1 * b.abs().max(1.0)
-            });
-            prop_assert!(close, "{:?} {:?}\n{}", declared, exact, sample.function);
+            prop_assert!(!exact.to_f64_vec().iter().any(|it| it.is_nan()), "{:?}", sample);
+            // What a short float cannot hold is infinite there.
+            let exact = exact.cast(declared.dtype()).to_f64_vec();
+            is_close &= declared
+                .to_f64_vec()
+                .iter()
+                .zip(exact)
+                .all(|(a, b)| *a == b || (a - b).abs() <= 0.1 * b.abs().max(1.0));
         }
-    }
+        Ok(is_close)
+    });
 }

@@ -179,6 +179,9 @@ impl Variant {
             let Some(input) = given.tensors.get(*number) else { return false };
             match fact {
                 Fact::Shape(shape) => input.shape() == shape,
+                Fact::Value(value) if base::fault::is_seeded("driver.variant") => {
+                    input.shape() == value.shape()
+                }
                 Fact::Value(value) => input.shape() == value.shape() && same_elements(input, value),
             }
         };

@@ -1,6 +1,6 @@
 //! No mutant of a model breaks the compiler: a bounded run of the fuzz target `compile`, from the
-//! seed `PROPTEST_RNG_SEED`. The models are those of the importer's text tests, and the small ones in the folder
-//! that `TILEWRIGHT_MODELS` names; `TILEWRIGHT_MUTANTS` says how many mutants of each.
+//! seed `PROPTEST_RNG_SEED`. The models are those of the importer's text tests, and the small ones
+//! in the folder that `TILEWRIGHT_MODELS` names; `TILEWRIGHT_MUTANTS` says how many of each.
 
 #[path = "../../../fuzz/src/attempt.rs"]
 #[allow(dead_code, unreachable_pub)]

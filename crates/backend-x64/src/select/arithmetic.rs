@@ -154,6 +154,9 @@ impl Selector<'_> {
                 let rounded = match (function, operands) {
                     (F::Add, [a, b]) => self.commuting(Opcode::Add, *a, *b),
                     (F::Mul, [a, b]) => self.commuting(Opcode::Mul, *a, *b),
+                    (F::Sub, [a, b]) if base::fault::is_seeded("x64.operands") => {
+                        self.binary(Opcode::Sub, *b, *a)
+                    }
                     (F::Sub, [a, b]) => self.binary(Opcode::Sub, *a, *b),
                     (F::Div, [a, b]) => self.binary(Opcode::Div, *a, *b),
                     (F::Sqrt, [a]) => self.unary(Opcode::Sqrt, *a, 0),
@@ -261,7 +264,9 @@ impl Selector<'_> {
         let quiet = self.binary(Opcode::Or, ints, constant(self, 0x0040_0000));
         let nan = self.compare_floats(FLOAT_UNORDERED, vector, vector);
         let chosen = self.blend_vectors(nan, rounded, quiet);
-        let cut = self.binary(Opcode::And, chosen, constant(self, 0xffff_0000));
+        let is_wrong = base::fault::is_seeded("x64.bf16");
+        let kept = if is_wrong { 0xfff0_0000 } else { 0xffff_0000 };
+        let cut = self.binary(Opcode::And, chosen, constant(self, kept));
         let rounded = Self::cast_lane(cut, Lane::F32);
         if let Item::Register(result) = rounded.item {
             self.rounded[result] = Some(value);

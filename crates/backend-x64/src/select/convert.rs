@@ -302,7 +302,8 @@ impl Selector<'_> {
             _ => u64::from((value as f32).to_bits()),
         };
         let (low, high) = (self.constant(bits(low), vector), self.constant(bits(high), vector));
-        let clamped = self.binary(Opcode::Max, vector, low);
+        let is_wrong = base::fault::is_seeded("x64.clamp");
+        let clamped = if is_wrong { vector } else { self.binary(Opcode::Max, vector, low) };
         let clamped = self.binary(Opcode::Min, clamped, high);
         let ints = match (vector.lane, to) {
             (Lane::F64, DType::U32) => self.clamped_f64_to_u32(clamped),

@@ -487,7 +487,8 @@ impl Selector<'_> {
         else {
             return None;
         };
-        if dtype != DType::BF16 || !self.builder.has_bf16() {
+        let is_wrong = base::fault::is_seeded("x64.bf16");
+        if dtype != DType::BF16 || !self.builder.has_bf16() || is_wrong {
             return None;
         }
         let inst = Inst::new(Opcode::F32ToBf16, Lane::F32, &[self.rounded[value]?]);

@@ -115,7 +115,8 @@ pub(super) fn encode(
     let bits = words.builder.bitcast(value, word)?;
     let magnitude = words.with(And, bits, u64::MAX >> (65 - width))?;
     let dropped = mantissa - format.mantissa_bits;
-    let rebias = ((bias - format.bias) as u64) << format.mantissa_bits;
+    let wrong = i32::from(base::fault::is_seeded("lower.narrow"));
+    let rebias = ((bias - format.bias + wrong) as u64) << format.mantissa_bits;
     let mut code = if format.subnormals {
         // Half of what is dropped less one, and one more if the last bit kept is odd.
         let last = words.with(Shr, magnitude, u64::from(dropped))?;

@@ -55,6 +55,7 @@ pub(super) fn gemm(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(shape_error(format!("inputs of rank {a} and {b}; matrices are needed")));
     }
     let (a_turned, b_turned) = (node.flag("transA", false)?, node.flag("transB", false)?);
+    let b_turned = b_turned != base::fault::is_seeded("import.gemm");
     let (row, a_depth) = if a_turned { (1, 0) } else { (0, 1) };
     let (b_depth, column) = if b_turned { (1, 0) } else { (0, 1) };
     let (m, n) = (a.shape()[row].clone(), b.shape()[column].clone());

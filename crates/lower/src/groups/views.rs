@@ -74,7 +74,9 @@ fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mu
     let mut offset = whole.offset;
     for &operand in &data.operands {
         grouping.homes[operand] = Home::Stored(View { offset, ..whole.clone() });
-        offset += shape_of(function, operand)[axis] * whole.strides[axis];
+        if !base::fault::is_seeded("lower.concat") {
+            offset += shape_of(function, operand)[axis] * whole.strides[axis];
+        }
     }
 }
 

@@ -153,7 +153,8 @@ impl Writer<'_> {
         for axis in 0..index.len() {
             let step = interior[axis] + 1;
             let past = self.simplify(&(index[axis].clone() - &low[axis]));
-            let last = Expr::constant((shape[axis] - 1) * step);
+            let wrong = i64::from(base::fault::is_seeded("lower.pad"));
+            let last = Expr::constant((shape[axis] - 1 - wrong) * step);
             if !sym::proves_less_equal(&Expr::ZERO, &past, &ranges) {
                 conditions.push(less_equal(0, past.clone()));
             }
@@ -206,7 +207,9 @@ impl Writer<'_> {
                 Some(number) => {
                     let value = self.element(indices[number], place.clone());
                     assert_eq!(self.guards, 0, "an index is checked outside of guards");
-                    read.push(self.checked_index(value, extent));
+                    let at = self.checked_index(value, extent);
+                    let is_wrong = base::fault::is_seeded("lower.gather");
+                    read.push(if is_wrong { Expr::constant(extent - 1) - &at } else { at });
                 }
                 None => read.push(kept.next().cloned().unwrap_or(Expr::ZERO)),
             }

@@ -87,7 +87,10 @@ impl Writer<'_> {
         let first = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, first.extents());
         self.internals.insert(result, acc);
-        let identity = constant(update.reduction.identity(update.accumulator));
+        let mut identity = constant(update.reduction.identity(update.accumulator));
+        if base::fault::is_seeded("lower.identity") {
+            identity = constant(Reduction::Sum.identity(update.accumulator));
+        }
         self.nest(&first.loops, vec![store(acc, first.variables(), identity)]);
 
         let rows = self.axes("a", parallel);

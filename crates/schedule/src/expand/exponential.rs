@@ -165,7 +165,8 @@ pub(super) fn tanh(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let double = m.bind(m.mul(&size, &m.number(2.0)));
     let e = expm1_of_held(m, &double);
     let e = m.bind(e);
-    let ratio = m.div(&e, &m.add(&e, &m.number(2.0)));
+    let two = if base::fault::is_seeded("schedule.tanh") { 2.001 } else { 2.0 };
+    let ratio = m.div(&e, &m.add(&e, &m.number(two)));
     m.with_sign(&ratio, x)
 }
 

@@ -72,7 +72,9 @@ pub(crate) fn apply(
         state.shifted.push(start.clone());
     }
     let index = start + &Expr::symbol(inner);
-    let guard = (tail == Tail::Guard && !divides).then(|| less(index.clone(), extent.clone()));
+    let wrong = i64::from(base::fault::is_seeded("schedule.split"));
+    let end = extent.clone() - wrong;
+    let guard = (tail == Tail::Guard && !divides).then(|| less(index.clone(), end));
     state.substitute(&site.body(), &BTreeMap::from([(variable, index)]));
     let stmt = &mut block_mut(&mut state.kernel, &site.block)[site.index];
     if let Stmt::For(found) = stmt {

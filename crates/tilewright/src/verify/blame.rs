@@ -7,7 +7,7 @@
 //! the order of the model, is to blame, and where leaving a pass or a rule out mends the outputs,
 //! so is that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Result;
 use eval::EvaluationPrecision;
@@ -35,7 +35,7 @@ pub(super) fn blame(
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {
         let culprit = culprit(executable, inputs, reference)?;
-        return Ok(format!("the passes over graphs{culprit}: {found}"));
+        return Ok(format!("{culprit}: {found}"));
     }
     let declared = settings(executable, EvaluationPrecision::Declared);
     let runs = variant.segments_met(executable.model(), inputs)?;
@@ -47,7 +47,7 @@ pub(super) fn blame(
         let function = &half.lowered.function;
         let computed = Values::compute(function, &half.module, inputs, declared)?;
         let named = named(function, &computed);
-        if let Some(found) = differing(reference, &named) {
+        if let Some(found) = differing(reference, &named, false) {
             return Ok(format!("what binds and lowers graphs: {found}"));
         }
         values.push(computed);
@@ -87,14 +87,43 @@ fn place(function: &Function, value: ValueId) -> String {
     }
 }
 
-/// The first value, in the order of the model, that a level has and that differs.
-fn differing(reference: &Reference, level: &Named<'_>) -> Option<String> {
+/// The first value, in the order of the model, that a level has and that differs. Behind the
+/// passes over graphs a value may have another form, such as codes of short floats, and is then
+/// taken for one that is gone.
+fn differing(reference: &Reference, level: &Named<'_>, keeps_types: bool) -> Option<String> {
+    let function = &*reference.function;
+    let found = |value: ValueId| {
+        let (actual, place) = level.get(function.values[value].name.as_deref()?)?;
+        let expected = reference.declared.of.get(&value)?;
+        let is_alike = (actual.dtype(), actual.shape()) == (expected.dtype(), expected.shape());
+        (is_alike || keeps_types).then_some((*actual, place))
+    };
     reference.declared.of.keys().find_map(|&value| {
-        let name = reference.function.values[value].name.as_deref()?;
-        let (actual, place) = level.get(name)?;
+        let (actual, place) = found(value)?;
         let wrong = reference.wrong(value, actual)?;
-        Some(format!("{place}: value `{name}`: {wrong}"))
+        let name = function.values[value].name.as_deref().unwrap_or_default();
+        let behind = gone(function, value, &|value| found(value).is_some());
+        Some(format!("{place}: value `{name}`: {wrong}{behind}"))
     })
+}
+
+/// The nodes of the model that make what a value reads and a level has no more.
+fn gone(function: &Function, value: ValueId, is_there: &dyn Fn(ValueId) -> bool) -> String {
+    let (own, mut places, mut work) = (place(function, value), Vec::new(), vec![value]);
+    let mut seen = BTreeSet::new();
+    while let Some(value) = work.pop() {
+        let Some((node, _)) = function.producer(value) else { continue };
+        let found = place(function, value);
+        if found != own && !places.contains(&found) {
+            places.push(found);
+        }
+        let operands = function.nodes[node].operands.iter();
+        work.extend(operands.filter(|&&operand| !is_there(operand) && seen.insert(operand)));
+    }
+    match places.is_empty() {
+        true => String::new(),
+        false => format!("; it took the place of {}, too", places.join(", ")),
+    }
 }
 
 /// Both halves of a model, as the evaluator computes them.
@@ -120,10 +149,15 @@ impl Halves {
         level.extend(named(&front.module.functions[front.setup], &self.setup));
         let output = |number: usize| {
             let wrong = self.wrong_output(front, reference, number)?;
-            let place = place(main, main.results()[number]);
-            Some(format!("{place}: output `{}`: {wrong}", main.result_names[number]))
+            let imported = &*reference.function;
+            let named = |value: ValueId| imported.values[value].name.as_deref();
+            let is_there = |value| named(value).is_some_and(|name| level.contains_key(name));
+            let value = *imported.results().get(number)?;
+            let (place, behind) =
+                (place(main, main.results()[number]), gone(imported, value, &is_there));
+            Some(format!("{place}: output `{}`: {wrong}{behind}", main.result_names[number]))
         };
-        differing(reference, &level).or_else(|| (0..main.results().len()).find_map(output))
+        differing(reference, &level, true).or_else(|| (0..main.results().len()).find_map(output))
     }
 
     fn wrong_output(&self, front: &Front, reference: &Reference, number: usize) -> Option<String> {
@@ -133,7 +167,7 @@ impl Halves {
     }
 }
 
-/// The pass, and the rule, without which the outputs are right.
+/// The pass, and the rule, without which the outputs are right; or that a new compile is right.
 fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) -> Result<String> {
     let values: Vec<_> = inputs.iter().cloned().map(tensor::Value::from).collect();
     let given = Given::new(&executable.source, &executable.options, &values)?;
@@ -145,6 +179,9 @@ fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) ->
         let count = front.imported.results().len();
         Ok((0..count).all(|number| halves.wrong_output(&front, reference, number).is_none()))
     };
+    if is_right(&[])? {
+        return Ok("what is kept from an earlier compile".to_owned());
+    }
     let rules: Vec<&str> = graph_opt::laws().map(|(rule, _)| rule).collect();
     let mut said = Vec::new();
     for (kind, names) in [("pass", optimisations()), ("rule", rules)] {
@@ -162,5 +199,6 @@ fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) ->
         }
         said.push(format!("{kind} `{}`", names[right - 1]));
     }
-    Ok(if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) })
+    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+    Ok(format!("the passes over graphs{said}"))
 }

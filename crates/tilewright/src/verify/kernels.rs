@@ -150,7 +150,7 @@ impl Verifier<'_> {
                 Ok(values) => match difference(half, function, &code, info, values) {
                     Ok(None) => None,
                     found => {
-                        let found = found.map_or_else(|fault| Some(fault.to_string()), |it| it);
+                        let found = found.unwrap_or_else(|fault| Some(fault.to_string()));
                         let blame = self.blame(half, function, source, values)?;
                         found.map(|found| format!("{found}; {blame}"))
                     }

@@ -144,7 +144,7 @@ fn run(
 fn describe(function: &Function, value: ValueId) -> String {
     let place = match function.producer(value) {
         Some((node, _)) => function.locations.describe(function.nodes[node].location),
-        None => "the inputs".to_owned(),
+        None => "a parameter".to_owned(),
     };
     match &function.values[value].name {
         Some(name) => format!("value `{name}` of {place}"),
