@@ -2,14 +2,14 @@
 
 use tensor::{DType, ScalarFunction as F};
 
-use crate::value::Value;
-use crate::writer::{Graph, Result};
+use crate::value::Operand;
+use crate::writer::{Accepted, Graph};
 
 /// `graph.add(&a, &b)` and its like.
 macro_rules! binary {
     ($($name:ident $function:ident),*) => {$(
         #[doc = concat!("`", stringify!($name), "` of two values, broadcast.")]
-        pub fn $name(&mut self, a: &Value, b: &Value) -> Result<Value> {
+        pub fn $name(&mut self, a: &Operand, b: &Operand) -> Accepted<Operand> {
             self.map(F::$function, &[a, b])
         }
     )*};
@@ -19,7 +19,7 @@ macro_rules! binary {
 macro_rules! unary {
     ($($name:ident $function:ident),*) => {$(
         #[doc = concat!("`", stringify!($name), "` of a value.")]
-        pub fn $name(&mut self, a: &Value) -> Result<Value> {
+        pub fn $name(&mut self, a: &Operand) -> Accepted<Operand> {
             self.map(F::$function, &[a])
         }
     )*};
@@ -32,36 +32,36 @@ impl Graph {
     unary!(round Round);
 
     /// `a` where the condition holds, else `b`.
-    pub fn select(&mut self, condition: &Value, a: &Value, b: &Value) -> Result<Value> {
+    pub fn select(&mut self, condition: &Operand, a: &Operand, b: &Operand) -> Accepted<Operand> {
         self.map(F::Select, &[condition, a, b])
     }
 
     /// A value plus a number.
-    pub fn add_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+    pub fn add_number(&mut self, value: &Operand, number: f64) -> Accepted<Operand> {
         let number = self.number(value.dtype(), number);
         self.add(value, &number)
     }
 
     /// A value times a number.
-    pub fn mul_number(&mut self, value: &Value, number: f64) -> Result<Value> {
+    pub fn mul_number(&mut self, value: &Operand, number: f64) -> Accepted<Operand> {
         let number = self.number(value.dtype(), number);
         self.mul(value, &number)
     }
 
     /// A value, but at least a number and at most another.
-    pub fn clamp(&mut self, value: &Value, low: f64, high: f64) -> Result<Value> {
+    pub fn clamp(&mut self, value: &Operand, low: f64, high: f64) -> Accepted<Operand> {
         let (low, high) = (self.number(value.dtype(), low), self.number(value.dtype(), high));
         let value = self.max(value, &low)?;
         self.min(&value, &high)
     }
 
     /// The square of a value.
-    pub fn square(&mut self, value: &Value) -> Result<Value> {
+    pub fn square(&mut self, value: &Operand) -> Accepted<Operand> {
         self.mul(value, value)
     }
 
     /// `1 / (1 + exp(-x))`
-    pub fn sigmoid(&mut self, value: &Value) -> Result<Value> {
+    pub fn sigmoid(&mut self, value: &Operand) -> Accepted<Operand> {
         let negated = self.neg(value)?;
         let exp = self.exp(&negated)?;
         let denominator = self.add_number(&exp, 1.0)?;
@@ -69,7 +69,7 @@ impl Graph {
     }
 
     /// `log(1 + exp(x))`, as `max(x, 0) + log1p(exp(-|x|))`, which does not overflow.
-    pub fn softplus(&mut self, value: &Value) -> Result<Value> {
+    pub fn softplus(&mut self, value: &Operand) -> Accepted<Operand> {
         let magnitude = self.abs(value)?;
         let negated = self.neg(&magnitude)?;
         let exp = self.exp(&negated)?;
@@ -81,7 +81,7 @@ impl Graph {
 
     /// The mean along axes, which stay with extent 1 if `keep`. Of floats the sum is rounded to
     /// their type after the division: a short type may not hold it.
-    pub fn mean(&mut self, value: &Value, axes: &[usize], keep: bool) -> Result<Value> {
+    pub fn mean(&mut self, value: &Operand, axes: &[usize], keep: bool) -> Accepted<Operand> {
         let wide = if value.dtype().is_float() { self.widen(value)? } else { value.clone() };
         let sum = self.reduce_axes(&wide, axes, tensor::Reduction::Sum, keep)?;
         let count = axes.iter().map(|&axis| &value.shape()[axis]).product::<sym::Expr>();
@@ -95,16 +95,16 @@ impl Graph {
     /// sums of its type are formed, and rounded once.
     pub fn rounded_once(
         &mut self,
-        value: &Value,
-        formula: impl FnOnce(&mut Graph, &Value) -> Result<Value>,
-    ) -> Result<Value> {
+        value: &Operand,
+        formula: impl FnOnce(&mut Graph, &Operand) -> Accepted<Operand>,
+    ) -> Accepted<Operand> {
         let wide = self.widen(value)?;
         let result = formula(self, &wide)?;
         self.cast(&result, value.dtype())
     }
 
     /// A value in the type in which sums of its type are formed.
-    pub fn widen(&mut self, value: &Value) -> Result<Value> {
+    pub fn widen(&mut self, value: &Operand) -> Accepted<Operand> {
         let wide: DType = graph::accumulator_of(value.dtype());
         self.cast(value, wide)
     }

@@ -4,7 +4,7 @@
 //! A front end reads bytes, text or calls, and lowers each operator that it meets to primitives of
 //! `graph`. Every one of them has the same work to do on the way, which is done here once:
 //!
-//! - [`Value`] is what a name of the model stands for. Besides a node of the graph it may be
+//! - [`Operand`] is what a name of the model stands for. Besides a node of the graph it may be
 //!   *known*: models compute shapes with tensors, and the elements of such small tensors are kept
 //!   as numbers or expressions of extents, so that what computes shapes leaves no node behind.
 //! - [`Graph`] is the function under construction: the primitives as methods on values. Each first
@@ -16,9 +16,9 @@
 //! What an operator computes is then a few lines:
 //!
 //! ```
-//! # use front::{Graph, Result, Value};
+//! # use front::{Graph, Accepted, Operand};
 //! /// `x` scaled so that its last axis has the mean square 1.
-//! fn normalised(graph: &mut Graph, x: &Value) -> Result<Value> {
+//! fn normalised(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
 //!     let square = graph.square(x)?;
 //!     let mean = graph.mean(&square, &[x.rank() - 1], true)?;
 //!     let root = graph.sqrt(&mean)?;
@@ -26,7 +26,7 @@
 //! }
 //! # let graph = &mut Graph::new("main", base::Limits::default());
 //! # let x = tensor::Tensor::from_slice(&[2], &[3.0_f32, 4.0]);
-//! # let x = Value::of_weight("x".to_owned(), x);
+//! # let x = Operand::of_weight("x".to_owned(), x);
 //! # assert_eq!(normalised(graph, &x).expect("a value").rank(), 1);
 //! ```
 //!
@@ -46,7 +46,7 @@ mod writer;
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
 pub use value::{
-    Coded, KNOWN_ELEMENTS, Known, List, Value, Weight, constant_shape, constant_value,
+    Coded, KNOWN_ELEMENTS, Known, List, Operand, Weight, constant_shape, constant_value,
 };
 pub use windows::{Padding, Windows, reach};
-pub use writer::{Graph, Result, shape_error, type_error};
+pub use writer::{Accepted, Graph, shape_error, type_error};

@@ -4,15 +4,15 @@ use graph::{Op, RegionId, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::DType;
 
-use crate::value::Value;
-use crate::writer::{Graph, Result};
+use crate::value::Operand;
+use crate::writer::{Accepted, Graph};
 
 /// What one turn of a loop gives.
 pub struct Turn {
     /// Carried to the next turn; types as before.
-    pub carried: Vec<Value>,
+    pub carried: Vec<Operand>,
     /// Stacked along a new first axis.
-    pub stacked: Vec<Value>,
+    pub stacked: Vec<Operand>,
 }
 
 /// A region with parameters of these types, and the results that `body` computes of them. The body
@@ -23,8 +23,8 @@ pub struct Turn {
 pub fn region<W: AsMut<Graph>>(
     writer: &mut W,
     parameters: &[Type],
-    body: impl FnOnce(&mut W, &[Value]) -> Result<Vec<Value>>,
-) -> Result<RegionId> {
+    body: impl FnOnce(&mut W, &[Operand]) -> Accepted<Vec<Operand>>,
+) -> Accepted<RegionId> {
     let parameters = writer.as_mut().builder.begin_region(parameters);
     let parameters = writer.as_mut().built_all(Ok(parameters));
     let results = parameters.and_then(|parameters| body(writer, &parameters));
@@ -45,16 +45,20 @@ impl Graph {
     pub fn control(
         &mut self,
         op: Op,
-        operands: &[Value],
+        operands: &[Operand],
         regions: &[RegionId],
-    ) -> Result<Vec<Value>> {
+    ) -> Accepted<Vec<Operand>> {
         let operands = self.all_data(operands)?;
         let results = self.builder.add_with_regions(op, &operands, regions);
         self.built_all(results)
     }
 
     /// One of two regions without parameters; extents that differ between them become symbols.
-    pub fn branch(&mut self, condition: &Value, regions: &[RegionId; 2]) -> Result<Vec<Value>> {
+    pub fn branch(
+        &mut self,
+        condition: &Operand,
+        regions: &[RegionId; 2],
+    ) -> Accepted<Vec<Operand>> {
         let condition = self.data(condition)?;
         let results = self.builder.branch(condition, regions);
         self.built_all(results)
@@ -66,11 +70,11 @@ impl Graph {
     pub fn scan(
         &mut self,
         (trip_count, reverse): (&Expr, bool),
-        carried: &[Value],
-        scanned: &[Value],
-        outer: &[&Value],
-        turn: impl FnOnce(&mut Graph, &Value, &[Value], &[Value]) -> Result<Turn>,
-    ) -> Result<Vec<Value>> {
+        carried: &[Operand],
+        scanned: &[Operand],
+        outer: &[&Operand],
+        turn: impl FnOnce(&mut Graph, &Operand, &[Operand], &[Operand]) -> Accepted<Turn>,
+    ) -> Accepted<Vec<Operand>> {
         // A node made inside of the region must not be used outside of it.
         self.all_data(outer.iter().copied())?;
         let operands = [carried, scanned].concat();
@@ -88,8 +92,8 @@ impl Graph {
 }
 
 /// The types of the parameters of a counted loop's region.
-pub fn scan_types(carried: &[Value], scanned: &[Value]) -> Vec<Type> {
-    let slice = |value: &Value| {
+pub fn scan_types(carried: &[Operand], scanned: &[Operand]) -> Vec<Type> {
+    let slice = |value: &Operand| {
         let shape = value.shape()[1..].into();
         Type::Tensor(TensorType { dtype: value.dtype(), shape })
     };

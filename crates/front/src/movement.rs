@@ -6,17 +6,17 @@ use sym::Expr;
 
 use std::collections::BTreeSet;
 
-use crate::value::{KNOWN_ELEMENTS, Known, Value, constant_shape};
-use crate::writer::{Graph, Result, shape_error, type_error};
+use crate::value::{KNOWN_ELEMENTS, Known, Operand, constant_shape};
+use crate::writer::{Accepted, Graph, shape_error, type_error};
 
 impl Graph {
     /// Operand axis `k` becomes axis `axes[k]` of the result.
     pub fn broadcast(
         &mut self,
-        value: &Value,
+        value: &Operand,
         shape: impl Into<Shape>,
         axes: &[usize],
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let shape = shape.into();
         if value.ty().shape == shape {
             return Ok(value.clone());
@@ -46,7 +46,7 @@ impl Graph {
     }
 
     /// Broadcasts to a shape as NumPy does: the last axes correspond.
-    pub fn broadcast_to(&mut self, value: &Value, shape: impl Into<Shape>) -> Result<Value> {
+    pub fn broadcast_to(&mut self, value: &Operand, shape: impl Into<Shape>) -> Accepted<Operand> {
         let shape = shape.into();
         let Some(lead) = shape.len().checked_sub(value.rank()) else {
             let (from, to) = (value.rank(), shape.len());
@@ -57,7 +57,12 @@ impl Graph {
     }
 
     /// A value of rank 1 broadcast along all axes but one.
-    pub fn broadcast_axis(&mut self, value: &Value, shape: &[Expr], axis: usize) -> Result<Value> {
+    pub fn broadcast_axis(
+        &mut self,
+        value: &Operand,
+        shape: &[Expr],
+        axis: usize,
+    ) -> Accepted<Operand> {
         if value.rank() != 1 || axis >= shape.len() {
             return Err(shape_error(format!("rank {} where rank 1 is needed", value.rank())));
         }
@@ -65,7 +70,7 @@ impl Graph {
     }
 
     /// The same elements under another shape.
-    pub fn reshape(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+    pub fn reshape(&mut self, value: &Operand, shape: &[Expr]) -> Accepted<Operand> {
         if value.shape() == shape {
             return Ok(value.clone());
         }
@@ -73,7 +78,7 @@ impl Graph {
         if let (Some(known), Some(shape)) = (value.known(), constant_shape(shape))
             && shape.iter().product::<usize>() == known.len()
         {
-            return Ok(Value::of_known(value.dtype(), &shape, known.to_vec()));
+            return Ok(Operand::of_known(value.dtype(), &shape, known.to_vec()));
         }
         let id = self.data(value)?;
         let built = self.builder.reshape(id, shape);
@@ -81,7 +86,7 @@ impl Graph {
     }
 
     /// Result axis `k` is operand axis `permutation[k]`.
-    pub fn transpose(&mut self, value: &Value, permutation: &[usize]) -> Result<Value> {
+    pub fn transpose(&mut self, value: &Operand, permutation: &[usize]) -> Accepted<Operand> {
         let is_permutation = (0..value.rank()).all(|axis| permutation.contains(&axis));
         if permutation.len() != value.rank() || !is_permutation {
             let rank = value.rank();
@@ -105,11 +110,11 @@ impl Graph {
     /// `result[i] = value[starts + i * steps]`
     pub fn slice(
         &mut self,
-        value: &Value,
+        value: &Operand,
         starts: &[Expr],
         steps: &[i64],
         shape: &[Expr],
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         self.check_size(shape)?;
         let first: Option<Vec<i64>> = starts.iter().map(Expr::as_constant).collect();
         if let Some(first) = first {
@@ -130,12 +135,12 @@ impl Graph {
     /// As [`Self::slice`], along one axis only.
     pub fn slice_axis(
         &mut self,
-        value: &Value,
+        value: &Operand,
         axis: usize,
         start: Expr,
         step: i64,
         extent: Expr,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let mut starts = vec![Expr::from(0); value.rank()];
         let mut steps = vec![1; value.rank()];
         let mut shape = value.shape().to_vec();
@@ -146,19 +151,19 @@ impl Graph {
     /// Surrounds, and intersperses, a value with a number.
     pub fn pad(
         &mut self,
-        value: &Value,
-        fill: &Value,
+        value: &Operand,
+        fill: &Operand,
         low: &[Expr],
         high: &[Expr],
         interior: &[i64],
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let (id, fill) = (self.data(value)?, self.data(fill)?);
         let built = self.builder.pad(id, fill, low, high, interior);
         self.built(built)
     }
 
     /// Puts values behind each other along an axis.
-    pub fn concat(&mut self, axis: usize, values: &[Value]) -> Result<Value> {
+    pub fn concat(&mut self, axis: usize, values: &[Operand]) -> Accepted<Operand> {
         let Some(first) = values.first() else {
             return Err(shape_error("there is nothing to put together"));
         };
@@ -171,7 +176,7 @@ impl Graph {
         if let (Some(known), 1, 0) = (known, shape.len(), axis) {
             let elements = known.concat();
             if elements.len() <= KNOWN_ELEMENTS {
-                return Ok(Value::of_known(dtype, &[elements.len()], elements));
+                return Ok(Operand::of_known(dtype, &[elements.len()], elements));
             }
         }
         shape[axis] = values.iter().map(|value| &value.shape()[axis]).sum();
@@ -182,12 +187,12 @@ impl Graph {
     }
 
     /// Values that have the same extents on all axes but one.
-    fn alike_but_for(&mut self, axis: usize, values: &[Value]) -> Result<Vec<Value>> {
+    fn alike_but_for(&mut self, axis: usize, values: &[Operand]) -> Accepted<Vec<Operand>> {
         let model = values[0].shape().to_vec();
         if axis >= model.len() {
             return Err(shape_error(format!("there is no axis {axis} of {}", model.len())));
         }
-        let refine = |value: &Value| {
+        let refine = |value: &Operand| {
             let mut shape = model.clone();
             if let Some(extent) = value.shape().get(axis) {
                 shape[axis] = extent.clone();
@@ -201,10 +206,10 @@ impl Graph {
     /// element is read.
     pub fn fold_movement(
         &self,
-        value: &Value,
+        value: &Operand,
         shape: &[Expr],
         source: impl Fn(&[usize], &mut [usize]),
-    ) -> Option<Value> {
+    ) -> Option<Operand> {
         let (known, from, to) = (value.known()?, value.constant_shape()?, constant_shape(shape)?);
         let count = to.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))?;
         if count > KNOWN_ELEMENTS {
@@ -228,20 +233,20 @@ impl Graph {
             }
             elements.push(known[place].clone());
         }
-        Some(Value::of_known(value.dtype(), &to, elements))
+        Some(Operand::of_known(value.dtype(), &to, elements))
     }
 }
 
 /// An axis counted from the front.
-pub fn normalize_axis(axis: i64, rank: usize) -> Result<usize> {
+pub fn normalize_axis(axis: i64, rank: usize) -> Accepted<usize> {
     let counted = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
     let found = counted.and_then(|axis| usize::try_from(axis).ok()).filter(|axis| *axis < rank);
     found.ok_or_else(|| shape_error(format!("there is no axis {axis} in a tensor of rank {rank}")))
 }
 
 /// Distinct axes counted from the front, in order.
-pub fn normalize_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
-    let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Result<Vec<_>>>()?;
+pub fn normalize_axes(axes: &[i64], rank: usize) -> Accepted<Vec<usize>> {
+    let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Accepted<Vec<_>>>()?;
     let distinct: BTreeSet<usize> = axes.iter().copied().collect();
     if distinct.len() != axes.len() {
         return Err(shape_error(format!("an axis stands twice in {axes:?}")));

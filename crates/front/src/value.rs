@@ -63,7 +63,7 @@ pub struct Weight {
 
 /// What a name of the model stands for. Clones share the node.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub struct Operand {
     ty: TensorType,
     /// The node, once there is one.
     pub(crate) node: Rc<OnceCell<ValueId>>,
@@ -77,7 +77,7 @@ pub struct Value {
 #[derive(Clone, Debug)]
 pub struct Coded {
     /// For each element its number in the list, an i64.
-    pub codes: Value,
+    pub codes: Operand,
     /// The list.
     pub texts: Rc<[String]>,
 }
@@ -87,88 +87,88 @@ pub struct Coded {
 #[derive(Clone, Debug)]
 pub enum List {
     /// Values behind each other.
-    Sequence(Vec<Value>),
+    Sequence(Vec<Operand>),
     /// A value or none.
-    Optional(Option<Value>),
+    Optional(Option<Operand>),
     /// Maps from the same keys to numbers, a row of a matrix each.
-    Maps(Keys, Value),
+    Maps(Keys, Operand),
     /// A map from keys to the elements of a vector.
-    Map(Keys, Value),
+    Map(Keys, Operand),
 }
 
-impl Value {
-    fn of_type(ty: TensorType) -> Value {
-        Value { ty, node: Rc::default(), known: None, weight: None, list: None, coded: None }
+impl Operand {
+    fn of_type(ty: TensorType) -> Operand {
+        Operand { ty, node: Rc::default(), known: None, weight: None, list: None, coded: None }
     }
 
     /// A value of the graph.
-    pub fn of_node(id: ValueId, ty: TensorType) -> Value {
-        Value { node: Rc::new(OnceCell::from(id)), ..Value::of_type(ty) }
+    pub fn of_node(id: ValueId, ty: TensorType) -> Operand {
+        Operand { node: Rc::new(OnceCell::from(id)), ..Operand::of_type(ty) }
     }
 
     /// A value whose elements are known, without a node so far.
     ///
     /// # Panics
     /// When the number of elements is not that of the shape.
-    pub fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Value {
+    pub fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Operand {
         assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
         let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
-        Value { known: Some(elements.into()), ..Value::of_type(TensorType { dtype, shape }) }
+        Operand { known: Some(elements.into()), ..Operand::of_type(TensorType { dtype, shape }) }
     }
 
     /// A known number.
-    pub fn of_scalar(scalar: Scalar) -> Value {
-        Value::of_known(scalar.dtype(), &[], vec![Known::Constant(scalar)])
+    pub fn of_scalar(scalar: Scalar) -> Operand {
+        Operand::of_known(scalar.dtype(), &[], vec![Known::Constant(scalar)])
     }
 
     /// Known numbers.
-    pub fn of_tensor(tensor: &Tensor) -> Value {
+    pub fn of_tensor(tensor: &Tensor) -> Operand {
         let elements = tensor.scalars().map(Known::Constant).collect();
-        Value::of_known(tensor.dtype(), tensor.shape(), elements)
+        Operand::of_known(tensor.dtype(), tensor.shape(), elements)
     }
 
     /// A constant whose value passes must not see.
-    pub fn of_weight(name: String, tensor: Tensor) -> Value {
-        Value::of_constant(Weight { name, tensor, is_literal: false })
+    pub fn of_weight(name: String, tensor: Tensor) -> Operand {
+        Operand::of_constant(Weight { name, tensor, is_literal: false })
     }
 
     /// A constant, by itself.
-    pub fn of_constant(weight: Weight) -> Value {
+    pub fn of_constant(weight: Weight) -> Operand {
         let tensor = &weight.tensor;
         let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
         let ty = TensorType { dtype: tensor.dtype(), shape };
-        Value { weight: Some(Rc::new(weight)), ..Value::of_type(ty) }
+        Operand { weight: Some(Rc::new(weight)), ..Operand::of_type(ty) }
     }
 
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
     /// for numbers.
-    pub fn knowing(self, tensor: &Tensor) -> Value {
+    pub fn knowing(self, tensor: &Tensor) -> Operand {
         let known = match tensor.len() <= KNOWN_ELEMENTS {
-            true => Value::of_tensor(tensor),
-            false => Value::of_weight(String::new(), tensor.clone()),
+            true => Operand::of_tensor(tensor),
+            false => Operand::of_weight(String::new(), tensor.clone()),
         };
-        Value { node: self.node, ..known }
+        Operand { node: self.node, ..known }
     }
 
     /// A sequence or an optional value.
-    pub fn of_list(list: List) -> Value {
+    pub fn of_list(list: List) -> Operand {
         let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
-        Value { list: Some(Rc::new(list)), ..Value::of_type(ty) }
+        Operand { list: Some(Rc::new(list)), ..Operand::of_type(ty) }
     }
 
     /// Strings by their codes; known strings where the codes are.
-    pub fn of_coded(coded: Coded) -> Value {
+    pub fn of_coded(coded: Coded) -> Operand {
         let codes = coded.codes.numbers().zip(coded.codes.constant_shape());
         if let Some((codes, shape)) = codes {
             let text = |code: &Scalar| {
                 usize::try_from(code.as_i64()).ok().and_then(|code| coded.texts.get(code).cloned())
             };
             if let Some(texts) = codes.iter().map(text).collect::<Option<Vec<String>>>() {
-                return Value::of_weight(String::new(), Tensor::from_strings(&shape, texts));
+                return Operand::of_weight(String::new(), Tensor::from_strings(&shape, texts));
             }
         }
         let ty = TensorType { dtype: DType::String, shape: coded.codes.ty().shape.clone() };
-        Value { coded: Some(Rc::new(coded)), ..Value::of_type(ty) }
+        Operand { coded: Some(Rc::new(coded)), ..Operand::of_type(ty) }
     }
 
     /// The codes, of strings that data choose.
@@ -186,7 +186,7 @@ impl Value {
         match self.list() {
             None => Structure::Tensor,
             Some(List::Sequence(values)) => {
-                Structure::Sequence(values.iter().map(Value::structure).collect())
+                Structure::Sequence(values.iter().map(Operand::structure).collect())
             }
             Some(List::Optional(value)) => {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
@@ -197,11 +197,11 @@ impl Value {
     }
 
     /// The tensors that it is made of, in order.
-    pub fn tensors(&self) -> Vec<Value> {
+    pub fn tensors(&self) -> Vec<Operand> {
         match self.list() {
             None => vec![self.clone()],
-            Some(List::Sequence(values)) => values.iter().flat_map(Value::tensors).collect(),
-            Some(List::Optional(value)) => value.iter().flat_map(Value::tensors).collect(),
+            Some(List::Sequence(values)) => values.iter().flat_map(Operand::tensors).collect(),
+            Some(List::Optional(value)) => value.iter().flat_map(Operand::tensors).collect(),
             Some(List::Maps(_, values) | List::Map(_, values)) => vec![values.clone()],
         }
     }
@@ -209,19 +209,19 @@ impl Value {
     /// A value of a structure, of the next tensors; none if there are too few.
     pub fn from_tensors(
         structure: &Structure,
-        tensors: &mut impl Iterator<Item = Value>,
-    ) -> Option<Value> {
+        tensors: &mut impl Iterator<Item = Operand>,
+    ) -> Option<Operand> {
         Some(match structure {
             Structure::Tensor => tensors.next()?,
             Structure::Sequence(inner) => {
-                let values = inner.iter().map(|inner| Value::from_tensors(inner, tensors));
-                Value::of_list(List::Sequence(values.collect::<Option<Vec<Value>>>()?))
+                let values = inner.iter().map(|inner| Operand::from_tensors(inner, tensors));
+                Operand::of_list(List::Sequence(values.collect::<Option<Vec<Operand>>>()?))
             }
-            Structure::Maps(keys) => Value::of_list(List::Maps(keys.clone(), tensors.next()?)),
-            Structure::Map(keys) => Value::of_list(List::Map(keys.clone(), tensors.next()?)),
-            Structure::Optional(None) => Value::of_list(List::Optional(None)),
+            Structure::Maps(keys) => Operand::of_list(List::Maps(keys.clone(), tensors.next()?)),
+            Structure::Map(keys) => Operand::of_list(List::Map(keys.clone(), tensors.next()?)),
+            Structure::Optional(None) => Operand::of_list(List::Optional(None)),
             Structure::Optional(Some(inner)) => {
-                Value::of_list(List::Optional(Some(Value::from_tensors(inner, tensors)?)))
+                Operand::of_list(List::Optional(Some(Operand::from_tensors(inner, tensors)?)))
             }
         })
     }
@@ -279,16 +279,16 @@ impl Value {
 
 /// The value of a constant of the model: known if it has one element, or few that are no floats;
 /// else a weight.
-pub fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Value {
+pub fn constant_value(name: &str, tensor: Tensor, is_attribute: bool) -> Operand {
     let dtype = tensor.dtype();
     let few = match dtype.is_float() {
         true => is_attribute && tensor.len() <= 1,
         false => tensor.len() <= KNOWN_ELEMENTS,
     };
     if few && dtype != DType::String {
-        return Value::of_tensor(&tensor);
+        return Operand::of_tensor(&tensor);
     }
-    Value::of_weight(name.to_owned(), tensor)
+    Operand::of_weight(name.to_owned(), tensor)
 }
 
 /// A shape in numbers.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use graph::IterationSpace;
 use sym::Expr;
 
-use crate::value::Value;
-use crate::writer::{Graph, Result, shape_error};
+use crate::value::Operand;
+use crate::writer::{Accepted, Graph, shape_error};
 
 /// How windows slide over the spatial axes, one entry an axis.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Windows {
         (strides, dilations): (Vec<i64>, Vec<i64>),
         padding: &[Padding],
         ceil: bool,
-    ) -> Result<Windows> {
+    ) -> Accepted<Windows> {
         let mut windows = Windows {
             low: Vec::new(),
             high: Vec::new(),
@@ -83,7 +83,7 @@ impl Windows {
         extent: &Expr,
         padding: Padding,
         ceil: bool,
-    ) -> Result<()> {
+    ) -> Accepted<()> {
         let ranges = |symbol| graph.range(symbol);
         let stride = self.strides[axis];
         let reach = reach(self.kernel[axis], self.dilations[axis]);
@@ -168,7 +168,7 @@ impl Windows {
     }
 
     /// A value whose last axes are the spatial ones, padded for the windows.
-    pub fn pad(&self, graph: &mut Graph, value: &Value, fill: &Value) -> Result<Value> {
+    pub fn pad(&self, graph: &mut Graph, value: &Operand, fill: &Operand) -> Accepted<Operand> {
         let lead = value.rank() - self.kernel.len();
         let behind = |axis: usize| &self.high[axis] + &self.extra[axis];
         let zeros = std::iter::repeat_n(Expr::ZERO, lead);

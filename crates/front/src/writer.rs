@@ -1,4 +1,4 @@
-//! The primitives as operators use them: on [`Value`]s, with known elements folded away.
+//! The primitives as operators use them: on [`Operand`]s, with known elements folded away.
 //!
 //! Every method first tries to fold, then adds a node through `graph::FunctionBuilder`, which
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
@@ -14,7 +14,7 @@ use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::fold;
-use crate::value::{Known, Value};
+use crate::value::{Known, Operand};
 
 /// A bf16 sum of at most this many terms is rounded after each addition, which is what the
 /// specification's functions say step by step. In longer ones the roundings would swallow terms, so
@@ -22,7 +22,7 @@ use crate::value::{Known, Value};
 const TERMS_AS_SPECIFIED: i64 = 16;
 
 /// The result of lowering: what, or why not. The front end adds the place.
-pub type Result<T> = std::result::Result<T, Diagnostic>;
+pub type Accepted<T> = std::result::Result<T, Diagnostic>;
 
 /// The function under construction and what belongs to it.
 pub struct Graph {
@@ -47,7 +47,7 @@ const MOST_FACTORS: usize = 64;
 const MOST_SYMBOLS: usize = 1 << 12;
 
 /// Refuses formulas that no model needs and that would outgrow all memory.
-fn check_formula(extent: &Expr) -> Result<()> {
+fn check_formula(extent: &Expr) -> Accepted<()> {
     let mut symbols = 0;
     let is_long = extent.any_symbol(&mut |_| {
         symbols += 1;
@@ -100,7 +100,7 @@ impl Graph {
 
     // --- values ---
 
-    fn adopt(&self, id: ValueId) -> Result<Value> {
+    fn adopt(&self, id: ValueId) -> Accepted<Operand> {
         let most = self.limits.primitives;
         if self.builder.function().nodes.len() > most {
             let message = format!("the model comes to more than {most} primitives");
@@ -109,11 +109,11 @@ impl Graph {
         }
         let ty = self.builder.tensor_type(id).map_err(shape_error)?.clone();
         self.check_size(&ty.shape)?;
-        Ok(Value::of_node(id, ty))
+        Ok(Operand::of_node(id, ty))
     }
 
     /// What the builder made, with its type.
-    pub fn built(&self, built: std::result::Result<ValueId, String>) -> Result<Value> {
+    pub fn built(&self, built: std::result::Result<ValueId, String>) -> Accepted<Operand> {
         self.adopt(built.map_err(shape_error)?)
     }
 
@@ -121,13 +121,13 @@ impl Graph {
     pub fn built_all(
         &self,
         built: std::result::Result<Vec<ValueId>, String>,
-    ) -> Result<Vec<Value>> {
+    ) -> Accepted<Vec<Operand>> {
         built.map_err(shape_error)?.into_iter().map(|id| self.adopt(id)).collect()
     }
 
     /// Counts elements of a constant that is about to be computed, `what` it is, and refuses more
     /// of them than the limit.
-    pub fn count_computed(&mut self, elements: usize, what: &str) -> Result<()> {
+    pub fn count_computed(&mut self, elements: usize, what: &str) -> Accepted<()> {
         self.computed_elements = self.computed_elements.saturating_add(elements as u64);
         let most = self.limits.computed_elements;
         if self.computed_elements <= most {
@@ -139,7 +139,7 @@ impl Graph {
     }
 
     /// Refuses shapes that no machine holds.
-    pub fn check_size(&self, shape: &[Expr]) -> Result<()> {
+    pub fn check_size(&self, shape: &[Expr]) -> Accepted<()> {
         if shape.len() > self.limits.rank {
             let (rank, most) = (shape.len(), self.limits.rank);
             return Err(exceeded("rank", format!("a value has {rank} axes"))
@@ -179,7 +179,7 @@ impl Graph {
     }
 
     /// The node of a value, made now if there is none.
-    pub fn data(&mut self, value: &Value) -> Result<ValueId> {
+    pub fn data(&mut self, value: &Operand) -> Accepted<ValueId> {
         if let Some(id) = value.node.get() {
             return Ok(*id);
         }
@@ -203,14 +203,14 @@ impl Graph {
         Ok(*value.node.get_or_init(|| id))
     }
 
-    fn known_node(&mut self, value: &Value) -> Result<ValueId> {
+    fn known_node(&mut self, value: &Operand) -> Accepted<ValueId> {
         let known = value.known().unwrap_or_default().to_vec();
         // Equal elements are one that is repeated.
         if let Some((first, rest)) = known.split_first()
             && value.rank() > 0
             && rest.iter().all(|element| element == first)
         {
-            let one = Value::of_known(value.dtype(), &[], vec![first.clone()]);
+            let one = Operand::of_known(value.dtype(), &[], vec![first.clone()]);
             let one = self.known_node(&one)?;
             return self.builder.broadcast_to(one, value.shape()).map_err(shape_error);
         }
@@ -238,28 +238,28 @@ impl Graph {
     /// The nodes of values.
     pub fn all_data<'v>(
         &mut self,
-        values: impl IntoIterator<Item = &'v Value>,
-    ) -> Result<Vec<ValueId>> {
+        values: impl IntoIterator<Item = &'v Operand>,
+    ) -> Accepted<Vec<ValueId>> {
         values.into_iter().map(|value| self.data(value)).collect()
     }
 
     /// A known number of rank 0.
-    pub fn number(&self, dtype: DType, number: f64) -> Value {
-        Value::of_scalar(Scalar::from_f64(dtype, number))
+    pub fn number(&self, dtype: DType, number: f64) -> Operand {
+        Operand::of_scalar(Scalar::from_f64(dtype, number))
     }
 
     /// A tensor of one number throughout.
-    pub fn full(&mut self, shape: &[Expr], scalar: Scalar) -> Result<Value> {
-        self.broadcast_to(&Value::of_scalar(scalar), shape)
+    pub fn full(&mut self, shape: &[Expr], scalar: Scalar) -> Accepted<Operand> {
+        self.broadcast_to(&Operand::of_scalar(scalar), shape)
     }
 
     /// The value of an expression, an i64 of rank 0.
-    pub fn dimension(&self, expr: Expr) -> Value {
-        Value::of_known(DType::I64, &[], vec![Known::of(DType::I64, expr)])
+    pub fn dimension(&self, expr: Expr) -> Operand {
+        Operand::of_known(DType::I64, &[], vec![Known::of(DType::I64, expr)])
     }
 
     /// Counts along an axis.
-    pub fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Result<Value> {
+    pub fn iota(&mut self, dtype: DType, shape: &[Expr], axis: usize) -> Accepted<Operand> {
         self.check_size(shape)?;
         let built = self.builder.iota(dtype, shape, axis);
         self.built(built)
@@ -268,17 +268,17 @@ impl Graph {
     // --- elementwise ---
 
     /// A scalar function of operands that are broadcast to one shape as NumPy does.
-    pub fn map(&mut self, function: ScalarFunction, operands: &[&Value]) -> Result<Value> {
+    pub fn map(&mut self, function: ScalarFunction, operands: &[&Operand]) -> Accepted<Operand> {
         let types: Vec<DType> = operands.iter().map(|operand| operand.dtype()).collect();
         let dtype = function.result_dtype(&types, None).map_err(type_error)?;
         let shapes: Vec<&[Expr]> = operands.iter().map(|operand| operand.shape()).collect();
         let shape = self.common_shape(&shapes)?;
         let own = operands.iter().find(|operand| operand.ty().shape == shape);
         let shape = own.map_or_else(|| shape.into(), |operand| operand.ty().shape.clone());
-        let operands: Vec<Value> = operands
+        let operands: Vec<Operand> = operands
             .iter()
             .map(|operand| self.broadcast_to(operand, &shape))
-            .collect::<Result<_>>()?;
+            .collect::<Accepted<_>>()?;
         if let Some(folded) = self.fold_map(function, dtype, &operands) {
             return Ok(folded);
         }
@@ -288,7 +288,7 @@ impl Graph {
     }
 
     /// The elements in another type.
-    pub fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value> {
+    pub fn cast(&mut self, value: &Operand, dtype: DType) -> Accepted<Operand> {
         if value.dtype() == dtype {
             return Ok(value.clone());
         }
@@ -309,8 +309,8 @@ impl Graph {
         &self,
         function: ScalarFunction,
         dtype: DType,
-        operands: &[Value],
-    ) -> Option<Value> {
+        operands: &[Operand],
+    ) -> Option<Operand> {
         let shape = operands.first()?.constant_shape()?;
         let known: Vec<&[Known]> =
             operands.iter().map(|operand| operand.known()).collect::<Option<_>>()?;
@@ -320,13 +320,13 @@ impl Graph {
             fold::apply(function, dtype, &arguments, &ranges)
         });
         let elements = elements.collect::<Option<Vec<Known>>>()?;
-        Some(Value::of_known(dtype, &shape, elements))
+        Some(Operand::of_known(dtype, &shape, elements))
     }
 
     // --- extents ---
 
     /// Assumes two extents to be equal; refuses if they cannot be.
-    pub fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Result<()> {
+    pub fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Accepted<()> {
         if self.equate(a, b) {
             return Ok(());
         }
@@ -383,7 +383,7 @@ impl Graph {
     }
 
     /// The shape to which shapes broadcast as NumPy does.
-    pub fn common_shape(&mut self, shapes: &[&[Expr]]) -> Result<Vec<Expr>> {
+    pub fn common_shape(&mut self, shapes: &[&[Expr]]) -> Accepted<Vec<Expr>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut result = vec![Expr::from(1); rank];
         for shape in shapes {
@@ -404,7 +404,7 @@ impl Graph {
     }
 
     /// The value under a shape whose extents are equal by assumption.
-    pub fn refine(&mut self, value: &Value, shape: &[Expr]) -> Result<Value> {
+    pub fn refine(&mut self, value: &Operand, shape: &[Expr]) -> Accepted<Operand> {
         if value.shape() == shape {
             return Ok(value.clone());
         }
@@ -433,12 +433,12 @@ impl Graph {
     /// Indexes `data` along `axes`; see `graph::Op::Gather`.
     pub fn gather(
         &mut self,
-        data: &Value,
+        data: &Operand,
         axes: &[usize],
-        indices: &[Value],
+        indices: &[Operand],
         batch: usize,
         position: usize,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let data = self.data(data)?;
         let indices = self.all_data(indices)?;
         let built = self.builder.gather(data, axes, &indices, batch, position);
@@ -448,11 +448,11 @@ impl Graph {
     /// Combines `updates` into `data`; see `graph::Op::Scatter`.
     pub fn scatter(
         &mut self,
-        data: &Value,
-        updates: &Value,
-        indices: &[Value],
+        data: &Operand,
+        updates: &Operand,
+        indices: &[Operand],
         op: Op,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let mut operands = vec![self.data(data)?, self.data(updates)?];
         operands.extend(self.all_data(indices)?);
         self.node(op, &operands)
@@ -464,11 +464,11 @@ impl Graph {
     pub fn contract(
         &mut self,
         space: IterationSpace,
-        lhs: &Value,
-        rhs: &Value,
+        lhs: &Operand,
+        rhs: &Operand,
         accumulator: DType,
         dtype: DType,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         self.check_size(&space.extents[..space.parallel])?;
         let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
         let built = self.builder.contract(space, lhs, rhs, accumulator, dtype);
@@ -476,7 +476,7 @@ impl Graph {
     }
 
     /// The matrix product of values whose extents agree as expressions.
-    pub fn matmul(&mut self, lhs: &Value, rhs: &Value) -> Result<Value> {
+    pub fn matmul(&mut self, lhs: &Operand, rhs: &Operand) -> Accepted<Operand> {
         let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
         let built = self.builder.matmul(lhs, rhs);
         self.built(built)
@@ -486,10 +486,10 @@ impl Graph {
     pub fn reduce(
         &mut self,
         space: IterationSpace,
-        value: &Value,
+        value: &Operand,
         reduction: Reduction,
         accumulator: DType,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         self.check_size(&space.extents[..space.parallel])?;
         let id = self.data(value)?;
         let built = self.builder.reduce(space, id, reduction, accumulator);
@@ -500,11 +500,11 @@ impl Graph {
     /// are formed in f32, but for those of few bf16; the result has the operand's type.
     pub fn reduce_axes(
         &mut self,
-        value: &Value,
+        value: &Operand,
         axes: &[usize],
         reduction: Reduction,
         keep: bool,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let mut axes = axes.to_vec();
         axes.sort_unstable();
         if axes.is_empty() {
@@ -533,11 +533,11 @@ impl Graph {
 
     fn fold_reduction(
         &self,
-        value: &Value,
+        value: &Operand,
         axes: &[usize],
         reduction: Reduction,
         keep: bool,
-    ) -> Option<Value> {
+    ) -> Option<Operand> {
         let (known, shape) = (value.known()?, value.constant_shape()?);
         if axes.len() != shape.len() || known.is_empty() || !reduction.accepts(value.dtype()) {
             return None;
@@ -549,11 +549,11 @@ impl Graph {
             fold::apply(function, value.dtype(), &[&total, element], &ranges)
         })?;
         let shape = if keep { vec![1; shape.len()] } else { Vec::new() };
-        Some(Value::of_known(value.dtype(), &shape, vec![total]))
+        Some(Operand::of_known(value.dtype(), &shape, vec![total]))
     }
 
     /// A symbol for an i64 of rank 0 that is data, from 0 to `most`.
-    pub fn bind(&mut self, value: &Value, most: &Expr) -> Result<Expr> {
+    pub fn bind(&mut self, value: &Operand, most: &Expr) -> Accepted<Expr> {
         let id = self.data(value)?;
         let range = Range::new(0, self.bounds(most).1);
         let name = format!("count_{}", self.builder.function().symbols.len());
@@ -563,19 +563,23 @@ impl Graph {
     // --- any node ---
 
     /// A node with one result.
-    pub fn node(&mut self, op: Op, operands: &[ValueId]) -> Result<Value> {
+    pub fn node(&mut self, op: Op, operands: &[ValueId]) -> Accepted<Operand> {
         let results = self.builder.add(op, operands).map_err(shape_error)?;
         self.adopt(results[0])
     }
 
     /// A primitive with one result.
-    pub fn primitive(&mut self, op: Op, operands: &[&Value]) -> Result<Value> {
+    pub fn primitive(&mut self, op: Op, operands: &[&Operand]) -> Accepted<Operand> {
         let operands = self.all_data(operands.iter().copied())?;
         self.node(op, &operands)
     }
 
     /// A primitive with two results.
-    pub fn primitive_pair(&mut self, op: Op, operands: &[&Value]) -> Result<(Value, Value)> {
+    pub fn primitive_pair(
+        &mut self,
+        op: Op,
+        operands: &[&Operand],
+    ) -> Accepted<(Operand, Operand)> {
         let operands = self.all_data(operands.iter().copied())?;
         let results = self.builder.add(op, &operands).map_err(shape_error)?;
         Ok((self.adopt(results[0])?, self.adopt(results[1])?))

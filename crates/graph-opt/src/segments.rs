@@ -4,10 +4,10 @@
 //! after:  `main(x) = { i, c = call main_0(x); bind n = c; call main_1(i) }`,
 //!         `main_0(x) = non_zero(x)`, `main_1(i) = transpose(slice(i, n))` with `n` given
 //!
-//! What stands between segments is *driven*: it is done by whoever runs the plan, with values in
-//! hand. That is each `Bind`, and control flow around one, or that changes extents. So every
-//! segment knows all of its sizes when it begins, and everything behind this pass knows constant shapes
-//! only. A function without driven nodes is one segment.
+//! What stands between segments is *interpreted*: it is done by whoever runs the plan, with values
+//! in hand. That is each `Bind`, and control flow around one, or that changes extents. So every
+//! segment knows all of its sizes when it begins, and everything behind this pass knows constant
+//! shapes only. A function without interpreted nodes is one segment.
 //!
 //! Values cross between segments as they are. Nodes without operands, and what repeats them, are
 //! computed again in each segment that reads them.
@@ -30,15 +30,15 @@ pub fn segments(
     inputs: usize,
     add: &mut dyn FnMut(Arc<Function>) -> FunctionId,
 ) -> Built<Function> {
-    let mut driven = IdSet::new();
-    if !find_driven(function, function.body, &mut driven) {
+    let mut interpreted = IdSet::new();
+    if !find_interpreted(function, function.body, &mut interpreted) {
         return one_segment(function, add);
     }
     let function = &without_bound_values(function);
     let mut divider = Divider {
         function,
         inputs,
-        driven,
+        interpreted,
         add,
         builder: FunctionBuilder::extend(empty(function)),
         values: SecondaryMap::new(),
@@ -83,15 +83,19 @@ fn one_segment(
 
 /// Finds the nodes of a region that are left to whoever runs the plan: those that define symbols,
 /// and what is around them. Whether there are some.
-fn find_driven(function: &Function, region: RegionId, driven: &mut IdSet<NodeId>) -> bool {
+fn find_interpreted(
+    function: &Function,
+    region: RegionId,
+    interpreted: &mut IdSet<NodeId>,
+) -> bool {
     let mut found = false;
     for &id in &function.regions[region].nodes {
         let mut is_driven = !function.symbols_defined_by(id).is_empty();
         for &inner in &function.nodes[id].regions {
-            is_driven |= find_driven(function, inner, driven);
+            is_driven |= find_interpreted(function, inner, interpreted);
         }
         if is_driven {
-            driven.insert(id);
+            interpreted.insert(id);
             found = true;
         }
     }
@@ -120,16 +124,16 @@ fn without_bound_values(function: &Function) -> Function {
 struct Divider<'a> {
     function: &'a Function,
     inputs: usize,
-    driven: IdSet<NodeId>,
+    interpreted: IdSet<NodeId>,
     add: &'a mut dyn FnMut(Arc<Function>) -> FunctionId,
     /// Makes the plan.
     builder: FunctionBuilder,
-    /// What each value that a segment or driven node gives is in the plan.
+    /// What each value that a segment or interpreted node gives is in the plan.
     values: SecondaryMap<ValueId, Option<ValueId>>,
     /// The region at hand, behind those around it.
     around: Vec<RegionId>,
-    /// The segment of each node, counted in its region; that of a driven node is the one in front
-    /// of it.
+    /// The segment of each node, counted in its region; that of an interpreted node is the one
+    /// in front of it.
     placed: SecondaryMap<NodeId, Option<(RegionId, usize)>>,
     /// The first segment that can read a value, or makes it.
     made: SecondaryMap<ValueId, Option<(RegionId, usize)>>,
@@ -158,16 +162,17 @@ impl Divider<'_> {
         let remade = kept.iter().flatten().filter(|&&value| self.is_remade(value));
         let outside: Vec<(ValueId, Option<ValueId>)> =
             remade.map(|&value| (value, self.values[value])).collect();
-        let driven = function.regions[region].nodes.iter().filter(|&&id| self.driven.contains(id));
-        let mut driven: VecDeque<(NodeId, usize)> =
-            driven.filter_map(|&id| Some((id, self.placed[id]?.1))).collect();
-        driven.make_contiguous().sort_by_key(|(_, level)| *level);
+        let interpreted =
+            function.regions[region].nodes.iter().filter(|&&id| self.interpreted.contains(id));
+        let mut interpreted: VecDeque<(NodeId, usize)> =
+            interpreted.filter_map(|&id| Some((id, self.placed[id]?.1))).collect();
+        interpreted.make_contiguous().sort_by_key(|(_, level)| *level);
         for (level, results) in kept.iter().enumerate() {
             if !results.is_empty() {
                 self.segment((region, level), results)?;
             }
-            while let Some((node, _)) = driven.pop_front_if(|(_, behind)| *behind == level) {
-                self.driven(node)?;
+            while let Some((node, _)) = interpreted.pop_front_if(|(_, behind)| *behind == level) {
+                self.interpreted(node)?;
             }
         }
         self.around.pop();
@@ -208,7 +213,7 @@ impl Divider<'_> {
         let mut count = 1;
         for &id in &function.regions[region].nodes {
             let level = self.level_of(region, id);
-            let made = level + usize::from(self.driven.contains(id));
+            let made = level + usize::from(self.interpreted.contains(id));
             count = count.max(made + 1);
             self.placed[id] = Some((region, level));
             for &value in &function.nodes[id].results {
@@ -222,7 +227,9 @@ impl Divider<'_> {
         for &value in &function.regions[region].results {
             self.keep(region, value, &mut kept);
         }
-        for &id in function.regions[region].nodes.iter().filter(|&&id| self.driven.contains(id)) {
+        for &id in
+            function.regions[region].nodes.iter().filter(|&&id| self.interpreted.contains(id))
+        {
             function.nodes[id].operands.iter().for_each(|&it| self.keep(region, it, &mut kept));
             for value in function
                 .captures(&function.nodes[id].regions)
@@ -248,7 +255,7 @@ impl Divider<'_> {
         let is_computed = match self.function.values[value].definition {
             Definition::Result(id, _) => {
                 let is_here = self.placed[id].is_some_and(|(at, _)| at == region);
-                is_here && !self.driven.contains(id)
+                is_here && !self.interpreted.contains(id)
             }
             Definition::Parameter(..) => false,
         };
@@ -293,7 +300,7 @@ impl Divider<'_> {
             if !seen.insert(value) {
                 continue;
             }
-            let is_here = |id| self.placed[id] == Some(at) && !self.driven.contains(id);
+            let is_here = |id| self.placed[id] == Some(at) && !self.interpreted.contains(id);
             match function.values[value].definition {
                 Definition::Result(id, _) if self.is_source(value) || is_here(id) => {
                     work.extend(function.reads(id));
@@ -310,7 +317,7 @@ impl Divider<'_> {
         let mut parameters: Vec<ValueId> = self.needs(at, results).into_iter().collect();
         parameters.sort_by_key(|&value| (self.is_constant(value), value));
         let results: Vec<ValueId> = results.iter().copied().collect();
-        let is_taken = |id| !self.driven.contains(id);
+        let is_taken = |id| !self.interpreted.contains(id);
         let mut segment =
             function.part_of(&self.around, parameters.clone(), results.clone(), &is_taken);
         segment.name = format!("{}_{}", function.name, self.segments);
@@ -328,8 +335,8 @@ impl Divider<'_> {
         Ok(())
     }
 
-    /// Adds a driven node, its regions divided.
-    fn driven(&mut self, id: NodeId) -> Built<()> {
+    /// Adds a interpreted node, its regions divided.
+    fn interpreted(&mut self, id: NodeId) -> Built<()> {
         let function = self.function;
         let node = &function.nodes[id];
         let mut regions = Vec::new();

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
-use front::{List, Value};
+use front::{List, Operand};
 use tensor::DType;
 
 use crate::excerpt::{declared, excerpt};
@@ -182,7 +182,7 @@ impl<'a> Parts<'a> {
 
     /// Whether a value is a tensor of strings, or a map.
     fn is_text(&self, name: &str) -> bool {
-        let is_text = |value: &Value| match value.list() {
+        let is_text = |value: &Operand| match value.list() {
             None => value.dtype() == DType::String,
             Some(list) => matches!(list, List::Map(..)),
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Graph, Result, Value, Weight, constant_value};
+use front::{Accepted, Graph, Operand, Weight, constant_value};
 use graph::Definition;
 use tensor::{DType, Tensor};
 
@@ -24,10 +24,10 @@ use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, ValueIn
 use crate::tensors;
 
 /// Names and their values.
-pub(crate) type Scope = HashMap<Arc<str>, Value>;
+pub(crate) type Scope = HashMap<Arc<str>, Operand>;
 
 /// How a node of an operator set in a version is lowered, from the values of its inputs.
-pub(crate) type LowerNode = fn(&mut Importer<'_>, &NodeProto, Vec<Option<Value>>, i64) -> Lowered;
+pub(crate) type LowerNode = fn(&mut Importer<'_>, &NodeProto, Vec<Option<Operand>>, i64) -> Lowered;
 
 /// An import under way.
 pub(crate) struct Importer<'m> {
@@ -85,7 +85,7 @@ impl<'m> Importer<'m> {
 
 impl Importer<'_> {
     /// Lowers a graph in the current scope and returns its outputs.
-    pub(crate) fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Value>> {
+    pub(crate) fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Operand>> {
         if let Some(scope) = self.scopes.last_mut() {
             scope.reserve(graph.initializer.len() + graph.node.len());
         }
@@ -112,13 +112,17 @@ impl Importer<'_> {
         }
         lowered?;
         let output = |output: &ValueInfoProto| self.value_of(&output.name);
-        graph.output.iter().map(output).collect::<Result<_>>().map_err(Diagnostics::from)
+        graph.output.iter().map(output).collect::<Accepted<_>>().map_err(Diagnostics::from)
     }
 
     /// An initializer: a weight, unless it is small or the user wants a literal.
-    fn constant(&self, name: &str, tensor: Tensor) -> Value {
+    fn constant(&self, name: &str, tensor: Tensor) -> Operand {
         if self.literals.contains(name) && tensor.dtype() != DType::String {
-            return Value::of_constant(Weight { name: name.to_owned(), tensor, is_literal: true });
+            return Operand::of_constant(Weight {
+                name: name.to_owned(),
+                tensor,
+                is_literal: true,
+            });
         }
         constant_value(name, tensor, false)
     }
@@ -129,7 +133,7 @@ impl Importer<'_> {
     }
 
     /// Lowers a graph that sees the names around it, in place, with these inputs.
-    pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Value]) -> Lowered {
+    pub(crate) fn inline_with(&mut self, graph: &GraphProto, inputs: &[Operand]) -> Lowered {
         let names = graph.input.iter().map(|input| input.name.as_str().into());
         let scope = names.zip(inputs.iter().cloned()).collect();
         self.nested(scope, |importer| importer.graph_here(graph))
@@ -137,7 +141,11 @@ impl Importer<'_> {
 
     /// Lowers what a name of the current graph is computed from once more, with these values for
     /// some of the names on the way.
-    pub(crate) fn lower_again(&mut self, name: &str, given: Vec<(String, Value)>) -> Result<Value> {
+    pub(crate) fn lower_again(
+        &mut self,
+        name: &str,
+        given: Vec<(String, Operand)>,
+    ) -> Accepted<Operand> {
         let nodes = self.differentiated.last().cloned().unwrap_or_default();
         let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, node) in nodes.iter().enumerate() {
@@ -175,7 +183,7 @@ impl Importer<'_> {
         &mut self,
         scope: Scope,
         lower: impl FnOnce(&mut Self) -> base::Result<T>,
-    ) -> Result<T> {
+    ) -> Accepted<T> {
         let most = self.graph.limits.nesting;
         if self.depth >= most {
             let message = format!("graphs and functions are nested more than {most} deep");
@@ -193,15 +201,15 @@ impl Importer<'_> {
     // --- names ---
 
     /// The value of a name in the current scope or one around it.
-    pub(crate) fn lookup(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn lookup(&self, name: &str) -> Option<&Operand> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    fn value_of(&self, name: &str) -> Result<Value> {
+    fn value_of(&self, name: &str) -> Accepted<Operand> {
         self.lookup(name).cloned().ok_or_else(|| undefined(name))
     }
 
-    pub(crate) fn define(&mut self, name: Arc<str>, value: Value) -> Result<()> {
+    pub(crate) fn define(&mut self, name: Arc<str>, value: Operand) -> Accepted<()> {
         let scope = self.scopes.len() - 1;
         match self.scopes[scope].entry(name) {
             Entry::Vacant(place) => _ = place.insert(value),
@@ -244,7 +252,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    fn count_node(&mut self) -> Result<()> {
+    fn count_node(&mut self) -> Accepted<()> {
         self.nodes += 1;
         let most = self.graph.limits.nodes;
         if self.nodes <= most {
@@ -279,7 +287,7 @@ impl Importer<'_> {
     }
 
     /// Asks for what must be known of the inputs that a value is computed from.
-    pub(crate) fn ask_behind(&mut self, value: &Value, wanted: Wanted) {
+    pub(crate) fn ask_behind(&mut self, value: &Operand, wanted: Wanted) {
         let Some(id) = value.node() else { return };
         let function = self.graph.builder.function();
         let mut seen = BTreeSet::from([id]);
@@ -305,7 +313,7 @@ impl Importer<'_> {
         &mut self,
         function: &FunctionProto,
         caller: &NodeProto,
-        inputs: Vec<Option<Value>>,
+        inputs: Vec<Option<Operand>>,
     ) -> Lowered {
         if inputs.len() > function.input.len() {
             return Err(Diagnostic::error(
@@ -332,7 +340,7 @@ impl Importer<'_> {
         &mut self,
         function: &FunctionProto,
         caller: &NodeProto,
-    ) -> base::Result<Vec<Value>> {
+    ) -> base::Result<Vec<Operand>> {
         let nodes = called_nodes(function, caller);
         let known =
             |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
@@ -347,7 +355,7 @@ impl Importer<'_> {
             self.node(&node, index)?;
         }
         let outputs = function.output.iter().map(|name| self.value_of(name));
-        outputs.collect::<Result<_>>().map_err(Diagnostics::from)
+        outputs.collect::<Accepted<_>>().map_err(Diagnostics::from)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Graph, Result, Value};
+use front::{Accepted, Graph, Operand};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Keys, Kind, Structure, Tensor};
@@ -69,7 +69,7 @@ fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
     Some(extents.collect())
 }
 
-fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Result<Declared> {
+fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Accepted<Declared> {
     let refuse = |reason: &str| {
         Diagnostic::error(codes::UNSUPPORTED_TYPE, "the type of this input or output is unknown")
             .at(format!("value \"{}\"", value.name))
@@ -181,7 +181,7 @@ pub(crate) fn add_parameters(
     inputs: &[Declared],
     options: &ImportOptions,
     graph: &mut Graph,
-) -> base::Result<Vec<(String, Value)>> {
+) -> base::Result<Vec<(String, Operand)>> {
     let bound = bindings(inputs, options)?;
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
@@ -199,7 +199,7 @@ fn add_parameter(
     options: &ImportOptions,
     bound: &BTreeMap<String, i64>,
     graph: &mut Graph,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let dtype = data_type(input.data_type.into())?;
     let shape: Vec<Expr> = match (&input.shape, options.input_shapes.get(&input.name)) {
         (Some(shape), _) => shape
@@ -229,12 +229,12 @@ fn add_parameter(
     let ty = TensorType { dtype, shape: shape.into() };
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
     graph.builder.set_name(id, input.name.clone());
-    let value = Value::of_node(id, ty);
+    let value = Operand::of_node(id, ty);
     if dtype == DType::String {
         // Never data: what is computed from strings is computed while importing.
         return match options.input_values.get(&input.name) {
             Some(tensor) if tensor.dtype() == DType::String => {
-                Ok(Value::of_weight(input.name.clone(), tensor.clone()))
+                Ok(Operand::of_weight(input.name.clone(), tensor.clone()))
             }
             _ => Ok(value),
         };
@@ -246,7 +246,7 @@ fn add_parameter(
 }
 
 /// An input whose elements the user has told.
-fn specialized(graph: &mut Graph, value: Value, tensor: &Tensor) -> Result<Value> {
+fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<Operand> {
     let shape: Vec<Expr> = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
     if tensor.dtype() != value.dtype() || shape.len() != value.rank() {
         return Err(Diagnostic::error(

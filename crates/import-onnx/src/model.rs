@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Coded, Result, Value};
+use front::{Accepted, Coded, Operand};
 use graph::TensorType;
 use module::Module;
 use sym::Expr;
@@ -173,7 +173,7 @@ impl Importer<'_> {
         let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
         let mut tensors = parameters.into_iter().map(|(_, value)| value);
         for (input, structure) in wanted.iter().zip(&structures) {
-            if let Some(value) = Value::from_tensors(structure, &mut tensors) {
+            if let Some(value) = Operand::from_tensors(structure, &mut tensors) {
                 self.define(input.name.as_str().into(), value)?;
             }
         }
@@ -212,7 +212,7 @@ impl Importer<'_> {
                 }
             }
         }
-        Ok((results, outputs.iter().map(Value::structure).collect()))
+        Ok((results, outputs.iter().map(Operand::structure).collect()))
     }
 
     /// The tensors that the inputs are made of, and how; asks where that is not told.
@@ -260,7 +260,7 @@ impl Importer<'_> {
     }
 
     /// Refuses an output whose type is not the declared one.
-    fn check_output(&self, output: &ValueInfoProto, value: &Value) -> Result<()> {
+    fn check_output(&self, output: &ValueInfoProto, value: &Operand) -> Accepted<()> {
         // An output without a type is what it is.
         if value.list().is_some() || output.r#type.is_none() {
             return Ok(());

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use base::{Diagnostic, codes};
-use front::{Graph, Known, Result, Value, normalize_axes, normalize_axis, shape_error, type_error};
+use front::{
+    Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error, type_error,
+};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
@@ -14,14 +16,14 @@ use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind
 use crate::tensors;
 
 /// What a lowering gives: the values of the node's first outputs.
-pub(crate) type Lowered = Result<Vec<Value>>;
+pub(crate) type Lowered = Accepted<Vec<Operand>>;
 
 /// A node about to be lowered.
 pub(crate) struct Node<'a> {
     /// The node in the file, with the attributes of its function's caller filled in.
     pub(crate) proto: &'a NodeProto,
     /// The values of the inputs; none for one left out.
-    pub(crate) inputs: Vec<Option<Value>>,
+    pub(crate) inputs: Vec<Option<Operand>>,
     /// The files beside the model.
     pub(crate) external: Rc<ExternalData>,
     /// The version of the operator set that the node belongs to.
@@ -70,7 +72,7 @@ impl<'a> Node<'a> {
     }
 
     /// An input that must be given.
-    pub(crate) fn input(&self, index: usize) -> Result<&Value> {
+    pub(crate) fn input(&self, index: usize) -> Accepted<&Operand> {
         self.optional(index).ok_or_else(|| {
             Diagnostic::error(codes::WRONG_ARITY, format!("input {index} is missing"))
                 .because(format!("`{}` needs it", self.proto.op_type))
@@ -79,12 +81,12 @@ impl<'a> Node<'a> {
     }
 
     /// An input that may be left out.
-    pub(crate) fn optional(&self, index: usize) -> Option<&Value> {
+    pub(crate) fn optional(&self, index: usize) -> Option<&Operand> {
         self.inputs.get(index).and_then(Option::as_ref)
     }
 
     /// All inputs, none of which may be left out.
-    pub(crate) fn all_inputs(&self) -> Result<Vec<Value>> {
+    pub(crate) fn all_inputs(&self) -> Accepted<Vec<Operand>> {
         (0..self.inputs.len()).map(|index| self.input(index).cloned()).collect()
     }
 
@@ -96,7 +98,7 @@ impl<'a> Node<'a> {
     // --- attributes ---
 
     /// The attribute of a name, which must be of a kind.
-    fn attribute(&self, name: &str, wanted: i32) -> Result<Option<&AttributeProto>> {
+    fn attribute(&self, name: &str, wanted: i32) -> Accepted<Option<&AttributeProto>> {
         let Some(found) = self.proto.attribute_of(name) else { return Ok(None) };
         // Files of the first IR versions do not say the kind.
         if found.r#type != wanted && found.r#type != kind::UNDEFINED {
@@ -112,23 +114,23 @@ impl<'a> Node<'a> {
     }
 
     /// An integer, or its default.
-    pub(crate) fn int(&self, name: &str, default: i64) -> Result<i64> {
+    pub(crate) fn int(&self, name: &str, default: i64) -> Accepted<i64> {
         Ok(self.attribute(name, kind::INT)?.map_or(default, |attribute| attribute.i))
     }
 
     /// An integer that says yes or no.
-    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Accepted<bool> {
         Ok(self.int(name, default.into())? != 0)
     }
 
     /// A float, or its default.
-    pub(crate) fn float(&self, name: &str, default: f32) -> Result<f64> {
+    pub(crate) fn float(&self, name: &str, default: f32) -> Accepted<f64> {
         let found = self.attribute(name, kind::FLOAT)?;
         Ok(f64::from(found.map_or(default, |attribute| attribute.f)))
     }
 
     /// A string, or its default.
-    pub(crate) fn string(&self, name: &str, default: &'static str) -> Result<&str> {
+    pub(crate) fn string(&self, name: &str, default: &'static str) -> Accepted<&str> {
         match self.attribute(name, kind::STRING)? {
             None => Ok(default),
             Some(found) => std::str::from_utf8(&found.s)
@@ -137,7 +139,7 @@ impl<'a> Node<'a> {
     }
 
     /// One of several words, or the first of them.
-    pub(crate) fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str> {
+    pub(crate) fn word(&self, name: &str, words: &[&'static str]) -> Accepted<&'static str> {
         let given = self.string(name, words[0])?;
         words.iter().find(|word| **word == given).copied().ok_or_else(|| {
             attribute_error(name, format!("`{given}` is none of {}", words.join(", ")))
@@ -145,17 +147,17 @@ impl<'a> Node<'a> {
     }
 
     /// A list of integers.
-    pub(crate) fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
+    pub(crate) fn ints(&self, name: &str) -> Accepted<Option<Vec<i64>>> {
         Ok(self.attribute(name, kind::INTS)?.map(|attribute| attribute.ints.clone()))
     }
 
     /// A list of floats.
-    pub(crate) fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
+    pub(crate) fn floats(&self, name: &str) -> Accepted<Option<Vec<f32>>> {
         Ok(self.attribute(name, kind::FLOATS)?.map(|attribute| attribute.floats.clone()))
     }
 
     /// A tensor.
-    pub(crate) fn tensor(&self, name: &str, graph: &Graph) -> Result<Option<Tensor>> {
+    pub(crate) fn tensor(&self, name: &str, graph: &Graph) -> Accepted<Option<Tensor>> {
         match self.attribute(name, kind::TENSOR)?.and_then(|attribute| attribute.t.as_deref()) {
             Some(tensor) => tensors::decode(tensor, &self.external, &graph.limits).map(Some),
             None => Ok(None),
@@ -163,7 +165,7 @@ impl<'a> Node<'a> {
     }
 
     /// A sparse tensor.
-    pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Result<Option<Tensor>> {
+    pub(crate) fn sparse_tensor(&self, name: &str, graph: &mut Graph) -> Accepted<Option<Tensor>> {
         let found = self.attribute(name, kind::SPARSE_TENSOR)?;
         match found.and_then(|attribute| attribute.sparse_tensor.as_deref()) {
             Some(tensor) => tensors::decode_sparse(tensor, &self.external, graph).map(Some),
@@ -172,7 +174,7 @@ impl<'a> Node<'a> {
     }
 
     /// A list of strings.
-    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>> {
+    pub(crate) fn strings(&self, name: &str) -> Accepted<Option<Vec<String>>> {
         let Some(found) = self.attribute(name, kind::STRINGS)? else { return Ok(None) };
         let read = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec());
         let strings: std::result::Result<_, _> = found.strings.iter().map(read).collect();
@@ -180,14 +182,14 @@ impl<'a> Node<'a> {
     }
 
     /// A graph.
-    pub(crate) fn graph(&self, name: &str) -> Result<&GraphProto> {
+    pub(crate) fn graph(&self, name: &str) -> Accepted<&GraphProto> {
         self.attribute(name, kind::GRAPH)?
             .and_then(|attribute| attribute.g.as_deref())
             .ok_or_else(|| attribute_error(name, "it is missing"))
     }
 
     /// An element type, or its default.
-    pub(crate) fn dtype(&self, name: &str, default: DType) -> Result<DType> {
+    pub(crate) fn dtype(&self, name: &str, default: DType) -> Accepted<DType> {
         match self.int(name, 0)? {
             0 if !self.has(name) => Ok(default),
             number => match crate::data_type::data_type(number)? {
@@ -198,14 +200,14 @@ impl<'a> Node<'a> {
     }
 
     /// An axis; negative ones count from the end. `ends` more than the rank are allowed.
-    pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Result<usize> {
+    pub(crate) fn axis(&self, name: &str, default: i64, rank: usize) -> Accepted<usize> {
         normalize_axis(self.int(name, default)?, rank)
     }
 
     // --- inputs that must be known ---
 
     /// The elements of an input on which shapes depend.
-    pub(crate) fn known(&self, index: usize, what: &str) -> Result<&[Known]> {
+    pub(crate) fn known(&self, index: usize, what: &str) -> Accepted<&[Known]> {
         let value = self.input(index)?;
         value.known().ok_or_else(|| self.not_known(index, what))
     }
@@ -233,7 +235,7 @@ impl<'a> Node<'a> {
     }
 
     /// The integers of an input, each constant or symbolic.
-    pub(crate) fn exprs(&self, index: usize, what: &str) -> Result<Vec<Expr>> {
+    pub(crate) fn exprs(&self, index: usize, what: &str) -> Accepted<Vec<Expr>> {
         let value = self.input(index)?;
         if value.dtype().is_float() {
             return Err(type_error(format!("the {what} must be integers, not {}", value.dtype())));
@@ -248,19 +250,19 @@ impl<'a> Node<'a> {
     }
 
     /// The integers of an input, all constant.
-    pub(crate) fn integers(&self, index: usize, what: &str) -> Result<Vec<i64>> {
+    pub(crate) fn integers(&self, index: usize, what: &str) -> Accepted<Vec<i64>> {
         let exprs = self.exprs(index, what)?;
         let integers: Option<Vec<i64>> = exprs.iter().map(Expr::as_constant).collect();
         integers.ok_or_else(|| self.not_known(index, what))
     }
 
     /// The numbers of a constant input.
-    pub(crate) fn numbers(&self, index: usize, what: &str) -> Result<Vec<Scalar>> {
+    pub(crate) fn numbers(&self, index: usize, what: &str) -> Accepted<Vec<Scalar>> {
         self.input(index)?.numbers().ok_or_else(|| self.not_known(index, what))
     }
 
     /// The one number of a constant input.
-    pub(crate) fn single_number(&self, index: usize, what: &str) -> Result<Scalar> {
+    pub(crate) fn single_number(&self, index: usize, what: &str) -> Accepted<Scalar> {
         match self.numbers(index, what)?[..] {
             [number] => Ok(number),
             ref numbers => {
@@ -270,7 +272,7 @@ impl<'a> Node<'a> {
     }
 
     /// Axes as an attribute in old versions and an input since `version`; none if not given.
-    pub(crate) fn axes_since(&self, version: i64, rank: usize) -> Result<Option<Vec<usize>>> {
+    pub(crate) fn axes_since(&self, version: i64, rank: usize) -> Accepted<Option<Vec<usize>>> {
         let axes = if self.version < version {
             self.ints("axes")?
         } else if self.optional(1).is_some() {

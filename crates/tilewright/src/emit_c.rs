@@ -98,7 +98,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
     let plan = Plan::new(&front.module, front.plan, inputs.len());
-    let segment = plan.only_segment().ok_or_else(driven)?;
+    let segment = plan.only_segment().ok_or_else(of_several_segments)?;
     let role = plan.segment(segment).role(&constants);
     let main = LoweredFunction::new(request(segment, role, &symbols))?;
     let results = main.outputs.iter().enumerate().zip(&front.imported.result_names);
@@ -124,7 +124,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
 }
 
 /// The refusal of a model that is more than one segment.
-fn driven() -> Diagnostic {
+fn of_several_segments() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data while the model runs")
         .at("the model")
         .because("the C sources hold one segment, and this model's plan has several")

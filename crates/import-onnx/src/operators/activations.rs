@@ -1,7 +1,7 @@
 //! Activation functions, composed of scalar functions. In each, `x` is the input. Formulas of
 //! several functions are computed in f32 where `x` is of a shorter type, and rounded once.
 
-use front::{Graph, Result, Value};
+use front::{Accepted, Graph, Operand};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
@@ -9,7 +9,12 @@ use super::Lowered;
 use crate::node::Node;
 
 /// `a` where `x` is negative, else `b`.
-fn by_sign(graph: &mut Graph, x: &Value, negative: &Value, other: &Value) -> Result<Value> {
+fn by_sign(
+    graph: &mut Graph,
+    x: &Operand,
+    negative: &Operand,
+    other: &Operand,
+) -> Accepted<Operand> {
     let zero = graph.number(x.dtype(), 0.0);
     let is_negative = graph.less(x, &zero)?;
     graph.select(&is_negative, negative, other)
@@ -124,7 +129,7 @@ pub(super) fn hard_swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![result])
 }
 
-fn clamped_line(graph: &mut Graph, x: &Value, alpha: f64, beta: f64) -> Result<Value> {
+fn clamped_line(graph: &mut Graph, x: &Operand, alpha: f64, beta: f64) -> Accepted<Operand> {
     let scaled = graph.mul_number(x, alpha)?;
     let line = graph.add_number(&scaled, beta)?;
     graph.clamp(&line, 0.0, 1.0)
@@ -161,7 +166,7 @@ pub(super) fn swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![graph.rounded_once(node.input(0)?, |graph, x| swish_of(graph, x, alpha))?])
 }
 
-fn swish_of(graph: &mut Graph, x: &Value, alpha: f64) -> Result<Value> {
+fn swish_of(graph: &mut Graph, x: &Operand, alpha: f64) -> Accepted<Operand> {
     let scaled = if alpha == 1.0 { x.clone() } else { graph.mul_number(x, alpha)? };
     let gate = graph.sigmoid(&scaled)?;
     graph.mul(x, &gate)
@@ -190,7 +195,7 @@ pub(super) fn thresholded_relu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn shrink(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let (lambd, bias) = (node.float("lambd", 0.5)?, node.float("bias", 0.0)?);
-    let number = |value: f64| Value::of_scalar(Scalar::from_f64(x.dtype(), value));
+    let number = |value: f64| Operand::of_scalar(Scalar::from_f64(x.dtype(), value));
     let below = graph.less(x, &number(-lambd))?;
     let above = graph.greater(x, &number(lambd))?;
     let raised = graph.add(x, &number(bias))?;
@@ -209,7 +214,7 @@ pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// Elements over the sum of their row. The sum's reciprocal is taken once a row, but for short
 /// floats, where it would lose too much.
-pub(super) fn over_sum(graph: &mut Graph, x: &Value, sum: &Value) -> Result<Value> {
+pub(super) fn over_sum(graph: &mut Graph, x: &Operand, sum: &Operand) -> Accepted<Operand> {
     if x.dtype().bits() < 32 {
         return graph.div(x, sum);
     }
@@ -229,9 +234,9 @@ pub(super) fn log_softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// `x` less its greatest along axes, the exponentials of that, and their sums.
 fn shifted_exponentials(
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     axes: &[usize],
-) -> Result<(Value, Value, Value)> {
+) -> Accepted<(Operand, Operand, Operand)> {
     let greatest = graph.reduce_axes(x, axes, Reduction::Max, true)?;
     let shifted = graph.sub(x, &greatest)?;
     let exp = graph.exp(&shifted)?;
@@ -266,7 +271,7 @@ pub(super) fn hardmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn by_rows(
     node: &Node<'_>,
     graph: &mut Graph,
-    function: fn(&mut Graph, &Value, &[usize]) -> Result<Value>,
+    function: fn(&mut Graph, &Operand, &[usize]) -> Accepted<Operand>,
 ) -> Lowered {
     let x = node.input(0)?;
     let axes = if node.version >= 13 {

@@ -3,7 +3,7 @@
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head.
 
-use front::{Graph, Result, Value, shape_error, type_error};
+use front::{Accepted, Graph, Operand, shape_error, type_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -15,7 +15,7 @@ use crate::importer::Importer;
 use crate::node::{Node, attribute_error, unsupported};
 
 /// `[b, s, h * d]` as `[b, h, s, d]`.
-fn split_heads(graph: &mut Graph, x: &Value, heads: i64) -> Result<Value> {
+fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> {
     let [batch, places, width] = x.shape() else {
         return Err(shape_error(format!("an input of rank {}, not 3 or 4", x.rank())));
     };
@@ -30,7 +30,7 @@ fn split_heads(graph: &mut Graph, x: &Value, heads: i64) -> Result<Value> {
 }
 
 /// `[b, h, s, d]` as `[b, s, h * d]`.
-fn merge_heads(graph: &mut Graph, x: &Value) -> Result<Value> {
+fn merge_heads(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     let turned = graph.transpose(x, &[0, 2, 1, 3])?;
     let shape = turned.shape().to_vec();
     graph.reshape(&turned, &[shape[0].clone(), shape[1].clone(), &shape[2] * &shape[3]])
@@ -38,14 +38,14 @@ fn merge_heads(graph: &mut Graph, x: &Value) -> Result<Value> {
 
 /// The operands of attention, each `[b, h, s, d]`.
 struct Operands {
-    query: Value,
-    key: Value,
-    value: Value,
+    query: Operand,
+    key: Operand,
+    value: Operand,
     /// How many keys precede those of this call.
     past: Expr,
 }
 
-fn operands(node: &Node<'_>, graph: &mut Graph) -> Result<Operands> {
+fn operands(node: &Node<'_>, graph: &mut Graph) -> Accepted<Operands> {
     let heads = |index: usize, attribute: &str, graph: &mut Graph| {
         let x = node.input(index)?;
         match x.rank() {
@@ -70,7 +70,7 @@ fn operands(node: &Node<'_>, graph: &mut Graph) -> Result<Operands> {
 
 /// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
 /// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
-fn product(graph: &mut Graph, left: &Value, right: &Value, by_rows: bool) -> Result<Value> {
+fn product(graph: &mut Graph, left: &Operand, right: &Operand, by_rows: bool) -> Accepted<Operand> {
     let (l, r) = (left.shape().to_vec(), right.shape().to_vec());
     let summed = if by_rows { 3 } else { 2 };
     graph.assume_equal(&l[0], &r[0])?;
@@ -102,12 +102,12 @@ fn product(graph: &mut Graph, left: &Value, right: &Value, by_rows: bool) -> Res
 /// What is added to the scores, and which scores count at all.
 #[derive(Default)]
 struct Mask {
-    bias: Option<Value>,
-    allowed: Option<Value>,
+    bias: Option<Operand>,
+    allowed: Option<Operand>,
 }
 
 impl Mask {
-    fn allow(&mut self, graph: &mut Graph, more: Value) -> Result<()> {
+    fn allow(&mut self, graph: &mut Graph, more: Operand) -> Accepted<()> {
         self.allowed = Some(match &self.allowed {
             Some(allowed) => graph.and(allowed, &more)?,
             None => more,
@@ -116,7 +116,7 @@ impl Mask {
     }
 }
 
-fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Result<Mask> {
+fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Accepted<Mask> {
     let mut result = Mask::default();
     let (queries, keys) = (operands.query.shape()[2].clone(), operands.key.shape()[2].clone());
     if let Some(given) = node.optional(3) {
@@ -156,12 +156,12 @@ fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Result<Mask>
             result.allow(graph, before)?;
         }
         if left >= 0 {
-            let first = graph.sub(&own, &Value::of_scalar(Scalar::i64(left)))?;
+            let first = graph.sub(&own, &Operand::of_scalar(Scalar::i64(left)))?;
             let inside = graph.greater_equal(&place, &first)?;
             result.allow(graph, inside)?;
         }
         if right >= 0 {
-            let last = graph.add(&own, &Value::of_scalar(Scalar::i64(right)))?;
+            let last = graph.add(&own, &Operand::of_scalar(Scalar::i64(right)))?;
             let inside = graph.less_equal(&place, &last)?;
             result.allow(graph, inside)?;
         }
@@ -174,13 +174,13 @@ fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Result<Mask>
 }
 
 /// A mask whose last axis may be short of keys: those it leaves out do not count.
-fn widened(graph: &mut Graph, mask: &Value, keys: &Expr) -> Result<Value> {
+fn widened(graph: &mut Graph, mask: &Operand, keys: &Expr) -> Accepted<Operand> {
     let Some(last) = mask.shape().last() else { return Ok(mask.clone()) };
     let missing = keys - last;
     if last.is_one() || missing.is_zero() || graph.bounds(&missing).0 < 0 {
         return Ok(mask.clone());
     }
-    let fill = Value::of_scalar(Scalar::lowest(mask.dtype()));
+    let fill = Operand::of_scalar(Scalar::lowest(mask.dtype()));
     let none = vec![Expr::ZERO; mask.rank()];
     let mut high = none.clone();
     high[mask.rank() - 1] = missing;
@@ -280,8 +280,8 @@ fn modified(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
     name: &str,
-    value: Value,
-) -> Result<Value> {
+    value: Operand,
+) -> Accepted<Operand> {
     if !node.has(name) {
         return Ok(value);
     }
@@ -296,7 +296,7 @@ fn modified(
 }
 
 /// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.
-fn weights(graph: &mut Graph, scores: &Value, is_masked: bool) -> Result<Value> {
+fn weights(graph: &mut Graph, scores: &Operand, is_masked: bool) -> Accepted<Operand> {
     let mut greatest = graph.reduce_axes(scores, &[3], Reduction::Max, true)?;
     let zero = graph.number(scores.dtype(), 0.0);
     if is_masked {
@@ -333,7 +333,7 @@ pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let half = Expr::from(rotated / 2);
     // Sines and cosines: [b, 1, s, rotated / 2].
-    let angle = |index: usize, graph: &mut Graph| -> Result<Value> {
+    let angle = |index: usize, graph: &mut Graph| -> Accepted<Operand> {
         let mut cache = node.input(index)?.clone();
         if let Some(places) = node.optional(3) {
             let places = graph.cast(places, DType::I64)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use base::limits::exceeded;
 use base::{Diagnostic, codes};
-use front::{Graph, Result, Value, region, scan_types, shape_error, type_error};
+use front::{Accepted, Graph, Operand, region, scan_types, shape_error, type_error};
 use graph::{Op, RegionId, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Scalar};
@@ -20,7 +20,7 @@ use crate::proto::GraphProto;
 
 /// The most iterations of a loop that are written out.
 const MOST_WRITTEN_OUT: i64 = 1 << 12;
-/// The most nodes that a driven loop may be written out as.
+/// The most nodes that a interpreted loop may be written out as.
 const MOST_NODES_WRITTEN_OUT: i64 = 1 << 10;
 /// The most iterations for which buffers are made where data say how many there are.
 const MOST_STACKED: i64 = 1 << 20;
@@ -85,8 +85,8 @@ pub(super) fn turns(
     importer: &mut Importer<'_>,
     types: &mut [Type],
     (first, carried): (usize, usize),
-    turn: &mut dyn FnMut(&mut Importer<'_>, &[Value]) -> Lowered,
-) -> Result<RegionId> {
+    turn: &mut dyn FnMut(&mut Importer<'_>, &[Operand]) -> Lowered,
+) -> Accepted<RegionId> {
     let mut own = BTreeSet::new();
     loop {
         let before = importer.graph.assumed();
@@ -118,7 +118,7 @@ pub(super) fn turns(
 }
 
 /// The types of values as parameters of a region.
-fn types_of(values: &[Value]) -> Vec<Type> {
+fn types_of(values: &[Operand]) -> Vec<Type> {
     values.iter().map(|value| Type::Tensor(value.ty().clone())).collect()
 }
 
@@ -153,9 +153,9 @@ impl AsMut<Graph> for Importer<'_> {
 
 impl Importer<'_> {
     /// Makes the nodes of all values that a graph reads from around it, by these names.
-    pub(super) fn prepare(&mut self, names: BTreeSet<&str>) -> Result<()> {
+    pub(super) fn prepare(&mut self, names: BTreeSet<&str>) -> Accepted<()> {
         for name in names {
-            for value in self.lookup(name).map(Value::tensors).into_iter().flatten() {
+            for value in self.lookup(name).map(Operand::tensors).into_iter().flatten() {
                 self.graph.data(&value)?;
             }
         }
@@ -167,8 +167,8 @@ impl Importer<'_> {
 /// that asks before each iteration.
 pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let body = node.graph("body")?;
-    let carried: Vec<Value> =
-        (2..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Result<_>>()?;
+    let carried: Vec<Operand> =
+        (2..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Accepted<_>>()?;
     if body.input.len() != carried.len() + 2 || body.output.len() < carried.len() + 1 {
         return Err(shape_error("the body does not take or give what the loop carries"));
     }
@@ -215,7 +215,7 @@ fn rolled(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    carried: &[Value],
+    carried: &[Operand],
     count: Option<&Expr>,
     starts: Option<Scalar>,
 ) -> Lowered {
@@ -233,8 +233,8 @@ fn unrolled(
     importer: &mut Importer<'_>,
     body: &GraphProto,
     count: i64,
-    carried: &[Value],
-) -> Result<Option<Vec<Value>>> {
+    carried: &[Operand],
+) -> Accepted<Option<Vec<Operand>>> {
     if count > MOST_WRITTEN_OUT {
         return Ok(None);
     }
@@ -245,8 +245,10 @@ fn unrolled(
         if !goes_on {
             break;
         }
-        let mut values =
-            vec![Value::of_scalar(Scalar::i64(iteration)), Value::of_scalar(Scalar::bool(true))];
+        let mut values = vec![
+            Operand::of_scalar(Scalar::i64(iteration)),
+            Operand::of_scalar(Scalar::bool(true)),
+        ];
         values.extend(carried.iter().cloned());
         let results = importer.inline_with(body, &values)?;
         let known = results[0].known().and_then(|known| known.first()?.constant());
@@ -274,8 +276,8 @@ fn counted(
     importer: &mut Importer<'_>,
     body: &GraphProto,
     count: &Expr,
-    carried: &[Value],
-) -> Result<Option<Vec<Value>>> {
+    carried: &[Operand],
+) -> Accepted<Option<Vec<Operand>>> {
     let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
     importer.graph.all_data(carried)?;
     let initial = scan_types(carried, &[]);
@@ -290,10 +292,10 @@ fn counted(
     if !goes_on {
         return Ok(None);
     }
-    let is_driven = types != initial || defines_sizes(&importer.graph, region);
+    let is_interpreted = types != initial || defines_sizes(&importer.graph, region);
     if let Some(turns) = trip_count.as_constant() {
         let nodes = importer.graph.builder.function().regions[region].nodes.len() as i64;
-        if is_driven && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
+        if is_interpreted && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
             return unrolled(importer, body, turns, carried);
         }
         let most = importer.graph.limits.turns;
@@ -311,12 +313,12 @@ fn counted(
 pub(super) fn body_results(
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    parameters: &[Value],
+    parameters: &[Operand],
     known_condition: Option<bool>,
 ) -> Lowered {
     let mut values = parameters.to_vec();
     if let Some(condition) = known_condition {
-        values.insert(1, Value::of_scalar(Scalar::bool(condition)));
+        values.insert(1, Operand::of_scalar(Scalar::bool(condition)));
     }
     importer.inline_with(body, &values)
 }
@@ -326,24 +328,24 @@ fn asked(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    carried: &[Value],
+    carried: &[Operand],
     (count, starts): (Option<&Expr>, Option<Scalar>),
 ) -> Lowered {
     let graph = &mut importer.graph;
-    let zero = Value::of_scalar(Scalar::i64(0));
+    let zero = Operand::of_scalar(Scalar::i64(0));
     let condition = match node.optional(1) {
         Some(condition) => graph.reshape(condition, &[])?,
-        None => Value::of_scalar(Scalar::bool(true)),
+        None => Operand::of_scalar(Scalar::bool(true)),
     };
     let limit = match node.optional(0) {
         Some(limit) => {
             let limit = graph.reshape(limit, &[])?;
             graph.cast(&limit, DType::I64)?
         }
-        None => Value::of_scalar(Scalar::i64(i64::MAX)),
+        None => Operand::of_scalar(Scalar::i64(i64::MAX)),
     };
     graph.data(&limit)?;
-    let own: Vec<Value> = [&[zero, condition], carried].concat();
+    let own: Vec<Operand> = [&[zero, condition], carried].concat();
     graph.all_data(&own)?;
     let is_endless = node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool);
     let mut types = types_of(&own);
@@ -351,9 +353,9 @@ fn asked(
         next(importer, body, parameters, is_endless)
     })?;
     let rows = importer.graph.builder.function().region_type(step).results.split_off(own.len());
-    let is_driven = types != types_of(&own) || defines_sizes(&importer.graph, step);
+    let is_interpreted = types != types_of(&own) || defines_sizes(&importer.graph, step);
     let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
-    if let (Some(most), false, false) = (most, rows.is_empty(), is_driven) {
+    if let (Some(most), false, false) = (most, rows.is_empty(), is_interpreted) {
         return stacked_in_buffers(importer, body, &own, &limit, (most.max(0), &rows));
     }
     let graph = &mut importer.graph;
@@ -366,7 +368,7 @@ fn asked(
 
 /// The region of a loop's condition: another iteration runs where the limit is not reached and the
 /// body said so.
-fn goes_on(graph: &mut Graph, types: &[Type], limit: &Value) -> Result<RegionId> {
+fn goes_on(graph: &mut Graph, types: &[Type], limit: &Operand) -> Accepted<RegionId> {
     region(graph, types, |graph, parameters| {
         let within = graph.less(&parameters[0], limit)?;
         Ok(vec![graph.and(&within, &parameters[1])?])
@@ -377,7 +379,7 @@ fn goes_on(graph: &mut Graph, types: &[Type], limit: &Value) -> Result<RegionId>
 fn next(
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    own: &[Value],
+    own: &[Operand],
     is_endless: bool,
 ) -> Lowered {
     let values = body_results(importer, body, own, None)?;
@@ -396,12 +398,12 @@ fn next(
 }
 
 /// A loop that asks its condition, and writes what it stacks into buffers for the most iterations
-/// there may be, of which as many rows are kept as there were: so it need not be driven.
+/// there may be, of which as many rows are kept as there were: so it need not be interpreted.
 fn stacked_in_buffers(
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    own: &[Value],
-    limit: &Value,
+    own: &[Operand],
+    limit: &Operand,
     (most, rows): (i64, &[Type]),
 ) -> Lowered {
     let mut all = own.to_vec();

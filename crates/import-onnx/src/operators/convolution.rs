@@ -3,7 +3,7 @@
 //! Groups split the axis of channels of both operands, so grouped and depthwise convolutions are
 //! contractions with one more axis, like any other.
 
-use front::{Graph, Padding, Result, Value, constant_shape, reach, shape_error};
+use front::{Accepted, Graph, Operand, Padding, constant_shape, reach, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::DType;
@@ -13,7 +13,7 @@ use super::windows::{entries, padding, spatial, windows};
 use crate::node::{Node, attribute_error};
 
 /// The kernel's extents: those of the weights, which an attribute may repeat.
-fn kernel(node: &Node<'_>, weights: &Value) -> Result<Vec<i64>> {
+fn kernel(node: &Node<'_>, weights: &Operand) -> Accepted<Vec<i64>> {
     let extents = constant_shape(weights.shape().get(2..).unwrap_or_default())
         .ok_or_else(|| shape_error("the extents of the kernel depend on symbols"))?;
     let extents: Vec<i64> = extents.iter().map(|&extent| extent as i64).collect();
@@ -28,7 +28,7 @@ fn kernel(node: &Node<'_>, weights: &Value) -> Result<Vec<i64>> {
     }
 }
 
-fn groups(node: &Node<'_>) -> Result<i64> {
+fn groups(node: &Node<'_>) -> Accepted<i64> {
     match node.int("group", 1)? {
         groups if (1..1 << 31).contains(&groups) => Ok(groups),
         groups => Err(shape_error(format!("{groups} groups"))),
@@ -36,7 +36,7 @@ fn groups(node: &Node<'_>) -> Result<i64> {
 }
 
 /// The number of channels in each of `groups` groups.
-fn per_group(channels: &Expr, groups: i64, what: &str) -> Result<Expr> {
+fn per_group(channels: &Expr, groups: i64, what: &str) -> Accepted<Expr> {
     if !channels.divisible_by(groups) {
         return Err(shape_error(format!("the {what} do not fall into {groups} groups")));
     }
@@ -44,7 +44,7 @@ fn per_group(channels: &Expr, groups: i64, what: &str) -> Result<Expr> {
 }
 
 /// Adds a number a channel.
-fn add_bias(graph: &mut Graph, value: Value, bias: Option<&Value>) -> Result<Value> {
+fn add_bias(graph: &mut Graph, value: Operand, bias: Option<&Operand>) -> Accepted<Operand> {
     let Some(bias) = bias else { return Ok(value) };
     let bias = graph.broadcast_axis(bias, value.shape(), 1)?;
     graph.add(&value, &bias)
@@ -85,10 +85,10 @@ impl Convolution {
     fn contract(
         &self,
         graph: &mut Graph,
-        x: &Value,
+        x: &Operand,
         spatial: Vec<Expr>,
-        w: &Value,
-    ) -> Result<Value> {
+        w: &Operand,
+    ) -> Accepted<Operand> {
         let (batch, groups) = (x.shape()[0].clone(), Expr::from(self.groups));
         let several = self.groups > 1;
         let group = |shape: &mut Vec<Expr>, axis: usize, extent: &Expr| {
@@ -144,11 +144,11 @@ pub(super) fn conv(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn convolve(
     node: &Node<'_>,
     graph: &mut Graph,
-    x: &Value,
-    w: &Value,
+    x: &Operand,
+    w: &Operand,
     accumulator: DType,
     dtype: DType,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let axes = operand_axes(x, w)?;
     let mut windows = windows(node, graph, &axes, kernel(node, w)?)?;
     let groups = groups(node)?;
@@ -178,7 +178,7 @@ pub(super) fn convolve(
 }
 
 /// The spatial axes of the input; the weights must have as many.
-fn operand_axes(x: &Value, w: &Value) -> Result<Vec<Expr>> {
+fn operand_axes(x: &Operand, w: &Operand) -> Accepted<Vec<Expr>> {
     let axes = spatial(x)?;
     if w.rank() != x.rank() {
         let (weights, input) = (w.rank(), x.rank());
@@ -224,11 +224,11 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn by_spreading(
     graph: &mut Graph,
     convolution: &Convolution,
-    x: &Value,
-    w: &Value,
+    x: &Operand,
+    w: &Operand,
     placed: &[TransposedAxis],
     (strides, dilations): (&[i64], &[i64]),
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let mut low = vec![Expr::ZERO; 2];
     let (mut high, mut interior) = (low.clone(), vec![0; 2]);
     for (axis, TransposedAxis { begin, output }) in placed.iter().enumerate() {
@@ -257,11 +257,11 @@ fn by_spreading(
 fn by_phases(
     graph: &mut Graph,
     convolution: Convolution,
-    x: &Value,
-    w: &Value,
+    x: &Operand,
+    w: &Operand,
     placed: &[TransposedAxis],
     strides: &[i64],
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let taps: Vec<i64> =
         convolution.kernel.iter().zip(strides).map(|(k, s)| (k + s - 1) / s).collect();
     // The input, with what the first and the last turn read beyond it.
@@ -298,7 +298,12 @@ fn by_phases(
 }
 
 /// The weights `[c, m, elements...]` as `[c, m phases..., taps...]`, the last tap first.
-fn weights_by_phase(graph: &mut Graph, w: &Value, taps: &[i64], strides: &[i64]) -> Result<Value> {
+fn weights_by_phase(
+    graph: &mut Graph,
+    w: &Operand,
+    taps: &[i64],
+    strides: &[i64],
+) -> Accepted<Operand> {
     let axes = taps.len();
     let channels = &w.shape()[..2];
     let (mut behind, mut split) = (vec![Expr::ZERO; 2], channels.to_vec());
@@ -324,7 +329,7 @@ fn weights_by_phase(graph: &mut Graph, w: &Value, taps: &[i64], strides: &[i64])
 }
 
 /// `[n, m phases..., turns...]` as `[n, m, (turns phases)...]`.
-fn take_turns(graph: &mut Graph, x: &Value, strides: &[i64]) -> Result<Value> {
+fn take_turns(graph: &mut Graph, x: &Operand, strides: &[i64]) -> Accepted<Operand> {
     let axes = strides.len();
     let phases = Expr::from(strides.iter().product::<i64>());
     let mut shape = vec![x.shape()[0].clone(), x.shape()[1].floor_div(&phases)];
@@ -353,7 +358,7 @@ fn transposed_axes(
     kernel: &[i64],
     strides: &[i64],
     dilations: &[i64],
-) -> Result<Vec<TransposedAxis>> {
+) -> Accepted<Vec<TransposedAxis>> {
     let count = axes.len();
     let pads = padding(node, count)?;
     let behind = entries(node, "output_padding", count, 0, 0)?;

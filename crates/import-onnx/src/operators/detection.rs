@@ -1,6 +1,6 @@
 //! Boxes: suppression of those that overlap better ones, and samples of regions of images.
 
-use front::{Graph, Result, Turn, Value, constant_shape, shape_error};
+use front::{Accepted, Graph, Operand, Turn, constant_shape, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -12,21 +12,24 @@ use crate::node::{Node, attribute_error};
 
 /// The sides of boxes along the last axis, each with an axis of extent 1 less.
 struct Sides {
-    low: [Value; 2],
-    high: [Value; 2],
+    low: [Operand; 2],
+    high: [Operand; 2],
 }
 
 impl Sides {
     /// Of boxes `[..., 4]`: two opposite corners, or a centre with width and height.
-    fn of(graph: &mut Graph, boxes: &Value, by_centre: bool) -> Result<Sides> {
+    fn of(graph: &mut Graph, boxes: &Operand, by_centre: bool) -> Accepted<Sides> {
         let last = boxes.rank() - 1;
-        let part = |graph: &mut Graph, number: usize| -> Result<Value> {
+        let part = |graph: &mut Graph, number: usize| -> Accepted<Operand> {
             let part = graph.slice_axis(boxes, last, Expr::from(number), 1, Expr::ONE)?;
             graph.reshape(&part, &boxes.shape()[..last])
         };
         let (a, b) = (part(graph, 0)?, part(graph, 1)?);
         let (c, d) = (part(graph, 2)?, part(graph, 3)?);
-        let side = |graph: &mut Graph, first: &Value, second: &Value| -> Result<(Value, Value)> {
+        let side = |graph: &mut Graph,
+                    first: &Operand,
+                    second: &Operand|
+         -> Accepted<(Operand, Operand)> {
             if by_centre {
                 let half = graph.mul_number(second, 0.5)?;
                 return Ok((graph.sub(first, &half)?, graph.add(first, &half)?));
@@ -38,14 +41,14 @@ impl Sides {
         Ok(Sides { low: [low_a, low_b], high: [high_a, high_b] })
     }
 
-    fn area(&self, graph: &mut Graph) -> Result<Value> {
+    fn area(&self, graph: &mut Graph) -> Accepted<Operand> {
         let a = graph.sub(&self.high[0], &self.low[0])?;
         let b = graph.sub(&self.high[1], &self.low[1])?;
         graph.mul(&a, &b)
     }
 
     /// Whether the intersection with other boxes, over the union, exceeds a threshold.
-    fn overlap(&self, graph: &mut Graph, other: &Sides, threshold: &Value) -> Result<Value> {
+    fn overlap(&self, graph: &mut Graph, other: &Sides, threshold: &Operand) -> Accepted<Operand> {
         let zero = graph.number(threshold.dtype(), 0.0);
         let mut common = None;
         for axis in 0..2 {
@@ -73,7 +76,7 @@ impl Sides {
 }
 
 /// An optional input of one number, or what stands for it.
-fn scalar(node: &Node<'_>, graph: &mut Graph, index: usize) -> Result<Option<Value>> {
+fn scalar(node: &Node<'_>, graph: &mut Graph, index: usize) -> Accepted<Option<Operand>> {
     match node.optional(index) {
         Some(value) if !value.shape().iter().any(Expr::is_zero) => {
             graph.reshape(value, &[]).map(Some)
@@ -96,7 +99,7 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
     let boxes = graph.refine(boxes, &[batch.clone(), count.clone(), Expr::from(4)])?;
     let most = match scalar(node, graph, 2)? {
         Some(most) => graph.cast(&most, DType::I64)?,
-        None => Value::of_scalar(Scalar::i64(0)),
+        None => Operand::of_scalar(Scalar::i64(0)),
     };
     let threshold = match scalar(node, graph, 3)? {
         Some(threshold) => graph.cast(&threshold, dtype)?,
@@ -167,14 +170,14 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
 /// Where the samples of a region lie along one axis of the image.
 struct Samples {
     /// Neighbours of each sample and their weights, `[regions, outputs, samples]`.
-    low: Value,
-    high: Value,
-    low_weight: Value,
-    high_weight: Value,
+    low: Operand,
+    high: Operand,
+    low_weight: Operand,
+    high_weight: Operand,
     /// Whether the sample is one of its region's.
-    counts: Value,
+    counts: Operand,
     /// The number of samples of each region, `[regions]`, as a float.
-    number: Value,
+    number: Operand,
 }
 
 /// `RoiAlign`: the mean or the greatest of samples in each cell of a grid over each region.
@@ -210,7 +213,7 @@ pub(super) fn roi_align(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let b = graph.broadcast(&columns.counts, &wide, &[0, 4, 5])?;
         graph.and(&a, &b)?
     };
-    let mut total: Option<Value> = None;
+    let mut total: Option<Operand> = None;
     for (row, row_weight, column, column_weight) in corners {
         let row = graph.broadcast(row, &shape, &[0, 1, 2])?;
         let column = graph.broadcast(column, &shape, &[0, 3, 4])?;
@@ -229,7 +232,7 @@ pub(super) fn roi_align(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let Some(total) = total else { return Err(shape_error("a sample without neighbours")) };
     if is_max {
-        let lowest = Value::of_scalar(Reduction::Max.identity(total.dtype()));
+        let lowest = Operand::of_scalar(Reduction::Max.identity(total.dtype()));
         let total = graph.select(&counts, &total, &lowest)?;
         let greatest = graph.reduce_axes(&total, &[3, 5], Reduction::Max, false)?;
         // A region without samples is zero.
@@ -266,7 +269,7 @@ pub(super) fn max_roi_pool(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let image = region_column(graph, &regions, 0)?;
     let image = graph.cast(&image, DType::I64)?;
     let read = graph.gather(x, &[0], &[image], 0, 0)?;
-    let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
+    let lowest = Operand::of_scalar(Reduction::Max.identity(x.dtype()));
     let (of_rows, of_columns) =
         (axis_cells(node, graph, x, &regions, 0)?, axis_cells(node, graph, x, &regions, 1)?);
     // Axes: region, channel, row of cells, row, column; then row and column of cells, column.
@@ -288,7 +291,7 @@ pub(super) fn max_roi_pool(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// A column of the regions as a vector.
-fn region_column(graph: &mut Graph, regions: &Value, column: usize) -> Result<Value> {
+fn region_column(graph: &mut Graph, regions: &Operand, column: usize) -> Accepted<Operand> {
     let count = regions.shape()[0].clone();
     let column = graph.slice_axis(regions, 1, Expr::from(column), 1, Expr::ONE)?;
     graph.reshape(&column, &[count])
@@ -297,21 +300,21 @@ fn region_column(graph: &mut Graph, regions: &Value, column: usize) -> Result<Va
 /// Which elements of an axis belong to the cells of regions.
 struct Cells {
     /// `[regions, cells, elements]`
-    inside: Value,
+    inside: Operand,
     /// `[regions, cells]`
-    has_any: Value,
+    has_any: Operand,
 }
 
 fn axis_cells(
     node: &Node<'_>,
     graph: &mut Graph,
-    x: &Value,
-    regions: &Value,
+    x: &Operand,
+    regions: &Operand,
     axis: usize,
-) -> Result<Cells> {
+) -> Accepted<Cells> {
     let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let scale = node.float("spatial_scale", 1.0)?;
-    let edge = |graph: &mut Graph, column: usize| -> Result<Value> {
+    let edge = |graph: &mut Graph, column: usize| -> Accepted<Operand> {
         let edge = region_column(graph, regions, column)?;
         let edge = graph.cast(&edge, dtype)?;
         let scaled = graph.mul_number(&edge, scale)?;
@@ -340,7 +343,7 @@ fn axis_cells(
     let most = graph.dimension(extent);
     let most = graph.cast(&most, dtype)?;
     let zero = graph.number(dtype, 0.0);
-    let clamp = |graph: &mut Graph, edge: &Value| -> Result<Value> {
+    let clamp = |graph: &mut Graph, edge: &Operand| -> Accepted<Operand> {
         let edge = graph.add(&start, edge)?;
         let edge = graph.max(&edge, &zero)?;
         graph.min(&edge, &most)
@@ -357,10 +360,10 @@ fn axis_cells(
 fn axis_samples(
     node: &Node<'_>,
     graph: &mut Graph,
-    x: &Value,
-    regions: &Value,
+    x: &Operand,
+    regions: &Operand,
     axis: usize,
-) -> Result<Samples> {
+) -> Accepted<Samples> {
     let dtype = x.dtype();
     let outputs = node.int(["output_height", "output_width"][axis], 1)?;
     let ratio = node.int("sampling_ratio", 0)?;
@@ -374,7 +377,7 @@ fn axis_samples(
     let scale = node.float("spatial_scale", 1.0)?;
     let regions = graph.cast(regions, dtype)?;
     let count = regions.shape()[0].clone();
-    let edge = |graph: &mut Graph, column: usize| -> Result<Value> {
+    let edge = |graph: &mut Graph, column: usize| -> Accepted<Operand> {
         let edge = graph.slice_axis(&regions, 1, Expr::from(column), 1, Expr::ONE)?;
         let edge = graph.reshape(&edge, std::slice::from_ref(&count))?;
         let scaled = graph.mul_number(&edge, scale)?;
@@ -402,7 +405,7 @@ fn axis_samples(
             let number = graph.max(&number, &zero)?;
             let whole = graph.cast(&number, DType::I64)?;
             let most = graph.reduce_axes(&whole, &[0], Reduction::Max, false)?;
-            let one = Value::of_scalar(Scalar::i64(1));
+            let one = Operand::of_scalar(Scalar::i64(1));
             let most = graph.max(&most, &one)?;
             let limit = Expr::from(graph.limits.dimension);
             (number, graph.bind(&most, &limit)?)
@@ -413,7 +416,7 @@ fn axis_samples(
         }
     };
     let shape = [count, Expr::from(outputs), samples];
-    let along = |graph: &mut Graph, value: &Value| graph.broadcast(value, &shape, &[0]);
+    let along = |graph: &mut Graph, value: &Operand| graph.broadcast(value, &shape, &[0]);
     let (start, cell) = (along(graph, &start)?, along(graph, &cell)?);
     let all_numbers = along(graph, &number)?;
     let output = graph.iota(dtype, &shape, 1)?;
@@ -442,7 +445,7 @@ fn axis_samples(
     let high = graph.min(&high, &last)?;
     let rest = graph.neg(&part)?;
     let rest = graph.add_number(&rest, 1.0)?;
-    let index = |graph: &mut Graph, place: &Value| -> Result<Value> {
+    let index = |graph: &mut Graph, place: &Operand| -> Accepted<Operand> {
         let place = graph.select(&is_inside, place, &zero)?;
         graph.cast(&place, DType::I64)
     };
@@ -495,7 +498,7 @@ pub(super) fn deformable_convolution(node: &Node<'_>, graph: &mut Graph) -> Lowe
     .concat();
     let offset = graph.reshape(offset, &split)?;
     let dtype = x.dtype();
-    let mut taps: Vec<[(Value, Value); 2]> = Vec::new();
+    let mut taps: Vec<[(Operand, Operand); 2]> = Vec::new();
     for axis in 0..count {
         let own = graph.slice_axis(&offset, 3, Expr::from(axis), 1, Expr::ONE)?;
         let own = graph.reshape(&own, &shape)?;
@@ -511,7 +514,7 @@ pub(super) fn deformable_convolution(node: &Node<'_>, graph: &mut Graph) -> Lowe
         let rest = graph.neg(&part)?;
         let rest = graph.add_number(&rest, 1.0)?;
         let high = graph.add_number(&low, 1.0)?;
-        let tap = |graph: &mut Graph, place: &Value, weight: &Value| {
+        let tap = |graph: &mut Graph, place: &Operand, weight: &Operand| {
             inside(graph, place, weight, &axes[axis])
         };
         taps.push([tap(graph, &low, &rest)?, tap(graph, &high, &part)?]);
@@ -523,10 +526,10 @@ pub(super) fn deformable_convolution(node: &Node<'_>, graph: &mut Graph) -> Lowe
     let read_axes: Vec<usize> = (3..3 + count).collect();
     let wide = [&shared[..3], &shape[2..]].concat();
     let lead: Vec<usize> = [0, 1].into_iter().chain(3..wide.len()).collect();
-    let mut columns: Option<Value> = None;
+    let mut columns: Option<Operand> = None;
     for corner in 0..1usize << count {
         let chosen = |axis: usize| &taps[axis][corner >> axis & 1];
-        let indices: Vec<Value> = (0..count).map(|axis| chosen(axis).0.clone()).collect();
+        let indices: Vec<Operand> = (0..count).map(|axis| chosen(axis).0.clone()).collect();
         let read = graph.gather(&image, &read_axes, &indices, 2, 1)?;
         let mut weight = chosen(0).1.clone();
         for axis in 1..count {
@@ -571,10 +574,10 @@ pub(super) fn deformable_convolution(node: &Node<'_>, graph: &mut Graph) -> Lowe
 /// An index within an axis, and a weight that is zero where the place is outside.
 fn inside(
     graph: &mut Graph,
-    place: &Value,
-    weight: &Value,
+    place: &Operand,
+    weight: &Operand,
     extent: &Expr,
-) -> Result<(Value, Value)> {
+) -> Accepted<(Operand, Operand)> {
     let zero = graph.number(place.dtype(), 0.0);
     let last = graph.dimension(extent - 1);
     let last = graph.cast(&last, place.dtype())?;

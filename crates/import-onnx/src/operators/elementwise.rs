@@ -1,6 +1,6 @@
 //! Arithmetic, comparisons, logic, bits and conversions, element by element.
 
-use front::{Graph, Result, Value};
+use front::{Accepted, Graph, Operand};
 use sym::Expr;
 use tensor::minifloat::Overflow;
 use tensor::{DType, Scalar, ScalarFunction as F};
@@ -23,7 +23,7 @@ pub(super) fn binary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered
 
 /// The second input as the first calls for it: before version 7 an attribute says with which axis
 /// of the first its axes start to correspond.
-fn aligned(node: &Node<'_>, graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
+fn aligned(node: &Node<'_>, graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand> {
     if node.version >= 7 || !node.flag("broadcast", false)? || !node.has("axis") {
         return Ok(b.clone());
     }
@@ -133,7 +133,7 @@ pub(super) fn cast_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     convert(node, graph, to)
 }
 
-pub(super) fn required_type(node: &Node<'_>) -> Result<DType> {
+pub(super) fn required_type(node: &Node<'_>) -> Accepted<DType> {
     if !node.has("to") {
         return Err(attribute_error("to", "it is missing"));
     }
@@ -163,10 +163,10 @@ fn convert(node: &Node<'_>, graph: &mut Graph, to: DType) -> Lowered {
 }
 
 /// The next power of two, up or down in magnitude: what is behind the exponent decides.
-fn to_power(graph: &mut Graph, value: &Value, mode: &str) -> Result<Value> {
+fn to_power(graph: &mut Graph, value: &Operand, mode: &str) -> Accepted<Operand> {
     let wide = graph.cast(value, DType::F64)?;
     let mut bits = graph.primitive(graph::Op::Bitcast { dtype: DType::U64 }, &[&wide])?;
-    let word = |bits: u64| Value::of_scalar(Scalar::from_bits(DType::U64, bits));
+    let word = |bits: u64| Operand::of_scalar(Scalar::from_bits(DType::U64, bits));
     if mode == "up" {
         bits = graph.add(&bits, &word((1 << 52) - 1))?;
     }
@@ -178,7 +178,7 @@ fn to_power(graph: &mut Graph, value: &Value, mode: &str) -> Result<Value> {
 
 /// A conversion to a short float in which numbers beyond the largest become infinite, or NaN where
 /// the type has no infinity.
-fn cast_unsaturated(graph: &mut Graph, value: &Value, to: DType) -> Result<Value> {
+fn cast_unsaturated(graph: &mut Graph, value: &Operand, to: DType) -> Accepted<Operand> {
     let largest = Scalar::from_f64(to, f64::MAX);
     // Half a step above the largest number; on the tie an even largest number wins.
     let below = Scalar::from_bits(to, largest.bits() - 1);
@@ -189,7 +189,7 @@ fn cast_unsaturated(graph: &mut Graph, value: &Value, to: DType) -> Result<Value
         0 => graph.greater(&magnitude, &limit)?,
         _ => graph.greater_equal(&magnitude, &limit)?,
     };
-    let special = |number| Value::of_scalar(Scalar::from_f64_with(to, number, Overflow::Special));
+    let special = |number| Operand::of_scalar(Scalar::from_f64_with(to, number, Overflow::Special));
     let zero = graph.number(value.dtype(), 0.0);
     let negative = graph.less(value, &zero)?;
     let (low, high) = (special(f64::NEG_INFINITY), special(f64::INFINITY));

@@ -3,7 +3,7 @@
 //!
 //! A complex number is two elements along the last axis, real part first; a real signal has one.
 
-use front::{Graph, KNOWN_ELEMENTS, Result, Value, Weight, normalize_axis, shape_error};
+use front::{Accepted, Graph, KNOWN_ELEMENTS, Operand, Weight, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
 
@@ -21,7 +21,7 @@ struct Transform {
 
 impl Transform {
     /// `[..., n, 1 or 2]` to `[..., m, 1 or 2]`.
-    fn apply(&self, graph: &mut Graph, x: &Value) -> Result<Value> {
+    fn apply(&self, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
         let rank = x.rank();
         let parts = x.shape()[rank - 1].as_constant();
         let is_complex = match parts {
@@ -34,7 +34,7 @@ impl Transform {
         let taken = if to_real { half.clone() } else { self.length.clone() };
         let given = if self.onesided && !self.inverse { half } else { self.length.clone() };
         let x = resized(graph, x, rank - 2, &taken)?;
-        let part = |graph: &mut Graph, number: i64| -> Result<Value> {
+        let part = |graph: &mut Graph, number: i64| -> Accepted<Operand> {
             let part = graph.slice_axis(&x, rank - 1, Expr::from(number), 1, Expr::ONE)?;
             let shape = part.shape()[..rank - 1].to_vec();
             let part = graph.reshape(&part, &shape)?;
@@ -76,7 +76,7 @@ impl Transform {
         dtype: DType,
         taken: &Expr,
         given: &Expr,
-    ) -> Result<(Value, Value)> {
+    ) -> Accepted<(Operand, Operand)> {
         let shape = [taken.clone(), given.clone()];
         let (row, column) =
             (graph.iota(DType::I64, &shape, 0)?, graph.iota(DType::I64, &shape, 1)?);
@@ -94,7 +94,7 @@ impl Transform {
             if self.onesided {
                 // Frequencies that are left out mirror these, but for the first and the middle.
                 let twice = graph.mul_number(&row, 2.0)?;
-                let zero = Value::of_scalar(Scalar::i64(0));
+                let zero = Operand::of_scalar(Scalar::i64(0));
                 let first = graph.equal(&row, &zero)?;
                 let middle = graph.equal(&twice, &length)?;
                 let single = graph.or(&first, &middle)?;
@@ -109,7 +109,7 @@ impl Transform {
 }
 
 /// A value cut, or filled up with zeros, along an axis.
-fn resized(graph: &mut Graph, value: &Value, axis: usize, extent: &Expr) -> Result<Value> {
+fn resized(graph: &mut Graph, value: &Operand, axis: usize, extent: &Expr) -> Accepted<Operand> {
     let missing = extent - &value.shape()[axis];
     let (low, high) = graph.bounds(&missing);
     if low == 0 && high == 0 {
@@ -243,10 +243,10 @@ pub(super) fn mel_weights(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         }
     }
     Ok(vec![match weights.len() <= KNOWN_ELEMENTS {
-        true => Value::of_tensor(&weights),
+        true => Operand::of_tensor(&weights),
         false => {
             let name = node.proto.output.first().cloned().unwrap_or_default();
-            Value::of_constant(Weight { name, tensor: weights, is_literal: true })
+            Operand::of_constant(Weight { name, tensor: weights, is_literal: true })
         }
     }])
 }

@@ -1,6 +1,6 @@
 //! Reading and writing at indices that are data.
 
-use front::{Graph, Known, Result, Value, reach, shape_error, type_error};
+use front::{Accepted, Graph, Known, Operand, reach, shape_error, type_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar};
@@ -10,7 +10,7 @@ use super::windows::entries;
 use crate::node::{Node, unsupported};
 
 /// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
-fn indices(graph: &mut Graph, value: &Value, extent: &Expr) -> Result<Value> {
+fn indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Accepted<Operand> {
     if !value.dtype().is_integer() {
         return Err(type_error(format!("indices of type {}", value.dtype())));
     }
@@ -28,7 +28,7 @@ fn indices(graph: &mut Graph, value: &Value, extent: &Expr) -> Result<Value> {
             }
             counted.push(Known::of(DType::I64, from_front));
         }
-        return Ok(Value::of_known(DType::I64, &shape, counted));
+        return Ok(Operand::of_known(DType::I64, &shape, counted));
     }
     let zero = graph.number(DType::I64, 0.0);
     let extent = graph.dimension(extent.clone());
@@ -48,10 +48,10 @@ pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// Slices of the data at indices, not negative, along an axis.
 pub(super) fn gather_axis(
     graph: &mut Graph,
-    data: &Value,
+    data: &Operand,
     axis: usize,
-    index: &Value,
-) -> Result<Value> {
+    index: &Operand,
+) -> Accepted<Operand> {
     if axis >= data.rank() {
         return Err(shape_error(format!("axis {axis} of a tensor of rank {}", data.rank())));
     }
@@ -87,7 +87,12 @@ pub(super) fn gather_axis(
 
 /// Index operands for element-wise indexing: the given one along `axis`, and along every other axis
 /// that is not among the leading `batch` ones the element's own place.
-fn elementwise(graph: &mut Graph, index: &Value, axis: usize, batch: usize) -> Result<Vec<Value>> {
+fn elementwise(
+    graph: &mut Graph,
+    index: &Operand,
+    axis: usize,
+    batch: usize,
+) -> Accepted<Vec<Operand>> {
     let own = |at: usize, graph: &mut Graph| match at == axis {
         true => Ok(index.clone()),
         false => graph.iota(DType::I64, index.shape(), at),
@@ -96,7 +101,7 @@ fn elementwise(graph: &mut Graph, index: &Value, axis: usize, batch: usize) -> R
 }
 
 /// The number of axes before `axis` along which data and indices have the same extent.
-fn shared_axes(data: &Value, index: &Value, axis: usize) -> usize {
+fn shared_axes(data: &Operand, index: &Operand, axis: usize) -> usize {
     let pairs = data.shape().iter().zip(index.shape()).take(axis);
     pairs.take_while(|(data, index)| data == index).count()
 }
@@ -117,7 +122,12 @@ pub(super) fn gather_elements(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The columns of a tensor of index tuples, each as the index of an axis from `first` on.
-fn tuples(graph: &mut Graph, value: &Value, data: &Value, first: usize) -> Result<Vec<Value>> {
+fn tuples(
+    graph: &mut Graph,
+    value: &Operand,
+    data: &Operand,
+    first: usize,
+) -> Accepted<Vec<Operand>> {
     let Some((width, lead)) = value.shape().split_last() else {
         return Err(shape_error("the indices have no axis of tuples"));
     };
@@ -149,7 +159,7 @@ pub(super) fn gather_nd(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// How updates combine with what is there.
-fn reduction(node: &Node<'_>) -> Result<Option<Reduction>> {
+fn reduction(node: &Node<'_>) -> Accepted<Option<Reduction>> {
     Ok(match node.word("reduction", &["none", "add", "mul", "max", "min"])? {
         "add" => Some(Reduction::Sum),
         "mul" => Some(Reduction::Product),
@@ -271,7 +281,7 @@ pub(super) fn compress(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The indices of true elements: `[n, rank]`, where `n` is a new symbol unless they are known.
-pub(super) fn true_indices(graph: &mut Graph, condition: &Value) -> Result<Value> {
+pub(super) fn true_indices(graph: &mut Graph, condition: &Operand) -> Accepted<Operand> {
     if let (Some(known), Some(shape)) = (condition.known(), condition.constant_shape())
         && let Some(flags) = known.iter().map(Known::constant).collect::<Option<Vec<_>>>()
     {
@@ -285,7 +295,7 @@ pub(super) fn true_indices(graph: &mut Graph, condition: &Value) -> Result<Value
             places.extend(tuple.into_iter().map(|at| Known::of(DType::I64, Expr::from(at))));
             count += 1;
         }
-        return Ok(Value::of_known(DType::I64, &[count, shape.len()], places));
+        return Ok(Operand::of_known(DType::I64, &[count, shape.len()], places));
     }
     if condition.rank() == 0 {
         return Err(unsupported("the indices of a scalar"));

@@ -1,7 +1,7 @@
 //! Operators that make tensors from attributes, shapes or a few numbers.
 
 use front::{
-    Graph, KNOWN_ELEMENTS, Known, Result, Value, constant_value, normalize_axis, shape_error,
+    Accepted, Graph, KNOWN_ELEMENTS, Known, Operand, constant_value, normalize_axis, shape_error,
 };
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
@@ -84,7 +84,7 @@ pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// How many numbers a range has whose bounds are data.
-fn count_by_data(graph: &mut Graph, bounds: [&Value; 3]) -> Result<Expr> {
+fn count_by_data(graph: &mut Graph, bounds: [&Operand; 3]) -> Accepted<Expr> {
     let mut scalars = Vec::new();
     for bound in bounds {
         scalars.push(graph.reshape(bound, &[])?);
@@ -116,11 +116,11 @@ fn count_by_data(graph: &mut Graph, bounds: [&Value; 3]) -> Result<Expr> {
 }
 
 /// 0, 1, 2 ...: known where they are few.
-fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Result<Value> {
+fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Accepted<Operand> {
     match count.as_constant() {
         Some(few) if few <= KNOWN_ELEMENTS as i64 => {
             let number = |number| Known::Constant(Scalar::from_i64(dtype, number));
-            Ok(Value::of_known(dtype, &[few as usize], (0..few).map(number).collect()))
+            Ok(Operand::of_known(dtype, &[few as usize], (0..few).map(number).collect()))
         }
         _ => graph.iota(dtype, std::slice::from_ref(count), 0),
     }
@@ -160,7 +160,7 @@ pub(super) fn eye_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let dtype = node.dtype("dtype", x.dtype())?;
     let distance = diagonal_distance(graph, x.shape())?;
-    let offset = Value::of_scalar(Scalar::i64(node.int("k", 0)?));
+    let offset = Operand::of_scalar(Scalar::i64(node.int("k", 0)?));
     let hit = graph.equal(&distance, &offset)?;
     Ok(vec![graph.cast(&hit, dtype)?])
 }
@@ -199,7 +199,7 @@ pub(super) fn one_hot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The depth, which files may give as a float.
-fn depth(node: &Node<'_>) -> Result<Vec<Expr>> {
+fn depth(node: &Node<'_>) -> Accepted<Vec<Expr>> {
     if !node.input(1)?.dtype().is_float() {
         return node.exprs(1, "depth");
     }

@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use base::Diagnostic;
-use front::{Coded, Graph, List, Result, Value, constant_value, shape_error, type_error};
+use front::{Accepted, Coded, Graph, List, Operand, constant_value, shape_error, type_error};
 use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -64,7 +64,7 @@ fn identity(number: Scalar) -> Option<u64> {
 }
 
 /// An input's strings as codes.
-pub(super) fn coded(node: &Node<'_>, index: usize) -> Result<Coded> {
+pub(super) fn coded(node: &Node<'_>, index: usize) -> Accepted<Coded> {
     let value = node.input(index)?;
     if let Some(coded) = value.coded() {
         return Ok(coded.clone());
@@ -101,7 +101,7 @@ pub(crate) fn moved(
         let first = table.first().copied().unwrap_or(0);
         let is_moved = table.iter().zip(first..).all(|(place, moved)| *place == moved);
         inputs[*index] = Some(match is_moved {
-            true => graph.add(codes, &Value::of_scalar(Scalar::i64(first)))?,
+            true => graph.add(codes, &Operand::of_scalar(Scalar::i64(first)))?,
             false => looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), codes)?,
         });
     }
@@ -109,7 +109,7 @@ pub(crate) fn moved(
     let lowered = lower(&on_codes, graph);
     node.asked.set(on_codes.asked.get().or(node.asked.get()));
     let texts = distinct.texts();
-    let strings = |codes: Value| Value::of_coded(Coded { codes, texts: texts.clone() });
+    let strings = |codes: Operand| Operand::of_coded(Coded { codes, texts: texts.clone() });
     Ok(lowered?.into_iter().map(strings).collect())
 }
 
@@ -118,8 +118,8 @@ pub(super) fn looked_up(
     node: &Node<'_>,
     graph: &mut Graph,
     list: &Tensor,
-    places: &Value,
-) -> Result<Value> {
+    places: &Operand,
+) -> Accepted<Operand> {
     let known = places.numbers().and_then(|places| {
         let place = |place: &Scalar| usize::try_from(place.as_i64()).ok();
         places.iter().map(place).collect::<Option<Vec<usize>>>()
@@ -135,7 +135,7 @@ pub(super) fn looked_up(
 }
 
 /// For each element its place in a list of keys, or their number if it is none of them.
-fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Value, keys: &Tensor) -> Result<Value> {
+fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Operand, keys: &Tensor) -> Accepted<Operand> {
     let count = keys.len();
     if x.dtype() == DType::String {
         let keys = keys.strings().ok_or_else(|| type_error("strings for keys that are none"))?;
@@ -170,7 +170,7 @@ fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Value, keys: &Tensor) -> Re
     let numbers = graph.cast(&same, DType::U8)?;
     let op = Op::ArgReduce { axis, greatest: true, last: false };
     let place = graph.primitive(op, &[&numbers])?;
-    graph.select(&found, &place, &Value::of_scalar(Scalar::i64(count as i64)))
+    graph.select(&found, &place, &Operand::of_scalar(Scalar::i64(count as i64)))
 }
 
 /// Elements of a list, or a default, by places in it.
@@ -179,11 +179,11 @@ fn chosen(
     graph: &mut Graph,
     values: &Tensor,
     default: Tensor,
-    places: Value,
-) -> Result<Value> {
+    places: Operand,
+) -> Accepted<Operand> {
     if let (Some(values), Some(default)) = (values.strings(), default.strings()) {
         let texts = values.iter().chain(default).cloned().collect();
-        return Ok(Value::of_coded(Coded { codes: places, texts }));
+        return Ok(Operand::of_coded(Coded { codes: places, texts }));
     }
     let elements: Vec<Scalar> = values.scalars().chain(default.scalars()).collect();
     let list = Tensor::from_scalars(values.dtype(), &[elements.len()], &elements);
@@ -191,7 +191,7 @@ fn chosen(
 }
 
 /// Keys or values of an encoder: one of several attributes.
-fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Result<Tensor> {
+fn encoder_list(node: &Node<'_>, graph: &mut Graph, what: &str) -> Accepted<Tensor> {
     if let Some(tensor) = node.tensor(&format!("{what}_tensor"), graph)? {
         return Ok(tensor);
     }
@@ -301,7 +301,7 @@ pub(super) fn zip_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         rank => return Err(shape_error(format!("an input of rank {rank}, not 2"))),
     };
     graph.assume_equal(&rows.shape()[1], &Expr::from(count))?;
-    Ok(vec![Value::of_list(List::Maps(keys, rows))])
+    Ok(vec![Operand::of_list(List::Maps(keys, rows))])
 }
 
 /// The labels of a classifier's classes.
@@ -314,7 +314,7 @@ pub(super) enum Labels {
 
 impl Labels {
     /// Those of one of two attributes.
-    pub(super) fn of(node: &Node<'_>, numbers: &str, texts: &str) -> Result<Labels> {
+    pub(super) fn of(node: &Node<'_>, numbers: &str, texts: &str) -> Accepted<Labels> {
         match (node.ints(numbers)?, node.strings(texts)?) {
             (_, Some(texts)) if !texts.is_empty() => Ok(Labels::Texts(texts)),
             (Some(numbers), _) if !numbers.is_empty() => Ok(Labels::Numbers(numbers)),
@@ -331,20 +331,30 @@ impl Labels {
     }
 
     /// The labels of classes by their numbers.
-    pub(super) fn at(&self, node: &Node<'_>, graph: &mut Graph, classes: Value) -> Result<Value> {
+    pub(super) fn at(
+        &self,
+        node: &Node<'_>,
+        graph: &mut Graph,
+        classes: Operand,
+    ) -> Accepted<Operand> {
         match self {
             Labels::Numbers(numbers) => {
                 let list = Tensor::from_slice(&[numbers.len()], numbers);
                 looked_up(node, graph, &list, &classes)
             }
             Labels::Texts(texts) => {
-                Ok(Value::of_coded(Coded { codes: classes, texts: texts.clone().into() }))
+                Ok(Operand::of_coded(Coded { codes: classes, texts: texts.clone().into() }))
             }
         }
     }
 
     /// The label of the greatest score of each row.
-    pub(super) fn best(&self, node: &Node<'_>, graph: &mut Graph, scores: &Value) -> Result<Value> {
+    pub(super) fn best(
+        &self,
+        node: &Node<'_>,
+        graph: &mut Graph,
+        scores: &Operand,
+    ) -> Accepted<Operand> {
         let op = Op::ArgReduce { axis: 1, greatest: true, last: false };
         let best = graph.primitive(op, &[scores])?;
         self.at(node, graph, best)

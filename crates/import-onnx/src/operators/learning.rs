@@ -1,6 +1,6 @@
 //! Small operators of `ai.onnx.ml`: scaling, encoding, linear models.
 
-use front::{Graph, Result, Value, constant_value, shape_error};
+use front::{Accepted, Graph, Operand, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
@@ -10,19 +10,19 @@ use super::labels::Labels;
 use crate::node::{Node, attribute_error};
 
 /// An attribute's numbers as a value.
-fn attribute(node: &Node<'_>, what: &str, tensor: Tensor) -> Value {
+fn attribute(node: &Node<'_>, what: &str, tensor: Tensor) -> Operand {
     let output = node.proto.output.first().map_or("", String::as_str);
     constant_value(&format!("{output}.{what}"), tensor, true)
 }
 
-fn floats(node: &Node<'_>, name: &str, dtype: DType) -> Result<Option<Value>> {
+fn floats(node: &Node<'_>, name: &str, dtype: DType) -> Accepted<Option<Operand>> {
     let Some(list) = node.floats(name)?.filter(|list| !list.is_empty()) else { return Ok(None) };
     let tensor = Tensor::from_slice(&[list.len()], &list).cast(dtype);
     Ok(Some(attribute(node, name, tensor)))
 }
 
 /// Floats as they are, other numbers as f32.
-fn as_floats(graph: &mut Graph, x: &Value) -> Result<Value> {
+fn as_floats(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     let dtype = if x.dtype().is_float() { x.dtype() } else { DType::F32 };
     graph.cast(x, dtype)
 }
@@ -120,12 +120,12 @@ pub(super) fn feature_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered 
 // --- linear models and classes ---
 
 /// The attribute `post_transform`.
-pub(super) fn post_transform_name(node: &Node<'_>) -> Result<&'static str> {
+pub(super) fn post_transform_name(node: &Node<'_>) -> Accepted<&'static str> {
     node.word("post_transform", &["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
 }
 
 /// Scores as what is asked for.
-pub(super) fn post_transform(graph: &mut Graph, scores: &Value, name: &str) -> Result<Value> {
+pub(super) fn post_transform(graph: &mut Graph, scores: &Operand, name: &str) -> Accepted<Operand> {
     match name {
         "LOGISTIC" => graph.sigmoid(scores),
         "SOFTMAX" | "SOFTMAX_ZERO" => {
@@ -150,7 +150,7 @@ pub(super) fn post_transform(graph: &mut Graph, scores: &Value, name: &str) -> R
 /// The normal distribution's quantiles: sqrt(2) times the inverse of the error function at 2 x - 1,
 /// by Winitzki's approximation, "A handy approximation for the error function and its inverse"
 /// (2008), which is what the operators mean by it.
-fn probit(graph: &mut Graph, scores: &Value) -> Result<Value> {
+fn probit(graph: &mut Graph, scores: &Operand) -> Accepted<Operand> {
     const A: f64 = 0.147;
     let twice = graph.mul_number(scores, 2.0)?;
     let x = graph.add_number(&twice, -1.0)?;
@@ -172,7 +172,7 @@ fn probit(graph: &mut Graph, scores: &Value) -> Result<Value> {
 }
 
 /// `x . coefficients^T + intercepts`
-fn linear(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
+fn linear(node: &Node<'_>, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     let [_, features] = x.shape() else {
         return Err(shape_error(format!("an input of rank {}, not 2", x.rank())));
     };

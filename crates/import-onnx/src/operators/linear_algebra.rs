@@ -1,6 +1,6 @@
 //! Matrices as such.
 
-use front::{Graph, Turn, Value, shape_error};
+use front::{Graph, Operand, Turn, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
@@ -63,7 +63,7 @@ pub(super) fn determinant(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             let product = graph.mul(product, &signed)?;
             Ok(Turn { carried: vec![matrix, product], stacked: Vec::new() })
         })?;
-    let product: Value =
+    let product: Operand =
         results.into_iter().nth(1).ok_or_else(|| shape_error("a loop without results"))?;
     let shaped = graph.reshape(&product, &lead)?;
     Ok(vec![graph.cast(&shaped, x.dtype())?])

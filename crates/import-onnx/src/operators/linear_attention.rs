@@ -3,7 +3,7 @@
 //! Shapes are written with `b` for the batch, `h` for heads of keys, `g` for the queries' heads of
 //! each, `k` and `v` for the sizes of a key and a value.
 
-use front::{Graph, Result, Turn, Value, shape_error};
+use front::{Accepted, Graph, Operand, Turn, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -12,7 +12,7 @@ use super::Lowered;
 use crate::node::Node;
 
 /// `[b, t, n * d]` as `[t, b, n..., d]`, in f32, where `n` may be several axes.
-fn by_step(graph: &mut Graph, x: &Value, heads: &[i64]) -> Result<Value> {
+fn by_step(graph: &mut Graph, x: &Operand, heads: &[i64]) -> Accepted<Operand> {
     let [batch, steps, width] = x.shape() else {
         return Err(shape_error(format!("an input of rank {}, not 3", x.rank())));
     };
@@ -71,11 +71,11 @@ pub(super) fn linear_attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let results =
         graph.scan((&steps, false), &[state], &scanned, &[], |graph, _, states, slices| {
-            let row = |graph: &mut Graph, value: &Value| {
+            let row = |graph: &mut Graph, value: &Operand| {
                 let shape = value.shape();
                 graph.reshape(value, &[&shape[..2], &[Expr::ONE], &shape[2..]].concat())
             };
-            let column = |graph: &mut Graph, value: &Value| {
+            let column = |graph: &mut Graph, value: &Operand| {
                 graph.reshape(value, &[value.shape(), &[Expr::ONE]].concat())
             };
             let mut state = states[0].clone();

@@ -1,6 +1,6 @@
 //! Losses of classifiers.
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Accepted, Graph, Operand, shape_error};
 use tensor::{DType, Reduction};
 
 use super::Lowered;
@@ -26,7 +26,7 @@ pub(super) fn softmax_cross_entropy(node: &Node<'_>, graph: &mut Graph) -> Lower
     Ok(vec![loss(node, graph, &logarithm)?, logarithm])
 }
 
-fn loss(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
+fn loss(node: &Node<'_>, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     let target = node.input(1)?;
     if x.rank() < 2 || target.rank() + 1 != x.rank() {
         let (x, target) = (x.rank(), target.rank());
@@ -36,7 +36,7 @@ fn loss(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
     let ignored = match node.has("ignore_index") {
         true => {
             let index = tensor::Scalar::i64(node.int("ignore_index", 0)?);
-            Some(graph.equal(&target, &Value::of_scalar(index))?)
+            Some(graph.equal(&target, &Operand::of_scalar(index))?)
         }
         false => None,
     };
@@ -79,7 +79,7 @@ fn loss(node: &Node<'_>, graph: &mut Graph, x: &Value) -> Result<Value> {
 }
 
 /// `x[n, class[n, ...], ...]`
-fn picked(graph: &mut Graph, x: &Value, class: &Value) -> Result<Value> {
+fn picked(graph: &mut Graph, x: &Operand, class: &Operand) -> Accepted<Operand> {
     let mut shape = class.shape().to_vec();
     for (axis, extent) in shape.iter_mut().enumerate() {
         *extent = x.shape()[if axis == 0 { 0 } else { axis + 1 }].clone();

@@ -1,7 +1,7 @@
 //! Operators on maps, whose keys are known while importing: an executable is told those of its
 //! inputs. Their values are vectors of the graph.
 
-use front::{Graph, List, Result, Value, constant_value, type_error};
+use front::{Accepted, Graph, List, Operand, constant_value, type_error};
 use tensor::{DType, Keys, Tensor};
 
 use super::Lowered;
@@ -10,7 +10,7 @@ use super::labels::first_places;
 use crate::node::{Node, attribute_error};
 use sym::Expr;
 
-fn map<'a>(node: &'a Node<'_>) -> Result<(&'a Keys, &'a Value)> {
+fn map<'a>(node: &'a Node<'_>) -> Accepted<(&'a Keys, &'a Operand)> {
     match node.input(0)?.list() {
         Some(List::Map(keys, values)) => Ok((keys, values)),
         _ => Err(type_error("it takes a map")),
@@ -18,7 +18,7 @@ fn map<'a>(node: &'a Node<'_>) -> Result<(&'a Keys, &'a Value)> {
 }
 
 /// A row of values, each from its place among those of a map; 0 where there is none.
-fn row(graph: &mut Graph, values: &Value, places: &[Option<i64>]) -> Result<Value> {
+fn row(graph: &mut Graph, values: &Operand, places: &[Option<i64>]) -> Accepted<Operand> {
     let count = values.shape()[0].clone();
     let behind = graph.number(values.dtype(), 0.0);
     let padded = graph.pad(values, &behind, &[Expr::ZERO], &[Expr::ONE], &[0])?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Accepted, Graph, Operand, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::Reduction;
@@ -17,7 +17,7 @@ pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The matrix product as NumPy's `matmul`, of one element type.
-pub(super) fn product(graph: &mut Graph, a: &Value, b: &Value) -> Result<Value> {
+pub(super) fn product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand> {
     if a.dtype() != b.dtype() {
         let (a, b) = (a.dtype(), b.dtype());
         return Err(front::type_error(format!("a product of {a} and {b}")));
@@ -132,7 +132,7 @@ pub(super) fn einsum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// Labels of the operands' axes and of the result's.
 fn parse_equation(
     equation: &str,
-    inputs: &[Value],
+    inputs: &[Operand],
 ) -> std::result::Result<(Vec<Vec<Label>>, Vec<Label>), String> {
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (left, right) = match equation.split_once("->") {
@@ -197,9 +197,9 @@ fn parse_term(text: &str, under: usize) -> std::result::Result<Vec<Label>, Strin
 /// One or two operands multiplied and summed over all labels but those wanted.
 fn sum_of_products(
     graph: &mut Graph,
-    operands: &[(&Value, &[Label])],
+    operands: &[(&Operand, &[Label])],
     wanted: &[Label],
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let mut extents: BTreeMap<Label, Expr> = BTreeMap::new();
     for (value, labels) in operands {
         for (label, extent) in labels.iter().zip(value.shape()) {

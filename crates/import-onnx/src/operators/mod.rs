@@ -43,7 +43,7 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 
 use base::{Diagnostic, codes};
-use front::{Graph, Result, Value, type_error};
+use front::{Accepted, Graph, Operand, type_error};
 use rustc_hash::FxHashMap;
 use tensor::DType;
 
@@ -99,7 +99,7 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Op
 pub(crate) fn lower(
     importer: &mut Importer<'_>,
     proto: &NodeProto,
-    inputs: Vec<Option<Value>>,
+    inputs: Vec<Option<Operand>>,
     version: i64,
 ) -> Lowered {
     let Some(operator) = find(domain(&proto.domain), &proto.op_type, version) else {
@@ -190,7 +190,7 @@ impl Operator {
     }
 
     /// Refuses a node whose inputs, outputs or attributes are not the operator's.
-    pub(crate) fn check(&self, node: &NodeProto) -> Result<()> {
+    pub(crate) fn check(&self, node: &NodeProto) -> Accepted<()> {
         let arity = |what: &str, given: usize, (least, most): (usize, usize)| {
             Diagnostic::error(
                 codes::WRONG_ARITY,

@@ -1,7 +1,7 @@
 //! Operators that move elements by rules that do not depend on data.
 
 use base::{Diagnostic, codes};
-use front::{Graph, Result, Value, normalize_axes, normalize_axis, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axes, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
@@ -72,7 +72,7 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(results)
 }
 
-fn equal_parts(graph: &Graph, extent: &Expr, count: i64, uneven: bool) -> Result<Vec<Expr>> {
+fn equal_parts(graph: &Graph, extent: &Expr, count: i64, uneven: bool) -> Accepted<Vec<Expr>> {
     if extent.divisible_by(count) {
         return Ok(vec![extent.floor_div(&Expr::from(count)); count as usize]);
     }
@@ -90,7 +90,7 @@ pub(super) fn slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let rank = x.rank();
     let (starts, ends, axes, steps) = if node.version < 10 {
-        let list = |name: &str| -> Result<Vec<Expr>> {
+        let list = |name: &str| -> Accepted<Vec<Expr>> {
             let list = node.ints(name)?.ok_or_else(|| attribute_error(name, "it is missing"))?;
             Ok(list.into_iter().map(Expr::from).collect())
         };
@@ -158,14 +158,14 @@ fn slice_by_data(
             bound_by_data(graph, ends, number, &extent, step)?,
         );
         let distance = if step > 0 { graph.sub(&end, &start)? } else { graph.sub(&start, &end)? };
-        let size = Value::of_scalar(Scalar::i64(step.abs()));
-        let rounded = graph.add(&distance, &Value::of_scalar(Scalar::i64(step.abs() - 1)))?;
-        let zero = Value::of_scalar(Scalar::i64(0));
+        let size = Operand::of_scalar(Scalar::i64(step.abs()));
+        let rounded = graph.add(&distance, &Operand::of_scalar(Scalar::i64(step.abs() - 1)))?;
+        let zero = Operand::of_scalar(Scalar::i64(0));
         let rounded = graph.max(&rounded, &zero)?;
         let count = graph.div(&rounded, &size)?;
         let count = graph.bind(&count, &extent)?;
         let turns = graph.iota(DType::I64, std::slice::from_ref(&count), 0)?;
-        let offsets = graph.mul(&turns, &Value::of_scalar(Scalar::i64(step)))?;
+        let offsets = graph.mul(&turns, &Operand::of_scalar(Scalar::i64(step)))?;
         let places = graph.add(&offsets, &start)?;
         x = gather_axis(graph, &x, axis, &places)?;
     }
@@ -175,17 +175,17 @@ fn slice_by_data(
 /// A bound of a slice along an axis, as Python has it.
 fn bound_by_data(
     graph: &mut Graph,
-    bounds: &Value,
+    bounds: &Operand,
     number: usize,
     extent: &Expr,
     step: i64,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let one = graph.slice_axis(bounds, 0, Expr::from(number), 1, Expr::ONE)?;
     let one = graph.reshape(&one, &[])?;
     let given = graph.cast(&one, DType::I64)?;
     let whole = graph.dimension(extent.clone());
     let wrapped = graph.add(&given, &whole)?;
-    let negative = graph.less(&given, &Value::of_scalar(Scalar::i64(0)))?;
+    let negative = graph.less(&given, &Operand::of_scalar(Scalar::i64(0)))?;
     let place = graph.select(&negative, &wrapped, &given)?;
     let (least, most) = match step > 0 {
         true => (Expr::ZERO, extent.clone()),
@@ -203,7 +203,7 @@ fn slice_axis(
     start: &Expr,
     end: &Expr,
     step: i64,
-) -> Result<(Expr, Expr)> {
+) -> Accepted<(Expr, Expr)> {
     if step == 0 || step == i64::MIN {
         return Err(shape_error(format!("a step of {step}")));
     }
@@ -212,7 +212,7 @@ fn slice_axis(
         true => (Expr::ZERO, extent.clone()),
         false => (Expr::from(-1), extent - 1),
     };
-    let place = |index: &Expr| -> Result<Expr> {
+    let place = |index: &Expr| -> Accepted<Expr> {
         let index = match graph.bounds(index) {
             (0.., _) => index.clone(),
             (_, ..0) => index + extent,
@@ -277,12 +277,12 @@ pub(super) fn pad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// An axis read at indices that run beyond its ends and are led back by the mode's rule.
 fn pad_axis(
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     axis: usize,
     low: &Expr,
     high: &Expr,
     mode: &str,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let extent = x.shape()[axis].clone();
     let padded = &extent + low + high;
     graph.check_size(std::slice::from_ref(&padded))?;
@@ -345,7 +345,7 @@ pub(super) fn tile(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The four extents of an image and the block size that its operator has.
-fn blocks(node: &Node<'_>) -> Result<([Expr; 4], i64)> {
+fn blocks(node: &Node<'_>) -> Accepted<([Expr; 4], i64)> {
     let block = node.int("blocksize", 0)?;
     match node.input(0)?.shape() {
         [n, c, h, w] if (1..1 << 16).contains(&block) => {
@@ -432,7 +432,7 @@ pub(super) fn triangle(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// Column less row, for each element of a matrix.
-pub(super) fn diagonal_distance(graph: &mut Graph, shape: &[Expr]) -> Result<Value> {
+pub(super) fn diagonal_distance(graph: &mut Graph, shape: &[Expr]) -> Accepted<Operand> {
     let row = graph.iota(DType::I64, shape, 0)?;
     let column = graph.iota(DType::I64, shape, 1)?;
     graph.sub(&column, &row)

@@ -1,6 +1,6 @@
 //! `TfIdfVectorizer`: how often each sequence of a pool occurs in the rows of the input.
 
-use front::{Graph, Result, Value, constant_value, shape_error};
+use front::{Accepted, Graph, Operand, constant_value, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
@@ -17,7 +17,7 @@ struct Grams {
     columns: Vec<i64>,
 }
 
-fn pool(node: &Node<'_>, items: &[i64]) -> Result<Vec<Grams>> {
+fn pool(node: &Node<'_>, items: &[i64]) -> Accepted<Vec<Grams>> {
     let starts = node.ints("ngram_counts")?.unwrap_or_default();
     let columns = node.ints("ngram_indexes")?.unwrap_or_default();
     if columns.iter().any(|column| !(0..1 << 31).contains(column)) {
@@ -44,7 +44,7 @@ fn pool(node: &Node<'_>, items: &[i64]) -> Result<Vec<Grams>> {
 }
 
 /// Each sequence is compared with all places of a row at once; with skips, items stand apart.
-pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph, x: &Value, items: &[i64]) -> Lowered {
+pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph, x: &Operand, items: &[i64]) -> Lowered {
     let rows = match x.rank() {
         1 => graph.reshape(x, &[Expr::ONE, x.shape()[0].clone()])?,
         2 => x.clone(),
@@ -63,7 +63,7 @@ pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph, x: &Value, items: &[i64
     let mut counts = graph.full(&shape, Scalar::f32(0.0))?;
     // What stands behind a row's end occurs in no sequence.
     let outside = (i64::MIN..).find(|item| !pool.iter().any(|grams| grams.items.contains(item)));
-    let outside = Value::of_scalar(Scalar::i64(outside.unwrap_or(i64::MIN)));
+    let outside = Operand::of_scalar(Scalar::i64(outside.unwrap_or(i64::MIN)));
     for grams in &pool {
         let length = grams.length as i64;
         if !(least..=most).contains(&length) || grams.columns.is_empty() {
@@ -111,11 +111,11 @@ fn name(node: &Node<'_>, what: &str, length: usize) -> String {
 fn occurrences(
     node: &Node<'_>,
     graph: &mut Graph,
-    rows: &Value,
+    rows: &Operand,
     grams: &Grams,
     distance: i64,
-    outside: &Value,
-) -> Result<Value> {
+    outside: &Operand,
+) -> Accepted<Operand> {
     let (length, count) = (grams.length, grams.columns.len());
     let extent = rows.shape()[1].clone();
     let behind = Expr::from(distance * (length as i64 - 1));
@@ -125,7 +125,7 @@ fn occurrences(
     let items = constant_value(&name(node, "pool", length), items, true);
     let shape = [rows.shape()[0].clone(), extent.clone(), Expr::from(count)];
     graph.check_size(&shape)?;
-    let mut matches: Option<Value> = None;
+    let mut matches: Option<Operand> = None;
     for place in 0..length {
         let start = Expr::from(distance * place as i64);
         let window = graph.slice_axis(&padded, 1, start, 1, extent.clone())?;

@@ -1,6 +1,6 @@
 //! Normalisations, composed of reductions and scalar functions.
 
-use front::{Graph, Result, Value, normalize_axes, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axes, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -9,7 +9,7 @@ use super::Lowered;
 use crate::node::{Node, unsupported};
 
 /// A number a channel under the shape of all, where axis 1 counts channels.
-fn per_channel(graph: &mut Graph, value: &Value, shape: &[Expr]) -> Result<Value> {
+fn per_channel(graph: &mut Graph, value: &Operand, shape: &[Expr]) -> Accepted<Operand> {
     graph.broadcast_axis(value, shape, 1)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// Mean and variance along axes, which stay with extent 1.
-fn statistics(graph: &mut Graph, x: &Value, axes: &[usize]) -> Result<(Value, Value)> {
+fn statistics(graph: &mut Graph, x: &Operand, axes: &[usize]) -> Accepted<(Operand, Operand)> {
     let mean = graph.mean(x, axes, true)?;
     let centred = graph.sub(x, &mean)?;
     let square = graph.square(&centred)?;
@@ -68,7 +68,7 @@ fn statistics(graph: &mut Graph, x: &Value, axes: &[usize]) -> Result<(Value, Va
 }
 
 /// `1 / sqrt(variance + epsilon)`
-fn inverse_deviation(graph: &mut Graph, variance: &Value, epsilon: f64) -> Result<Value> {
+fn inverse_deviation(graph: &mut Graph, variance: &Operand, epsilon: f64) -> Accepted<Operand> {
     let shifted = graph.add_number(variance, epsilon)?;
     let deviation = graph.sqrt(&shifted)?;
     graph.map(F::Reciprocal, &[&deviation])
@@ -77,10 +77,10 @@ fn inverse_deviation(graph: &mut Graph, variance: &Value, epsilon: f64) -> Resul
 /// A value along axes with mean 0 and variance 1; also the mean and the inverse deviation.
 fn standardize(
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     axes: &[usize],
     epsilon: f64,
-) -> Result<(Value, Value, Value)> {
+) -> Accepted<(Operand, Operand, Operand)> {
     let mean = graph.mean(x, axes, true)?;
     let centred = graph.sub(x, &mean)?;
     let square = graph.square(&centred)?;

@@ -1,6 +1,6 @@
 //! Pooling: padding with what the reduction ignores, then a reduction over windows.
 
-use front::{Graph, Result, Value, Windows, shape_error};
+use front::{Accepted, Graph, Operand, Windows, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -10,7 +10,7 @@ use super::windows::{entries, kernel_shape, spatial, windows};
 use crate::node::{Node, unsupported};
 
 /// The windows of a pooling operator, with their elements in the padding.
-fn pooled(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
+fn pooled(node: &Node<'_>, graph: &Graph, x: &Operand) -> Accepted<Windows> {
     let axes = spatial(x)?;
     let kernel = kernel_shape(node, axes.len())?;
     windows(node, graph, &axes, kernel)
@@ -20,9 +20,9 @@ fn pooled(node: &Node<'_>, graph: &Graph, x: &Value) -> Result<Windows> {
 fn reduce_windows(
     graph: &mut Graph,
     windows: &Windows,
-    padded: &Value,
+    padded: &Operand,
     reduction: Reduction,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let count = windows.kernel.len();
     let lead = padded.rank() - count;
     let mut extents = padded.shape()[..lead].to_vec();
@@ -43,7 +43,7 @@ pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let mut windows = pooled(node, graph, x)?;
     windows.trim(&x.shape()[2..]);
-    let lowest = Value::of_scalar(Reduction::Max.identity(x.dtype()));
+    let lowest = Operand::of_scalar(Reduction::Max.identity(x.dtype()));
     let padded = windows.pad(graph, x, &lowest)?;
     let mut results = vec![reduce_windows(graph, &windows, &padded, Reduction::Max)?];
     if node.wants(1) {
@@ -58,10 +58,10 @@ pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn max_indices(
     graph: &mut Graph,
     windows: &Windows,
-    x: &Value,
-    padded: &Value,
+    x: &Operand,
+    padded: &Operand,
     column_major: bool,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let count = windows.kernel.len();
     let kernel: Vec<Expr> = windows.kernel.iter().map(|&extent| Expr::from(extent)).collect();
     let places = [&windows.outputs[..], &kernel].concat();
@@ -137,9 +137,9 @@ pub(super) fn average(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn window_counts(
     graph: &mut Graph,
     mut windows: Windows,
-    x: &Value,
+    x: &Operand,
     counts_padding: bool,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let mut shape = vec![Expr::ONE; 2];
     shape.extend_from_slice(&x.shape()[2..]);
     if counts_padding {
@@ -189,7 +189,7 @@ pub(super) fn global_lp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![root(graph, &sum, order)?])
 }
 
-fn order(node: &Node<'_>) -> Result<f64> {
+fn order(node: &Node<'_>) -> Accepted<f64> {
     let order = if node.version < 2 { node.float("p", 2.0)? } else { node.int("p", 2)? as f64 };
     match order >= 1.0 {
         true => Ok(order),
@@ -198,7 +198,7 @@ fn order(node: &Node<'_>) -> Result<f64> {
 }
 
 /// `|x|` to the power `order`
-fn powers(graph: &mut Graph, x: &Value, order: f64) -> Result<Value> {
+fn powers(graph: &mut Graph, x: &Operand, order: f64) -> Accepted<Operand> {
     if order == 2.0 {
         return graph.square(x);
     }
@@ -208,7 +208,7 @@ fn powers(graph: &mut Graph, x: &Value, order: f64) -> Result<Value> {
 }
 
 /// The root of a sum of powers.
-fn root(graph: &mut Graph, sum: &Value, order: f64) -> Result<Value> {
+fn root(graph: &mut Graph, sum: &Operand, order: f64) -> Accepted<Operand> {
     if order == 2.0 {
         return graph.sqrt(sum);
     }
@@ -247,6 +247,6 @@ pub(super) fn max_unpool(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(shape_error(format!("an output of {} axes", wanted.len())));
     }
     let high: Vec<Expr> = wanted.iter().zip(&shape).map(|(to, from)| to - from).collect();
-    let (none, zero) = (vec![Expr::ZERO; shape.len()], Value::of_scalar(Scalar::zero(x.dtype())));
+    let (none, zero) = (vec![Expr::ZERO; shape.len()], Operand::of_scalar(Scalar::zero(x.dtype())));
     Ok(vec![graph.pad(&whole, &zero, &none, &high, &vec![0; shape.len()])?])
 }

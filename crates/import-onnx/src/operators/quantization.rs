@@ -1,6 +1,6 @@
 //! Quantised tensors: integers with a scale and a zero point, by tensor, by axis or by block.
 
-use front::{Graph, Result, Value, shape_error, type_error};
+use front::{Accepted, Graph, Operand, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Reduction};
 
@@ -10,7 +10,7 @@ use super::matmul::product;
 use crate::node::{Node, unsupported};
 
 /// A scale or zero point under the shape of what it belongs to.
-fn spread(node: &Node<'_>, graph: &mut Graph, value: &Value, x: &Value) -> Result<Value> {
+fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> Accepted<Operand> {
     let single = value.shape().iter().all(Expr::is_one);
     if single && value.rank() <= 1 {
         let number = graph.reshape(value, &[])?;
@@ -41,11 +41,11 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Value, x: &Value) -> Resul
 /// `x` rounded to a number of `dtype` steps of the scale from the zero point, within its range.
 fn quantize_value(
     graph: &mut Graph,
-    x: &Value,
-    scale: &Value,
-    zero_point: Option<&Value>,
+    x: &Operand,
+    scale: &Operand,
+    zero_point: Option<&Operand>,
     dtype: DType,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let steps = graph.div(x, scale)?;
     let Some((low, high)) = dtype.integer_range() else {
         // Short floats have no zero point but zero, and converting rounds.
@@ -68,7 +68,7 @@ fn quantize_value(
 pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, scale) = (node.input(0)?, node.input(1)?);
     let default = node.dtype("output_dtype", DType::U8)?;
-    let dtype = node.optional(2).map_or(default, Value::dtype);
+    let dtype = node.optional(2).map_or(default, Operand::dtype);
     if dtype.is_float() && dtype.bits() <= 8 && !node.flag("saturate", true)? {
         return Err(type_error(format!("quantising to {dtype} without saturation")));
     }
@@ -131,10 +131,10 @@ pub(super) fn dynamic_quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// An integer tensor as i32 less its zero point, whose one axis, if any, corresponds to `axis`.
 fn centred(
     graph: &mut Graph,
-    value: &Value,
-    zero_point: Option<&Value>,
+    value: &Operand,
+    zero_point: Option<&Operand>,
     axis: usize,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let value = graph.cast(value, DType::I32)?;
     let Some(zero_point) = zero_point else { return Ok(value) };
     let zero_point = graph.cast(zero_point, DType::I32)?;
@@ -143,7 +143,7 @@ fn centred(
 }
 
 /// One number, or one for each index of an axis, under a shape.
-fn per_axis(graph: &mut Graph, value: &Value, shape: &[Expr], axis: usize) -> Result<Value> {
+fn per_axis(graph: &mut Graph, value: &Operand, shape: &[Expr], axis: usize) -> Accepted<Operand> {
     match value.shape() {
         [] => graph.broadcast_to(value, shape),
         [one] if one.is_one() => graph.broadcast_to(value, shape),
@@ -171,7 +171,7 @@ pub(super) fn conv_integer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn requantize(
     node: &Node<'_>,
     graph: &mut Graph,
-    sum: &Value,
+    sum: &Operand,
     scales: [usize; 3],
     axis: usize,
 ) -> Lowered {

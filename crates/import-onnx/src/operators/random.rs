@@ -1,7 +1,7 @@
 //! Random numbers, from explicit keys: the same on every run. A node without a seed has one of its
 //! own, by its place among the random nodes of the model.
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Accepted, Graph, Operand, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
@@ -13,7 +13,7 @@ use crate::node::Node;
 const OWN_SEED: u64 = 0x7469_6c65_7772_6967;
 
 /// The seed of a node. `draw` tells apart what one node draws.
-fn key(node: &Node<'_>, graph: &mut Graph, draw: u64) -> Result<Value> {
+fn key(node: &Node<'_>, graph: &mut Graph, draw: u64) -> Accepted<Operand> {
     let seed = match node.has("seed") {
         // ONNX's seeds are floats (of dropout integers); their bits are as good as their values.
         true => match node.int("seed", 0) {
@@ -25,7 +25,7 @@ fn key(node: &Node<'_>, graph: &mut Graph, draw: u64) -> Result<Value> {
             OWN_SEED ^ graph.random_nodes << 32
         }
     };
-    Ok(Value::of_scalar(Scalar::from_bits(DType::U64, seed.wrapping_add(draw))))
+    Ok(Operand::of_scalar(Scalar::from_bits(DType::U64, seed.wrapping_add(draw))))
 }
 
 /// Numbers from 0 up to, but not including, 1.
@@ -35,20 +35,20 @@ fn uniform(
     shape: &[Expr],
     dtype: DType,
     draw: u64,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     graph.check_size(shape)?;
     let key = key(node, graph, draw)?;
     let bits = graph.primitive(Op::RandomBits { shape: shape.into() }, &[&key])?;
     // As many bits as a mantissa holds.
     let kept = if dtype == DType::F64 { 53 } else { 24 };
-    let amount = Value::of_scalar(Scalar::from_bits(DType::U64, 64 - kept));
+    let amount = Operand::of_scalar(Scalar::from_bits(DType::U64, 64 - kept));
     let top = graph.map(F::Shr, &[&bits, &amount])?;
     let number = graph.cast(&top, dtype)?;
     graph.mul_number(&number, 0.5f64.powi(kept as i32))
 }
 
 /// Standard normal numbers, by the method of Box and Muller.
-fn normal(node: &Node<'_>, graph: &mut Graph, shape: &[Expr], dtype: DType) -> Result<Value> {
+fn normal(node: &Node<'_>, graph: &mut Graph, shape: &[Expr], dtype: DType) -> Accepted<Operand> {
     let radius = uniform(node, graph, shape, dtype, 0)?;
     let angle = uniform(node, graph, shape, dtype, 1)?;
     // From above 0 up to 1, of which there is a logarithm.
@@ -68,7 +68,7 @@ fn drawn(dtype: DType) -> DType {
 }
 
 /// The type and shape that are asked for: by attributes, or to be like the input.
-fn wanted(node: &Node<'_>) -> Result<(DType, Vec<Expr>)> {
+fn wanted(node: &Node<'_>) -> Accepted<(DType, Vec<Expr>)> {
     if let Some(like) = node.optional(0) {
         let default = if like.dtype().is_float() { like.dtype() } else { DType::F32 };
         return Ok((node.dtype("dtype", default)?, like.shape().to_vec()));
@@ -142,9 +142,9 @@ pub(super) fn multinomial(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn drop(
     node: &Node<'_>,
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     ratio: f64,
-) -> Result<(Value, Value)> {
+) -> Accepted<(Operand, Operand)> {
     let wide = drawn(x.dtype());
     let unit = uniform(node, graph, x.shape(), wide, 0)?;
     let ratio_value = graph.number(wide, ratio);

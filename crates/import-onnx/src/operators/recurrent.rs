@@ -3,7 +3,7 @@
 //! A step is masked where a sequence is already over: its states stay, its output is zero. Gates
 //! lie behind each other along one axis in ONNX's order: `z, r, h` for GRU, `i, o, f, c` for LSTM.
 
-use front::{Graph, Result, Turn, Value, shape_error};
+use front::{Accepted, Graph, Operand, Turn, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
@@ -47,11 +47,11 @@ struct Activation {
 }
 
 impl Activation {
-    fn apply(&self, graph: &mut Graph, x: &Value) -> Result<Value> {
+    fn apply(&self, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
         graph.rounded_once(x, |graph, x| self.formula(graph, x))
     }
 
-    fn formula(&self, graph: &mut Graph, x: &Value) -> Result<Value> {
+    fn formula(&self, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
         let Activation { name, alpha, beta } = self;
         let zero = graph.number(x.dtype(), 0.0);
         match name.as_str() {
@@ -96,12 +96,12 @@ struct Direction {
     clip: Option<f64>,
     hidden: Expr,
     /// `[gates * hidden, hidden]`
-    recurrence: Value,
+    recurrence: Operand,
     /// The recurrent bias of GRU's last gate, which its reset gate may reach.
-    last_bias: Option<Value>,
+    last_bias: Option<Operand>,
     /// Weights `i, o, f` by which LSTM's gates see its cell.
-    peepholes: Option<[Value; 3]>,
-    lengths: Option<Value>,
+    peepholes: Option<[Operand; 3]>,
+    lengths: Option<Operand>,
     linear_before_reset: bool,
     couples_gates: bool,
 }
@@ -132,7 +132,7 @@ pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lower
     let count = directions.len();
     graph.assume_equal(&node.input(1)?.shape()[0], &Expr::from(count))?;
     let activations = activations(node, kind, count)?;
-    let mut outputs: Vec<Vec<Value>> = Vec::new();
+    let mut outputs: Vec<Vec<Operand>> = Vec::new();
     for (number, &reverse) in directions.iter().enumerate() {
         let own = activations[number * kind.functions().len()..][..kind.functions().len()].to_vec();
         outputs.push(direction(node, graph, kind, &x, number, reverse, own, batch_first)?);
@@ -157,7 +157,7 @@ pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lower
     Ok(results)
 }
 
-fn activations(node: &Node<'_>, kind: Kind, directions: usize) -> Result<Vec<Activation>> {
+fn activations(node: &Node<'_>, kind: Kind, directions: usize) -> Accepted<Vec<Activation>> {
     let default = || kind.functions().repeat(directions).into_iter().map(str::to_owned).collect();
     let names: Vec<String> = node.strings("activations")?.unwrap_or_else(default);
     if names.len() != kind.functions().len() * directions {
@@ -186,7 +186,7 @@ fn activations(node: &Node<'_>, kind: Kind, directions: usize) -> Result<Vec<Act
 }
 
 /// A slice of a value along its first axis, without that axis.
-fn at(graph: &mut Graph, value: &Value, number: usize) -> Result<Value> {
+fn at(graph: &mut Graph, value: &Operand, number: usize) -> Accepted<Operand> {
     let Some(rest) = value.shape().get(1..) else {
         return Err(shape_error("a tensor of rank 0 has no axis of directions"));
     };
@@ -195,7 +195,7 @@ fn at(graph: &mut Graph, value: &Value, number: usize) -> Result<Value> {
 }
 
 /// Part `number` of a value whose last axis holds parts of extent `size`.
-fn part(graph: &mut Graph, value: &Value, number: i64, size: &Expr) -> Result<Value> {
+fn part(graph: &mut Graph, value: &Operand, number: i64, size: &Expr) -> Accepted<Operand> {
     let Some(last) = value.rank().checked_sub(1) else {
         return Err(shape_error("a tensor of rank 0 has no axis of gates"));
     };
@@ -203,7 +203,7 @@ fn part(graph: &mut Graph, value: &Value, number: i64, size: &Expr) -> Result<Va
 }
 
 /// `[.., n] = sum(k) x[.., k] * w[n, k]`
-fn rows_product(graph: &mut Graph, x: &Value, w: &Value) -> Result<Value> {
+fn rows_product(graph: &mut Graph, x: &Operand, w: &Operand) -> Accepted<Operand> {
     let lead = x.rank() - 1;
     let mut shape = x.shape().to_vec();
     shape[lead] = w.shape()[1].clone();
@@ -224,12 +224,12 @@ fn direction(
     node: &Node<'_>,
     graph: &mut Graph,
     kind: Kind,
-    x: &Value,
+    x: &Operand,
     number: usize,
     reverse: bool,
     activations: Vec<Activation>,
     batch_first: bool,
-) -> Result<Vec<Value>> {
+) -> Accepted<Vec<Operand>> {
     let weights = at(graph, node.input(1)?, number)?;
     let recurrence = at(graph, node.input(2)?, number)?;
     let hidden = recurrence.shape()[1].clone();
@@ -305,16 +305,16 @@ impl Direction {
     fn scan(
         &self,
         graph: &mut Graph,
-        inputs: &Value,
-        states: Vec<Value>,
+        inputs: &Operand,
+        states: Vec<Operand>,
         reverse: bool,
-    ) -> Result<Vec<Value>> {
+    ) -> Accepted<Vec<Operand>> {
         let steps = inputs.shape()[0].clone();
         let outer = [&self.recurrence].into_iter().chain(&self.last_bias).chain(&self.lengths);
-        let outer: Vec<&Value> = outer.chain(self.peepholes.iter().flatten()).collect();
+        let outer: Vec<&Operand> = outer.chain(self.peepholes.iter().flatten()).collect();
         let time = graph.iota(DType::I64, std::slice::from_ref(&steps), 0)?;
         let scanned = [inputs.clone(), time];
-        let turn = |graph: &mut Graph, _: &Value, states: &[Value], slices: &[Value]| {
+        let turn = |graph: &mut Graph, _: &Operand, states: &[Operand], slices: &[Operand]| {
             self.step(graph, states, &slices[0], &slices[1])
         };
         let mut results = graph.scan((&steps, reverse), &states, &scanned, &outer, turn)?;
@@ -326,10 +326,10 @@ impl Direction {
     fn step(
         &self,
         graph: &mut Graph,
-        states: &[Value],
-        input: &Value,
-        time: &Value,
-    ) -> Result<Turn> {
+        states: &[Operand],
+        input: &Operand,
+        time: &Operand,
+    ) -> Accepted<Turn> {
         let mut carried = match self.kind {
             Kind::Rnn => vec![self.rnn(graph, input, &states[0])?],
             Kind::Gru => vec![self.gru(graph, input, &states[0])?],
@@ -349,7 +349,7 @@ impl Direction {
     }
 
     /// An activation function of a sum, which is clipped before.
-    fn activate(&self, graph: &mut Graph, which: usize, sum: &Value) -> Result<Value> {
+    fn activate(&self, graph: &mut Graph, which: usize, sum: &Operand) -> Accepted<Operand> {
         match self.clip {
             Some(clip) => {
                 let clipped = graph.clamp(sum, -clip, clip)?;
@@ -360,19 +360,25 @@ impl Direction {
     }
 
     /// Rows of the recurrence that belong to some gates, times the state.
-    fn recur(&self, graph: &mut Graph, state: &Value, first: i64, gates: i64) -> Result<Value> {
+    fn recur(
+        &self,
+        graph: &mut Graph,
+        state: &Operand,
+        first: i64,
+        gates: i64,
+    ) -> Accepted<Operand> {
         let (start, extent) = (&self.hidden * first, &self.hidden * gates);
         let rows = graph.slice_axis(&self.recurrence, 0, start, 1, extent)?;
         rows_product(graph, state, &rows)
     }
 
-    fn rnn(&self, graph: &mut Graph, input: &Value, state: &Value) -> Result<Value> {
+    fn rnn(&self, graph: &mut Graph, input: &Operand, state: &Operand) -> Accepted<Operand> {
         let own = self.recur(graph, state, 0, 1)?;
         let sum = graph.add(input, &own)?;
         self.activate(graph, 0, &sum)
     }
 
-    fn gru(&self, graph: &mut Graph, input: &Value, state: &Value) -> Result<Value> {
+    fn gru(&self, graph: &mut Graph, input: &Operand, state: &Operand) -> Accepted<Operand> {
         let own = self.recur(graph, state, 0, 2)?;
         let gate = |number: i64, graph: &mut Graph| {
             let from_input = part(graph, input, number, &self.hidden)?;
@@ -405,20 +411,20 @@ impl Direction {
     fn lstm(
         &self,
         graph: &mut Graph,
-        input: &Value,
-        state: &Value,
-        cell: &Value,
-    ) -> Result<Vec<Value>> {
+        input: &Operand,
+        state: &Operand,
+        cell: &Operand,
+    ) -> Accepted<Vec<Operand>> {
         let own = self.recur(graph, state, 0, 4)?;
         let sums = graph.add(input, &own)?;
-        let peep = |graph: &mut Graph, sum: Value, which: usize, cell: &Value| match &self.peepholes
-        {
-            Some(peepholes) => {
-                let seen = graph.mul(&peepholes[which], cell)?;
-                graph.add(&sum, &seen)
-            }
-            None => Ok(sum),
-        };
+        let peep =
+            |graph: &mut Graph, sum: Operand, which: usize, cell: &Operand| match &self.peepholes {
+                Some(peepholes) => {
+                    let seen = graph.mul(&peepholes[which], cell)?;
+                    graph.add(&sum, &seen)
+                }
+                None => Ok(sum),
+            };
         let sum = part(graph, &sums, 0, &self.hidden)?;
         let sum = peep(graph, sum, 0, cell)?;
         let mut input_gate = self.activate(graph, 0, &sum)?;

@@ -1,7 +1,7 @@
 //! Reductions along axes, running sums, and the greatest elements.
 
 use base::Diagnostic;
-use front::{Graph, Result, Value, normalize_axis, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axis, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -11,7 +11,7 @@ use crate::node::Node;
 
 /// The axes that a reduction is over. They are an input since version 18, `ReduceSum`'s since 13;
 /// none given means all, or with an attribute since those versions none.
-fn axes(node: &Node<'_>) -> Result<Vec<usize>> {
+fn axes(node: &Node<'_>) -> Accepted<Vec<usize>> {
     let rank = node.input(0)?.rank();
     let since = if node.proto.op_type == "ReduceSum" { 13 } else { 18 };
     match node.axes_since(since, rank)? {
@@ -21,7 +21,7 @@ fn axes(node: &Node<'_>) -> Result<Vec<usize>> {
     }
 }
 
-fn keeps(node: &Node<'_>) -> Result<bool> {
+fn keeps(node: &Node<'_>) -> Accepted<bool> {
     node.flag("keepdims", true)
 }
 
@@ -88,7 +88,7 @@ pub(super) fn log_sum_exp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn in_floats(
     node: &Node<'_>,
     graph: &mut Graph,
-    function: impl FnOnce(&mut Graph, &Value) -> Result<Value>,
+    function: impl FnOnce(&mut Graph, &Operand) -> Accepted<Operand>,
 ) -> Lowered {
     let x = node.input(0)?;
     let wide = if x.dtype().is_float() { x.dtype() } else { DType::F64 };
@@ -98,7 +98,11 @@ fn in_floats(
 }
 
 /// A value without some axes of extent 1.
-pub(super) fn without_axes(graph: &mut Graph, value: &Value, axes: &[usize]) -> Result<Value> {
+pub(super) fn without_axes(
+    graph: &mut Graph,
+    value: &Operand,
+    axes: &[usize],
+) -> Accepted<Operand> {
     let kept = (0..value.rank()).filter(|axis| !axes.contains(axis));
     let shape: Vec<Expr> = kept.map(|axis| value.shape()[axis].clone()).collect();
     graph.reshape(value, &shape)

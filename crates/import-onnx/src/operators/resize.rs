@@ -4,7 +4,7 @@
 //! and weights of the taps are computed from counters, so they depend on shapes only, which may be
 //! symbolic. Source of the formulas: the specification of Resize and its reference implementation.
 
-use front::{Graph, Result, Value, normalize_axes, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axes, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -52,7 +52,7 @@ const COORDINATES: [&str; 7] = [
     "tf_half_pixel_for_nn",
 ];
 
-fn settings(node: &Node<'_>) -> Result<Settings> {
+fn settings(node: &Node<'_>) -> Accepted<Settings> {
     let is_plain = node.version < 11;
     let mode = match node.word("mode", &["nearest", "linear", "cubic", "bilinear"])? {
         "nearest" => Mode::Nearest,
@@ -85,7 +85,7 @@ pub(super) fn resize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let factors = if node.version < 11 { 1 } else { 2 };
     let is_given = |index: usize| {
-        let is_empty = |value: &Value| value.shape().iter().any(Expr::is_zero);
+        let is_empty = |value: &Operand| value.shape().iter().any(Expr::is_zero);
         node.optional(index).is_some_and(|value| !is_empty(value))
     };
     let mut plans = if is_given(3) {
@@ -144,7 +144,12 @@ pub(super) fn upsample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     resize_axes(graph, x, &settings, &plans)
 }
 
-fn axes_by_factor(graph: &Graph, x: &Value, axes: &[usize], factors: &[f64]) -> Result<Vec<Axis>> {
+fn axes_by_factor(
+    graph: &Graph,
+    x: &Operand,
+    axes: &[usize],
+    factors: &[f64],
+) -> Accepted<Vec<Axis>> {
     if factors.len() != axes.len() {
         return Err(shape_error(format!("{} factors for {} axes", factors.len(), axes.len())));
     }
@@ -176,10 +181,10 @@ fn scaled_extent(extent: &Expr, factor: f64) -> Option<Expr> {
 fn axes_by_size(
     node: &Node<'_>,
     graph: &Graph,
-    x: &Value,
+    x: &Operand,
     axes: &[usize],
     mut sizes: Vec<Expr>,
-) -> Result<Vec<Axis>> {
+) -> Accepted<Vec<Axis>> {
     if sizes.len() != axes.len() {
         return Err(shape_error(format!("{} sizes for {} axes", sizes.len(), axes.len())));
     }
@@ -214,7 +219,7 @@ fn axes_by_size(
     axes.iter().zip(sizes).map(plan).collect()
 }
 
-fn resize_axes(graph: &mut Graph, x: &Value, settings: &Settings, plans: &[Axis]) -> Lowered {
+fn resize_axes(graph: &mut Graph, x: &Operand, settings: &Settings, plans: &[Axis]) -> Lowered {
     let dtype = x.dtype();
     let interpolates = settings.mode != Mode::Nearest;
     let mut value = x.clone();
@@ -244,7 +249,12 @@ fn repeats(settings: &Settings, plan: &Axis) -> Option<i64> {
     (fits && !plan.from.is_one()).then_some(factor as i64)
 }
 
-fn resize_axis(graph: &mut Graph, x: &Value, settings: &Settings, plan: &Axis) -> Result<Value> {
+fn resize_axis(
+    graph: &mut Graph,
+    x: &Operand,
+    settings: &Settings,
+    plan: &Axis,
+) -> Accepted<Operand> {
     let axis = plan.axis;
     if let Some(factor) = repeats(settings, plan) {
         let mut shape = x.shape().to_vec();
@@ -277,14 +287,14 @@ fn resize_axis(graph: &mut Graph, x: &Value, settings: &Settings, plan: &Axis) -
     graph.select(&outside, &extrapolation, &value)
 }
 
-fn float_dimension(graph: &mut Graph, expr: Expr) -> Result<Value> {
+fn float_dimension(graph: &mut Graph, expr: Expr) -> Accepted<Operand> {
     let value = graph.dimension(expr);
     graph.cast(&value, DType::F64)
 }
 
 /// Where in the input each result lies, in elements. By some rules a result that is alone lies
 /// elsewhere than the others' formula has it.
-fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Value> {
+fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Accepted<Operand> {
     let alone = coordinate_alone(graph, settings, plan)?;
     let alone = alone.filter(|_| graph.bounds(&plan.to).0 <= 1);
     let Some(alone) = alone else { return coordinates_of_many(graph, settings, plan) };
@@ -293,12 +303,16 @@ fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Va
     }
     let many = coordinates_of_many(graph, settings, plan)?;
     let count = graph.dimension(plan.to.clone());
-    let is_alone = graph.equal(&count, &Value::of_scalar(Scalar::i64(1)))?;
+    let is_alone = graph.equal(&count, &Operand::of_scalar(Scalar::i64(1)))?;
     graph.select(&is_alone, &alone, &many)
 }
 
 /// Where a result that is alone on its axis lies, if that is a rule of its own.
-fn coordinate_alone(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Option<Value>> {
+fn coordinate_alone(
+    graph: &mut Graph,
+    settings: &Settings,
+    plan: &Axis,
+) -> Accepted<Option<Operand>> {
     Ok(match settings.coordinates {
         "pytorch_half_pixel" | "align_corners" => Some(graph.number(DType::F64, 0.0)),
         "tf_crop_and_resize" => {
@@ -310,7 +324,7 @@ fn coordinate_alone(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Resu
     })
 }
 
-fn coordinates_of_many(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Result<Value> {
+fn coordinates_of_many(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Accepted<Operand> {
     let place = graph.iota(DType::F64, std::slice::from_ref(&plan.to), 0)?;
     let (from, to) =
         (float_dimension(graph, plan.from.clone())?, float_dimension(graph, plan.to.clone())?);
@@ -354,7 +368,7 @@ fn coordinates_of_many(graph: &mut Graph, settings: &Settings, plan: &Axis) -> R
 }
 
 /// `(place + 0.5) / factor - 0.5`
-fn half_pixel(graph: &mut Graph, place: &Value, factor: &Value) -> Result<Value> {
+fn half_pixel(graph: &mut Graph, place: &Operand, factor: &Operand) -> Accepted<Operand> {
     let shifted = graph.add_number(place, 0.5)?;
     let scaled = graph.div(&shifted, factor)?;
     graph.add_number(&scaled, -0.5)
@@ -363,10 +377,10 @@ fn half_pixel(graph: &mut Graph, place: &Value, factor: &Value) -> Result<Value>
 /// `start * last + place * (end - start) * last / (to - 1)`, where `last` is the last index.
 fn stretch(
     graph: &mut Graph,
-    place: &Value,
+    place: &Operand,
     plan: &Axis,
     (start, end): (f64, f64),
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let last = float_dimension(graph, &plan.from - 1)?;
     let steps = float_dimension(graph, &plan.to - 1)?;
     let span = graph.mul_number(&last, end - start)?;
@@ -377,7 +391,7 @@ fn stretch(
 }
 
 /// The whole number that a coordinate is nearest to, by the given rule.
-fn nearest(graph: &mut Graph, rule: &str, coordinate: &Value) -> Result<Value> {
+fn nearest(graph: &mut Graph, rule: &str, coordinate: &Operand) -> Accepted<Operand> {
     match rule {
         "floor" => graph.floor(coordinate),
         "ceil" => graph.ceil(coordinate),
@@ -393,7 +407,7 @@ fn nearest(graph: &mut Graph, rule: &str, coordinate: &Value) -> Result<Value> {
 }
 
 /// A whole number as an index within an axis.
-fn clamped_index(graph: &mut Graph, number: &Value, extent: &Expr) -> Result<Value> {
+fn clamped_index(graph: &mut Graph, number: &Operand, extent: &Expr) -> Accepted<Operand> {
     let index = graph.cast(number, DType::I64)?;
     let (zero, last) = (graph.number(DType::I64, 0.0), graph.dimension(extent - 1));
     let index = graph.max(&index, &zero)?;
@@ -403,11 +417,11 @@ fn clamped_index(graph: &mut Graph, number: &Value, extent: &Expr) -> Result<Val
 /// A weighted sum of the taps around each coordinate.
 fn interpolate(
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     settings: &Settings,
     plan: &Axis,
-    coordinate: &Value,
-) -> Result<Value> {
+    coordinate: &Operand,
+) -> Accepted<Operand> {
     let reach = if settings.mode == Mode::Linear { 1.0 } else { 2.0 };
     // Without antialiasing the taps are neighbours; with it, a shrunk axis reads further.
     let zoom = match plan.factor {
@@ -446,8 +460,8 @@ struct Taps<'a> {
     /// Distances count so much.
     zoom: f64,
     /// Where each result lies: the element before it, and the way from there.
-    whole: &'a Value,
-    part: &'a Value,
+    whole: &'a Operand,
+    part: &'a Operand,
 }
 
 impl Taps<'_> {
@@ -455,9 +469,9 @@ impl Taps<'_> {
     fn one_by_one(
         &self,
         graph: &mut Graph,
-        x: &Value,
+        x: &Operand,
         offsets: impl Iterator<Item = i64>,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let (mut taps, mut sum) = (Vec::new(), None);
         for offset in offsets {
             let offset = graph.number(DType::F64, offset as f64);
@@ -491,7 +505,13 @@ impl Taps<'_> {
     }
 
     /// One contraction over all taps.
-    fn together(&self, graph: &mut Graph, x: &Value, first: f64, count: f64) -> Result<Value> {
+    fn together(
+        &self,
+        graph: &mut Graph,
+        x: &Operand,
+        first: f64,
+        count: f64,
+    ) -> Accepted<Operand> {
         let taps = [self.plan.to.clone(), Expr::from(count as i64)];
         graph.check_size(&taps)?;
         let offset = graph.iota(DType::F64, &taps, 1)?;
@@ -515,10 +535,10 @@ impl Taps<'_> {
     fn at(
         &self,
         graph: &mut Graph,
-        whole: &Value,
-        part: &Value,
-        offset: &Value,
-    ) -> Result<(Value, Value)> {
+        whole: &Operand,
+        part: &Operand,
+        offset: &Operand,
+    ) -> Accepted<(Operand, Operand)> {
         let distance = graph.sub(offset, part)?;
         let distance = graph.mul_number(&distance, self.zoom)?;
         let distance = graph.abs(&distance)?;
@@ -546,11 +566,11 @@ impl Taps<'_> {
 /// `result[.., o, ..] = sum(t) x[.., index[o, t], ..] * weights[o, t]`
 fn weighted_sum(
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     axis: usize,
-    index: &Value,
-    weights: &Value,
-) -> Result<Value> {
+    index: &Operand,
+    weights: &Operand,
+) -> Accepted<Operand> {
     let read = graph.gather(x, &[axis], std::slice::from_ref(index), 0, axis)?;
     let rank = x.rank();
     let mut extents = read.shape().to_vec();
@@ -566,7 +586,7 @@ fn weighted_sum(
 
 /// Keys' cubic convolution of a distance `d` with coefficient `a`:
 /// `((a + 2) d - (a + 3)) d^2 + 1` up to 1, `((d - 5) d + 8) d a - 4 a` up to 2, else 0.
-pub(super) fn cubic(graph: &mut Graph, distance: &Value, a: f64) -> Result<Value> {
+pub(super) fn cubic(graph: &mut Graph, distance: &Operand, a: f64) -> Accepted<Operand> {
     let square = graph.square(distance)?;
     let near = graph.mul_number(distance, a + 2.0)?;
     let near = graph.add_number(&near, -(a + 3.0))?;

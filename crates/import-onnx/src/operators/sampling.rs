@@ -1,6 +1,6 @@
 //! Sampling of images at places that are data.
 
-use front::{Graph, Result, Value, shape_error};
+use front::{Accepted, Graph, Operand, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
@@ -19,8 +19,8 @@ enum Outside {
 
 /// Indices and weights of the taps along one axis, `[batch, outputs..., taps...]`.
 struct Taps {
-    index: Value,
-    weight: Option<Value>,
+    index: Operand,
+    weight: Option<Operand>,
 }
 
 /// `GridSample`: the last axis of the grid holds coordinates from -1 to 1, the last image axis
@@ -54,7 +54,7 @@ pub(super) fn grid_sample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let grid = graph.cast(grid, wide)?;
     graph.assume_equal(&grid.shape()[count + 1], &Expr::from(count))?;
     let mut indices = Vec::new();
-    let mut weights: Option<Value> = None;
+    let mut weights: Option<Operand> = None;
     for axis in 0..count {
         let number = Expr::from(count - 1 - axis);
         let place = graph.slice_axis(&grid, count + 1, number, 1, Expr::ONE)?;
@@ -79,7 +79,12 @@ pub(super) fn grid_sample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// `[n, c, o...] = sum(t...) read[n, c, o..., t...] * weights[n, o..., t...]`
-fn weighted_sum(graph: &mut Graph, read: &Value, weights: &Value, count: usize) -> Result<Value> {
+fn weighted_sum(
+    graph: &mut Graph,
+    read: &Operand,
+    weights: &Operand,
+    count: usize,
+) -> Accepted<Operand> {
     let axes: Vec<Expr> = (0..read.rank()).map(IterationSpace::axis).collect();
     let weight = [&axes[..1], &axes[2..]].concat();
     let space = IterationSpace {
@@ -143,7 +148,7 @@ struct Image {
 
 impl Image {
     /// A coordinate from -1 to 1 as a place in elements, led back into the image.
-    fn coordinate(&self, graph: &mut Graph, place: &Value, rounds: bool) -> Result<Value> {
+    fn coordinate(&self, graph: &mut Graph, place: &Operand, rounds: bool) -> Accepted<Operand> {
         let from_zero = graph.add_number(place, 1.0)?;
         let span = if self.aligned { &self.extent - 1 } else { self.extent.clone() };
         let span = self.number(graph, span, place.dtype())?;
@@ -161,13 +166,13 @@ impl Image {
         }
     }
 
-    fn number(&self, graph: &mut Graph, expr: Expr, dtype: DType) -> Result<Value> {
+    fn number(&self, graph: &mut Graph, expr: Expr, dtype: DType) -> Accepted<Operand> {
         let value = graph.dimension(expr);
         graph.cast(&value, dtype)
     }
 
     /// Clamped to the image, or mirrored at its borders.
-    fn led_back(&self, graph: &mut Graph, place: &Value) -> Result<Value> {
+    fn led_back(&self, graph: &mut Graph, place: &Operand) -> Accepted<Operand> {
         let dtype = place.dtype();
         if self.outside == Outside::Border {
             let last = self.number(graph, &self.extent - 1, dtype)?;
@@ -196,12 +201,12 @@ impl Image {
     fn taps(
         &self,
         graph: &mut Graph,
-        place: &Value,
+        place: &Operand,
         shape: &[Expr],
         axis: usize,
         first: i64,
         mode: &str,
-    ) -> Result<Taps> {
+    ) -> Accepted<Taps> {
         let dtype = place.dtype();
         let whole = graph.floor(place)?;
         let part = graph.sub(place, &whole)?;

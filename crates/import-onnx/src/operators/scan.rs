@@ -1,6 +1,6 @@
 //! ONNX's `Scan`: a graph applied to the slices of tensors one after the other.
 
-use front::{Graph, Result, Value, normalize_axis, region, scan_types, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axis, region, scan_types, shape_error};
 use graph::Op;
 
 use super::Lowered;
@@ -52,7 +52,7 @@ struct Shape<'a> {
     stacked: usize,
 }
 
-fn scan_shape<'a>(node: &'a Node<'_>, inputs: usize) -> Result<Shape<'a>> {
+fn scan_shape<'a>(node: &'a Node<'_>, inputs: usize) -> Accepted<Shape<'a>> {
     let body = node.graph("body")?;
     let scanned = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
     let Some(states) = inputs.checked_sub(scanned).filter(|_| scanned > 0) else {
@@ -68,7 +68,7 @@ fn scan_shape<'a>(node: &'a Node<'_>, inputs: usize) -> Result<Shape<'a>> {
 }
 
 /// An attribute with a number for each of several values.
-fn list(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
+fn list(node: &Node<'_>, name: &str, count: usize) -> Accepted<Vec<i64>> {
     let list = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
     match list.len() == count {
         true => Ok(list),
@@ -80,7 +80,7 @@ fn list(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
 fn scan_front(
     importer: &mut Importer<'_>,
     body: &GraphProto,
-    mut operands: Vec<Value>,
+    mut operands: Vec<Operand>,
     states: usize,
 ) -> Lowered {
     let graph = &mut importer.graph;
@@ -110,8 +110,8 @@ fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     if node.optional(0).is_some() {
         return Err(unsupported("lengths of sequences that differ within a batch"));
     }
-    let inputs: Vec<Value> =
-        (1..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Result<_>>()?;
+    let inputs: Vec<Operand> =
+        (1..node.inputs.len()).map(|index| node.input(index).cloned()).collect::<Accepted<_>>()?;
     let Shape { body, states, scanned, .. } = scan_shape(node, inputs.len())?;
     if list(node, "directions", scanned)?.iter().any(|&direction| direction != 0) {
         return Err(unsupported("scans from the end of a batch's entries"));
@@ -130,14 +130,14 @@ fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
 }
 
 /// A value with one axis moved to the front.
-fn to_front(graph: &mut Graph, value: &Value, axis: usize) -> Result<Value> {
+fn to_front(graph: &mut Graph, value: &Operand, axis: usize) -> Accepted<Operand> {
     let mut order: Vec<usize> = (0..value.rank()).filter(|other| *other != axis).collect();
     order.insert(0, axis);
     graph.transpose(value, &order)
 }
 
 /// A value from the last slice along its first axis to the first.
-fn reversed(graph: &mut Graph, value: &Value) -> Result<Value> {
+fn reversed(graph: &mut Graph, value: &Operand) -> Accepted<Operand> {
     let extent = value.shape()[0].clone();
     graph.slice_axis(value, 0, &extent - 1, -1, extent)
 }

@@ -1,7 +1,7 @@
 //! Sequences and optional values: structure, not data. What they are made of is known while
 //! importing, so these operators only pass tensors on.
 
-use front::{Graph, List, Result, Value, shape_error, type_error};
+use front::{Accepted, Graph, List, Operand, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -9,19 +9,19 @@ use super::Lowered;
 use crate::importer::Importer;
 use crate::node::Node;
 
-fn sequence(values: Vec<Value>, graph: &mut Graph) -> Lowered {
+fn sequence(values: Vec<Operand>, graph: &mut Graph) -> Lowered {
     count_entries(values.len(), graph)?;
-    Ok(vec![Value::of_list(List::Sequence(values))])
+    Ok(vec![Operand::of_list(List::Sequence(values))])
 }
 
 /// Counts the values of a sequence against the limit on computed elements: a model of a few nodes
 /// can ask for any number, and each sequence has its own list of them.
-fn count_entries(entries: usize, graph: &mut Graph) -> Result<()> {
+fn count_entries(entries: usize, graph: &mut Graph) -> Accepted<()> {
     graph.count_computed(entries.saturating_mul(4), "the values of sequences, four for each")
 }
 
 /// The values of an input that is a sequence.
-fn values<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a [Value]> {
+fn values<'a>(node: &'a Node<'_>, index: usize) -> Accepted<&'a [Operand]> {
     match node.input(index)?.list() {
         Some(List::Sequence(values)) => Ok(values),
         _ => Err(type_error(format!("input {index} is no sequence"))),
@@ -29,7 +29,7 @@ fn values<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a [Value]> {
 }
 
 /// A place in a sequence that an input gives; negative ones count from the end.
-fn place(node: &Node<'_>, index: usize, count: usize, last: usize) -> Result<usize> {
+fn place(node: &Node<'_>, index: usize, count: usize, last: usize) -> Accepted<usize> {
     let given = node.single_number(index, "position in the sequence")?.as_i64();
     let counted = if given < 0 { given.checked_add(count as i64) } else { Some(given) };
     let found = counted.and_then(|place| usize::try_from(place).ok()).filter(|&at| at <= last);
@@ -77,7 +77,7 @@ pub(super) fn erase(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 pub(super) fn length(node: &Node<'_>, _: &mut Graph) -> Lowered {
     let count = values(node, 0)?.len() as i64;
-    Ok(vec![Value::of_scalar(Scalar::i64(count))])
+    Ok(vec![Operand::of_scalar(Scalar::i64(count))])
 }
 
 /// A tensor cut along an axis.
@@ -128,7 +128,7 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             false => piece,
         });
     }
-    Ok(vec![Value::of_list(List::Sequence(pieces))])
+    Ok(vec![Operand::of_list(List::Sequence(pieces))])
 }
 
 /// Tensors put together along an axis, which may be a new one.
@@ -175,11 +175,11 @@ pub(super) fn map(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
             column.push(value);
         }
     }
-    Ok(results.into_iter().map(|column| Value::of_list(List::Sequence(column))).collect())
+    Ok(results.into_iter().map(|column| Operand::of_list(List::Sequence(column))).collect())
 }
 
 pub(super) fn optional(node: &Node<'_>, _: &mut Graph) -> Lowered {
-    Ok(vec![Value::of_list(List::Optional(node.optional(0).cloned()))])
+    Ok(vec![Operand::of_list(List::Optional(node.optional(0).cloned()))])
 }
 
 /// What an optional value holds; anything else is itself.
@@ -196,5 +196,5 @@ pub(super) fn has_element(node: &Node<'_>, _: &mut Graph) -> Lowered {
         None => false,
         Some(value) => !matches!(value.list(), Some(List::Optional(None))),
     };
-    Ok(vec![Value::of_known(DType::Bool, &[], vec![front::Known::Constant(Scalar::bool(has))])])
+    Ok(vec![Operand::of_known(DType::Bool, &[], vec![front::Known::Constant(Scalar::bool(has))])])
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use front::{Graph, Known, Result, Value, normalize_axes, normalize_axis, shape_error};
+use front::{Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error};
 use graph::Assumption;
 use sym::Expr;
 use tensor::DType;
@@ -11,9 +11,9 @@ use super::{Lowered, random};
 use crate::node::{Node, attribute_error, unsupported};
 
 /// Extents as a value of rank 1.
-fn known_extents(extents: &[Expr]) -> Value {
+fn known_extents(extents: &[Expr]) -> Operand {
     let known = extents.iter().map(|extent| Known::of(DType::I64, extent.clone())).collect();
-    Value::of_known(DType::I64, &[extents.len()], known)
+    Operand::of_known(DType::I64, &[extents.len()], known)
 }
 
 /// The shape, or since version 15 a part of it.
@@ -78,7 +78,7 @@ pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The extent that -1 stands for; `others` has 1 in its place.
-fn rest(graph: &mut Graph, x: &Value, count: &Expr, others: &[Expr]) -> Result<Expr> {
+fn rest(graph: &mut Graph, x: &Operand, count: &Expr, others: &[Expr]) -> Accepted<Expr> {
     let product: Expr = others.iter().product();
     let ranges = |symbol| graph.range(symbol);
     let product = product.simplify(&ranges);

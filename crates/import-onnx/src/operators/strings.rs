@@ -1,7 +1,7 @@
 //! Operators on strings, which are known while importing: an executable is told the strings that
 //! its inputs hold, as it is told other values on which shapes depend.
 
-use front::{Coded, Graph, Result, Value, constant_value, shape_error, type_error};
+use front::{Accepted, Coded, Graph, Operand, constant_value, shape_error, type_error};
 use host_ops::{Case, Pattern};
 use tensor::tensor::element_count;
 use tensor::{DType, Scalar, Tensor};
@@ -17,7 +17,7 @@ use crate::node::{Node, attribute_error};
 const DIGITS: usize = 8;
 
 /// The strings of an input; none if it holds something else.
-fn strings<'a>(node: &'a Node<'_>, index: usize) -> Result<&'a Tensor> {
+fn strings<'a>(node: &'a Node<'_>, index: usize) -> Accepted<&'a Tensor> {
     let value = node.input(index)?;
     match value.weight() {
         Some(weight) if weight.tensor.dtype() == DType::String => Ok(&weight.tensor),
@@ -35,7 +35,7 @@ fn texts(tensor: &Tensor) -> &[String] {
 }
 
 /// A tensor that the importer has computed.
-fn computed(node: &Node<'_>, number: usize, tensor: Tensor) -> Value {
+fn computed(node: &Node<'_>, number: usize, tensor: Tensor) -> Operand {
     constant_value(node.proto.output.get(number).map_or("", String::as_str), tensor, true)
 }
 
@@ -46,7 +46,7 @@ fn pairs<T>(
     graph: &mut Graph,
     elements: impl Fn(&str, &str) -> usize,
     function: impl Fn(&str, &str) -> T,
-) -> Result<(Vec<usize>, Vec<T>)> {
+) -> Accepted<(Vec<usize>, Vec<T>)> {
     let (a, b) = (strings(node, 0)?, strings(node, 1)?);
     let rank = a.shape().len().max(b.shape().len());
     let padded = |shape: &[usize]| [&vec![1; rank - shape.len()][..], shape].concat();
@@ -94,7 +94,7 @@ pub(super) fn cast(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The numbers that strings stand for.
-fn numbers_of(node: &Node<'_>, to: DType) -> Result<Value> {
+fn numbers_of(node: &Node<'_>, to: DType) -> Accepted<Operand> {
     let x = strings(node, 0)?;
     let number = |text: &String| {
         let (text, (low, high)) = (text.trim(), to.integer_range().unwrap_or_default());
@@ -109,12 +109,12 @@ fn numbers_of(node: &Node<'_>, to: DType) -> Result<Value> {
         };
         found.ok_or_else(|| type_error(format!("`{text}` is no number of type {to}")))
     };
-    let numbers = texts(x).iter().map(number).collect::<Result<Vec<Scalar>>>()?;
+    let numbers = texts(x).iter().map(number).collect::<Accepted<Vec<Scalar>>>()?;
     Ok(computed(node, 0, Tensor::from_scalars(to, x.shape(), &numbers)))
 }
 
 /// Numbers as strings.
-fn texts_of(node: &Node<'_>) -> Result<Value> {
+fn texts_of(node: &Node<'_>) -> Accepted<Operand> {
     let value = node.input(0)?;
     let known = value.numbers().zip(value.constant_shape());
     let (numbers, shape) = known.ok_or_else(|| node.not_known(0, "numbers that become strings"))?;

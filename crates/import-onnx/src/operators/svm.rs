@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use front::{Graph, Result, Turn, Value, constant_value, shape_error};
+use front::{Accepted, Graph, Operand, Turn, constant_value, shape_error};
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -14,13 +14,13 @@ use super::learning::{post_transform, post_transform_name};
 use crate::node::{Node, attribute_error};
 
 /// A constant of an operator.
-fn weight(node: &Node<'_>, what: &str, shape: &[usize], values: Vec<f32>) -> Value {
+fn weight(node: &Node<'_>, what: &str, shape: &[usize], values: Vec<f32>) -> Operand {
     let output = node.proto.output.first().map_or("", String::as_str);
     constant_value(&format!("{output}.{what}"), Tensor::from_vec(shape, values), true)
 }
 
 /// Rows of numbers in f32, and how many features a row has.
-fn rows(node: &Node<'_>, graph: &mut Graph) -> Result<(Value, usize)> {
+fn rows(node: &Node<'_>, graph: &mut Graph) -> Accepted<(Operand, usize)> {
     let x = graph.cast(node.input(0)?, DType::F32)?;
     let x = match x.rank() {
         1 => graph.reshape(&x, &[Expr::ONE, x.shape()[0].clone()])?,
@@ -32,7 +32,7 @@ fn rows(node: &Node<'_>, graph: &mut Graph) -> Result<(Value, usize)> {
     features.map(|features| (x, features)).ok_or_else(|| node.not_fixed(0, "number of features"))
 }
 
-fn list(node: &Node<'_>, name: &str) -> Result<Vec<f32>> {
+fn list(node: &Node<'_>, name: &str) -> Accepted<Vec<f32>> {
     Ok(node.floats(name)?.unwrap_or_default())
 }
 
@@ -40,11 +40,11 @@ fn list(node: &Node<'_>, name: &str) -> Result<Vec<f32>> {
 fn kernel(
     node: &Node<'_>,
     graph: &mut Graph,
-    x: &Value,
+    x: &Operand,
     features: usize,
     count: usize,
     vectors: Vec<f32>,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     if vectors.len() != count * features {
         let given = vectors.len();
         let reason = format!("{given} numbers are not {count} vectors of {features} features");
@@ -197,10 +197,10 @@ pub(super) fn classifier(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 fn votes(
     node: &Node<'_>,
     graph: &mut Graph,
-    machines: &Value,
+    machines: &Operand,
     pairs: &[(usize, usize)],
     classes: usize,
-) -> Result<Value> {
+) -> Accepted<Operand> {
     let zero = graph.number(DType::F32, 0.0);
     let first = graph.greater(machines, &zero)?;
     let first = graph.cast(&first, DType::F32)?;
@@ -219,16 +219,16 @@ fn votes(
 
 /// Chances of classes from those of each two of them: Wu, Lin and Weng, "Probability estimates for
 /// multi-class classification by pairwise coupling" (2004), algorithm 2. `odds` is `[n, pairs]`.
-fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Value> {
+fn probabilities(graph: &mut Graph, odds: &Operand, classes: usize) -> Accepted<Operand> {
     let low = graph.number(DType::F32, 1e-7);
     let high = graph.number(DType::F32, 1.0 - 1e-7);
     let odds = graph.max(odds, &low)?;
     let odds = graph.min(&odds, &high)?;
-    let column = |graph: &mut Graph, value: &Value, number: usize| {
+    let column = |graph: &mut Graph, value: &Operand, number: usize| {
         graph.slice_axis(value, 1, Expr::from(number), 1, Expr::ONE)
     };
     // Of class `t` against `u`, columns `[n, 1]`.
-    let mut chance: BTreeMap<(usize, usize), Value> = BTreeMap::new();
+    let mut chance: BTreeMap<(usize, usize), Operand> = BTreeMap::new();
     let pairs = (0..classes).flat_map(|t| (t + 1..classes).map(move |u| (t, u)));
     for (number, (t, u)) in pairs.enumerate() {
         let own = column(graph, &odds, number)?;
@@ -242,7 +242,7 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
         let mut row = Vec::new();
         for u in 0..classes {
             let entry = if t == u {
-                let mut sum: Option<Value> = None;
+                let mut sum: Option<Operand> = None;
                 for other in (0..classes).filter(|&other| other != t) {
                     let Some(chance) = chance.get(&(other, t)) else { continue };
                     let square = graph.square(chance)?;
@@ -264,7 +264,7 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
     }
     let n = odds.shape()[0].clone();
     let start = graph.full(&[n, Expr::from(classes)], tensor::Scalar::f32(1.0 / classes as f32))?;
-    let outer: Vec<&Value> = rows.iter().collect();
+    let outer: Vec<&Operand> = rows.iter().collect();
     let turns = Expr::from(classes.max(100));
     let results = graph.scan((&turns, false), &[start], &[], &outer, |graph, _, carried, _| {
         let next = refined(graph, &carried[0], &rows)?;
@@ -274,9 +274,9 @@ fn probabilities(graph: &mut Graph, odds: &Value, classes: usize) -> Result<Valu
 }
 
 /// One round over all classes; rows that have converged stay as they are.
-fn refined(graph: &mut Graph, p: &Value, rows: &[Value]) -> Result<Value> {
+fn refined(graph: &mut Graph, p: &Operand, rows: &[Operand]) -> Accepted<Operand> {
     let classes = rows.len();
-    let column = |graph: &mut Graph, value: &Value, number: usize| {
+    let column = |graph: &mut Graph, value: &Operand, number: usize| {
         graph.slice_axis(value, 1, Expr::from(number), 1, Expr::ONE)
     };
     let mut products = Vec::new();

@@ -4,7 +4,7 @@
 //! parameters its value, its gradient and what the optimiser keeps of it, grouped by kind.
 
 use base::{Diagnostic, codes};
-use front::{Graph, Result, Value, shape_error, type_error};
+use front::{Accepted, Graph, Operand, shape_error, type_error};
 use tensor::{Scalar, ScalarFunction as F};
 
 use super::Lowered;
@@ -68,7 +68,7 @@ fn each(
     node: &Node<'_>,
     graph: &mut Graph,
     kinds: usize,
-    step: impl Fn(&mut Graph, &Value, &Value, &[Value]) -> Result<Vec<Value>>,
+    step: impl Fn(&mut Graph, &Operand, &Operand, &[Operand]) -> Accepted<Vec<Operand>>,
 ) -> Lowered {
     let inputs = node.all_inputs()?;
     let (head, rest) = inputs.split_at(inputs.len().min(2));
@@ -78,7 +78,7 @@ fn each(
     let count = rest.len() / kinds;
     let mut results = vec![Vec::new(); kinds - 1];
     for parameter in 0..count {
-        let own: Vec<Value> =
+        let own: Vec<Operand> =
             (0..kinds).map(|kind| rest[kind * count + parameter].clone()).collect();
         let rate = graph.cast(&head[0], own[0].dtype())?;
         for (column, value) in results.iter_mut().zip(step(graph, &rate, &head[1], &own)?) {
@@ -89,13 +89,13 @@ fn each(
 }
 
 /// The gradient with that of a penalty on large parameters.
-fn regularised(graph: &mut Graph, factor: f64, own: &[Value]) -> Result<Value> {
+fn regularised(graph: &mut Graph, factor: f64, own: &[Operand]) -> Accepted<Operand> {
     let penalty = graph.mul_number(&own[0], factor)?;
     graph.add(&penalty, &own[1])
 }
 
 /// A number to the power of a count of steps.
-fn power(graph: &mut Graph, base: f64, count: &Value, like: &Value) -> Result<Value> {
+fn power(graph: &mut Graph, base: f64, count: &Operand, like: &Operand) -> Accepted<Operand> {
     let count = graph.cast(count, like.dtype())?;
     let base = graph.number(like.dtype(), base);
     graph.map(F::Pow, &[&base, &count])
@@ -130,17 +130,18 @@ pub(super) fn adam(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let after = node.float("norm_coefficient_post", 0.0)?;
     each(node, graph, 4, |graph, rate, count, own| {
         let gradient = regularised(graph, penalty, own)?;
-        let average = |graph: &mut Graph, keep: f64, old: &Value, new: &Value| -> Result<Value> {
-            let (old, new) = (graph.mul_number(old, keep)?, graph.mul_number(new, 1.0 - keep)?);
-            graph.add(&old, &new)
-        };
+        let average =
+            |graph: &mut Graph, keep: f64, old: &Operand, new: &Operand| -> Accepted<Operand> {
+                let (old, new) = (graph.mul_number(old, keep)?, graph.mul_number(new, 1.0 - keep)?);
+                graph.add(&old, &new)
+            };
         let momentum = average(graph, alpha, &own[2], &gradient)?;
         let square = graph.square(&gradient)?;
         let squares = average(graph, beta, &own[3], &square)?;
         let root = graph.sqrt(&squares)?;
         let root = graph.add_number(&root, epsilon)?;
         // The averages begin at zero, which is made up for once there have been steps.
-        let missing = |graph: &mut Graph, base: f64| -> Result<Value> {
+        let missing = |graph: &mut Graph, base: f64| -> Accepted<Operand> {
             let left = power(graph, base, count, &own[0])?;
             let left = graph.neg(&left)?;
             graph.add_number(&left, 1.0)
@@ -158,8 +159,13 @@ pub(super) fn adam(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// One value if there have been steps, another at the first.
-fn since_start(graph: &mut Graph, count: &Value, later: &Value, first: &Value) -> Result<Value> {
-    let zero = Value::of_scalar(Scalar::zero(count.dtype()));
+fn since_start(
+    graph: &mut Graph,
+    count: &Operand,
+    later: &Operand,
+    first: &Operand,
+) -> Accepted<Operand> {
+    let zero = Operand::of_scalar(Scalar::zero(count.dtype()));
     let started = graph.greater(count, &zero)?;
     graph.select(&started, later, first)
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use front::{Graph, Result, Turn, Value, constant_value, shape_error};
+use front::{Accepted, Graph, Operand, Turn, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
@@ -81,7 +81,7 @@ enum Aggregate {
 
 impl Ensemble {
     /// The most steps from a root to a leaf; refuses circles.
-    fn depth(&self) -> Result<i64> {
+    fn depth(&self) -> Accepted<i64> {
         let mut depths: Vec<Option<i64>> = vec![None; self.places.len()];
         let mut open = vec![false; self.places.len()];
         let mut work: Vec<usize> = self.roots.clone();
@@ -114,9 +114,9 @@ impl Ensemble {
         &self,
         node: &Node<'_>,
         graph: &mut Graph,
-        x: &Value,
+        x: &Operand,
         aggregate: Aggregate,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let dtype = x.dtype();
         let features = x.shape()[1].as_constant().unwrap_or(i64::MAX);
         if self.places.iter().any(|place| !(0..features).contains(&place.feature)) {
@@ -124,7 +124,7 @@ impl Ensemble {
         }
         let name =
             |what: &str| format!("{}.{what}", node.proto.output.first().map_or("", String::as_str));
-        let table = |what: &str, dtype: DType, value: &dyn Fn(&Place) -> f64| -> Value {
+        let table = |what: &str, dtype: DType, value: &dyn Fn(&Place) -> f64| -> Operand {
             let elements: Vec<Scalar> =
                 self.places.iter().map(|place| Scalar::from_f64(dtype, value(place))).collect();
             let tensor = Tensor::from_scalars(dtype, &[elements.len()], &elements);
@@ -151,20 +151,20 @@ impl Ensemble {
         let results =
             graph.scan((&depth, false), &[start], &[], &outer, |graph, _, place, _| {
                 let place = &place[0];
-                let look = |graph: &mut Graph, table: &Value| {
+                let look = |graph: &mut Graph, table: &Operand| {
                     graph.gather(table, &[0], std::slice::from_ref(place), 0, 0)
                 };
                 let own_feature = look(graph, &feature)?;
                 let value = graph.gather(x, &[1], &[own_feature], 1, 0)?;
                 let own_threshold = look(graph, &threshold)?;
-                let mut holds: Option<Value> = None;
+                let mut holds: Option<Operand> = None;
                 for &one in &modes {
                     let this = graph.map(one.function(), &[&value, &own_threshold])?;
                     holds = Some(match holds {
                         None => this,
                         Some(others) => {
                             let own_mode = look(graph, &mode)?;
-                            let number = Value::of_scalar(Scalar::i64(one as i64));
+                            let number = Operand::of_scalar(Scalar::i64(one as i64));
                             let is_this = graph.equal(&own_mode, &number)?;
                             graph.select(&is_this, &this, &others)?
                         }
@@ -205,7 +205,7 @@ impl Ensemble {
         name: &str,
         dtype: DType,
         aggregate: Aggregate,
-    ) -> Result<Value> {
+    ) -> Accepted<Operand> {
         let elements = self.places.len().saturating_mul(self.targets);
         graph.count_computed(elements, "weights of leaves")?;
         let none = match aggregate {
@@ -229,7 +229,7 @@ impl Ensemble {
 }
 
 /// An attribute with an entry a node: integers, of a given number.
-fn entries(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
+fn entries(node: &Node<'_>, name: &str, count: usize) -> Accepted<Vec<i64>> {
     let entries = node.ints(name)?.unwrap_or_else(|| vec![0; count]);
     match entries.len() == count {
         true => Ok(entries),
@@ -238,7 +238,7 @@ fn entries(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>> {
 }
 
 /// Numbers of an attribute that is a list of floats, or a tensor under another name.
-fn numbers(node: &Node<'_>, graph: &mut Graph, list: &str, tensor: &str) -> Result<Vec<f64>> {
+fn numbers(node: &Node<'_>, graph: &mut Graph, list: &str, tensor: &str) -> Accepted<Vec<f64>> {
     match node.tensor(tensor, graph)? {
         Some(texts) if texts.dtype() == DType::String => {
             return Err(attribute_error(tensor, "it holds strings"));
@@ -282,7 +282,7 @@ pub(super) fn ensemble(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         places.push(Place::leaf(count + number, vec![(target, weight)]));
     }
     let (leaves, total) = (leaf_targets.len().min(leaf_weights.len()), places.len());
-    let successor = |number: i64, is_leaf: i64| -> Result<usize> {
+    let successor = |number: i64, is_leaf: i64| -> Accepted<usize> {
         let (first, size) = if is_leaf != 0 { (count, leaves) } else { (0, count) };
         let number = usize::try_from(number).ok().filter(|&number| number < size);
         let found = number.map(|number| first + number).filter(|&number| number < total);
@@ -354,7 +354,7 @@ pub(super) fn ensemble(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The sets of nodes that test membership, which end with a NaN each.
-fn membership(modes: &[f64], members: &[f64]) -> Result<BTreeMap<usize, Vec<f64>>> {
+fn membership(modes: &[f64], members: &[f64]) -> Accepted<BTreeMap<usize, Vec<f64>>> {
     let mut sets = BTreeMap::new();
     let mut rest = members;
     for (number, _) in modes.iter().enumerate().filter(|(_, mode)| **mode == 6.0) {
@@ -369,7 +369,7 @@ fn membership(modes: &[f64], members: &[f64]) -> Result<BTreeMap<usize, Vec<f64>
 
 /// The ensemble of the older operators, whose nodes have numbers within their trees. `kind` is
 /// `target` or `class`.
-fn by_tree(node: &Node<'_>, graph: &mut Graph, kind: &str, targets: usize) -> Result<Ensemble> {
+fn by_tree(node: &Node<'_>, graph: &mut Graph, kind: &str, targets: usize) -> Accepted<Ensemble> {
     let ids = node.ints("nodes_nodeids")?.unwrap_or_default();
     let count = ids.len();
     let trees = entries(node, "nodes_treeids", count)?;
@@ -416,7 +416,7 @@ fn by_tree(node: &Node<'_>, graph: &mut Graph, kind: &str, targets: usize) -> Re
             adds: Vec::new(),
         });
     }
-    let list = |what: &str| -> Result<Vec<i64>> {
+    let list = |what: &str| -> Accepted<Vec<i64>> {
         Ok(node.ints(&format!("{kind}_{what}"))?.unwrap_or_default())
     };
     let (leaf_trees, leaf_nodes, leaf_targets) = (list("treeids")?, list("nodeids")?, list("ids")?);
@@ -439,7 +439,7 @@ fn by_tree(node: &Node<'_>, graph: &mut Graph, kind: &str, targets: usize) -> Re
 }
 
 /// Rows of numbers, in f32 unless they are doubles.
-fn rows(node: &Node<'_>, graph: &mut Graph) -> Result<Value> {
+fn rows(node: &Node<'_>, graph: &mut Graph) -> Accepted<Operand> {
     let x = node.input(0)?;
     let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     let x = graph.cast(x, dtype)?;
@@ -450,7 +450,7 @@ fn rows(node: &Node<'_>, graph: &mut Graph) -> Result<Value> {
     }
 }
 
-fn add_base(node: &Node<'_>, graph: &mut Graph, sums: &Value) -> Result<Value> {
+fn add_base(node: &Node<'_>, graph: &mut Graph, sums: &Operand) -> Accepted<Operand> {
     let base = numbers(node, graph, "base_values", "base_values_as_tensor")?;
     if base.is_empty() {
         return Ok(sums.clone());

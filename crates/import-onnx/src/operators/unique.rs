@@ -1,6 +1,6 @@
 //! `Unique`: elements, or slices, each once.
 
-use front::{Graph, Result, Turn, Value, shape_error};
+use front::{Accepted, Graph, Operand, Turn, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
@@ -44,7 +44,7 @@ pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let number = graph.primitive(op, &[&number])?;
     let number = graph.add_number(&number, -1.0)?;
     let line = [count.clone()];
-    let to_rows = |graph: &mut Graph, sorted: &Value| -> Result<Value> {
+    let to_rows = |graph: &mut Graph, sorted: &Operand| -> Accepted<Operand> {
         let blank = graph.full(&line, Scalar::zero(sorted.dtype()))?;
         let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
         graph.scatter(&blank, sorted, std::slice::from_ref(&order), op)
@@ -63,7 +63,7 @@ pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             Op::Cumulate { axis: 0, reduction: Reduction::Sum, exclusive: true, reverse: false };
         let rank = graph.primitive(op, &[&rank])?;
         let place = graph.iota(DType::I64, &line, 0)?;
-        let zero = Value::of_scalar(Scalar::i64(0));
+        let zero = Operand::of_scalar(Scalar::i64(0));
         let start = graph.select(&begins, &place, &zero)?;
         let op =
             Op::Cumulate { axis: 0, reduction: Reduction::Max, exclusive: false, reverse: false };
@@ -88,7 +88,7 @@ pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// The rows' numbers in the order of their elements, the first of equal ones first: a stable sort
 /// by each column, the last one first.
-fn sorted_order(graph: &mut Graph, rows: &Value) -> Result<Value> {
+fn sorted_order(graph: &mut Graph, rows: &Operand) -> Accepted<Operand> {
     let (count, width) = (rows.shape()[0].clone(), rows.shape()[1].clone());
     let op = Op::Sort { axis: 0, descending: false };
     let line = [count];
@@ -110,7 +110,7 @@ fn sorted_order(graph: &mut Graph, rows: &Value) -> Result<Value> {
 }
 
 /// Whether each sorted row differs from the one before. NaN are equal to each other.
-fn run_starts(graph: &mut Graph, rows: &Value, order: &Value) -> Result<Value> {
+fn run_starts(graph: &mut Graph, rows: &Operand, order: &Operand) -> Accepted<Operand> {
     let sorted = gather_axis(graph, rows, 0, order)?;
     let rest = &rows.shape()[0] - 1;
     let before = graph.slice_axis(&sorted, 0, Expr::ZERO, 1, rest.clone())?;

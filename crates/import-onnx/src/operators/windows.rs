@@ -1,6 +1,6 @@
 //! The attributes of operators that slide windows: kernels, strides, dilations, paddings.
 
-use front::{Graph, Padding, Result, Value, Windows, shape_error};
+use front::{Accepted, Graph, Operand, Padding, Windows, shape_error};
 use sym::Expr;
 
 use crate::node::{Node, attribute_error, unsupported};
@@ -15,7 +15,7 @@ pub(super) fn entries(
     count: usize,
     least: i64,
     default: i64,
-) -> Result<Vec<i64>> {
+) -> Accepted<Vec<i64>> {
     let Some(entries) = node.ints(name)? else { return Ok(vec![default; count]) };
     if entries.len() != count {
         let given = entries.len();
@@ -30,7 +30,7 @@ pub(super) fn entries(
 }
 
 /// The attributes `pads` and `auto_pad`, an entry an axis.
-pub(super) fn padding(node: &Node<'_>, count: usize) -> Result<Vec<Padding>> {
+pub(super) fn padding(node: &Node<'_>, count: usize) -> Accepted<Vec<Padding>> {
     let pads = entries(node, "pads", 2 * count, 0, 0)?;
     let auto = node.word("auto_pad", &["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])?;
     let axis = |axis: usize| match auto {
@@ -48,7 +48,7 @@ pub(super) fn windows(
     graph: &Graph,
     spatial: &[Expr],
     kernel: Vec<i64>,
-) -> Result<Windows> {
+) -> Accepted<Windows> {
     let count = spatial.len();
     if kernel.len() != count {
         let given = kernel.len();
@@ -60,7 +60,7 @@ pub(super) fn windows(
 }
 
 /// The kernel that an attribute gives.
-pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Result<Vec<i64>> {
+pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Accepted<Vec<i64>> {
     if !node.has("kernel_shape") {
         return Err(attribute_error("kernel_shape", "it is missing"));
     }
@@ -68,7 +68,7 @@ pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Result<Vec<i64>> {
 }
 
 /// The spatial axes of a value `[batch, channels, spatial...]`.
-pub(super) fn spatial(value: &Value) -> Result<Vec<Expr>> {
+pub(super) fn spatial(value: &Operand) -> Accepted<Vec<Expr>> {
     match value.shape() {
         [_, _, spatial @ ..] if !spatial.is_empty() => Ok(spatial.to_vec()),
         _ => Err(unsupported(format!("an input of rank {}", value.rank()))),
