@@ -14,7 +14,7 @@ mod switch {
     /// The digest of the name of the fault that is switched on; 0 is none.
     static SEEDED: AtomicU64 = AtomicU64::new(0);
 
-    /// Whether invariants go unchecked, as in a release.
+    /// Whether memory plans go unchecked, as in a release.
     static UNCHECKED: AtomicBool = AtomicBool::new(false);
 
     /// A digest of a name that is not 0: FNV-1a.
@@ -34,7 +34,7 @@ mod switch {
         seeded != 0 && seeded == digest(name)
     }
 
-    /// Whether the checks that debug builds make of every compile are left out, as in a release.
+    /// Whether the checker of memory plans is left out, as in a release.
     #[must_use]
     pub fn is_unchecked() -> bool {
         UNCHECKED.load(Ordering::Relaxed)
@@ -45,7 +45,7 @@ mod switch {
     pub struct Seeded(());
 
     impl Seeded {
-        /// Switches a fault on, with or without the checks that debug builds make.
+        /// Switches a fault on, with or without the checker of memory plans.
         ///
         /// # Panics
         /// If another one is on.
@@ -76,7 +76,7 @@ pub const fn is_seeded(_: &str) -> bool {
     false
 }
 
-/// Whether the checks that debug builds make are left out: there are none to leave out.
+/// Whether debug builds leave out the checker of memory plans: there is nothing to leave out.
 #[cfg(not(debug_assertions))]
 #[must_use]
 pub const fn is_unchecked() -> bool {

@@ -1,6 +1,6 @@
 //! Faults of all levels, switched on one at a time: each is found by `verify` or `diff`, which
-//! blame the right node of the model, with no other check on, as in a release; and some by a
-//! checker of a debug build before anything runs.
+//! blame the right node of the model, with the checker of memory plans off, as in a release; one
+//! also by that checker, before anything runs.
 //!
 //! The table below says what is wrong, and who finds it; the switch is `base::fault`.
 #![cfg(debug_assertions)]
