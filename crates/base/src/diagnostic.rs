@@ -2,7 +2,7 @@
 //!
 //! A [`Diagnostic`] says what is wrong (a code and a message), where in what the user wrote, why,
 //! and what to do about it. Broken invariants are not diagnostics but assertions; the driver's edge
-//! turns those into one with [`codes::INTERNAL_ERROR`](crate::codes::INTERNAL_ERROR).
+//! turns those into one with [`codes::INTERNAL_ERROR`].
 
 use std::fmt;
 use std::ops::Index;
@@ -59,7 +59,7 @@ fn shortened(text: impl Into<String>) -> String {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// A code of [`codes::CODES`](crate::codes::CODES), such as `TW0103`.
+    /// A code of [`codes::CODES`], such as `TW0103`.
     pub code: &'static str,
     /// What is wrong, one line, without a full stop.
     pub message: String,
@@ -78,17 +78,17 @@ impl Diagnostic {
         Diagnostic { severity, code, message, place: None, reasons: Vec::new(), remedy: None }
     }
 
-    /// An error with a code of [`codes`](crate::codes).
+    /// An error with a code of [`codes`].
     pub fn error(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, message)
     }
 
-    /// A warning with a code of [`codes`](crate::codes).
+    /// A warning with a code of [`codes`].
     pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, message)
     }
 
-    /// A note with a code of [`codes`](crate::codes).
+    /// A note with a code of [`codes`].
     pub fn note(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(Severity::Note, code, message)
     }

@@ -62,9 +62,9 @@ impl ExternalData {
             Some(end) => Ok(file.slice(offset..end)),
             None => {
                 let message = format!("external data beyond the end of `{location}`");
-                let has = file.len();
+                let (end, has) = (format!("{length} bytes at {offset}"), file.len());
                 Err(Diagnostic::error(codes::EXTERNAL_DATA_MISSING, message)
-                    .because(format!("the tensor wants {length} bytes at {offset} of {has}"))
+                    .because(format!("the tensor wants {end}, the file has {has}"))
                     .remedy("copy or download the file again"))
             }
         }

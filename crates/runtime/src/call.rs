@@ -45,7 +45,7 @@ impl<'a> Call<'a> {
         self.give(owner, bytes.as_mut_ptr(), bytes.len())
     }
 
-    /// Gives a weight of [`LoadedProgram::weights`].
+    /// Gives a weight of [`crate::LoadedProgram::weights`].
     ///
     /// # Errors
     /// A diagnostic if there are too few bytes.
