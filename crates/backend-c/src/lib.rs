@@ -35,9 +35,10 @@ use ::program::{Program, Step};
 use base::text::Printer;
 use base::{KernelId, Locations, ProgramId};
 use module::Module;
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 pub use layout::Weights;
+pub use text::declarations;
 
 use helpers::Helpers;
 use kernel::KernelCode;
@@ -57,7 +58,7 @@ pub struct Part<'a> {
 }
 
 /// An input or output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Port {
     /// The user's name for it.
     pub name: String,
@@ -65,10 +66,13 @@ pub struct Port {
     pub dtype: DType,
     /// Shape.
     pub shape: Vec<usize>,
+    /// Of an input: the elements that the code is for, where other elements would need other code.
+    /// The code refuses all others.
+    pub value: Option<Tensor>,
 }
 
 /// The model as the caller of the C code sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     /// The model's name, from which those of the functions are made.
     pub name: String,
@@ -146,7 +150,8 @@ pub fn emit(
     let mut weights = Weights::default();
     let layout = Layout::new(programs[0], programs[1], main.module, scratch, &mut weights)?;
     let setup_body = setup_body(setup, codes_of[0], &layout, &mut weights, &mut helpers)?;
-    let main_body = main_body(main, codes_of[1], &layout, &mut helpers)?;
+    let checks = text::value_checks(&interface.inputs, &mut helpers);
+    let main_body = checks + &main_body(main, codes_of[1], &layout, &mut helpers)?;
     let kernels: Vec<&KernelCode> = codes.iter().flat_map(|codes| codes.values()).collect();
     let sizes = [layout.constants_bytes, layout.arena_bytes];
     Ok(CSources {

@@ -18,6 +18,9 @@ use crate::names::Names;
 /// What `NAME_run` returns if a size that is computed while running leaves its range.
 pub(crate) const SIZE_OUT_OF_RANGE: i32 = 2;
 
+/// What `NAME_run` returns if an input has another value than the code is for.
+pub(crate) const OTHER_VALUE: i32 = 3;
+
 /// The names of what the functions declare.
 const RESERVED: [&str; 9] =
     ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory"];

@@ -66,6 +66,7 @@ fn model() -> (Module, Interface) {
         name: name.to_owned(),
         dtype,
         shape: shape.to_vec(),
+        value: None,
     };
     let interface = Interface {
         name: "2/tiny model".to_owned(),

@@ -46,7 +46,7 @@ fn parse(text: &str) -> Result<(Module, Interface), String> {
     let main = &module.programs[module.program("main").ok_or("no program `main`")?];
     for slot in main.slots.values() {
         let bytes = slot.bytes.as_constant().unwrap_or(0) as usize;
-        let port = Port { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes] };
+        let port = Port { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes], value: None };
         match slot.place {
             Place::Input(_) => interface.inputs.push(port),
             Place::Output(_) => interface.outputs.push(port),

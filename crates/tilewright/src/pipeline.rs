@@ -194,26 +194,6 @@ pub(crate) fn front(source: &Source, options: &Options, target: &Target) -> Resu
     }
 }
 
-/// As [`front`], told all that is asked of inputs.
-///
-/// # Errors
-/// As [`front`].
-pub(crate) fn front_told(
-    source: &Source,
-    options: &Options,
-    target: &Target,
-    given: &Given,
-) -> Result<Front> {
-    let mut told = Told::default();
-    loop {
-        match front_or_ask(source, options, target, &told)? {
-            Outcome::Front(front) => return Ok(*front),
-            Outcome::Asks(asked) if !told.answer(&asked.wanted, given) => return Err(asked.reason),
-            Outcome::Asks(..) => {}
-        }
-    }
-}
-
 /// As [`front`], with more told of inputs; asks for what is missing.
 ///
 /// # Errors
