@@ -10,11 +10,11 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::{Strings, Wanted};
 use lower::Role;
 use sym::SymbolId;
-use tensor::{DType, StagedFiles, Structure, Tensor, Value};
+use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
 use crate::options::TargetChoice;
-use crate::pipeline::{Front, Outcome, Told, front_or_ask};
+use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
 use crate::port::{declared_ports, ports};
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
@@ -143,7 +143,7 @@ fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
     // A module asks nothing.
     if !matches!(source, Source::Module(_)) {
         let declared = declared_ports(&source.inspect(&options.limits)?.inputs, options);
-        refuse_strings(&declared)?;
+        refuse_strings(&declared, inputs)?;
         for (port, value) in declared.iter().zip(inputs) {
             let Some(value) = value else { continue };
             port.check_value(value)?;
@@ -164,9 +164,10 @@ fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
         };
         question.add_to(&mut asked, &|name| tensors.get(name).map(Tensor::len))?;
         for (name, wanted) in &question.wanted {
-            match tensors.get(name).filter(|_| *wanted == Wanted::Value) {
-                Some(tensor) => told.values.insert(name.clone(), tensor.clone()),
-                None => return Err(question.reason),
+            match (wanted, tensors.get(name)) {
+                (Wanted::Contents, _) => return Err(reads_contents(name, &question).into()),
+                (Wanted::Value, Some(tensor)) => told.values.insert(name.clone(), tensor.clone()),
+                _ => return Err(question.reason),
             };
         }
     }
@@ -183,6 +184,7 @@ fn in_order(
     let unknown = inputs.keys().filter(|name| !declared.iter().any(|port| port.name == **name));
     let unknown = unknown.map(|name| {
         Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
+            .at(format!("the value given for `{name}`"))
             .because(format!("its inputs are {}", names.join(", ")))
             .remedy("use one of these names")
     });
@@ -198,6 +200,16 @@ fn computes_sizes() -> Diagnostic {
         .remedy("`run` the model, which makes kernels when it meets sizes")
 }
 
+/// The refusal of a model that reads an encoded image.
+fn reads_contents(name: &str, question: &Question) -> Diagnostic {
+    let message = format!("the host function that decodes `{name}` does not exist in C");
+    let place = question.reason.iter().find_map(|reason| reason.place.clone());
+    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+        .at(place.unwrap_or_else(|| format!("input `{name}`")))
+        .because("an encoded image is read by a function of the host, not by kernels")
+        .remedy("leave that part out of the model, or `run` it")
+}
+
 /// The tensors that the known inputs are made of.
 fn tensors_of(inputs: &[Option<Value>]) -> Vec<Tensor> {
     inputs.iter().flatten().cloned().flat_map(Value::into_tensors).collect()
@@ -210,8 +222,16 @@ fn fixed_shapes(inputs: &[Port]) -> Result<Vec<Vec<usize>>> {
     unbound.or_ok(inputs.iter().filter_map(Port::fixed_shape).collect())
 }
 
-fn refuse_strings(inputs: &[Port]) -> Result<()> {
-    let strings = inputs.iter().filter(|port| port.dtype == DType::String).map(|port| {
+/// Refuses inputs that are strings: by their declaration or, where that says no more than that they
+/// are made of something, by the values.
+fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
+    let is_strings = |(number, port): &(usize, &Port)| match known.get(*number) {
+        Some(Some(value)) => {
+            value.clone().into_tensors().iter().any(|tensor| tensor.dtype() == DType::String)
+        }
+        _ => port.kind == Kind::Tensor && port.dtype == DType::String,
+    };
+    let strings = declared.iter().enumerate().filter(is_strings).map(|(_, port)| {
         Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
             .at(port.to_string())
             .because("what is computed from strings is no C code")
