@@ -3,8 +3,9 @@
 //!
 //! Cases come from the archive beside the repository, or are made from the Python package `onnx`;
 //! without either nothing is run, which is said aloud. `conformance/expected.txt` has a line for
-//! each case that does not pass: its status, its name, and why. The command fails when a case does
-//! better or worse than its line says; `--bless` writes the list anew.
+//! each case that does not pass: its status, its name, and why; `expected-c99.txt` beside it those
+//! that do not pass as C sources, which are run with `--target c99`. The command fails when a case
+//! does better or worse than its line says; `--bless` writes the list anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,8 @@ use std::process::{Command, ExitCode};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Where archives of cases lie, relative to the root.
 const ARCHIVES: &str = "../shared/data";
-/// The list, relative to the root.
-const EXPECTED: &str = "conformance/expected.txt";
+/// The lists, relative to the root: of machine code, of C sources.
+const EXPECTED: [&str; 2] = ["conformance/expected.txt", "conformance/expected-c99.txt"];
 
 /// Runs the cases; what follows on the command line goes to `tilewright conformance`.
 pub(crate) fn main(arguments: &[&str]) -> ExitCode {
@@ -35,9 +36,14 @@ pub(crate) fn main(arguments: &[&str]) -> ExitCode {
     };
     match compare(&cases, &rest, is_blessed) {
         Ok(0) => ExitCode::SUCCESS,
-        Ok(count) => fail(&format!("{count} case(s) are not as {EXPECTED} says")),
+        Ok(count) => fail(&format!("{count} case(s) are not as {} says", list(&rest))),
         Err(reason) => fail(&reason),
     }
+}
+
+/// The list that such a run is compared with.
+fn list(arguments: &[&str]) -> &'static str {
+    EXPECTED[usize::from(arguments.contains(&"c99"))]
 }
 
 fn fail(reason: &str) -> ExitCode {
@@ -122,10 +128,9 @@ fn compare(cases: &Path, arguments: &[&str], is_blessed: bool) -> Result<usize, 
         return Err(format!("`tilewright conformance` ended with {}", output.status));
     }
     let found = rows(&text);
-    for line in text.lines().filter(|line| row(line).is_none()) {
-        println!("{line}");
-    }
-    let path = Path::new(ROOT).join(EXPECTED);
+    let table: Vec<&str> = text.lines().filter(|line| row(line).is_none()).collect();
+    table.iter().for_each(|line| println!("{line}"));
+    let path = Path::new(ROOT).join(list(arguments));
     if is_blessed {
         let lines: String = found
             .iter()
@@ -134,7 +139,9 @@ fn compare(cases: &Path, arguments: &[&str], is_blessed: bool) -> Result<usize, 
                 format!("{}\n", format!("{status} {name}: {reason}").trim_end_matches(": "))
             })
             .collect();
-        std::fs::write(&path, format!("{HEADER}{lines}")).map_err(|error| error.to_string())?;
+        let table: String = table.iter().map(|line| format!("# {line}\n")).collect();
+        std::fs::write(&path, format!("{HEADER}{table}{lines}"))
+            .map_err(|error| error.to_string())?;
         return Ok(0);
     }
     let expected = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;

@@ -124,7 +124,10 @@ fn main_c(models: &[Sources], runs: &[Run]) -> String {
     }
     let numbers: Vec<String> = runs.iter().map(|run| run.model.to_string()).collect();
     include_str!("c/models.c")
-        .replace("@MODELS@", &format!("{declarations}\nstatic const Model models[] = {{\n{rows}}};\n"))
+        .replace(
+            "@MODELS@",
+            &format!("{declarations}\nstatic const Model models[] = {{\n{rows}}};\n"),
+        )
         .replace("@RUNS@", &numbers.join(", "))
 }
 
@@ -246,4 +249,49 @@ fn stopped(reason: String) -> Diagnostic {
         .at("the program made of its sources")
         .because(reason)
         .remedy("run the model on a target of machine code, which names the node")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model that doubles its input, with something else in its first statement.
+    fn model(number: usize, statement: &str) -> Sources {
+        let text = "function @main {\n  parameter %x: f32[1] as \"x\"\n  \
+            %y: f32[1] = map add %x, %x\n  return %y as \"y\"\n}\n";
+        let module = module::parse(text, &Bytes::new()).unwrap_or_else(|found| panic!("{found}"));
+        let (source, options) = (Source::Module(Arc::new(module)), Options::default());
+        let (name, inputs) = (model_name(number), &[]);
+        let request = Request { source: &source, options: &options, name: &name, inputs };
+        let mut model = emit_c::compile(request).unwrap_or_else(|found| panic!("{found}"));
+        let code = &mut model.code.model_c;
+        let start = code.rfind("\n{\n").map_or(0, |at| at + 3);
+        code.insert_str(start, statement);
+        model
+    }
+
+    #[test]
+    fn a_run_that_stops_leaves_the_others_alone() {
+        if !testkit::has_c_compiler() {
+            return;
+        }
+        let crash = "  *(volatile int *)0 = 0;\n";
+        let models = [model(0, ""), model(1, crash), model(2, "  return 7;\n"), model(3, "")];
+        let input = |number: u8| vec![Tensor::from_vec(&[1], vec![f32::from(number)])];
+        let run = |(number, model)| Run { model, inputs: input(number) };
+        let runs: Vec<Run> = [(1, 0), (2, 1), (3, 2), (4, 3), (5, 1), (6, 0)].map(run).into();
+        let results = run_all(&models, &runs, None).unwrap_or_else(|found| panic!("{found}"));
+        let said: Vec<String> = results
+            .into_iter()
+            .map(|result| match result {
+                Ok(values) => {
+                    values[0].as_tensor().map_or(f64::NAN, |it| it.get_f64(0)).to_string()
+                }
+                Err(found) => found.iter().flat_map(|it| it.reasons.clone()).collect(),
+            })
+            .collect();
+        assert!(said[1].contains("signal") && said[4].contains("signal"), "{said:?}");
+        assert_eq!(said[2], "it returns fault 7");
+        assert_eq!([&said[0], &said[3], &said[5]], ["2", "8", "12"]);
+    }
 }

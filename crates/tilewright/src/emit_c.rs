@@ -148,7 +148,8 @@ fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
             let Some(value) = value else { continue };
             port.check_value(value)?;
             let structure = value.structure();
-            tensors.extend(structure.names(&port.name).into_iter().zip(value.clone().into_tensors()));
+            tensors
+                .extend(structure.names(&port.name).into_iter().zip(value.clone().into_tensors()));
             if structure != Structure::Tensor {
                 told.structures.insert(port.name.clone(), structure);
             }

@@ -39,7 +39,8 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
             Compiled { case, runs: numbers, is_random }
         }));
     }
-    let outcome = if runs.is_empty() { Ok(Vec::new()) } else { run_all(&models, &runs, Some(LIMIT)) };
+    let outcome =
+        if runs.is_empty() { Ok(Vec::new()) } else { run_all(&models, &runs, Some(LIMIT)) };
     let results = match outcome {
         Ok(results) => results,
         // The sources of one do not compile: each by itself, to find which.
