@@ -69,6 +69,16 @@ pub struct Port {
     /// Of an input: the elements that the code is for, where other elements would need other code.
     /// The code refuses all others.
     pub value: Option<Tensor>,
+    /// Of an output: strings in which its elements are numbers, from 0; empty where they are none.
+    pub strings: Vec<String>,
+}
+
+impl Port {
+    /// One of any value, whose elements are what they are.
+    #[must_use]
+    pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<usize>) -> Port {
+        Port { name: name.into(), dtype, shape, value: None, strings: Vec::new() }
+    }
 }
 
 /// The model as the caller of the C code sees it.

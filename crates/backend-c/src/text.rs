@@ -151,7 +151,12 @@ pub(crate) fn model_h(
         let line = |(number, port): (usize, &Port)| {
             let (dtype, shape, name) = (port.dtype, &port.shape, comment(&port.name));
             let value = port.value.as_ref().map(only_value).unwrap_or_default();
-            format!("     {word}[{number}]: {dtype}{shape:?} {name}{value}\n")
+            let strings: Vec<String> = port.strings.iter().map(|text| quoted(text)).collect();
+            let strings = match strings.is_empty() {
+                true => String::new(),
+                false => format!(", numbers in {{ {} }}", comment(&strings.join(", "))),
+            };
+            format!("     {word}[{number}]: {dtype}{shape:?} {name}{value}{strings}\n")
         };
         ports.iter().enumerate().map(line).collect()
     };

@@ -62,12 +62,7 @@ program @main(n in 0..=2, i in 0..) arena 64 {
 fn model() -> (Module, Interface) {
     let module = module::parse(MODULE, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
     module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
-    let port = |name: &str, dtype, shape: &[usize]| Port {
-        name: name.to_owned(),
-        dtype,
-        shape: shape.to_vec(),
-        value: None,
-    };
+    let port = |name: &str, dtype, shape: &[usize]| Port::new(name, dtype, shape.to_vec());
     let interface = Interface {
         name: "2/tiny model".to_owned(),
         inputs: vec![port("x", DType::F32, &[1, 3]), port("n", DType::I64, &[])],

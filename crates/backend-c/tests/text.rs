@@ -38,7 +38,7 @@ fn header(text: &str, words: &[&str]) -> Result<String, String> {
 }
 
 /// The module; its inputs and outputs are bytes. With the word `values` each input has the value
-/// 0, 1, 2 and so on.
+/// 0, 1, 2 and so on; with the word `strings` outputs are numbers in a list.
 fn parse(text: &str, words: &[&str]) -> Result<(Module, Interface), String> {
     let module = module::parse(text, &bytes::Bytes::new()).map_err(|errors| errors.to_string())?;
     module::verify(&module).map_err(|errors| errors.to_string())?;
@@ -47,8 +47,7 @@ fn parse(text: &str, words: &[&str]) -> Result<(Module, Interface), String> {
     let main = &module.programs[module.program("main").ok_or("no program `main`")?];
     for slot in main.slots.values() {
         let bytes = slot.bytes.as_constant().unwrap_or(0) as usize;
-        let name = slot.name.clone();
-        let mut port = Port { name, dtype: DType::U8, shape: vec![bytes], value: None };
+        let mut port = Port::new(&slot.name, DType::U8, vec![bytes]);
         match slot.place {
             Place::Input(_) => {
                 port.value = words
@@ -56,7 +55,12 @@ fn parse(text: &str, words: &[&str]) -> Result<(Module, Interface), String> {
                     .then(|| Tensor::from_vec(&[bytes], (0..bytes as u8).collect()));
                 interface.inputs.push(port);
             }
-            Place::Output(_) => interface.outputs.push(port),
+            Place::Output(_) => {
+                if words.contains(&"strings") {
+                    port.strings = vec!["one".to_owned(), "*/\"".to_owned()];
+                }
+                interface.outputs.push(port);
+            }
             _ => {}
         }
     }

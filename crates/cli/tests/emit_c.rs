@@ -85,6 +85,18 @@ fn given_inputs_fix_shapes_and_the_values_that_decide_shapes() {
 }
 
 #[test]
+fn the_header_lists_the_strings_of_labels() {
+    let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] y = "ai.onnx.ml" LabelEncoder(x)
+        {keys_int64s = [1], values_strings = ["one"], default_string = "many"} output y: string[2]"#;
+    let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("labels.onnx"), model.encode_to_vec()).expect("is written");
+    succeed(&["compile", &folder.file("labels.onnx"), "--emit", "c", "-o", &folder.file("")]);
+    let header = std::fs::read_to_string(folder.path().join("model.h")).expect("reads");
+    assert!(header.contains("y, numbers in { \"one\", \"many\" }\n"), "{header}");
+}
+
+#[test]
 fn cases_as_c_take_a_c_compiler() {
     let folder = Folder::new();
     let set = folder.path().join("case/test_data_set_0");

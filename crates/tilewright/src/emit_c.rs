@@ -111,18 +111,14 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let constants = setup.lowered.constants.offsets.clone();
     let role = Role::Main { inputs: inputs.len(), constants };
     let main = LoweredFunction::new(request(front.main, role, &symbols))?;
-    let results = main.outputs.iter().zip(&front.imported.result_names);
-    let output = |((dtype, shape), name): (&(DType, Vec<usize>), &String)| backend_c::Port {
-        name: name.clone(),
-        dtype: *dtype,
-        shape: shape.clone(),
-        value: None,
+    let results = main.outputs.iter().zip(&front.imported.result_names).enumerate();
+    let output = |(number, ((dtype, shape), name)): (usize, (&(DType, Vec<usize>), &String))| {
+        let strings = coded(&front.strings, number);
+        backend_c::Port { strings, ..backend_c::Port::new(name, *dtype, shape.clone()) }
     };
-    let input = |(port, shape): (&Port, Vec<usize>)| backend_c::Port {
-        name: port.name.clone(),
-        dtype: port.dtype,
-        shape,
-        value: told.values.get(&port.name).cloned(),
+    let input = |(port, shape): (&Port, Vec<usize>)| {
+        let value = told.values.get(&port.name).cloned();
+        backend_c::Port { value, ..backend_c::Port::new(&port.name, port.dtype, shape) }
     };
     let interface = Interface {
         name: name.to_owned(),
@@ -133,6 +129,14 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
     let draws = draws(&front.imported);
     Ok(Sources { code, interface, outputs: front.outputs, strings: front.strings, draws })
+}
+
+/// The strings in which the elements of a result are numbers, if they are. Strings are counted among
+/// all that the outputs are made of, results without those that are known.
+fn coded(strings: &Strings, result: usize) -> Vec<String> {
+    let number = |all: usize| all - strings.known.range(..all).count();
+    let list = strings.coded.iter().find(|(all, _)| number(**all) == result);
+    list.map(|(_, list)| list.clone()).unwrap_or_default()
 }
 
 /// The front half, told of the known inputs their shapes and, where it asks for them, their values;
@@ -168,7 +172,10 @@ fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
             match (wanted, tensors.get(name)) {
                 (Wanted::Contents, _) => return Err(reads_contents(name, &question).into()),
                 (Wanted::Value, Some(tensor)) => told.values.insert(name.clone(), tensor.clone()),
-                _ => return Err(question.reason),
+                _ => {
+                    let remedy = format!("give it with `--input {name}=FILE.npy`");
+                    return Err(question.reason.map(|reason| reason.remedy(remedy.clone())));
+                }
             };
         }
     }
