@@ -2,8 +2,8 @@
 //!
 //! Cases run in child processes, each of which takes one batch of cases after another: one case, or
 //! several whose models become one program of C. A case that crashes its process, or exceeds the
-//! time limit, is one failed case: the others of its batch are run again, each by itself, and the
-//! next batch gets a new process. Processes are this program itself, with `--worker`; a line in is a
+//! time limit, is one failed case: all of its batch are run again, each by itself, and what comes
+//! next gets a new process. Processes are this program itself, with `--worker`; a line in is a
 //! batch, a line out its verdicts.
 
 use std::collections::BTreeMap;

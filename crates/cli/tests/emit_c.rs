@@ -86,8 +86,9 @@ fn given_inputs_fix_shapes_and_the_values_that_decide_shapes() {
 
 #[test]
 fn the_header_lists_the_strings_of_labels() {
-    let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] y = "ai.onnx.ml" LabelEncoder(x)
-        {keys_int64s = [1], values_strings = ["one"], default_string = "many"} output y: string[2]"#;
+    let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] output y: string[2]
+        y = "ai.onnx.ml" LabelEncoder(x)
+          {keys_int64s = [1], values_strings = ["one"], default_string = "many"}"#;
     let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
     let folder = Folder::new();
     std::fs::write(folder.path().join("labels.onnx"), model.encode_to_vec()).expect("is written");

@@ -1,5 +1,5 @@
-//! Models as C, compiled by the system's C compiler and run in a process of their own: how values of
-//! the target `c99` are had on the machine at hand.
+//! Models as C, compiled by the system's C compiler and run in a process of their own: how values
+//! of the target `c99` are had on the machine at hand.
 //!
 //! All models of a call become one program, so that the compiler is started once. It says of each
 //! run that it is done; where it stops in the middle of one, it is started again for the next.

@@ -131,8 +131,8 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     Ok(Sources { code, interface, outputs: front.outputs, strings: front.strings, draws })
 }
 
-/// The strings in which the elements of a result are numbers, if they are. Strings are counted among
-/// all that the outputs are made of, results without those that are known.
+/// The strings in which the elements of a result are numbers, if they are. Strings are counted
+/// among all that the outputs are made of, results without those that are known.
 fn coded(strings: &Strings, result: usize) -> Vec<String> {
     let number = |all: usize| all - strings.known.range(..all).count();
     let list = strings.coded.iter().find(|(all, _)| number(**all) == result);
