@@ -24,6 +24,7 @@ usage: cargo xtask <command>
   diagnostics     write docs/diagnostics.md from the table of codes
   conformance [--bless] [OPTIONS]
                   run the official cases of ONNX against conformance/expected.txt
+                  (with --target c99, as C sources, against expected-c99.txt)
   fuzz-seeds FOLDER SOURCE...
                   write seeds and a dictionary for the fuzz targets to FOLDER, of the models in
                   the folders SOURCE and in the importer's tests";
