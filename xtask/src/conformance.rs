@@ -1,13 +1,14 @@
-//! The official cases of ONNX through compiled code and through the evaluator, each against the
-//! recorded list of those that do not pass.
+//! The official cases of ONNX through compiled code, through the evaluator and as C sources, each
+//! against the recorded list of those that do not pass.
 //!
 //! Cases come from the archive beside the repository, or are made from the Python package `onnx`;
 //! without either nothing is run, which is said aloud. `conformance/expected.txt` has a line for
 //! each case that does not pass: its status, its name, and why; `conformance/evaluator.txt` has
-//! those of the evaluator, which refuses what would take it too many operations. The command fails
-//! when a case does better or worse than its line says, or for another reason; `--bless` writes
-//! the lists anew. Of reasons of failures, numbers are not compared: how far values are off is for
-//! each target to say.
+//! those of the evaluator, which refuses what would take it too many operations, and
+//! `conformance/expected-c99.txt` those of C sources, which are run with `--target c99` alone. The
+//! command fails when a case does better or worse than its line says, or for another reason;
+//! `--bless` writes the lists anew. Of reasons of failures, numbers are not compared: how far
+//! values are off is for each target to say.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,14 +19,20 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Where archives of cases lie, relative to the root.
 const ARCHIVES: &str = "../shared/data";
 /// The ways to run the cases: the list, relative to the root, and the options that choose it.
-const WAYS: [(&str, &[&str]); 2] =
-    [("conformance/expected.txt", &[]), ("conformance/evaluator.txt", &["--evaluator"])];
+const WAYS: [(&str, &[&str]); 3] = [
+    ("conformance/expected.txt", &[]),
+    ("conformance/evaluator.txt", &["--evaluator"]),
+    ("conformance/expected-c99.txt", AS_C),
+];
+/// Run where it is asked for, and nothing else then: it takes a C compiler, and its time.
+const AS_C: &[&str] = &["--target", "c99"];
 
 /// Runs the cases; what follows on the command line goes to `tilewright conformance`.
 pub(crate) fn main(arguments: &[&str]) -> ExitCode {
     let is_blessed = arguments.contains(&"--bless");
-    let rest: Vec<&str> =
-        arguments.iter().copied().filter(|argument| *argument != "--bless").collect();
+    let is_c = arguments.windows(2).any(|pair| pair == AS_C);
+    let is_read_here = |argument: &&str| *argument == "--bless" || is_c && AS_C.contains(argument);
+    let rest: Vec<&str> = arguments.iter().copied().filter(|it| !is_read_here(it)).collect();
     let cases = match cases() {
         Ok(Some(cases)) => cases,
         Ok(None) => {
@@ -38,7 +45,7 @@ pub(crate) fn main(arguments: &[&str]) -> ExitCode {
         Err(reason) => return fail(&reason),
     };
     let mut code = ExitCode::SUCCESS;
-    for (expected, options) in WAYS {
+    for (expected, options) in WAYS.into_iter().filter(|(_, options)| (*options == AS_C) == is_c) {
         match compare(&cases, expected, &[&rest, options].concat(), is_blessed) {
             Ok(0) => {}
             Ok(count) => code = fail(&format!("{count} case(s) are not as {expected} says")),
@@ -135,9 +142,8 @@ fn compare(
         return Err(format!("`tilewright conformance` ended with {}", output.status));
     }
     let found = rows(&text);
-    for line in text.lines().filter(|line| row(line).is_none()) {
-        println!("{line}");
-    }
+    let table: Vec<&str> = text.lines().filter(|line| row(line).is_none()).collect();
+    table.iter().for_each(|line| println!("{line}"));
     let path = Path::new(ROOT).join(expected);
     if is_blessed {
         let lines: String = found
@@ -146,7 +152,9 @@ fn compare(
                 format!("{}\n", format!("{status} {name}: {reason}").trim_end_matches(": "))
             })
             .collect();
-        std::fs::write(&path, format!("{HEADER}{lines}")).map_err(|error| error.to_string())?;
+        let table: String = table.iter().map(|line| format!("# {line}\n")).collect();
+        std::fs::write(&path, format!("{HEADER}{table}{lines}"))
+            .map_err(|error| error.to_string())?;
         return Ok(0);
     }
     let expected = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;

@@ -24,7 +24,7 @@ usage: cargo xtask <command>
   diagnostics     write docs/diagnostics.md from the table of codes
   conformance [--bless] [OPTIONS]
                   run the official cases of ONNX, compiled and evaluated, against the lists
-                  in conformance/
+                  in conformance/; with --target c99 as C sources alone
   fuzz-seeds FOLDER SOURCE...
                   write seeds and a dictionary for the fuzz targets to FOLDER, of the models in
                   the folders SOURCE and in the importer's tests";

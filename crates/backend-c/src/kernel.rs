@@ -19,7 +19,7 @@ use crate::code::{Code, Strength};
 use crate::dtype::{storage_type, value_type};
 use crate::helpers::Helpers;
 use crate::index::integer;
-use crate::names::{Names, comment};
+use crate::names::{Names, comment, mentions};
 use crate::scalar::apply;
 use crate::value::ValueContext;
 
@@ -103,6 +103,9 @@ impl Writer<'_> {
             self.printer.line("return 0;");
         }
         let body = std::mem::take(&mut self.printer).finish();
+        for id in &kernel.parameters {
+            self.unused(&body, &self.buffers[id.index()].clone());
+        }
         let mut parameters: Vec<String> =
             kernel.parameters.iter().map(|id| self.parameter(*id, unshared)).collect();
         let mut symbols = Vec::new();
@@ -110,6 +113,7 @@ impl Writer<'_> {
             if let SymbolKind::Shape { position, .. } = symbol.kind {
                 symbols.push(position);
                 parameters.push(format!("int64_t {}", self.symbols[id.index()]));
+                self.unused(&body, &self.symbols[id.index()].clone());
             }
         }
         if self.scratch_bytes > 0 {
@@ -118,6 +122,7 @@ impl Writer<'_> {
         if parameters.is_empty() {
             parameters.push("void".to_owned());
         }
+        let unused = std::mem::take(&mut self.printer).finish();
         let result = if returns_fault { "int" } else { "void" };
         let headline = comment(&self.headline(locations));
         self.printer.line(format_args!("/* {headline} */"));
@@ -127,10 +132,19 @@ impl Writer<'_> {
         let head = self.printer.finish();
         KernelCode {
             name,
-            text: format!("{head}{body}}}\n"),
+            text: format!("{head}{unused}{body}}}\n"),
             returns_fault,
             symbols,
             scratch_bytes: self.scratch_bytes,
+        }
+    }
+
+    /// Says that a parameter is of no use, as one is that a sum of nothing was made of.
+    fn unused(&mut self, body: &str, name: &str) {
+        if !mentions(body, name) {
+            self.printer.indent();
+            self.printer.line(format_args!("(void){name};"));
+            self.printer.dedent();
         }
     }
 

@@ -35,9 +35,10 @@ use ::program::{Program, Step};
 use base::text::Printer;
 use base::{KernelId, Limits, Locations, ProgramId};
 use module::Module;
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 pub use layout::Weights;
+pub use text::declarations;
 
 use helpers::Helpers;
 use kernel::KernelCode;
@@ -57,7 +58,7 @@ pub struct CProgram<'a> {
 }
 
 /// An input or output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CPort {
     /// The user's name for it.
     pub name: String,
@@ -65,10 +66,23 @@ pub struct CPort {
     pub dtype: DType,
     /// Shape.
     pub shape: Vec<usize>,
+    /// Of an input: the elements that the code is for, where other elements would need other code.
+    /// The code refuses all others.
+    pub value: Option<Tensor>,
+    /// Of an output: strings in which its elements are numbers, from 0; empty where they are none.
+    pub strings: Vec<String>,
+}
+
+impl CPort {
+    /// One of any value, whose elements are what they are.
+    #[must_use]
+    pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<usize>) -> CPort {
+        CPort { name: name.into(), dtype, shape, value: None, strings: Vec::new() }
+    }
 }
 
 /// The model as the caller of the C code sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     /// The model's name, from which those of the functions are made.
     pub name: String,
@@ -155,7 +169,9 @@ pub fn emit(
     let layout = Layout::new(programs[0], programs[1], main.module, scratch, &mut weights)?;
     let setup_body =
         setup_body(setup, codes_of[0], &layout, &mut weights, &mut helpers, options.most_turns)?;
-    let main_body = main_body(main, codes_of[1], &layout, &mut helpers, options.most_turns)?;
+    let checks = text::value_checks(&interface.inputs, &mut helpers);
+    let main_body =
+        checks + &main_body(main, codes_of[1], &layout, &mut helpers, options.most_turns)?;
     let kernels: Vec<&KernelCode> = codes.iter().flat_map(|codes| codes.values()).collect();
     let sizes = [layout.constants_bytes, layout.arena_bytes];
     Ok(CSources {

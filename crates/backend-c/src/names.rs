@@ -111,6 +111,14 @@ fn is_reserved(name: &str) -> bool {
         || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether an identifier stands in code.
+pub(crate) fn mentions(code: &str, identifier: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    code.match_indices(identifier).any(|(at, _)| {
+        !code[..at].ends_with(is_part) && !code[at + identifier.len()..].starts_with(is_part)
+    })
+}
+
 /// A text as the inside of a comment.
 pub(crate) fn comment(text: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
@@ -136,6 +144,12 @@ mod tests {
         assert_eq!(fresh("tw_add_i32"), "x_tw_add_i32");
         assert_eq!(fresh("_Bool"), "x_Bool");
         assert_eq!(fresh("größe"), "gr__e");
+    }
+
+    #[test]
+    fn identifiers_in_code() {
+        assert!(mentions("y[i] = x[i];", "x"));
+        assert!(!mentions("y[xi] = max(0);", "x"));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use program::Fault;
-use tensor::{Class, DType};
+use tensor::{Class, DType, Scalar, Tensor};
 
-use crate::dtype::{is_packed, is_short_float};
+use crate::dtype::{constant, is_packed, is_short_float, storage_type, wide_type};
 use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
@@ -95,8 +95,43 @@ fn break_point(line: &str, width: usize) -> Option<usize> {
     best.map(|(_, at)| at)
 }
 
-/// The declarations of the model's functions.
-fn declarations(name: &str) -> String {
+/// The most elements of a value that `model.h` shows.
+const SHOWN: usize = 8;
+
+/// What `NAME_run` does first: it refuses values of inputs that the code is not for.
+pub(crate) fn value_checks(inputs: &[CPort], helpers: &mut Helpers) -> String {
+    let (mut text, fault) = (String::new(), Fault::OtherValue.code());
+    for (number, port) in inputs.iter().enumerate() {
+        let Some(value) = port.value.as_ref().filter(|value| !value.is_empty()) else { continue };
+        let (ty, elements) = array(value);
+        let (count, elements, same) = (elements.len(), elements.join(", "), helpers.same());
+        text.push_str(&format!(
+            "  {{\n    static const {ty} value[{count}] = {{ {elements} }};\n    \
+            if (!{same}(in[{number}], value, sizeof value)) return {fault};\n  }}\n"
+        ));
+    }
+    text
+}
+
+/// A tensor as the elements of a static array of C, and their type.
+fn array(tensor: &Tensor) -> (&'static str, Vec<String>) {
+    let dtype = tensor.dtype();
+    if is_packed(dtype) {
+        return ("uint8_t", tensor.bytes().iter().map(u8::to_string).collect());
+    }
+    let is_finite = |value: Scalar| is_short_float(dtype) || value.as_f64().is_finite();
+    if dtype.is_float() && !tensor.scalars().all(is_finite) {
+        let bits = |value: Scalar| format!("UINT{}_C({:#x})", dtype.bits(), value.bits());
+        return (wide_type(dtype), tensor.scalars().map(bits).collect());
+    }
+    // Of finite numbers no constant needs a helper.
+    let element = |value| constant(&mut Helpers::new(false), value);
+    (storage_type(dtype), tensor.scalars().map(element).collect())
+}
+
+/// The declarations of the functions of a model of this name, which is an identifier.
+#[must_use]
+pub fn declarations(name: &str) -> String {
     format!(
         "size_t {name}_constants_size(void);\nsize_t {name}_arena_size(void);\n\
         int {name}_setup(const void *weights, void *constants);\n\
@@ -115,7 +150,13 @@ pub(crate) fn model_h(
     let list = |word: &str, ports: &[CPort]| -> String {
         let line = |(number, port): (usize, &CPort)| {
             let (dtype, shape, name) = (port.dtype, &port.shape, comment(&port.name));
-            format!("     {word}[{number}]: {dtype}{shape:?} {name}\n")
+            let value = port.value.as_ref().map(only_value).unwrap_or_default();
+            let strings: Vec<String> = port.strings.iter().map(|text| quoted(text)).collect();
+            let strings = match strings.is_empty() {
+                true => String::new(),
+                false => format!(", numbers in {{ {} }}", comment(&strings.join(", "))),
+            };
+            format!("     {word}[{number}]: {dtype}{shape:?} {name}{value}{strings}\n")
         };
         ports.iter().enumerate().map(line).collect()
     };
@@ -131,7 +172,15 @@ pub(crate) fn model_h(
         .replace("@INDEX@", &Fault::IndexOutOfRange.code().to_string())
         .replace("@SIZE@", &Fault::SizeOutOfRange.code().to_string())
         .replace("@TURNS@", &Fault::TooManyTurns.code().to_string())
+        .replace("@VALUE@", &Fault::OtherValue.code().to_string())
         .replace("@DECLARATIONS@", &declarations(name))
+}
+
+/// The value that an input must have, as `model.h` says it.
+fn only_value(value: &Tensor) -> String {
+    let shown: Vec<String> = value.scalars().take(SHOWN).map(|it| it.to_string()).collect();
+    let rest = if value.len() > SHOWN { ", ..." } else { "" };
+    format!(", only with the value {{ {}{rest} }}", shown.join(", "))
 }
 
 /// `main.c`.

@@ -62,11 +62,7 @@ program @main(n in 0..=2, i in 0..) arena 64 {
 fn model() -> (Module, Interface) {
     let module = module::parse(MODULE, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
     module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
-    let port = |name: &str, dtype, shape: &[usize]| CPort {
-        name: name.to_owned(),
-        dtype,
-        shape: shape.to_vec(),
-    };
+    let port = |name: &str, dtype, shape: &[usize]| CPort::new(name, dtype, shape.to_vec());
     let interface = Interface {
         name: "2/tiny model".to_owned(),
         inputs: vec![port("x", DType::F32, &[1, 3]), port("n", DType::I64, &[])],
@@ -177,7 +173,7 @@ program @main() arena 128 {
 ";
     let module = module::parse(text, &bytes::Bytes::new()).unwrap_or_else(|e| panic!("{e}"));
     module::verify(&module).unwrap_or_else(|errors| panic!("{errors}"));
-    let port = |name: &str| CPort { name: name.to_owned(), dtype: DType::I64, shape: vec![1] };
+    let port = |name: &str| CPort::new(name, DType::I64, vec![1]);
     let interface =
         Interface { name: "loop".to_owned(), inputs: vec![port("x")], outputs: vec![port("y")] };
     let folder = Folder::new();
@@ -217,4 +213,45 @@ fn types_that_files_lack() {
     let (text, status) = outcome(&folder, &["weights.bin", "a.npy", "b.npy"]);
     let expected = "k0p2 i4[3]: -1 2 -7\nk0p3 bf16[3]: 3 -0.5 inf\nk0p4 f16[3]: 1.5 -0.25 inf\n";
     assert_eq!((text.as_str(), status), (expected, Some(0)));
+}
+
+/// Code for the values of inputs, of all kinds of types, refuses other values.
+#[test]
+fn values_that_the_code_is_for() {
+    if !has_c_compiler() {
+        return;
+    }
+    let text = "kernel @k(%a: read i64[2], %b: read f32[2], %c: read f64[1], %d: read bf16[2],
+        %e: read u4[3], %f: read bool[2], %y: write i64[2]) {
+      for i < 2 { %y[i] = %a[i] + %a[i] }
+    }";
+    let kernel = loops::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let (module, mut interface) = common::module_of_kernels(&[kernel]);
+    let values = [
+        Tensor::from_vec(&[2], vec![i64::MIN, -3]),
+        Tensor::from_vec(&[2], vec![-0.0f32, 0.1]),
+        Tensor::from_vec(&[1], vec![f64::NEG_INFINITY]),
+        Tensor::from_vec(&[2], vec![1.5f32, f32::INFINITY]).cast(DType::BF16),
+        Tensor::from_vec(&[3], vec![1u8, 15, 0]).cast(DType::U4),
+        Tensor::from_vec(&[2], vec![true, false]),
+    ];
+    for (port, value) in interface.inputs.iter_mut().zip(&values) {
+        port.value = Some(value.clone());
+    }
+    let folder = Folder::new();
+    build(folder.path(), &sources(&module, &interface, COptions::default()), &[]);
+    let outputs = run(folder.path(), &interface, &values);
+    assert_eq!(outputs[0], Tensor::from_vec(&[2], vec![0i64, -6]));
+    for (number, value) in values.iter().enumerate() {
+        let file = format!("input{number}.npy");
+        let write = |tensor: &Tensor| tensor::npy::write(folder.path().join(&file), tensor);
+        write(&Tensor::zeros(value.dtype(), value.shape())).expect("a file that can be written");
+        let mut arguments = vec!["weights.bin".to_owned()];
+        arguments.extend((0..values.len()).map(|number| format!("input{number}.npy")));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (said, status) = outcome(&folder, &arguments);
+        assert_eq!(said, "error: the model stopped with fault 4, see model.h\n", "{number}");
+        assert_eq!(status, Some(1));
+        write(value).expect("a file that can be written");
+    }
 }

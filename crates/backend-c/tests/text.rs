@@ -10,7 +10,7 @@ use common::{build, module_of_kernels};
 use loops::Kernel;
 use module::Module;
 use program::Place;
-use tensor::DType;
+use tensor::{DType, Tensor};
 use testkit::{Folder, has_c_compiler};
 
 fn kernel(text: &str, words: &[&str]) -> Result<String, String> {
@@ -28,17 +28,18 @@ fn kernel(text: &str, words: &[&str]) -> Result<String, String> {
 }
 
 fn module(text: &str, words: &[&str]) -> Result<String, String> {
-    let (module, interface) = parse(text)?;
+    let (module, interface) = parse(text, words)?;
     Ok(code(&sources(&module, &interface, words)?))
 }
 
 fn header(text: &str, words: &[&str]) -> Result<String, String> {
-    let (module, interface) = parse(text)?;
+    let (module, interface) = parse(text, words)?;
     Ok(sources(&module, &interface, words)?.model_h)
 }
 
-/// The module; its inputs and outputs are bytes.
-fn parse(text: &str) -> Result<(Module, Interface), String> {
+/// The module; its inputs and outputs are bytes. With the word `values` each input has the value
+/// 0, 1, 2 and so on; with the word `strings` outputs are numbers in a list.
+fn parse(text: &str, words: &[&str]) -> Result<(Module, Interface), String> {
     let module = module::parse(text, &bytes::Bytes::new()).map_err(|errors| errors.to_string())?;
     module::verify(&module).map_err(|errors| errors.to_string())?;
     let mut interface =
@@ -46,10 +47,20 @@ fn parse(text: &str) -> Result<(Module, Interface), String> {
     let main = &module.programs[module.program("main").ok_or("no program `main`")?];
     for slot in main.slots.values() {
         let bytes = slot.bytes.as_constant().unwrap_or(0) as usize;
-        let port = CPort { name: slot.name.clone(), dtype: DType::U8, shape: vec![bytes] };
+        let mut port = CPort::new(&slot.name, DType::U8, vec![bytes]);
         match slot.place {
-            Place::Input(_) => interface.inputs.push(port),
-            Place::Output(_) => interface.outputs.push(port),
+            Place::Input(_) => {
+                port.value = words
+                    .contains(&"values")
+                    .then(|| Tensor::from_vec(&[bytes], (0..bytes as u8).collect()));
+                interface.inputs.push(port);
+            }
+            Place::Output(_) => {
+                if words.contains(&"strings") {
+                    port.strings = vec!["one".to_owned(), "*/\"".to_owned()];
+                }
+                interface.outputs.push(port);
+            }
             _ => {}
         }
     }

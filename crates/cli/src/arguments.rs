@@ -196,7 +196,7 @@ pub(crate) fn dimension(text: &str) -> std::result::Result<(String, i64), String
     Ok((name.to_string(), extent))
 }
 
-fn input(text: &str) -> std::result::Result<(String, PathBuf), String> {
+pub(crate) fn input(text: &str) -> std::result::Result<(String, PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("expected NAME=FILE.npy")?;
     Ok((name.to_string(), PathBuf::from(file)))
 }
@@ -219,26 +219,12 @@ impl ModelArguments {
 }
 
 impl InputArguments {
-    /// Reads the files given.
+    /// See [`read_inputs`].
     ///
     /// # Errors
-    /// A file that cannot be read, or an input given twice.
+    /// As there.
     pub(crate) fn read(&self) -> Result<BTreeMap<String, Tensor>> {
-        let mut tensors = BTreeMap::new();
-        for (name, file) in &self.inputs {
-            let tensor = tensor::npy::read(file)?;
-            if tensors.insert(name.clone(), tensor).is_some() {
-                return Err(Diagnostic::error(
-                    codes::UNKNOWN_INPUT,
-                    format!("input `{name}` is given twice"),
-                )
-                .at(format!("--input {name}={}", file.display()))
-                .because("another `--input` has the same name")
-                .remedy("give each input once")
-                .into());
-            }
-        }
-        Ok(tensors)
+        read_inputs(&self.inputs)
     }
 
     /// One tensor a port: the ones given, and random ones for the rest where that was asked for.
@@ -277,6 +263,28 @@ impl InputArguments {
         given.keys().for_each(|name| found.push(unknown(name, ports)));
         found.or_ok(tensors)
     }
+}
+
+/// Reads the files given for inputs.
+///
+/// # Errors
+/// A file that cannot be read, or an input given twice.
+pub(crate) fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Tensor>> {
+    let mut tensors = BTreeMap::new();
+    for (name, file) in files {
+        let tensor = tensor::npy::read(file)?;
+        if tensors.insert(name.clone(), tensor).is_some() {
+            return Err(Diagnostic::error(
+                codes::UNKNOWN_INPUT,
+                format!("input `{name}` is given twice"),
+            )
+            .at(format!("--input {name}={}", file.display()))
+            .because("another `--input` has the same name")
+            .remedy("give each input once")
+            .into());
+        }
+    }
+    Ok(tensors)
 }
 
 fn missing(port: &Port) -> Diagnostic {

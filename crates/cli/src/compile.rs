@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::Outcome;
-use crate::arguments::{ModelArguments, TimingArguments};
+use crate::arguments::{ModelArguments, TimingArguments, input, read_inputs};
 
 /// Arguments of `tilewright compile`.
 #[derive(Args)]
@@ -14,6 +14,10 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     timings: TimingArguments,
+    /// Reads an input from a file: its shape, and where shapes in the model depend on its value
+    /// this value, are fixed
+    #[arg(long = "input", value_name = "NAME=FILE.npy", value_parser = input)]
+    inputs: Vec<(String, PathBuf)>,
     /// The folder to write to
     #[arg(short, long = "output", value_name = "DIR")]
     output: PathBuf,
@@ -34,7 +38,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut options = arguments.model.options();
     options.phases = arguments.timings.phases();
     match arguments.emit {
-        Form::C => tilewright::emit_c(&arguments.model.model, &options, &arguments.output)?,
+        Form::C => {
+            let inputs = read_inputs(&arguments.inputs)?;
+            tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
+        }
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)

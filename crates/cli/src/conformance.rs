@@ -1,12 +1,14 @@
 //! `tilewright conformance`: runs a tree of ONNX-style cases and compares their outputs.
 //!
-//! Cases run in child processes, each of which takes one case after another: a case that crashes
-//! its process, or exceeds the time limit, is one failed case, and the next one gets a new process.
-//! Processes are this program itself, with `--worker`; a line in is a case, a line out its verdict.
+//! Cases run in child processes, each of which takes one batch of cases after another: one case, or
+//! several whose models become one program of C. A case that crashes its process, or exceeds the
+//! time limit, is one failed case: all of its batch are run again, each by itself, and what comes
+//! next gets a new process. Processes are this program itself, with `--worker`; a line in is a
+//! batch, a line out its verdicts.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use base::{Diagnostic, codes};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tilewright::conformance::{Through, Verdict, find_cases, run_case};
+use tilewright::conformance::{Through, Verdict, cases_together, find_cases, is_as_c, run_cases};
 use tilewright::{Limits, Options, TargetChoice};
 
 use crate::Outcome;
@@ -38,7 +40,8 @@ pub(crate) struct Arguments {
     /// Runs only the cases whose path contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`
+    /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`; `c99` runs
+    /// the cases as C sources, compiled by the system's C compiler
     #[arg(long, default_value = "native", value_name = "NAME")]
     target: String,
     /// Worker threads of each case
@@ -87,6 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             .remedy("give a folder of cases: `model.onnx` with `test_data_set_0` beside it")
             .into());
     }
+    if is_as_c(&arguments.options(), arguments.through()) {
+        tilewright::check_c_compiler()?;
+    }
     let rows = run_all(arguments, &cases)?;
     let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
     if arguments.json {
@@ -97,28 +103,38 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     Ok(if count("failed") > 0 { Outcome::CheckFailed } else { Outcome::Good })
 }
 
+impl Arguments {
+    fn options(&self) -> Options {
+        Options {
+            target: match self.target.as_str() {
+                "native" => TargetChoice::Native,
+                name => TargetChoice::Named(name.to_owned()),
+            },
+            threads: Some(self.threads.into()),
+            precision: self.precision.into(),
+            dims: self.dims.iter().cloned().collect(),
+            ..Options::default()
+        }
+    }
+
+    fn through(&self) -> Through {
+        if self.evaluator { Through::Evaluator } else { Through::Compiled }
+    }
+}
+
 /// The loop of a child process.
 fn work(arguments: &Arguments) {
-    let options = Options {
-        target: match arguments.target.as_str() {
-            "native" => TargetChoice::Native,
-            name => TargetChoice::Named(name.to_owned()),
-        },
-        threads: Some(arguments.threads.into()),
-        precision: arguments.precision.into(),
-        dims: arguments.dims.iter().cloned().collect(),
-        ..Options::default()
-    };
-    let through = if arguments.evaluator { Through::Evaluator } else { Through::Compiled };
+    let (options, through) = (arguments.options(), arguments.through());
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let verdict = run_case(Path::new(&line), &options, through);
-        let (status, reason) = match verdict {
+        let paths: Vec<PathBuf> = serde_json::from_str(&line).unwrap_or_default();
+        let verdicts = run_cases(&paths, &options, through).into_iter();
+        let verdicts = verdicts.map(|verdict| match verdict {
             Verdict::Passed => ("passed", String::new()),
             Verdict::Random => ("random", String::new()),
             Verdict::Failed(reason) => ("failed", reason),
             Verdict::Refused(reason) => ("refused", reason),
-        };
-        say_line!("{}", json!([status, reason]));
+        });
+        say_line!("{}", json!(verdicts.collect::<Vec<_>>()));
     }
 }
 
@@ -132,25 +148,27 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
+    let together = cases_together(&arguments.options(), arguments.through());
+    let batches: Vec<&[PathBuf]> = cases.chunks(together).collect();
     let next = AtomicUsize::new(0);
-    let verdicts = Mutex::new(vec![None; cases.len()]);
+    let verdicts = Mutex::new(vec![Vec::new(); batches.len()]);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(cases.len()) {
+        for _ in 0..jobs.min(batches.len()) {
             scope.spawn(|| {
                 let mut worker = None;
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(number) else { return };
-                    let verdict = match one_case(arguments, &mut worker, case) {
-                        Ok(verdict) => verdict,
+                    let Some(batch) = batches.get(number) else { return };
+                    let found = match one_batch(arguments, &mut worker, batch) {
+                        Ok(found) => found,
                         Err(error) => {
                             lock(&failure).get_or_insert(error);
                             return;
                         }
                     };
-                    lock(&verdicts)[number] = Some(verdict);
-                    bar.inc(1);
+                    lock(&verdicts)[number] = found;
+                    bar.inc(batch.len() as u64);
                 }
             });
         }
@@ -164,7 +182,7 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
             .into());
     }
     let verdicts = std::mem::take(&mut *lock(&verdicts));
-    let rows = cases.iter().zip(verdicts.into_iter().flatten());
+    let rows = cases.iter().zip(verdicts.concat());
     Ok(rows
         .map(|(case, (status, reason))| {
             let name = case.strip_prefix(&arguments.folder).unwrap_or(case);
@@ -223,33 +241,36 @@ impl Worker {
     }
 }
 
-/// Status and reason of a case, from a process that is started if there is none.
-fn one_case(
+/// Status and reason of each case of a batch, from a process that is started if there is none.
+fn one_batch(
     arguments: &Arguments,
     worker: &mut Option<Worker>,
-    case: &Path,
-) -> std::io::Result<(String, String)> {
+    cases: &[PathBuf],
+) -> std::io::Result<Vec<(String, String)>> {
     let mut running = match worker.take() {
         Some(running) => running,
         None => Worker::start(arguments)?,
     };
-    let failed = |reason: String| Ok(("failed".to_owned(), reason));
-    if writeln!(running.cases, "{}", case.display()).is_err() {
-        return failed(format!("crash: {}", running.stop()));
+    let limit = arguments.time_limit * cases.len() as u64;
+    let reason = match writeln!(running.cases, "{}", json!(cases)) {
+        Err(_) => format!("crash: {}", running.stop()),
+        Ok(()) => match running.verdicts.recv_timeout(Duration::from_secs(limit)) {
+            Ok(line) => {
+                *worker = Some(running);
+                return Ok(serde_json::from_str(&line)?);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                running.stop();
+                format!("hang: not done after {limit} s")
+            }
+            Err(RecvTimeoutError::Disconnected) => format!("crash: {}", running.stop()),
+        },
+    };
+    if cases.len() == 1 {
+        return Ok(vec![("failed".to_owned(), reason)]);
     }
-    match running.verdicts.recv_timeout(Duration::from_secs(arguments.time_limit)) {
-        Ok(line) => {
-            *worker = Some(running);
-            let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
-            let text = |index: usize| parsed[index].as_str().unwrap_or("failed").to_owned();
-            Ok((text(0), text(1)))
-        }
-        Err(RecvTimeoutError::Timeout) => {
-            running.stop();
-            failed(format!("hang: not done after {} s", arguments.time_limit))
-        }
-        Err(RecvTimeoutError::Disconnected) => failed(format!("crash: {}", running.stop())),
-    }
+    let alone = |case| one_batch(arguments, worker, std::slice::from_ref(case));
+    Ok(cases.iter().map(alone).collect::<std::io::Result<Vec<_>>>()?.concat())
 }
 
 fn as_json(rows: &[Row]) -> Value {
@@ -305,7 +326,7 @@ fn as_text(rows: &[Row], cases: &[PathBuf]) -> String {
 }
 
 /// The version of ONNX's own operator set that a case's model uses; 0 if it says none.
-fn opset(case: &Path) -> i64 {
+fn opset(case: &std::path::Path) -> i64 {
     let info = tilewright::inspect(&case.join("model.onnx"), &Limits::default());
     let versions = info.map(|info| info.opsets).unwrap_or_default();
     versions.iter().find(|(domain, _)| domain == "ai.onnx").map_or(0, |(_, version)| *version)

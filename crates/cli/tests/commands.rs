@@ -30,11 +30,18 @@ use base::text::Parser;
 use import_onnx::proto::{ModelProto, StringStringEntryProto, type_proto};
 use prost::Message;
 use support::{DIGITS, Folder, tilewright};
-use testkit::onnx_text;
+use testkit::{has_c_compiler, onnx_text};
 
 #[test]
 fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), &[("script", script)]);
+}
+
+#[test]
+fn texts_that_take_a_c_compiler() {
+    if has_c_compiler() {
+        filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts_c"), &[("script", script)]);
+    }
 }
 
 fn script(text: &str, _: &[&str]) -> Result<String, String> {

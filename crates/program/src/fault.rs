@@ -12,6 +12,8 @@ pub enum Fault {
     SizeOutOfRange = 2,
     /// Loops that data end turned more often than is allowed. No kernel's.
     TooManyTurns = 3,
+    /// An input has another value than the code is for. No kernel's.
+    OtherValue = 4,
 }
 
 impl Fault {

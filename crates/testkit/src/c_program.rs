@@ -6,7 +6,7 @@ use std::process::Command;
 use tensor::Tensor;
 
 /// The flags that every model must compile with.
-const FLAGS: [&str; 4] = ["-std=c99", "-O2", "-Wall", "-Werror"];
+const FLAGS: [&str; 6] = ["-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// Whether there is a C compiler; says so if not.
 #[must_use]

@@ -10,6 +10,8 @@
 //! transforms; where products are rounded to bf16, 2^-6 of both kinds. Of a model that draws random
 //! numbers the elements are not compared.
 
+mod as_c;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,7 @@ use tensor::{Kind, Tensor, Value, compare};
 use crate::executable::draws;
 use crate::reference::evaluate;
 use crate::source::Source;
-use crate::{Options, Precision, compile, inspect};
+use crate::{Options, Precision, c_program, compile, inspect};
 
 /// The least absolute tolerance, and that for Fourier transforms.
 const ABSOLUTE: f64 = 1e-5;
@@ -33,6 +35,10 @@ const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 
 /// The most operations of a case that the evaluator runs: some seconds' worth.
 const OPERATIONS_OF_EVALUATOR: u64 = 1 << 25;
+
+/// How many models become one program of C: enough that it counts little to start the compiler, and
+/// few enough that all processors have some to the end.
+const TOGETHER_AS_C: usize = 40;
 
 /// What runs a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +84,37 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs a case.
+/// How many cases are best run together: those whose models become C share a program.
 #[must_use]
-pub fn run_case(case: &Path, options: &Options, through: Through) -> Verdict {
-    let outcome = crate::catch_internal_errors(|| try_case(case, options, through));
+pub fn cases_together(options: &Options, through: Through) -> usize {
+    if is_as_c(options, through) { TOGETHER_AS_C } else { 1 }
+}
+
+/// Runs cases; the verdict of each.
+#[must_use]
+pub fn run_cases(cases: &[PathBuf], options: &Options, through: Through) -> Vec<Verdict> {
+    if is_as_c(options, through) {
+        return as_c::run_cases(cases, options);
+    }
+    let run = |case| verdict(crate::catch_internal_errors(|| try_case(case, options, through)));
+    cases.iter().map(|case| run(case)).collect()
+}
+
+/// Whether cases become C sources, which the system's C compiler compiles.
+#[must_use]
+pub fn is_as_c(options: &Options, through: Through) -> bool {
+    through == Through::Compiled && c_program::is_chosen(options)
+}
+
+/// The verdict where there is none: the compiler's own faults, and faults of a run that the data do
+/// not justify, are failures, all else is a refusal.
+fn verdict(outcome: Result<Verdict>) -> Verdict {
     outcome.unwrap_or_else(|found| {
         let reason = one_line(&found);
-        // The compiler's own faults, and faults of a run that the data do not justify.
-        let is_broken =
-            |found: &Diagnostic| found.code.starts_with("TW09") || found.code.starts_with("TW05");
+        let is_broken = |found: &Diagnostic| {
+            let code = found.code;
+            code.starts_with("TW09") || code.starts_with("TW05") || code == codes::C_PROGRAM_FAILED
+        };
         match found.iter().any(is_broken) {
             true => Verdict::Failed(reason),
             false => Verdict::Refused(reason),
@@ -94,28 +122,18 @@ pub fn run_case(case: &Path, options: &Options, through: Through) -> Verdict {
     })
 }
 
-fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict> {
-    let path = case.join("model.onnx");
-    let info = inspect(&path, &options.limits)?;
-    let mut tolerance = Tolerance::of(case, info.operators.keys());
-    if options.precision == Precision::Bf16 {
-        tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);
-        tolerance.absolute = tolerance.absolute.max(OF_SHORT_PRODUCTS);
-    }
-    // A dimension that a model does not have is another model's.
-    let mut options = options.clone();
-    options.dims.retain(|name, _| info.dimensions.contains(name));
+fn try_case(path: &Path, options: &Options, through: Through) -> Result<Verdict> {
+    let mut case = Case::read(path, options)?;
     if through == Through::Evaluator {
-        options.limits.operations = OPERATIONS_OF_EVALUATOR;
+        case.options.limits.operations = OPERATIONS_OF_EVALUATOR;
     }
-    let options = &options;
-    let outputs: Vec<&str> = info.outputs.iter().map(|port| port.name.as_str()).collect();
-    let mut is_random = false;
+    let options = &case.options;
     let executable = match through {
-        Through::Compiled => Some(compile(&path, options)?),
+        Through::Compiled => Some(compile(&case.model, options)?),
         Through::Evaluator => None,
     };
-    for set in sets(case, &info)? {
+    let mut is_random = false;
+    for set in &case.sets {
         let actual = match &executable {
             Some(executable) => {
                 let actual = executable.run_values(&set.inputs)?;
@@ -125,21 +143,54 @@ fn try_case(case: &Path, options: &Options, through: Through) -> Result<Verdict>
             None => {
                 let declared = eval::EvaluationPrecision::Declared;
                 let (function, actual) =
-                    evaluate(&Source::file(&path), options, &set.inputs, declared)?;
+                    evaluate(&Source::file(&case.model), options, &set.inputs, declared)?;
                 is_random |= draws(&function);
                 actual
             }
         };
-        if let Some(reason) = difference(&outputs, &actual, &set, &tolerance, is_random) {
-            return Ok(Verdict::Failed(format!("{}: {reason}", set.name)));
+        if let Some(failed) = case.failure(set, &actual, is_random) {
+            return Ok(failed);
         }
     }
     Ok(if is_random { Verdict::Random } else { Verdict::Passed })
 }
 
+/// A case, read.
+struct Case {
+    model: PathBuf,
+    /// Those that were given, without dimensions that are another model's.
+    options: Options,
+    /// Names of the model's outputs.
+    outputs: Vec<String>,
+    tolerance: Tolerance,
+    sets: Vec<DataSet>,
+}
+
+impl Case {
+    fn read(case: &Path, options: &Options) -> Result<Case> {
+        let model = case.join("model.onnx");
+        let info = inspect(&model, &options.limits)?;
+        let mut tolerance = Tolerance::of(case, info.operators.keys());
+        if options.precision == Precision::Bf16 {
+            tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);
+            tolerance.absolute = tolerance.absolute.max(OF_SHORT_PRODUCTS);
+        }
+        let mut options = options.clone();
+        options.dims.retain(|name, _| info.dimensions.contains(name));
+        let outputs = info.outputs.iter().map(|port| port.name.clone()).collect();
+        Ok(Case { model, options, outputs, tolerance, sets: sets(case, &info)? })
+    }
+
+    /// What is wrong with what came out.
+    fn failure(&self, set: &DataSet, actual: &[Value], is_random: bool) -> Option<Verdict> {
+        let reason = difference(&self.outputs, actual, set, &self.tolerance, is_random)?;
+        Some(Verdict::Failed(format!("{}: {reason}", set.name)))
+    }
+}
+
 /// What differs first.
 fn difference(
-    names: &[&str],
+    names: &[String],
     actual: &[Value],
     set: &DataSet,
     tolerance: &Tolerance,
@@ -148,7 +199,7 @@ fn difference(
     if actual.len() != set.outputs.len() {
         return Some(format!("{} outputs instead of {}", actual.len(), set.outputs.len()));
     }
-    for ((&name, actual), (expected_name, expected)) in names.iter().zip(actual).zip(&set.outputs) {
+    for ((name, actual), (expected_name, expected)) in names.iter().zip(actual).zip(&set.outputs) {
         let Some(expected) = expected else { continue };
         if !expected_name.is_empty() && expected_name != name {
             return Some(format!("output `{name}` instead of `{expected_name}`"));

@@ -7,15 +7,16 @@ use std::path::Path;
 use backend::Target;
 use backend_c::{CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, Result, codes};
-use import_onnx::Strings;
+use import_onnx::{Strings, Wanted};
 use lower::Role;
 use sym::SymbolId;
-use tensor::{DType, StagedFiles, Structure, Tensor, Value};
+use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
+use crate::executable::draws;
 use crate::options::TargetChoice;
-use crate::pipeline::{Front, Given, front, front_told};
+use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
 use crate::plan::Plan;
-use crate::port::ports;
+use crate::port::{declared_ports, ports};
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
 use crate::variant::bound;
@@ -25,14 +26,23 @@ use crate::{Options, Port, target};
 /// if it is not there: all of them or none. Kernels are scheduled for the row `c99` of the target
 /// table unless the options name another.
 ///
+/// Inputs that are given, by name, fix the shapes of these inputs; where shapes in the model depend
+/// on the value of one of them, the code is for this value alone, and refuses any other.
+///
 /// # Errors
-/// What is wrong with the model or with the options; `TW0205` for every free dimension; `TW0301` if
-/// a file cannot be written.
-pub fn emit_c(model: impl AsRef<Path>, options: &Options, folder: impl AsRef<Path>) -> Result<()> {
+/// What is wrong with the model, with the inputs or with the options; `TW0205` for every free
+/// dimension; `TW0301` if a file cannot be written.
+pub fn emit_c(
+    model: impl AsRef<Path>,
+    options: &Options,
+    inputs: &BTreeMap<String, Tensor>,
+    folder: impl AsRef<Path>,
+) -> Result<()> {
     let (model, folder) = (model.as_ref(), folder.as_ref());
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = Source::file(model);
-    let sources = compile(Request { source: &source, options, name: &name, inputs: None })?;
+    let inputs = in_order(&source, options, inputs)?;
+    let sources = compile(Request { source: &source, options, name: &name, inputs: &inputs })?;
     write_all(&sources.code, folder)
 }
 
@@ -42,23 +52,32 @@ pub(crate) struct Request<'a> {
     pub(crate) options: &'a Options,
     /// Of the model, from which those of functions are made.
     pub(crate) name: &'a str,
-    /// What it is to be run with, if that is known: it may be told of the inputs then, free
-    /// dimensions are those of these tensors, and output `k` is called [`output_name`] `(k)`.
-    pub(crate) inputs: Option<&'a [Tensor]>,
+    /// Of the model's inputs, in order, those that are known; what follows is not.
+    pub(crate) inputs: &'a [Option<Value>],
 }
 
 /// A model as C, and how its outputs are made of the program's.
 pub(crate) struct Sources {
     pub(crate) code: CSources,
-    /// Element types of the program's outputs.
-    pub(crate) dtypes: Vec<DType>,
+    /// Inputs and outputs of the program.
+    pub(crate) interface: Interface,
     pub(crate) outputs: Vec<Structure>,
     pub(crate) strings: Strings,
+    /// Whether it draws random numbers.
+    pub(crate) draws: bool,
 }
 
-/// The name of an output of a model whose inputs are known.
-pub(crate) fn output_name(number: usize) -> String {
-    format!("output{number}")
+impl Sources {
+    /// Whether the code is for such inputs.
+    pub(crate) fn is_for(&self, inputs: &[Tensor]) -> bool {
+        let ports = &self.interface.inputs;
+        let fits = |(port, tensor): (&backend_c::CPort, &Tensor)| {
+            port.dtype == tensor.dtype()
+                && port.shape == tensor.shape()
+                && port.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes())
+        };
+        ports.len() == inputs.len() && ports.iter().zip(inputs).all(fits)
+    }
 }
 
 /// Compiles a model to C.
@@ -66,24 +85,17 @@ pub(crate) fn output_name(number: usize) -> String {
 /// # Errors
 /// What is wrong with the model, its inputs or the options; `TW0205` for every free dimension.
 pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
-    let Request { source, options, name, inputs: given } = request;
+    let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
-    let (front, symbols) = match given {
-        None => (front(source, options, &target)?, BTreeMap::new()),
-        Some(tensors) => {
-            let values: Vec<Value> = tensors.iter().cloned().map(Value::from).collect();
-            let given = Given::new(source, options, &values)?;
-            let front = front_told(source, options, &target, &given)?;
-            let symbols = symbols_of(&front, tensors)?;
-            (front, symbols)
-        }
-    };
+    let (front, told) = front_for(&request, &target)?;
     let inputs = ports(&front.imported, true);
-    refuse_strings(&inputs)?;
-    let shapes = match given {
-        Some(tensors) => tensors.iter().map(|tensor| tensor.shape().to_vec()).collect(),
-        None => fixed_shapes(&inputs)?,
+    let symbols = symbols_of(&front, known)?;
+    let shapes = match symbols.is_empty() {
+        true => fixed_shapes(&inputs)?,
+        false => tensors_of(known).iter().map(|tensor| tensor.shape().to_vec()).collect(),
     };
+    let plan = Plan::new(&front.module, front.plan, inputs.len());
+    let segment = plan.only_segment().ok_or_else(computes_sizes)?;
     let request = |function, role, symbols| specialisation::Request {
         module: &front.module,
         function: &front.module.functions[function],
@@ -97,38 +109,119 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
-    let plan = Plan::new(&front.module, front.plan, inputs.len());
-    let segment = plan.only_segment().ok_or_else(of_several_segments)?;
     let role = plan.segment(segment).role(&constants);
     let main = LoweredFunction::new(request(segment, role, &symbols))?;
-    let results = main.outputs.iter().enumerate().zip(&front.imported.result_names);
-    let result = |((number, (dtype, shape)), name): ((usize, &(DType, Vec<usize>)), &String)| {
-        let name = if given.is_some() { output_name(number) } else { name.clone() };
-        backend_c::CPort { name, dtype: *dtype, shape: shape.clone() }
+    let results = main.outputs.iter().zip(&front.imported.result_names).enumerate();
+    let output = |(number, ((dtype, shape), name)): (usize, (&(DType, Vec<usize>), &String))| {
+        let strings = coded(&front.strings, number);
+        backend_c::CPort { strings, ..backend_c::CPort::new(name, *dtype, shape.clone()) }
     };
-    let input = |(port, shape): (&Port, Vec<usize>)| backend_c::CPort {
-        name: port.name.clone(),
-        dtype: port.dtype,
-        shape,
+    let input = |(port, shape): (&Port, Vec<usize>)| {
+        let value = told.values.get(&port.name).cloned();
+        backend_c::CPort { value, ..backend_c::CPort::new(&port.name, port.dtype, shape) }
     };
     let interface = Interface {
         name: name.to_owned(),
         inputs: inputs.iter().zip(shapes).map(input).collect(),
-        outputs: results.map(result).collect(),
+        outputs: results.map(output).collect(),
     };
     let most_turns = options.limits.turns;
     let options = backend_c::COptions { most_turns, ..Default::default() };
     let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
-    let dtypes = main.outputs.iter().map(|(dtype, _)| *dtype).collect();
-    Ok(Sources { code, dtypes, outputs: front.outputs, strings: front.strings })
+    let draws = draws(&front.imported);
+    Ok(Sources { code, interface, outputs: front.outputs, strings: front.strings, draws })
+}
+
+/// The strings in which the elements of a result are numbers, if they are. Strings are counted
+/// among all that the outputs are made of, results without those that are known.
+fn coded(strings: &Strings, result: usize) -> Vec<String> {
+    let number = |all: usize| all - strings.known.range(..all).count();
+    let list = strings.coded.iter().find(|(all, _)| number(**all) == result);
+    list.map(|(_, list)| list.clone()).unwrap_or_default()
+}
+
+/// The front half, told of the known inputs their shapes and, where it asks for them, their values;
+/// and what it was told.
+fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
+    let Request { source, options, inputs, .. } = *request;
+    let (mut told, mut tensors) = (Told::default(), BTreeMap::new());
+    // A module asks nothing.
+    if !matches!(source, Source::Module(_)) {
+        let declared = declared_ports(&source.inspect(&options.limits)?.inputs, options);
+        refuse_strings(&declared, inputs)?;
+        for (port, value) in declared.iter().zip(inputs) {
+            let Some(value) = value else { continue };
+            port.check_value(value)?;
+            let structure = value.structure();
+            tensors
+                .extend(structure.names(&port.name).into_iter().zip(value.clone().into_tensors()));
+            if structure != Structure::Tensor {
+                told.structures.insert(port.name.clone(), structure);
+            }
+        }
+    }
+    let extents = |tensor: &Tensor| tensor.shape().iter().map(|&extent| extent as i64).collect();
+    told.shapes = tensors.iter().map(|(name, tensor)| (name.clone(), extents(tensor))).collect();
+    let mut asked = BTreeMap::new();
+    loop {
+        let question = match front_or_ask(source, options, target, &told)? {
+            Outcome::Front(front) => return Ok((*front, told)),
+            Outcome::Asks(question) => question,
+        };
+        question.add_to(&mut asked, &|name| tensors.get(name).map(Tensor::len))?;
+        for (name, wanted) in &question.wanted {
+            match (wanted, tensors.get(name)) {
+                (Wanted::Contents, _) => return Err(reads_contents(name, &question).into()),
+                (Wanted::Value, Some(tensor)) => told.values.insert(name.clone(), tensor.clone()),
+                _ => {
+                    let remedy = format!("give it with `--input {name}=FILE.npy`");
+                    return Err(question.reason.map(|reason| reason.remedy(remedy.clone())));
+                }
+            };
+        }
+    }
+}
+
+/// Inputs that are known by name, in the order of the model.
+fn in_order(
+    source: &Source,
+    options: &Options,
+    inputs: &BTreeMap<String, Tensor>,
+) -> Result<Vec<Option<Value>>> {
+    let declared = source.inspect(&options.limits)?.inputs;
+    let names: Vec<String> = declared.iter().map(|port| format!("`{}`", port.name)).collect();
+    let unknown = inputs.keys().filter(|name| !declared.iter().any(|port| port.name == **name));
+    let unknown = unknown.map(|name| {
+        Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
+            .at(format!("the value given for `{name}`"))
+            .because(format!("its inputs are {}", names.join(", ")))
+            .remedy("use one of these names")
+    });
+    let found: Diagnostics = unknown.collect();
+    found.or_ok(declared.iter().map(|port| Some(inputs.get(&port.name)?.clone().into())).collect())
 }
 
 /// The refusal of a model that is more than one segment.
-fn of_several_segments() -> Diagnostic {
+fn computes_sizes() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data while the model runs")
         .at("the model")
         .because("the C sources hold one segment, and this model's plan has several")
         .remedy("`run` the model, or export it so that shapes do not depend on values")
+}
+
+/// The refusal of a model that reads an encoded image.
+fn reads_contents(name: &str, question: &Question) -> Diagnostic {
+    let message = format!("the host function that decodes `{name}` does not exist in C");
+    let place = question.reason.iter().find_map(|reason| reason.place.clone());
+    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+        .at(place.unwrap_or_else(|| format!("input `{name}`")))
+        .because("an encoded image is read by a function of the host, not by kernels")
+        .remedy("leave that part out of the model, or `run` it")
+}
+
+/// The tensors that the known inputs are made of.
+fn tensors_of(inputs: &[Option<Value>]) -> Vec<Tensor> {
+    inputs.iter().flatten().cloned().flat_map(Value::into_tensors).collect()
 }
 
 /// The inputs' shapes, all known.
@@ -138,8 +231,16 @@ fn fixed_shapes(inputs: &[Port]) -> Result<Vec<Vec<usize>>> {
     unbound.or_ok(inputs.iter().filter_map(Port::fixed_shape).collect())
 }
 
-fn refuse_strings(inputs: &[Port]) -> Result<()> {
-    let strings = inputs.iter().filter(|port| port.dtype == DType::String).map(|port| {
+/// Refuses inputs that are strings: by their declaration or, where that says no more than that they
+/// are made of something, by the values.
+fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
+    let is_strings = |(number, port): &(usize, &Port)| match known.get(*number) {
+        Some(Some(value)) => {
+            value.clone().into_tensors().iter().any(|tensor| tensor.dtype() == DType::String)
+        }
+        _ => port.kind == Kind::Tensor && port.dtype == DType::String,
+    };
+    let strings = declared.iter().enumerate().filter(is_strings).map(|(_, port)| {
         Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
             .at(port.to_string())
             .because("what is computed from strings is no C code")
@@ -148,8 +249,13 @@ fn refuse_strings(inputs: &[Port]) -> Result<()> {
     strings.collect::<Diagnostics>().or_ok(())
 }
 
-fn symbols_of(front: &Front, inputs: &[Tensor]) -> Result<BTreeMap<SymbolId, i64>> {
-    let values = eval::graph::bind_symbols(&front.imported, inputs);
+/// The values of symbols that the shapes of the inputs give, where all inputs are known.
+fn symbols_of(front: &Front, known: &[Option<Value>]) -> Result<BTreeMap<SymbolId, i64>> {
+    let tensors = tensors_of(known);
+    if tensors.len() < front.imported.parameters().len() {
+        return Ok(BTreeMap::new());
+    }
+    let values = eval::graph::bind_symbols(&front.imported, &tensors);
     Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?))
 }
 

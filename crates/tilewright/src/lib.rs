@@ -46,7 +46,7 @@ mod verify;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
-pub use c_program::run_module_as_c;
+pub use c_program::{check_c_compiler, run_module_as_c};
 pub use ceilings::Ceilings;
 pub use compile::{compile, compile_bytes, compile_module, inputs};
 pub use difference::{Difference, Other, diff, read_recorded};

@@ -11,7 +11,8 @@
    arguments is read or written: callers with arenas of their own may run at the same time.
 
    A result other than 0 says that nothing was computed: @INDEX@ if an index was out of range, @SIZE@ if a
-   size that depends on the data was, @TURNS@ if loops that the data end turned too often. */
+   size that depends on the data was, @TURNS@ if loops that the data end turned too often, @VALUE@ if an
+   input has another value than the code is for. */
 
 #ifndef @GUARD@
 #define @GUARD@

@@ -51,6 +51,19 @@ impl Helpers {
         })
     }
 
+    /// Whether bytes are the same: `(a, b, count)`.
+    pub(crate) fn same(&mut self) -> String {
+        self.define("tw_same".to_owned(), |_, name| {
+            format!(
+                "static int {name}(const void *a, const void *b, size_t count)\n{{\n  \
+                const unsigned char *one = (const unsigned char *)a;\n  \
+                const unsigned char *other = (const unsigned char *)b;\n  size_t i;\n  \
+                for (i = 0; i < count; i++) {{\n    \
+                if (one[i] != other[i]) return 0;\n  }}\n  return 1;\n}}\n"
+            )
+        })
+    }
+
     /// Copies bytes: `(destination, source, count)`.
     pub(crate) fn copy(&mut self) -> String {
         self.define("tw_copy".to_owned(), |_, name| {

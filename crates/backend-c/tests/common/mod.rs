@@ -30,7 +30,7 @@ pub(crate) fn module_of_kernels(kernels: &[Kernel]) -> (Module, Interface) {
                 buffer.shape.iter().map(|n| n.as_constant().expect("an extent") as usize).collect();
             let bytes = buffer.dtype.size_of_elements(shape.iter().product()).expect("a size");
             let name = format!("k{number}p{position}");
-            let port = CPort { name: name.clone(), dtype: buffer.dtype, shape };
+            let port = CPort::new(&name, buffer.dtype, shape);
             let mut slot = |name: &str, kind: &str, number: usize| {
                 slots.push_str(&format!("  %{name}: {bytes} at {kind} {number}\n"));
             };
