@@ -139,8 +139,8 @@ pub fn check_c_compiler() -> Result<()> {
 }
 
 /// Compiles the sources to the program `main`. Little optimisation is best: most models of tests
-/// run for less time than it takes. (GCC 12.2 with `-O3` computes wrong sums of products in pairs of
-/// bf16, where an index counts down; with `-O2` it does not.)
+/// run for less time than it takes. (GCC 12.2 with `-O3` computes wrong sums of products in pairs
+/// of bf16, where an index counts down; with `-O2` it does not.)
 fn build(folder: &Path, models: usize) -> Result<()> {
     let compiler = compiler();
     let mut command = Command::new(&compiler);
