@@ -1,14 +1,13 @@
 //! Models as C, compiled by the system's C compiler and run in a process of their own: how values
 //! of the target `c99` are had on the machine at hand.
 //!
-//! All models of a call become one program, so that the compiler is started once. It says of each
-//! run that it is done; where it stops in the middle of one, it is started again for the next.
+//! All models of a call become one program, so that the compiler is started once. Each run is a
+//! process, so that one that crashes takes no other with it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
@@ -63,7 +62,7 @@ pub(crate) struct Run {
 
 /// Compiles models, which are called [`model_name`], to one program and does runs of them; gives
 /// the outputs of each run, or why it was not done. A run that takes longer than the limit is
-/// stopped.
+/// ended by a signal.
 ///
 /// # Errors
 /// `TW0404` without a C compiler; `TW0405` if the sources do not compile; files that cannot be
@@ -76,15 +75,8 @@ pub(crate) fn run_all(
     let folder = TemporaryFolder::new()?;
     write(folder.path(), models, runs).map_err(|error| not_written(folder.path(), &error))?;
     build(folder.path(), models.len())?;
-    let mut outcomes = Vec::new();
-    while outcomes.len() < runs.len() {
-        let stop = start(folder.path(), outcomes.len(), limit, &mut outcomes)?;
-        if outcomes.len() < runs.len() {
-            outcomes.push(Err(stopped(stop).into()));
-        }
-    }
-    let results = outcomes.into_iter().zip(runs).enumerate().map(|(number, (outcome, run))| {
-        outcome?;
+    let results = runs.iter().enumerate().map(|(number, run)| {
+        start(folder.path(), number, limit)?;
         outputs(folder.path(), number, &models[run.model])
     });
     Ok(results.collect())
@@ -166,50 +158,18 @@ fn build(folder: &Path, models: usize) -> Result<()> {
         .into())
 }
 
-/// Starts the program at a run; adds what becomes of this run and those behind it, as far as the
-/// program comes. Gives the reason for which it came no farther.
-fn start(
-    folder: &Path,
-    first: usize,
-    limit: Option<Duration>,
-    outcomes: &mut Vec<Result<()>>,
-) -> Result<String> {
+/// Does a run.
+fn start(folder: &Path, number: usize, limit: Option<Duration>) -> Result<()> {
     let mut command = Command::new(folder.join("main"));
-    command.current_dir(folder).arg(first.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| stopped(error.to_string()))?;
-    let (sender, lines) = channel();
-    let output = child.stdout.take().map(BufReader::new);
-    // Ends with the child, whose end of the pipe it reads from.
-    std::thread::spawn(move || {
-        let lines = output.into_iter().flat_map(|output| output.lines());
-        lines.map_while(std::io::Result::ok).try_for_each(|line| sender.send(line))
-    });
-    loop {
-        let line = match limit {
-            Some(limit) => lines.recv_timeout(limit),
-            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match line {
-            Ok(line) => outcomes.push(match line.split_once(' ') {
-                Some((_, "0")) => Ok(()),
-                Some((_, fault)) => Err(stopped(format!("it returns fault {fault}")).into()),
-                None => Err(stopped(format!("it prints `{line}`")).into()),
-            }),
-            Err(RecvTimeoutError::Timeout) => {
-                // It may have ended just now; it is waited for either way.
-                let _ = child.kill();
-                let _ = child.wait();
-                let seconds = limit.unwrap_or_default().as_secs();
-                return Ok(format!("it is not done after {seconds} s"));
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let ended = child.wait_with_output().map_err(|error| stopped(error.to_string()))?;
-                let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-                return Ok(format!("{} {said}", ended.status).trim_end().to_owned());
-            }
-        }
+    let seconds = limit.map_or(0, |limit| limit.as_secs());
+    command.current_dir(folder).args([number.to_string(), seconds.to_string()]);
+    let output = command.output().map_err(|error| stopped(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
     }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    Err(stopped(format!("{}{said}", output.status)).into())
 }
 
 /// The outputs that a run has written.
@@ -293,7 +253,7 @@ mod tests {
             })
             .collect();
         assert!(said[1].contains("signal") && said[4].contains("signal"), "{said:?}");
-        assert_eq!(said[2], "it returns fault 7");
+        assert_eq!(said[2], "exit status: 1: fault 7");
         assert_eq!([&said[0], &said[3], &said[5]], ["2", "8", "12"]);
     }
 }
