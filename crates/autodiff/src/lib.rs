@@ -184,12 +184,24 @@ impl<'b> Reverse<'b> {
                 }
                 Ok(())
             }),
+            false if self.changes_extents(id) => {
+                let name = node.op.name();
+                Err(format!("`{name}` cannot be differentiated: it computes extents"))
+            }
             false => self.regions(&node, &cotangents),
         };
         pulled.map_err(|reason| NoDerivative {
             place: self.builder.function().locations.describe(node.location),
             reason,
         })
+    }
+
+    /// Whether a copy of a node with regions would define symbols once more.
+    fn changes_extents(&self, id: NodeId) -> bool {
+        let function = self.builder.function();
+        let mut regions = function.nodes[id].regions.iter();
+        !function.symbols_defined_by(id).is_empty()
+            || regions.any(|&region| function.defines_symbols(region))
     }
 
     /// The rule of a primitive without regions, one result of which has a cotangent.

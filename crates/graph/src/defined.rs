@@ -8,7 +8,7 @@
 
 use sym::{Expr, SymbolId};
 
-use crate::function::{Function, NodeId, Type};
+use crate::function::{Function, NodeId, RegionId, Type};
 use crate::infer::RegionType;
 use crate::op::Op;
 
@@ -69,6 +69,15 @@ pub(crate) fn defined_by(op: &Op, operands: &[Type], regions: &[RegionType]) -> 
 }
 
 impl Function {
+    /// Whether nodes of a region, or of one inside of it, define symbols.
+    pub fn defines_symbols(&self, region: RegionId) -> bool {
+        self.regions[region].nodes.iter().any(|&id| {
+            let mut inner = self.nodes[id].regions.iter();
+            !self.symbols_defined_by(id).is_empty()
+                || inner.any(|&inner| self.defines_symbols(inner))
+        })
+    }
+
     /// The symbols that a node defines: by itself, not by nodes of its regions.
     pub fn symbols_defined_by(&self, node: NodeId) -> Vec<SymbolId> {
         let node = &self.nodes[node];

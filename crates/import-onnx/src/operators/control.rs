@@ -68,16 +68,6 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     importer.graph.branch(&condition, &[regions[0], regions[1]])
 }
 
-/// Whether nodes of a region define sizes: what is in front of them runs before they are known.
-fn defines_sizes(graph: &Graph, region: RegionId) -> bool {
-    let function = graph.builder.function();
-    function.regions[region].nodes.iter().any(|&id| {
-        let mut inner = function.nodes[id].regions.iter();
-        !function.symbols_defined_by(id).is_empty()
-            || inner.any(|&inner| defines_sizes(graph, inner))
-    })
-}
-
 /// The region of a loop whose parameters have these types, of which those from `first` on are
 /// carried: `turn` gives what they are next, then rows to stack. An extent that a turn changes
 /// becomes a symbol in `types`.
@@ -292,7 +282,8 @@ fn counted(
     if !goes_on {
         return Ok(None);
     }
-    let is_interpreted = types != initial || defines_sizes(&importer.graph, region);
+    let is_interpreted =
+        types != initial || importer.graph.builder.function().defines_symbols(region);
     if let Some(turns) = trip_count.as_constant() {
         let nodes = importer.graph.builder.function().regions[region].nodes.len() as i64;
         if is_interpreted && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
@@ -353,7 +344,8 @@ fn asked(
         next(importer, body, parameters, is_endless)
     })?;
     let rows = importer.graph.builder.function().region_type(step).results.split_off(own.len());
-    let is_interpreted = types != types_of(&own) || defines_sizes(&importer.graph, step);
+    let is_interpreted =
+        types != types_of(&own) || importer.graph.builder.function().defines_symbols(step);
     let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
     if let (Some(most), false, false) = (most, rows.is_empty(), is_interpreted) {
         return stacked_in_buffers(importer, body, &own, &limit, (most.max(0), &rows));
