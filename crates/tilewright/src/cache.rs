@@ -10,18 +10,18 @@ use crate::variant::Variant;
 
 /// Compiled models and segments of one executable.
 pub(crate) struct Cache {
-    entries: RwLock<Entries>,
+    /// Locked before `segments`, where both are.
+    variants: RwLock<Variants>,
+    segments: RwLock<Segments>,
     /// Counts what is asked for.
     clock: AtomicU64,
     most_bytes: usize,
 }
 
-#[derive(Default)]
-struct Entries {
-    variants: Vec<Entry<Variant>>,
-    /// By a number that tells most of them apart, so that others need not be looked at.
-    segments: BTreeMap<u64, Vec<Entry<Specialisation>>>,
-}
+type Variants = Vec<Entry<Variant>>;
+
+/// By a number that tells most of them apart, so that others need not be looked at.
+type Segments = BTreeMap<u64, Vec<Entry<Specialisation>>>;
 
 struct Entry<T> {
     made: Arc<T>,
@@ -31,25 +31,26 @@ struct Entry<T> {
 impl Cache {
     /// Nothing yet.
     pub(crate) fn new(most_bytes: usize) -> Cache {
-        Cache { entries: RwLock::default(), clock: AtomicU64::new(0), most_bytes }
+        let (variants, segments) = (RwLock::default(), RwLock::default());
+        Cache { variants, segments, clock: AtomicU64::new(0), most_bytes }
     }
 
-    /// A variant for which something holds.
+    /// A variant for which something holds, which may ask for segments.
     pub(crate) fn variant(&self, is_it: impl Fn(&Variant) -> bool) -> Option<Arc<Variant>> {
-        let entries = self.read();
-        let found = entries.variants.iter().find(|entry| is_it(&entry.made))?;
+        let variants = read(&self.variants);
+        let found = variants.iter().find(|entry| is_it(&entry.made))?;
         Some(self.used(found))
     }
 
     /// All variants.
     pub(crate) fn variants(&self) -> Vec<Arc<Variant>> {
-        self.read().variants.iter().map(|entry| entry.made.clone()).collect()
+        read(&self.variants).iter().map(|entry| entry.made.clone()).collect()
     }
 
     /// A segment compiled for this.
     pub(crate) fn segment(&self, wanted: &Wanted<'_>) -> Option<Arc<Specialisation>> {
-        let entries = self.read();
-        let alike = entries.segments.get(&wanted.fingerprint())?;
+        let segments = read(&self.segments);
+        let alike = segments.get(&wanted.fingerprint())?;
         let is_it = |made: &Specialisation| made.made_for.as_ref().is_some_and(|it| wanted.is(it));
         let found = alike.iter().find(|entry| is_it(&entry.made))?;
         Some(self.used(found))
@@ -57,16 +58,16 @@ impl Cache {
 
     /// As [`Self::segment`], without operands at hand.
     pub(crate) fn segment_for(&self, wanted: &For) -> Option<Arc<Specialisation>> {
-        let entries = self.read();
-        let alike = entries.segments.get(&wanted.fingerprint())?;
+        let segments = read(&self.segments);
+        let alike = segments.get(&wanted.fingerprint())?;
         let found = alike.iter().find(|entry| entry.made.made_for.as_ref() == Some(wanted))?;
         Some(self.used(found))
     }
 
     /// All segments of a variant.
     pub(crate) fn segments(&self, variant: u64) -> Vec<Arc<Specialisation>> {
-        let entries = self.read();
-        let all = entries.segments.values().flatten().map(|entry| &entry.made);
+        let segments = read(&self.segments);
+        let all = segments.values().flatten().map(|entry| &entry.made);
         let is_of = |made: &Specialisation| {
             made.made_for.as_ref().is_some_and(|made_for| made_for.variant == variant)
         };
@@ -77,7 +78,7 @@ impl Cache {
     pub(crate) fn keep_variant(&self, variant: Variant) -> Arc<Variant> {
         let entry = self.entry(variant);
         let made = entry.made.clone();
-        self.write().variants.push(entry);
+        write(&self.variants).push(entry);
         self.make_room();
         made
     }
@@ -87,7 +88,7 @@ impl Cache {
         let fingerprint = segment.made_for.as_ref().map_or(0, For::fingerprint);
         let entry = self.entry(segment);
         let made = entry.made.clone();
-        self.write().segments.entry(fingerprint).or_default().push(entry);
+        write(&self.segments).entry(fingerprint).or_default().push(entry);
         self.make_room();
         made
     }
@@ -96,44 +97,42 @@ impl Cache {
     /// that have ended, then code and constants. What was asked for last stays, and the constants
     /// of one variant cost nothing.
     pub(crate) fn make_room(&self) {
-        let bytes = |entries: &Entries| {
-            let segments = entries.segments.values().flatten().map(|entry| entry.made.bytes());
-            let variants = entries.variants.iter().map(|entry| entry.made.bytes());
-            let largest = variants.clone().max().unwrap_or(0);
-            segments.sum::<usize>() + variants.sum::<usize>() - largest
+        let bytes = |variants: &Variants, segments: &Segments| {
+            let code = segments.values().flatten().map(|entry| entry.made.bytes());
+            let constants = variants.iter().map(|entry| entry.made.bytes());
+            let largest = constants.clone().max().unwrap_or(0);
+            code.sum::<usize>() + constants.sum::<usize>() - largest
         };
-        if bytes(&self.read()) <= self.most_bytes {
+        if bytes(&read(&self.variants), &read(&self.segments)) <= self.most_bytes {
             return;
         }
-        let mut entries = self.write();
+        let (mut variants, mut segments) = (write(&self.variants), write(&self.segments));
         let mut ages: Vec<(u64, u64)> = Vec::new();
-        for (&fingerprint, alike) in &entries.segments {
-            ages.extend(alike.iter().map(|it| (it.last_use.load(Ordering::Relaxed), fingerprint)));
+        for (&fingerprint, alike) in &*segments {
+            ages.extend(alike.iter().map(|entry| (entry.age(), fingerprint)));
         }
         ages.sort_unstable();
         // The last one is about to run.
         ages.pop();
         for &(age, fingerprint) in &ages {
-            if bytes(&entries) <= self.most_bytes {
+            if bytes(&variants, &segments) <= self.most_bytes {
                 return;
             }
-            let alike = entries.segments.get(&fingerprint).into_iter().flatten();
-            let old = alike.filter(|it| it.last_use.load(Ordering::Relaxed) == age);
-            old.for_each(|entry| entry.made.release());
+            let alike = segments.get(&fingerprint).into_iter().flatten();
+            alike.filter(|entry| entry.age() == age).for_each(|entry| entry.made.release());
         }
         for (age, fingerprint) in ages {
-            if bytes(&entries) <= self.most_bytes {
+            if bytes(&variants, &segments) <= self.most_bytes {
                 return;
             }
-            if let Some(alike) = entries.segments.get_mut(&fingerprint) {
-                alike.retain(|it| it.last_use.load(Ordering::Relaxed) != age);
+            if let Some(alike) = segments.get_mut(&fingerprint) {
+                alike.retain(|entry| entry.age() != age);
             }
         }
-        entries.segments.retain(|_, alike| !alike.is_empty());
-        while entries.variants.len() > 1 && bytes(&entries) > self.most_bytes {
-            let age = |at: &usize| entries.variants[*at].last_use.load(Ordering::Relaxed);
-            let oldest = (0..entries.variants.len()).min_by_key(age).unwrap_or(0);
-            entries.variants.remove(oldest);
+        segments.retain(|_, alike| !alike.is_empty());
+        while variants.len() > 1 && bytes(&variants, &segments) > self.most_bytes {
+            let oldest = (0..variants.len()).min_by_key(|&at| variants[at].age());
+            variants.remove(oldest.unwrap_or(0));
         }
     }
 
@@ -149,13 +148,20 @@ impl Cache {
     fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
+}
 
-    // A poisoned lock only means that another caller panicked: entries are put in whole.
-    fn read(&self) -> RwLockReadGuard<'_, Entries> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+impl<T> Entry<T> {
+    /// When it was last asked for, by the cache's count.
+    fn age(&self) -> u64 {
+        self.last_use.load(Ordering::Relaxed)
     }
+}
 
-    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
-        self.entries.write().unwrap_or_else(PoisonError::into_inner)
-    }
+// A poisoned lock only means that another caller panicked: entries are put in whole.
+fn read<T>(entries: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    entries.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(entries: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    entries.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -80,7 +80,11 @@ pub(super) fn turns(
     let mut own = BTreeSet::new();
     loop {
         let before = importer.graph.assumed();
-        let region = region(importer, types, |importer, parameters| turn(importer, parameters))?;
+        // What a turn computes is no input whose value could be asked for.
+        let binds = std::mem::replace(&mut importer.graph.binds, true);
+        let region = region(importer, types, |importer, parameters| turn(importer, parameters));
+        importer.graph.binds = binds;
+        let region = region?;
         let results = importer.graph.builder.function().region_type(region).results;
         let mut is_new = false;
         for (now, next) in types[first..][..carried].iter_mut().zip(&results) {

@@ -35,10 +35,10 @@ impl Growth {
             shape: shape.to_vec().into(),
         };
         let rows = self.builder.add(rows, &[indices]).ok()?[0];
-        Some((self.sum(rows)?, true))
+        Some((self.reduced(rows)?, true))
     }
 
-    /// What a loop carries is twice as long after each turn; its sums are stacked.
+    /// What a loop carries is twice as long after each turn; what it is reduced to is stacked.
     fn growing(&mut self) -> Grown {
         let value = self.any_number()?.value;
         let TensorType { dtype, shape } = self.ty(value);
@@ -61,11 +61,11 @@ impl Growth {
         let one = self.builder.literal(tensor::Tensor::scalar(Scalar::i64(1)));
         let next = self.builder.map(ScalarFunction::Add, &[parameters[0], one]).ok();
         let longer = self.builder.concat(0, &[parameters[1], parameters[1]]).ok();
-        let row = self.sum(parameters[1]);
+        let row = self.reduced(parameters[1]);
         let body = self.builder.end_region(&[next?, longer?, row?]);
         let op = Op::While { turns: Some(turns) };
         let results = self.builder.add_with_regions(op, &[start, flat], &[condition, body]).ok()?;
-        let (carried, stack) = (self.sum(results[1])?, self.sum(results[2])?);
+        let (carried, stack) = (self.reduced(results[1])?, self.reduced(results[2])?);
         let all = self.builder.map(ScalarFunction::Add, &[carried, stack]).ok()?;
         Some((self.tame(all)?, false))
     }
@@ -90,16 +90,17 @@ impl Growth {
         self.builder.begin_region(&[]);
         let second = self.builder.end_region(&[value]);
         let chosen = self.builder.branch(flag, &[first, second]).ok()?[0];
-        Some((self.sum(chosen)?, false))
+        Some((self.reduced(chosen)?, false))
     }
 
-    /// The sum over all axes, kept small.
-    fn sum(&mut self, value: ValueId) -> Option<ValueId> {
+    /// All axes reduced: integers to their sum, floats to their greatest, whose bits are sure.
+    fn reduced(&mut self, value: ValueId) -> Option<ValueId> {
         let TensorType { dtype, shape } = self.ty(value);
         let axes: Vec<usize> = (0..shape.len()).collect();
+        let reduction = if dtype.is_float() { Reduction::Max } else { Reduction::Sum };
         let accumulator = graph::accumulator_of(dtype);
-        let sum = self.builder.reduce_axes(value, &axes, Reduction::Sum, accumulator, false);
-        let sum = sum.ok()?;
-        if dtype.is_float() { self.tame(sum) } else { Some(sum) }
+        let reduced = self.builder.reduce_axes(value, &axes, reduction, accumulator, false);
+        let reduced = reduced.ok()?;
+        if dtype.is_float() { self.tame(reduced) } else { Some(reduced) }
     }
 }

@@ -6,7 +6,7 @@ use base::Result;
 use import_onnx::pieces::{Along, Driven, ListWork, Stacked, Work};
 use tensor::{DType, Scalar, Tensor, Value};
 
-use super::values::{bytes_of, entries, joined, list, misfit, missing, number, place};
+use super::values::{bytes_of, entries, list, misfit, missing, number, place};
 use super::{Common, Made, Session, Turn, Values, value};
 
 /// The results of a driven node, whose bodies read values around it.
@@ -132,7 +132,9 @@ impl Turns {
                     shape.insert(axis(shape.len())?, 0);
                     Tensor::zeros(dtype, &shape)
                 }
-                Some(row) => joined(&stack, axis(row.shape().len())?, true)?,
+                Some(row) => {
+                    Tensor::joined(&stack, axis(row.shape().len())?, true).map_err(misfit)?
+                }
             }));
         }
         let mut results = self.carried;
@@ -198,32 +200,6 @@ impl Rows {
     /// The row of a turn.
     fn row(&self, turn: usize) -> Tensor {
         let at = if self.is_reversed { self.count - 1 - turn } else { turn };
-        let whole = self.tensor.shape();
-        let shape = [&whole[..self.axis], &whole[self.axis + 1..]].concat();
-        let outer: usize = whole[..self.axis].iter().product();
-        let width: usize = whole[self.axis + 1..].iter().product();
-        let places = (0..outer).map(|row| (row * self.count + at) * width);
-        if let Some(strings) = self.tensor.strings() {
-            let texts = places.flat_map(|place| strings[place..][..width].iter().cloned());
-            return Tensor::from_strings(&shape, texts.collect());
-        }
-        let mut result = Tensor::zeros(self.tensor.dtype(), &shape);
-        match self.tensor.dtype().bytes().map(|bytes| bytes * width) {
-            Some(0) => {}
-            Some(size) => {
-                let bytes = self.tensor.bytes();
-                let pieces = result.bytes_mut().chunks_exact_mut(size);
-                for (row, piece) in pieces.enumerate() {
-                    piece.copy_from_slice(&bytes[(row * self.count + at) * size..][..size]);
-                }
-            }
-            None => {
-                let elements = places.flat_map(|place| place..place + width);
-                for (to, from) in elements.enumerate() {
-                    result.set_scalar(to, self.tensor.get_scalar(from));
-                }
-            }
-        }
-        result
+        self.tensor.row(self.axis, at)
     }
 }

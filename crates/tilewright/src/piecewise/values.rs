@@ -69,7 +69,8 @@ pub(super) fn list(
             let tensors = sequence()?.iter().map(tensor).collect::<Result<Vec<_>>>()?;
             let Some(first) = tensors.first() else { return Err(misfit("the sequence is empty")) };
             let rank = first.shape().len() + usize::from(is_new);
-            joined(&tensors, place(axis, rank, rank)?, is_new)?.into()
+            let axis = place(axis, rank, rank)?;
+            Tensor::joined(&tensors, axis, is_new).map_err(misfit)?.into()
         }
         ListWork::Optional => {
             let held = operands.into_iter().next().flatten().map(own).transpose()?;
@@ -89,68 +90,6 @@ pub(super) fn list(
         }
         ListWork::Same => owned.ok_or_else(|| missing(0))?,
     })
-}
-
-/// Tensors put together along an axis, which may be a new one of theirs.
-pub(super) fn joined(tensors: &[Tensor], axis: usize, is_new: bool) -> Result<Tensor> {
-    let Some(first) = tensors.first() else { return Err(misfit("there are no tensors")) };
-    let mut shape = first.shape().to_vec();
-    if is_new {
-        shape.insert(axis, 1);
-    }
-    let (outer, inner) = (shape[..axis].to_vec(), shape[axis + 1..].to_vec());
-    let extent = |tensor: &Tensor| if is_new { 1 } else { tensor.shape()[axis] };
-    for tensor in tensors {
-        let own = tensor.shape();
-        let fits = match is_new {
-            true => own == first.shape(),
-            false => own.len() == shape.len() && own[..axis] == outer && own[axis + 1..] == inner,
-        };
-        if !fits || tensor.dtype() != first.dtype() {
-            return Err(misfit(format!(
-                "{}{:?} and {}{own:?} are put together",
-                first.dtype(),
-                first.shape(),
-                tensor.dtype(),
-            )));
-        }
-    }
-    shape[axis] = tensors.iter().map(extent).sum();
-    let rows: usize = outer.iter().product();
-    let width: usize = inner.iter().product();
-    if let Some(strings) = tensors.iter().map(Tensor::strings).collect::<Option<Vec<_>>>() {
-        let pieces = (0..rows).flat_map(|row| {
-            strings.iter().zip(tensors).flat_map(move |(strings, tensor)| {
-                let length = extent(tensor) * width;
-                strings[row * length..][..length].iter().cloned()
-            })
-        });
-        return Ok(Tensor::from_strings(&shape, pieces.collect()));
-    }
-    let mut result = Tensor::zeros(first.dtype(), &shape);
-    let Some(size) = first.dtype().bytes().map(|bytes| bytes * width) else {
-        let mut at = 0;
-        for row in 0..rows {
-            for tensor in tensors {
-                let length = extent(tensor) * width;
-                for element in row * length..(row + 1) * length {
-                    result.set_scalar(at, tensor.get_scalar(element));
-                    at += 1;
-                }
-            }
-        }
-        return Ok(result);
-    };
-    let mut left = result.bytes_mut();
-    for row in 0..rows {
-        for tensor in tensors {
-            let length = extent(tensor) * size;
-            let (to, behind) = left.split_at_mut(length);
-            to.copy_from_slice(&tensor.bytes()[row * length..][..length]);
-            left = behind;
-        }
-    }
-    Ok(result)
 }
 
 /// A place among values, where `end` is the first that is not one; negative ones count from the
