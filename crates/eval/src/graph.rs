@@ -55,7 +55,7 @@ pub fn evaluate_with(
 ) -> Result<Vec<Tensor>, EvaluationFault> {
     let symbols = bind_symbols(function, inputs)?;
     let settings = settings.into();
-    let mut segments = Evaluated { called, constants, settings };
+    let mut segments = Evaluated { called, constants, settings, turns: 0 };
     run_plan(function, symbols, inputs.to_vec(), &mut segments)
 }
 
@@ -93,7 +93,8 @@ pub fn run_plan(
 ) -> Result<Vec<Tensor>, EvaluationFault> {
     let no_constants = |_: ConstantId| Tensor::zeros(DType::Bool, &[0]);
     let observe = &mut |_: ValueId, _: &Tensor| {};
-    let settings = Settings::from(EvaluationPrecision::Declared);
+    // The segments count turns.
+    let settings = Settings { precision: EvaluationPrecision::Declared, most_turns: u64::MAX };
     let mut run = Run::new(plan, Some(segments), &no_constants, settings, symbols, observe);
     run.region(plan.body, values)
 }
@@ -103,6 +104,7 @@ struct Evaluated<'a> {
     called: &'a Arena<FunctionId, Arc<Function>>,
     constants: &'a dyn Fn(ConstantId) -> Tensor,
     settings: Settings,
+    turns: u64,
 }
 
 impl Segments for Evaluated<'_> {
@@ -123,7 +125,12 @@ impl Segments for Evaluated<'_> {
     }
 
     fn turn(&mut self, _: u64) -> Result<(), EvaluationFault> {
-        Ok(())
+        self.turns += 1;
+        if self.turns <= self.settings.most_turns {
+            return Ok(());
+        }
+        let message = format!("loops have turned {} times", self.settings.most_turns);
+        Err(EvaluationFault::new(codes::LIMIT_EXCEEDED, message))
     }
 }
 

@@ -219,7 +219,7 @@ impl Divider<'_> {
             for &value in &function.nodes[id].results {
                 self.made[value] = Some((region, made));
             }
-            for symbol in function.symbols_defined_by(id) {
+            for symbol in function.symbols_known_behind(id) {
                 self.known[symbol] = Some((region, made));
             }
         }

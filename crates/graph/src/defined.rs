@@ -78,6 +78,16 @@ impl Function {
         })
     }
 
+    /// The symbols that a node and all nodes in its regions define: what is known behind it.
+    pub fn symbols_known_behind(&self, node: NodeId) -> Vec<SymbolId> {
+        let mut symbols = self.symbols_defined_by(node);
+        for &region in &self.nodes[node].regions {
+            let inner = self.regions[region].nodes.iter();
+            symbols.extend(inner.flat_map(|&id| self.symbols_known_behind(id)));
+        }
+        symbols
+    }
+
     /// The symbols that a node defines: by itself, not by nodes of its regions.
     pub fn symbols_defined_by(&self, node: NodeId) -> Vec<SymbolId> {
         let node = &self.nodes[node];

@@ -149,7 +149,9 @@ impl<'a> PlanRun<'a> {
     ) -> Result<Vec<Tensor>> {
         let segment = self.variant.plan.segment(id);
         let operands = &operands[..segment.inputs];
-        let sizes: Vec<i64> = segment.given.iter().map(|&it| symbols[it].unwrap_or(0)).collect();
+        let unknown = || Diagnostics::internal(format!("a size that {id} is given is not known"));
+        let sizes = segment.given.iter().map(|&it| symbols[it].ok_or_else(unknown));
+        let sizes = sizes.collect::<Result<Vec<i64>>>()?;
         let wanted = Wanted { variant: self.variant.id, function: id, sizes: &sizes, operands };
         let specialisation = match self.model.cache.segment(&wanted) {
             Some(found) => found,

@@ -529,3 +529,43 @@ fn data_give_sizes_and_shapes() {
     };
     check(&executable, &[run(5), run(200), run(1)]);
 }
+
+/// How long a row is, each turn of a loop computes; behind the loop a shape is made of it alone.
+#[test]
+fn sizes_of_turns_are_known_behind_a_loop() {
+    let text = "
+        input x: f32[4]
+        input most: i64[]
+        constant line: i64[1] {-1}
+        constant second: i64[1] {1}
+        holds = Constant() {value = bool[] {true}}
+        rows = Loop(most, holds) {body = {
+            input turn: i64[] input goeson: bool[]
+            places = NonZero(x)
+            row = Reshape(places, line)
+            more = Identity(goeson)
+            output more: bool[] output row: i64[k]
+        }}
+        shape = Shape(rows)
+        width = Gather(shape, second)
+        blank = ConstantOfShape(width)
+        output rows: i64[m, n]
+        output blank: f32[n]
+    ";
+    let Some(executable) = executable(text) else { return };
+    let rows = |shape: &[usize], places: &[i64]| Tensor::from_slice(shape, places);
+    check(
+        &executable,
+        &[
+            (
+                vec![floats(&[1.0, 0.0, 2.0, 3.0]), number(2)],
+                vec![rows(&[2, 3], &[0, 2, 3, 0, 2, 3]), floats(&[0.0; 3])],
+            ),
+            (
+                vec![floats(&[0.0, 0.0, 2.0, 0.0]), number(1)],
+                vec![rows(&[1, 1], &[2]), floats(&[0.0])],
+            ),
+            (vec![floats(&[1.0; 4]), number(0)], vec![rows(&[0, 0], &[]), floats(&[])]),
+        ],
+    );
+}
