@@ -201,7 +201,7 @@ impl<'b> Reverse<'b> {
         let function = self.builder.function();
         let mut regions = function.nodes[id].regions.iter();
         !function.symbols_defined_by(id).is_empty()
-            || regions.any(|&region| function.defines_symbols(region))
+            || regions.any(|&region| function.has_interpreted(region))
     }
 
     /// The rule of a primitive without regions, one result of which has a cotangent.
@@ -242,6 +242,7 @@ impl<'b> Reverse<'b> {
             | Op::While { .. }
             | Op::Scan { .. }
             | Op::Call { .. }
+            | Op::List { .. }
             | Op::Host { .. } => own(node.op.name()),
         }
     }

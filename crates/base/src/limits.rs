@@ -77,8 +77,7 @@ limits! {
         "Elements of all constants that are computed while importing, bytes of strings, and values \
          of sequences, four for each.";
     iterations: u64 = 1 << 18, "iterations",
-        "Turns of all loops in one run that are run piece by piece; a compile for new shapes is 64 \
-         of them.";
+        "Turns of all interpreted loops in one run; a compile for new shapes is 64 of them.";
     turns: u64 = 1 << 24, "turns", "Turns of all compiled loops of a model in one run.";
     dimension: i64 = 1 << 20, "dimension", "Largest value of a symbolic dimension.";
     memory_bytes: u64 = 1 << 36, "memory-bytes",

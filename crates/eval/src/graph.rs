@@ -10,6 +10,7 @@
 //! Relies on the verifier: a function that does not verify may panic here.
 
 mod axes;
+mod lists;
 mod movement;
 mod run;
 mod space;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 use base::{Arena, ConstantId, FunctionId, SecondaryMap, codes};
 use graph::{Assumption, Function, Type, ValueId};
 use sym::{Expr, SymbolId};
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, Value};
 
 use crate::{EvaluationFault, EvaluationPrecision, Settings};
+use lists::Held;
 use run::Run;
 
 /// The value of each symbol bound so far.
@@ -39,7 +41,13 @@ pub fn evaluate(
     inputs: &[Tensor],
     settings: impl Into<Settings>,
 ) -> Result<Vec<Tensor>, EvaluationFault> {
-    evaluate_observed(function, constants, inputs, settings, &mut |_, _| {})
+    tensors(evaluate_observed(function, constants, inputs, settings, &mut |_, _| {})?)
+}
+
+/// The tensors among results, all of which are some.
+fn tensors(values: Vec<Value>) -> Result<Vec<Tensor>, EvaluationFault> {
+    let list = || EvaluationFault::new(codes::UNSUPPORTED_TYPE, "a result is a list");
+    values.into_iter().map(|value| value.as_tensor().cloned().ok_or_else(list)).collect()
 }
 
 /// As [`evaluate`], of a function that calls others.
@@ -56,7 +64,7 @@ pub fn evaluate_with(
     let symbols = bind_symbols(function, inputs)?;
     let settings = settings.into();
     let mut segments = Evaluated { called, constants, settings, turns: 0 };
-    run_plan(function, symbols, inputs.to_vec(), &mut segments)
+    tensors(run_plan(function, symbols, inputs.to_vec(), &mut segments)?)
 }
 
 /// What computes the functions that a plan calls.
@@ -78,6 +86,12 @@ pub trait Segments {
     /// # Errors
     /// When that is too much.
     fn turn(&mut self, kept_bytes: u64) -> Result<(), EvaluationFault>;
+
+    /// Hears that a list is copied, and how many values it holds.
+    ///
+    /// # Errors
+    /// When that is too much.
+    fn copied(&mut self, values: u64) -> Result<(), EvaluationFault>;
 }
 
 /// Runs a function in plan form: what it calls is computed by `segments`, all else here. `values`
@@ -90,13 +104,14 @@ pub fn run_plan(
     symbols: SymbolValues,
     values: Vec<Tensor>,
     segments: &mut dyn Segments,
-) -> Result<Vec<Tensor>, EvaluationFault> {
+) -> Result<Vec<Value>, EvaluationFault> {
     let no_constants = |_: ConstantId| Tensor::zeros(DType::Bool, &[0]);
     let observe = &mut |_: ValueId, _: &Tensor| {};
     // The segments count turns.
     let settings = Settings { precision: EvaluationPrecision::Declared, most_turns: u64::MAX };
     let mut run = Run::new(plan, Some(segments), &no_constants, settings, symbols, observe);
-    run.region(plan.body, values)
+    let values = values.into_iter().map(Held::Tensor).collect();
+    Ok(run.region(plan.body, values)?.into_iter().map(Held::into_value).collect())
 }
 
 /// Segments that are evaluated themselves.
@@ -120,8 +135,13 @@ impl Segments for Evaluated<'_> {
         let observe = &mut |_: ValueId, _: &Tensor| {};
         let (constants, settings, symbols) = (self.constants, self.settings, symbols.clone());
         let mut run = Run::new(called, None, constants, settings, symbols, observe);
-        let operands = operands.iter().map(|operand| run.as_computed(operand.clone())).collect();
-        run.region(called.body, operands)
+        let held = |operand: &Tensor| Held::Tensor(run.as_computed(operand.clone()));
+        let operands = operands.iter().map(held).collect();
+        run.region(called.body, operands)?.into_iter().map(Held::tensor).collect()
+    }
+
+    fn copied(&mut self, _: u64) -> Result<(), EvaluationFault> {
+        Ok(())
     }
 
     fn turn(&mut self, _: u64) -> Result<(), EvaluationFault> {
@@ -135,7 +155,7 @@ impl Segments for Evaluated<'_> {
 }
 
 /// As [`evaluate`]; `observe` sees every value as soon as it is there, parameters included, and in
-/// loops anew in each iteration.
+/// loops anew in each iteration; but no lists, of which results may be some.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -145,11 +165,11 @@ pub fn evaluate_observed(
     inputs: &[Tensor],
     settings: impl Into<Settings>,
     observe: &mut dyn FnMut(ValueId, &Tensor),
-) -> Result<Vec<Tensor>, EvaluationFault> {
+) -> Result<Vec<Value>, EvaluationFault> {
     let symbols = bind_symbols(function, inputs)?;
     let mut run = Run::new(function, None, constants, settings.into(), symbols, observe);
-    let inputs = inputs.iter().map(|input| run.as_computed(input.clone())).collect();
-    run.region(function.body, inputs)
+    let inputs = inputs.iter().map(|input| Held::Tensor(run.as_computed(input.clone()))).collect();
+    Ok(run.region(function.body, inputs)?.into_iter().map(Held::into_value).collect())
 }
 
 /// The symbols' values that follow from the inputs' shapes.

@@ -50,7 +50,7 @@ fn run(text: &str, arguments: &[&str]) -> Result<Shown, String> {
     );
     let results = results.map_err(|fault| fault.to_string())?;
     for (name, result) in function.result_names.iter().zip(results) {
-        shown.results += &format!("{name}: {}\n", show(&result));
+        shown.results += &format!("{name}: {}\n", show(result.as_tensor().expect("a tensor")));
     }
     Ok(shown)
 }

@@ -36,13 +36,16 @@
 //! a name here, and no attribute.
 
 mod arithmetic;
+mod facts;
 mod fold;
+mod lists;
 mod loops;
 mod movement;
 mod value;
 mod windows;
 mod writer;
 
+pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
 pub use value::{

@@ -5,7 +5,7 @@ use sym::Expr;
 use tensor::DType;
 
 use crate::value::Operand;
-use crate::writer::{Accepted, Graph};
+use crate::writer::{Accepted, Graph, type_error};
 
 /// What one turn of a loop gives.
 pub struct Turn {
@@ -25,12 +25,17 @@ pub fn region<W: AsMut<Graph>>(
     parameters: &[Type],
     body: impl FnOnce(&mut W, &[Operand]) -> Accepted<Vec<Operand>>,
 ) -> Accepted<RegionId> {
-    let parameters = writer.as_mut().builder.begin_region(parameters);
-    let parameters = writer.as_mut().built_all(Ok(parameters));
+    let graph = writer.as_mut();
+    let around = graph.outer_values;
+    graph.outer_values = around.or(Some(graph.builder.function().values.len()));
+    let parameters = graph.builder.begin_region(parameters);
+    let parameters = graph.built_all(Ok(parameters));
     let results = parameters.and_then(|parameters| body(writer, &parameters));
-    let results = results.and_then(|results| writer.as_mut().all_data(&results));
+    let graph = writer.as_mut();
+    let results = results.and_then(|results| graph.all_data(&results));
     let ids: &[ValueId] = results.as_deref().unwrap_or_default();
-    let region = writer.as_mut().builder.end_region(ids);
+    let region = graph.builder.end_region(ids);
+    graph.outer_values = around;
     results.map(|_| region)
 }
 
@@ -79,7 +84,7 @@ impl Graph {
         self.all_data(outer.iter().copied())?;
         let operands = [carried, scanned].concat();
         self.all_data(&operands)?;
-        let types = scan_types(carried, scanned);
+        let types = scan_types(carried, scanned)?;
         let region = region(self, &types, |graph, parameters| {
             let (states, slices) = parameters[1..].split_at(carried.len());
             let Turn { mut carried, stacked } = turn(graph, &parameters[0], states, slices)?;
@@ -92,12 +97,16 @@ impl Graph {
 }
 
 /// The types of the parameters of a counted loop's region.
-pub fn scan_types(carried: &[Operand], scanned: &[Operand]) -> Vec<Type> {
+///
+/// # Errors
+/// For lists whose values are not alike.
+pub fn scan_types(carried: &[Operand], scanned: &[Operand]) -> Accepted<Vec<Type>> {
     let slice = |value: &Operand| {
         let shape = value.shape()[1..].into();
         Type::Tensor(TensorType { dtype: value.dtype(), shape })
     };
     let number = Type::Tensor(TensorType { dtype: DType::I64, shape: [].into() });
-    let carried = carried.iter().map(|value| Type::Tensor(value.ty().clone()));
-    std::iter::once(number).chain(carried).chain(scanned.iter().map(slice)).collect()
+    let carried = carried.iter().map(|value| value.graph_type().map_err(type_error));
+    let slices = scanned.iter().map(|value| Ok(slice(value)));
+    std::iter::once(Ok(number)).chain(carried).chain(slices).collect()
 }

@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use graph::{Shape, TensorType, ValueId};
+use graph::{ElementType, Shape, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Keys, Scalar, Structure, Tensor};
 
@@ -94,6 +94,8 @@ pub enum List {
     Maps(Keys, Operand),
     /// A map from keys to the elements of a vector.
     Map(Keys, Operand),
+    /// A sequence or an optional value that only a run knows, of this type.
+    Data(Type),
 }
 
 impl Operand {
@@ -150,6 +152,38 @@ impl Operand {
         Operand { node: self.node, ..known }
     }
 
+    /// A value of the graph of any type.
+    pub fn of_value(id: ValueId, ty: &Type) -> Operand {
+        match ty {
+            Type::Tensor(ty) => Operand::of_node(id, ty.clone()),
+            list => {
+                let value = Operand::of_list(List::Data(list.clone()));
+                Operand { node: Rc::new(OnceCell::from(id)), ..value }
+            }
+        }
+    }
+
+    /// The type that it has in the graph.
+    ///
+    /// # Errors
+    /// A sentence on a list of values that are not alike, or a map.
+    pub fn graph_type(&self) -> Result<Type, String> {
+        let element = |values: &[Operand]| {
+            let joined = values.iter().try_fold(ElementType::Any, |all, value| {
+                let element = ElementType::of(&value.graph_type()?);
+                all.join(&element).ok_or_else(|| "a list holds values of two types".to_owned())
+            });
+            joined.map(Box::new)
+        };
+        Ok(match self.list() {
+            None => Type::Tensor(self.ty.clone()),
+            Some(List::Data(ty)) => ty.clone(),
+            Some(List::Sequence(values)) => Type::Sequence(element(values)?),
+            Some(List::Optional(value)) => Type::Optional(element(value.as_slice())?),
+            Some(List::Maps(..) | List::Map(..)) => return Err("a map stands in a list".to_owned()),
+        })
+    }
+
     /// A sequence or an optional value.
     pub fn of_list(list: List) -> Operand {
         let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
@@ -184,7 +218,7 @@ impl Operand {
     /// How it is made of tensors.
     pub fn structure(&self) -> Structure {
         match self.list() {
-            None => Structure::Tensor,
+            None | Some(List::Data(_)) => Structure::Tensor,
             Some(List::Sequence(values)) => {
                 Structure::Sequence(values.iter().map(Operand::structure).collect())
             }
@@ -199,7 +233,7 @@ impl Operand {
     /// The tensors that it is made of, in order.
     pub fn tensors(&self) -> Vec<Operand> {
         match self.list() {
-            None => vec![self.clone()],
+            None | Some(List::Data(_)) => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Operand::tensors).collect(),
             Some(List::Optional(value)) => value.iter().flat_map(Operand::tensors).collect(),
             Some(List::Maps(_, values) | List::Map(_, values)) => vec![values.clone()],

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::limits::exceeded;
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
-use graph::{Assumption, FunctionBuilder, IterationSpace, Op, ValueId};
+use graph::{Assumption, FunctionBuilder, IterationSpace, Op, Type, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
+use crate::facts::{Facts, Here, Needs};
 use crate::fold;
 use crate::value::{Known, Operand};
 
@@ -32,8 +33,14 @@ pub struct Graph {
     pub constants: Arena<ConstantId, Constant>,
     /// What is refused as too large.
     pub limits: Limits,
-    /// Whether sizes are computed that need not be.
-    pub binds: bool,
+    /// What is known of the run that the function is for.
+    pub facts: Facts,
+    /// What must be known besides.
+    pub(crate) needs: Needs,
+    /// What is being lowered.
+    pub here: Here,
+    /// How many values there were when the outermost open region was opened.
+    pub(crate) outer_values: Option<usize>,
     /// Nodes so far that draw random numbers without a seed.
     pub random_nodes: u64,
     /// Elements so far of constants that have been computed by now.
@@ -91,7 +98,10 @@ impl Graph {
             builder: FunctionBuilder::new(name),
             constants: Arena::new(),
             limits,
-            binds: false,
+            facts: Facts::default(),
+            needs: Needs::default(),
+            here: Here::default(),
+            outer_values: None,
             random_nodes: 0,
             computed_elements: 0,
             settled: BTreeMap::new(),
@@ -107,9 +117,11 @@ impl Graph {
             return Err(exceeded("primitives", message)
                 .because("that is how many its nodes are written as until here"));
         }
-        let ty = self.builder.tensor_type(id).map_err(shape_error)?.clone();
-        self.check_size(&ty.shape)?;
-        Ok(Operand::of_node(id, ty))
+        let ty = self.builder.function().ty(id);
+        if let Type::Tensor(ty) = ty {
+            self.check_size(&ty.shape)?;
+        }
+        Ok(Operand::of_value(id, ty))
     }
 
     /// What the builder made, with its type.
@@ -184,7 +196,8 @@ impl Graph {
             return Ok(*id);
         }
         if value.list().is_some() {
-            return Err(type_error("a sequence or an optional value stands for a tensor"));
+            // Not kept: it may be one of a region.
+            return self.list_node(value);
         }
         if value.coded().is_some() {
             return Err(type_error("strings stand for numbers"));
@@ -552,12 +565,11 @@ impl Graph {
         Some(Operand::of_known(value.dtype(), &shape, vec![total]))
     }
 
-    /// A symbol for an i64 of rank 0 that is data, from 0 to `most`.
-    pub fn bind(&mut self, value: &Operand, most: &Expr) -> Accepted<Expr> {
-        let id = self.data(value)?;
+    /// A symbol for an i64 of rank 0, from 0 to `most`.
+    pub(crate) fn bound_symbol(&mut self, id: ValueId, most: &Expr) -> Accepted<SymbolId> {
         let range = Range::new(0, self.bounds(most).1);
         let name = format!("count_{}", self.builder.function().symbols.len());
-        self.builder.bind(id, &name, range).map(Expr::symbol).map_err(shape_error)
+        self.builder.bind(id, &name, range).map_err(shape_error)
     }
 
     // --- any node ---

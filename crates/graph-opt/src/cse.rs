@@ -92,7 +92,9 @@ impl Merger<'_> {
     /// Merges a node into an equal one, or remembers it.
     fn node(&mut self, id: NodeId, in_region: bool) {
         let node = &self.function.nodes[id];
-        if matches!(node.op, Op::Bind { .. } | Op::Host { .. }) || !node.regions.is_empty() {
+        if matches!(node.op, Op::Bind { .. } | Op::List { .. } | Op::Host { .. })
+            || !node.regions.is_empty()
+        {
             return;
         }
         let key = fingerprint(node);

@@ -5,7 +5,8 @@
 //!         `main_0(x) = non_zero(x)`, `main_1(i) = transpose(slice(i, n))` with `n` given
 //!
 //! What stands between segments is *interpreted*: it is done by whoever runs the plan, with values
-//! in hand. That is each `Bind`, and control flow around one, or that changes extents. So every
+//! in hand. That is each `Bind`, what is done with lists, and control flow around one of these, or
+//! that changes extents. So every
 //! segment knows all of its sizes when it begins, and everything behind this pass knows constant
 //! shapes only. A function without interpreted nodes is one segment.
 //!
@@ -30,11 +31,13 @@ pub fn segments(
     inputs: usize,
     add: &mut dyn FnMut(Arc<Function>) -> FunctionId,
 ) -> Built<Function> {
-    let mut interpreted = IdSet::new();
-    if !find_interpreted(function, function.body, &mut interpreted) {
+    if !function.has_interpreted(function.body) {
         return one_segment(function, add);
     }
     let function = &without_bound_values(function);
+    let mut interpreted = IdSet::new();
+    let nodes = function.nodes_in_order();
+    interpreted.extend(nodes.iter().filter(|&&id| function.is_interpreted(id)));
     let mut divider = Divider {
         function,
         inputs,
@@ -79,27 +82,6 @@ fn one_segment(
     let call = Op::Call { function: add(function.clone()), results };
     let results = builder.add(call, &operands)?;
     Ok(builder.finish(function.result_names.iter().cloned().zip(results).collect()))
-}
-
-/// Finds the nodes of a region that are left to whoever runs the plan: those that define symbols,
-/// and what is around them. Whether there are some.
-fn find_interpreted(
-    function: &Function,
-    region: RegionId,
-    interpreted: &mut IdSet<NodeId>,
-) -> bool {
-    let mut found = false;
-    for &id in &function.regions[region].nodes {
-        let mut is_driven = !function.symbols_defined_by(id).is_empty();
-        for &inner in &function.nodes[id].regions {
-            is_driven |= find_interpreted(function, inner, interpreted);
-        }
-        if is_driven {
-            interpreted.insert(id);
-            found = true;
-        }
-    }
-    found
 }
 
 /// The function with the operands of binds read in the place of their results.
@@ -194,7 +176,7 @@ impl Divider<'_> {
         let node = &self.function.nodes[id];
         let repeats = matches!(node.op, Op::Broadcast { .. } | Op::Reshape { .. });
         node.regions.is_empty()
-            && !matches!(node.op, Op::Call { .. } | Op::Host { .. })
+            && !matches!(node.op, Op::List { .. } | Op::Call { .. } | Op::Host { .. })
             && (repeats || node.operands.is_empty())
             && node.operands.iter().all(|&operand| self.is_source(operand))
     }

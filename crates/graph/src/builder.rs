@@ -225,7 +225,10 @@ impl FunctionBuilder {
                         extent.clone_from(declared);
                     }
                 }
-                *ty = now;
+                // A list may hold what either region gives.
+                if ty.as_tensor().is_some() {
+                    *ty = now;
+                }
             }
         }
         self.add_with_regions(op, operands, regions)
@@ -236,6 +239,11 @@ impl FunctionBuilder {
     pub fn branch(&mut self, condition: ValueId, regions: &[RegionId; 2]) -> Built<Vec<ValueId>> {
         let [mut results, other] = regions.map(|region| self.function.region_type(region).results);
         for (ty, other) in results.iter_mut().zip(&other) {
+            if let (Type::Sequence(ty), Type::Sequence(other))
+            | (Type::Optional(ty), Type::Optional(other)) = (&mut *ty, other)
+            {
+                **ty = ty.join(other).ok_or("the branches give lists of other types")?;
+            }
             let (Type::Tensor(ty), Type::Tensor(other)) = (ty, other) else { continue };
             for (extent, other) in ty.shape.iter_mut().zip(&other.shape) {
                 if extent != other {

@@ -8,7 +8,7 @@
 
 use sym::{Expr, SymbolId};
 
-use crate::function::{Function, NodeId, RegionId, Type};
+use crate::function::{Function, NodeId, RegionId, Type, ValueId};
 use crate::infer::RegionType;
 use crate::op::Op;
 
@@ -20,10 +20,7 @@ pub(crate) fn generalised(general: &Type, special: &Type) -> Option<Vec<SymbolId
             let is_alike = a.dtype == b.dtype && a.shape.len() == b.shape.len();
             is_alike.then(|| replaced(&a.shape, &b.shape)).flatten()
         }
-        (Type::Sequence(a), Type::Sequence(b)) | (Type::Optional(a), Type::Optional(b)) => {
-            generalised(a, b)
-        }
-        _ => (general == special).then(Vec::new),
+        _ => general.accepts(special).then(Vec::new),
     }
 }
 
@@ -69,13 +66,21 @@ pub(crate) fn defined_by(op: &Op, operands: &[Type], regions: &[RegionType]) -> 
 }
 
 impl Function {
-    /// Whether nodes of a region, or of one inside of it, define symbols.
-    pub fn defines_symbols(&self, region: RegionId) -> bool {
-        self.regions[region].nodes.iter().any(|&id| {
-            let mut inner = self.nodes[id].regions.iter();
-            !self.symbols_defined_by(id).is_empty()
-                || inner.any(|&inner| self.defines_symbols(inner))
-        })
+    /// Whether a node is left to whoever runs a plan: it defines symbols, takes or gives lists, or
+    /// has regions with such nodes.
+    pub fn is_interpreted(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id];
+        let is_list = |&value: &ValueId| self.ty(value).as_tensor().is_none();
+        let mut values = node.operands.iter().chain(&node.results);
+        matches!(node.op, Op::List { .. })
+            || values.any(is_list)
+            || !self.symbols_defined_by(id).is_empty()
+            || node.regions.iter().any(|&region| self.has_interpreted(region))
+    }
+
+    /// Whether nodes of a region are interpreted.
+    pub fn has_interpreted(&self, region: RegionId) -> bool {
+        self.regions[region].nodes.iter().any(|&id| self.is_interpreted(id))
     }
 
     /// The symbols that a node and all nodes in its regions define: what is known behind it.
@@ -93,6 +98,10 @@ impl Function {
         let node = &self.nodes[node];
         if let Op::Bind { symbol, .. } = node.op {
             return vec![symbol];
+        }
+        if let Op::List { results, .. } = &node.op {
+            let extents = results.iter().flat_map(Type::exprs);
+            return extents.filter_map(Expr::as_symbol).collect();
         }
         if node.regions.is_empty() {
             return Vec::new();

@@ -12,6 +12,7 @@ use sym::{Expr, Symbol, SymbolId};
 use tensor::Tensor;
 
 use crate::infer::RegionType;
+use crate::lists::ElementType;
 use crate::op::{Op, TensorType};
 
 define_id!(pub ValueId, "v");
@@ -72,9 +73,9 @@ pub enum Type {
     /// A dense tensor.
     Tensor(TensorType),
     /// A list of values of one type.
-    Sequence(Box<Type>),
+    Sequence(Box<ElementType>),
     /// A value or none.
-    Optional(Box<Type>),
+    Optional(Box<ElementType>),
 }
 
 /// What a node reads or defines; most lists are short, and there are many of them.
@@ -207,7 +208,7 @@ impl Type {
     pub fn exprs(&self) -> &[Expr] {
         match self {
             Type::Tensor(ty) => &ty.shape,
-            Type::Sequence(inner) | Type::Optional(inner) => inner.exprs(),
+            Type::Sequence(_) | Type::Optional(_) => &[],
         }
     }
 
@@ -215,7 +216,7 @@ impl Type {
     pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Type::Tensor(ty) => ty.shape.iter_mut().collect(),
-            Type::Sequence(inner) | Type::Optional(inner) => inner.exprs_mut(),
+            Type::Sequence(_) | Type::Optional(_) => Vec::new(),
         }
     }
 }

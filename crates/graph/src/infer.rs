@@ -12,11 +12,12 @@ use tensor::{DType, Reduction};
 
 use crate::defined::{all_generalised, defined_by};
 use crate::function::Type;
+use crate::lists::check_list;
 use crate::op::{IterationSpace, Op, TensorType};
 use crate::shape::Shape;
 use crate::text::{Names, shape_text, type_text};
 
-type Inferred<T> = Result<T, String>;
+pub(crate) type Inferred<T> = Result<T, String>;
 
 /// The types of a region's parameters and results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,10 @@ pub fn infer_with_regions(
         }
         Op::Host { results, .. } => Ok(results.iter().cloned().map(Type::Tensor).collect()),
         Op::Call { results, .. } => Ok(results.clone()),
+        Op::List { operation, results } => {
+            check_list(*operation, operands, results, names)?;
+            Ok(results.clone())
+        }
         _ => {
             let operands = tensors(operands)?;
             let results = infer_tensors(op, &operands, names)?;
@@ -150,7 +155,12 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
             expect_scalar(operands, 0, DType::U64)?;
             one(TensorType { dtype: DType::U64, shape: shape.clone() })
         }
-        Op::If { .. } | Op::While { .. } | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => {
+        Op::If { .. }
+        | Op::While { .. }
+        | Op::Scan { .. }
+        | Op::List { .. }
+        | Op::Call { .. }
+        | Op::Host { .. } => {
             unreachable!("has operands or regions of its own")
         }
     }
@@ -538,11 +548,11 @@ fn tensors<'a>(operands: &[&'a Type]) -> Inferred<Vec<&'a TensorType>> {
     operands.iter().enumerate().map(tensor).collect()
 }
 
-fn expect(condition: bool, message: impl FnOnce() -> String) -> Inferred<()> {
+pub(crate) fn expect(condition: bool, message: impl FnOnce() -> String) -> Inferred<()> {
     if condition { Ok(()) } else { Err(message()) }
 }
 
-fn expect_count(what: &str, expected: usize, found: usize) -> Inferred<()> {
+pub(crate) fn expect_count(what: &str, expected: usize, found: usize) -> Inferred<()> {
     expect(expected == found, || format!("expected {expected} {what}(s), found {found}"))
 }
 

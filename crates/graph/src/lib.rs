@@ -14,6 +14,7 @@ mod builder;
 mod defined;
 mod function;
 mod infer;
+mod lists;
 mod op;
 mod regions;
 mod rewrite;
@@ -28,6 +29,7 @@ pub use function::{
     Values,
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
+pub use lists::{ElementType, ListOperation};
 pub use op::{IterationSpace, Op, TensorType};
 pub use rewrite::{Rewriter, rebuild};
 pub use shape::Shape;

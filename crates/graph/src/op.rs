@@ -13,6 +13,7 @@ use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction, Tensor};
 
 use crate::function::Type;
+use crate::lists::ListOperation;
 use crate::shape::Shape;
 use crate::text::attribute::{
     After, Attribute, AttributeReader, AttributeWriter, Bare, Either, Flag, Form, Implied, Optional,
@@ -231,6 +232,16 @@ pub enum Op {
         reverse: bool,
     },
 
+    /// What is done with sequences and optional values. A tensor that is taken out of one has
+    /// symbols for extents that are not known, which this node defines. Interpreted: nothing of it
+    /// is compiled.
+    List {
+        /// What.
+        operation: ListOperation,
+        /// Types of the results.
+        results: Vec<Type>,
+    },
+
     // --- leaving the graph ---
     /// Runs a function of the module, whose symbols are this one's: a *segment* of a plan.
     Call {
@@ -426,6 +437,9 @@ primitives! {
         [turns: Optional("turns")];
     Scan { trip_count, carried, reverse } => "scan", None, Nature::Regions(&["body"]),
         [trip_count: After("trips"), carried: After("carried"), reverse: Flag("reverse")];
+
+    List { operation, results } => "list", None, Nature::Symbols,
+        [operation: Bare, results: Implied];
 
     Call { function, results } => "call", None, Nature::Outside,
         [function: Bare, results: Implied];

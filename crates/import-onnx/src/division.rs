@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
-use front::{List, Operand};
+use front::{Facts, List, Operand};
 use tensor::DType;
 
 use crate::excerpt::{declared, excerpt};
@@ -60,9 +60,10 @@ pub fn divide(
     model: &ModelProto,
     folder: Option<&Path>,
     options: &ImportOptions,
+    facts: &Facts,
 ) -> Option<Division> {
     let model = with_numbered_words(model);
-    let values = model::values(&model, ExternalData::new(folder), options).ok()?;
+    let values = model::values(&model, ExternalData::new(folder), options, facts).ok()?;
     let graph = model.graph.as_ref()?;
     let inputs = inputs::without_default(graph);
     let input_names: BTreeSet<&str> = inputs.iter().map(|input| input.name.as_str()).collect();

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, Graph, Operand, Weight, constant_value};
-use graph::Definition;
 use tensor::{DType, Tensor};
 
 use crate::external::ExternalData;
 use crate::names::{self, Functions, defined_twice, undefined};
 use crate::node::Lowered;
-use crate::options::{ImportOptions, Strings, Wanted};
+use crate::options::{ImportOptions, Strings};
 use crate::order::{names_read, order};
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::tensors;
@@ -47,12 +46,10 @@ pub(crate) struct Importer<'m> {
     differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
-    /// The node of the model's own graph that is being lowered.
-    pub(crate) node_here: Option<usize>,
+    /// Names of the model's own graph that stand for nothing yet, because of a need.
+    waiting: BTreeSet<Arc<str>>,
     /// Strings that the model gives.
     pub(crate) strings: Strings,
-    /// What must be known of inputs before the model can be imported.
-    pub(crate) asked: BTreeMap<String, Wanted>,
 }
 
 impl<'m> Importer<'m> {
@@ -76,9 +73,8 @@ impl<'m> Importer<'m> {
             differentiated: Vec::new(),
             depth: 0,
             nodes: 0,
-            node_here: None,
+            waiting: BTreeSet::new(),
             strings: Strings::default(),
-            asked: BTreeMap::new(),
         }
     }
 }
@@ -106,11 +102,17 @@ impl Importer<'_> {
         if asks_gradient {
             self.differentiated.push(graph.node.clone().into());
         }
-        let lowered = order.into_iter().try_for_each(|index| self.node(&graph.node[index], index));
+        let lowered = order.into_iter().try_for_each(|index| {
+            let node = &graph.node[index];
+            if self.depth > 0 { self.node(node, index) } else { self.own_node(node, index) }
+        });
         if asks_gradient {
             self.differentiated.pop();
         }
         lowered?;
+        if self.depth == 0 && !self.waiting.is_empty() {
+            return Ok(Vec::new());
+        }
         let output = |output: &ValueInfoProto| self.value_of(&output.name);
         graph.output.iter().map(output).collect::<Accepted<_>>().map_err(Diagnostics::from)
     }
@@ -192,7 +194,11 @@ impl Importer<'_> {
         }
         self.depth += 1;
         self.scopes.push(scope);
+        let inside = self.graph.here.inside();
+        let around = std::mem::replace(&mut self.graph.here, inside);
         let lowered = lower(self);
+        self.graph.here = around;
+        self.graph.here.graphs += 1;
         self.scopes.pop();
         self.depth -= 1;
         lowered.map_err(first)
@@ -220,11 +226,27 @@ impl Importer<'_> {
 
     // --- nodes ---
 
+    /// Lowers a node of the model's own graph. Of one that needs a fact, the nodes that read what
+    /// it computes wait, while others are lowered: so all needs are met that can be.
+    fn own_node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
+        let waits = || names_read(proto).into_iter().any(|name| self.waiting.contains(name));
+        if self.waiting.is_empty() || !waits() {
+            let before = (self.graph.count_needs(), self.graph.assumed());
+            let Err(found) = self.node(proto, index) else { return Ok(()) };
+            if self.graph.count_needs() == before.0 {
+                return Err(found);
+            }
+            let place = found.iter().find_map(|found| found.place.as_deref());
+            self.graph.place_needs(before.0, place.unwrap_or_default());
+            self.graph.forget_since(before.1);
+        }
+        self.waiting.extend(proto.output.iter().map(|name| Arc::from(name.as_str())));
+        Ok(())
+    }
+
     fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
         let place = || names::place(proto, index);
-        if self.scopes.len() == 1 && self.path.is_empty() {
-            self.node_here = Some(index);
-        }
+        self.graph.here = self.graph.here.at(index);
         self.count_node().map_err(|found| found.at(place()))?;
         let values = self.lower(proto).map_err(|found| found.or_at(place))?;
         for (number, name) in proto.output.iter().enumerate() {
@@ -241,15 +263,24 @@ impl Importer<'_> {
                 .remedy("export the model without it")
                 .into());
             };
+            let value = self.with_facts(name, value.clone());
             let name: Arc<str> = name.as_str().into();
             if let Some(id) = value.node()
                 && self.graph.builder.function().values[id].name.is_none()
             {
                 self.graph.builder.set_name(id, name.clone());
             }
-            self.define(name, value.clone()).map_err(|found| found.at(place()))?;
+            self.define(name, value).map_err(|found| found.at(place()))?;
         }
         Ok(())
+    }
+
+    /// A value of a name, with what is known of the tensors that it is made of.
+    fn with_facts(&mut self, name: &str, value: Operand) -> Operand {
+        let structure = value.structure();
+        let names = structure.names(name).into_iter().zip(value.tensors());
+        let known: Vec<Operand> = names.map(|(name, it)| self.graph.named(&name, it)).collect();
+        Operand::from_tensors(&structure, &mut known.into_iter()).unwrap_or(value)
     }
 
     fn count_node(&mut self) -> Accepted<()> {
@@ -284,28 +315,6 @@ impl Importer<'_> {
         let location = self.graph.builder.locations().node(name, proto.op_type.clone());
         self.graph.builder.set_location(location);
         (self.operator)(self, proto, inputs, version)
-    }
-
-    /// Asks for what must be known of the inputs that a value is computed from.
-    pub(crate) fn ask_behind(&mut self, value: &Operand, wanted: Wanted) {
-        let Some(id) = value.node() else { return };
-        let function = self.graph.builder.function();
-        let mut seen = BTreeSet::from([id]);
-        let mut work = vec![id];
-        while let Some(id) = work.pop() {
-            match function.values[id].definition {
-                Definition::Parameter(region, number) if region == function.body => {
-                    let name = &function.parameter_names[number as usize];
-                    self.asked.insert(name.clone(), wanted);
-                }
-                Definition::Parameter(..) => {}
-                Definition::Result(node, _) => {
-                    work.extend(
-                        function.nodes[node].operands.iter().filter(|id| seen.insert(**id)),
-                    );
-                }
-            }
-        }
     }
 
     /// Lowers the body of a function in place of its call.
@@ -371,18 +380,6 @@ fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> 
 pub(crate) fn too_many_nodes(most: usize) -> Diagnostic {
     exceeded("nodes", format!("the model has more than {most} nodes"))
         .because("nodes of functions count at each call")
-}
-
-/// The body of a function as a graph, for one call of it; none where the call leaves inputs out.
-pub(crate) fn called(function: &FunctionProto, caller: &NodeProto) -> Option<GraphProto> {
-    let is_whole = caller.input.len() == function.input.len()
-        && caller.input.iter().all(|name| !name.is_empty());
-    is_whole.then(|| GraphProto {
-        node: called_nodes(function, caller),
-        input: function.input.iter().map(ValueInfoProto::untyped).collect(),
-        output: function.output.iter().map(ValueInfoProto::untyped).collect(),
-        ..GraphProto::default()
-    })
 }
 
 /// A node of a function with the attributes of the caller in their places.

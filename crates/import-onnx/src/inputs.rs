@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Graph, Operand};
+use front::{Accepted, FactKind, Graph, Operand};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Keys, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
-use crate::excerpt;
+
 use crate::options::ImportOptions;
 use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
 
@@ -161,7 +161,7 @@ fn of_map(value: &ValueInfoProto, keys: &Keys, ty: &type_proto::Map) -> Option<V
     let dtype = data_type(element.elem_type.into()).ok()?;
     let is_declared = data_type(ty.key_type.into()).ok()? == given;
     let extents = std::iter::once(Some(keys.len() as i64));
-    is_declared.then(|| excerpt::declared(&value.name, dtype, extents))
+    is_declared.then(|| crate::excerpt::declared(&value.name, dtype, extents))
 }
 
 fn without_names(ty: &TypeProto) -> TypeProto {
@@ -182,7 +182,7 @@ pub(crate) fn add_parameters(
     options: &ImportOptions,
     graph: &mut Graph,
 ) -> base::Result<Vec<(String, Operand)>> {
-    let bound = bindings(inputs, options)?;
+    let bound = bindings(inputs, options, &graph.facts.shapes)?;
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
     for input in inputs {
@@ -201,7 +201,8 @@ fn add_parameter(
     graph: &mut Graph,
 ) -> Accepted<Operand> {
     let dtype = data_type(input.data_type.into())?;
-    let shape: Vec<Expr> = match (&input.shape, options.input_shapes.get(&input.name)) {
+    let given = graph.facts.shapes.get(&input.name).or(options.input_shapes.get(&input.name));
+    let shape: Vec<Expr> = match (&input.shape, given.cloned()) {
         (Some(shape), _) => shape
             .iter()
             .map(|extent| match extent {
@@ -215,16 +216,28 @@ fn add_parameter(
                 },
             })
             .collect(),
-        (None, Some(shape)) => shape.iter().map(|extent| Expr::from(*extent)).collect(),
+        (None, Some(shape)) => shape.into_iter().map(Expr::from).collect(),
         (None, None) => {
-            return Err(Diagnostic::error(
+            let reason = Diagnostic::error(
                 codes::UNBOUND_DIMENSION,
                 "the number of axes of the input is not known",
             )
             .because("the model declares the input without a shape")
-            .remedy("give the input, whose shape then counts, or export the model with its rank"));
+            .remedy("give the input, whose shape then counts, or export the model with its rank");
+            let reason = reason.at(format!("input \"{}\"", input.name));
+            graph.need_input(&input.name, FactKind::Shape, &reason);
+            return Err(reason);
         }
     };
+    if graph.facts.sizes && shape.iter().any(|extent| extent.as_constant().is_none()) {
+        let reason =
+            Diagnostic::error(codes::UNBOUND_DIMENSION, "the shape of the input is not known")
+                .at(format!("input \"{}\"", input.name))
+                .because("the model is not right for all shapes")
+                .remedy("give the input itself");
+        graph.need_input(&input.name, FactKind::Shape, &reason);
+        return Err(reason);
+    }
     graph.check_size(&shape)?;
     let ty = TensorType { dtype, shape: shape.into() };
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
@@ -232,20 +245,20 @@ fn add_parameter(
     let value = Operand::of_node(id, ty);
     if dtype == DType::String {
         // Never data: what is computed from strings is computed while importing.
-        return match options.input_values.get(&input.name) {
+        return match graph.facts.values.get(&input.name) {
             Some(tensor) if tensor.dtype() == DType::String => {
                 Ok(Operand::of_weight(input.name.clone(), tensor.clone()))
             }
             _ => Ok(value),
         };
     }
-    match options.input_values.get(&input.name) {
-        Some(tensor) => specialized(graph, value, tensor),
+    match graph.facts.values.get(&input.name).cloned() {
+        Some(tensor) => specialized(graph, value, &tensor),
         None => Ok(value),
     }
 }
 
-/// An input whose elements the user has told.
+/// An input whose elements are known.
 fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<Operand> {
     let shape: Vec<Expr> = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
     if tensor.dtype() != value.dtype() || shape.len() != value.rank() {
@@ -263,7 +276,11 @@ fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<O
 }
 
 /// Values of names: those that the user gives, and those that follow from given input shapes.
-fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeMap<String, i64>> {
+fn bindings(
+    inputs: &[Declared],
+    options: &ImportOptions,
+    known: &BTreeMap<String, Vec<i64>>,
+) -> base::Result<BTreeMap<String, i64>> {
     let mut bound = options.dims.clone();
     let mut found = Diagnostics::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -296,17 +313,18 @@ fn bindings(inputs: &[Declared], options: &ImportOptions) -> base::Result<BTreeM
         }
     }
     for input in inputs {
-        let (Some(given), Some(shape)) = (options.input_shapes.get(&input.name), &input.shape)
-        else {
-            continue;
-        };
-        if let Err(reason) = bind_shape(shape, given, &mut bound) {
-            found.push(
-                Diagnostic::error(codes::WRONG_SHAPE, "an input's shape is not the declared one")
-                    .at(format!("input \"{}\"", input.name))
-                    .because(reason)
-                    .remedy("give the input in the shape that `info` shows"),
-            );
+        let Some(shape) = &input.shape else { continue };
+        let given = [options.input_shapes.get(&input.name), known.get(&input.name)];
+        for given in given.into_iter().flatten() {
+            if let Err(reason) = bind_shape(shape, given, &mut bound) {
+                let message = "an input's shape is not the declared one";
+                found.push(
+                    Diagnostic::error(codes::WRONG_SHAPE, message)
+                        .at(format!("input \"{}\"", input.name))
+                        .because(reason)
+                        .remedy("give the input in the shape that `info` shows"),
+                );
+            }
         }
     }
     for (name, extent) in bound.iter().filter(|(_, extent)| **extent < 0) {

@@ -25,7 +25,6 @@ mod node;
 mod operators;
 mod options;
 mod order;
-pub mod pieces;
 pub mod proto;
 mod survey;
 mod tensors;
@@ -41,50 +40,45 @@ use prost::Message;
 use tensor::{Kind, Tensor};
 
 pub use division::{Division, OutputFrom, divide};
+pub use front::{FACT_ELEMENTS, FactKind, Facts, Need};
 pub use info::{
     ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
 };
 pub use names::place;
-pub use options::{ImportOptions, Imported, Strings, Wanted};
+pub use options::{ImportOptions, Imported, Strings};
 
 /// Imports a model file; external data is looked for in its folder.
 ///
 /// # Errors
-/// Diagnostics of all that is wrong with the file or not supported.
+/// Diagnostics of all that is wrong with the file or not supported, or needed as a fact.
 pub fn import(path: &Path, options: &ImportOptions) -> base::Result<Module> {
-    import_or_ask(path, options).and_then(answered)
+    import_with(path, options, &Facts::default()).and_then(Imported::whole)
 }
 
-/// As [`import`], but asks for what must be known of inputs where that would help.
+/// As [`import`], with facts; reports those that are missing.
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_or_ask(path: &Path, options: &ImportOptions) -> base::Result<Imported> {
+pub fn import_with(path: &Path, options: &ImportOptions, facts: &Facts) -> base::Result<Imported> {
     let import = |bytes| {
         let model = decode(bytes, &options.limits)?;
-        model::import(&model, external::ExternalData::new(path.parent()), options)
+        import_model(&model, path.parent(), options, facts)
     };
     read(path).and_then(import).map_err(place_in(path))
 }
 
-/// As [`import_or_ask`], of a decoded model whose external data is in a folder.
+/// As [`import_with`], of a decoded model whose external data is in a folder; without one there is
+/// none.
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_model_or_ask(
+pub fn import_model(
     model: &proto::ModelProto,
     folder: Option<&Path>,
     options: &ImportOptions,
+    facts: &Facts,
 ) -> base::Result<Imported> {
-    model::import(model, external::ExternalData::new(folder), options)
-}
-
-/// As [`import_or_ask`], of the bytes of a file without external data.
-///
-/// # Errors
-/// As [`import`].
-pub fn import_bytes_or_ask(bytes: Bytes, options: &ImportOptions) -> base::Result<Imported> {
-    import_model_or_ask(&decode(bytes, &options.limits)?, None, options)
+    model::import(model, external::ExternalData::new(folder), options, facts)
 }
 
 /// Imports a model from the bytes of a file. Without a folder there is no external data.
@@ -97,14 +91,7 @@ pub fn import_bytes(
     options: &ImportOptions,
 ) -> base::Result<Module> {
     let model = decode(bytes, &options.limits)?;
-    model::import(&model, external::ExternalData::new(folder), options).and_then(answered)
-}
-
-fn answered(imported: Imported) -> base::Result<Module> {
-    match imported {
-        Imported::Module { module, .. } => Ok(module),
-        Imported::Asks { reason, .. } => Err(reason),
-    }
+    import_model(&model, folder, options, &Facts::default()).and_then(Imported::whole)
 }
 
 /// What is said about a file as a whole is said of its path.

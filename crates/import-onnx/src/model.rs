@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Coded, Operand};
-use graph::TensorType;
+use front::{Accepted, Coded, FactKind, Facts, Operand};
 use module::Module;
-use sym::Expr;
 use tensor::{DType, Kind, Structure};
 
 use crate::external::ExternalData;
@@ -15,57 +13,43 @@ use crate::importer::{Importer, Scope, too_many_nodes};
 use crate::inputs::{self, Declared};
 use crate::names::{self, Functions, defined_twice};
 use crate::operators;
-use crate::options::{ImportOptions, Imported, Wanted};
+use crate::options::{ImportOptions, Imported};
 use crate::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::survey;
 
 /// The results of the function with their names.
 type NamedResults = Vec<(String, graph::ValueId)>;
 
-/// When so many values of inputs have been told and more are asked for, those of all alike are: an
-/// import for each would take time that grows with the square of their number.
-const MANY_VALUES: usize = 16;
-
-/// Elements of an input that is asked for with others alike.
-const SMALL_INPUT: i64 = 1024;
-
-/// Imports a decoded model, or tells what must be known of its inputs first.
+/// Imports a decoded model, or what computes the facts that it needs.
 pub(crate) fn import(
     model: &ModelProto,
     external: ExternalData,
     options: &ImportOptions,
+    facts: &Facts,
 ) -> base::Result<Imported> {
     let functions = names::functions(model);
-    let (body, mut importer) = begin(model, &functions, external, options)?;
+    let (body, mut importer) = begin(model, &functions, external, options, facts)?;
     let imported = importer.body(body, options);
-    if let Err(found) = &imported {
-        // Answers given before were not enough where nothing new is asked.
-        importer.asked.retain(|name, wanted| !options.tells(name, *wanted));
-        if options.input_values.len() >= MANY_VALUES {
-            importer.ask_alike(options);
-        }
-        let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
-        let node = importer.node_here.filter(|_| found.iter().all(is_unknown));
-        if !importer.asked.is_empty() || node.is_some() {
-            let (inputs, reason) = (importer.asked, found.clone());
-            return Ok(Imported::Asks { inputs, node, reason });
-        }
+    if let Some(reason) = imported.as_ref().err().and_then(|found| found.iter().next()) {
+        importer.graph.need_sizes(reason);
     }
-    let (results, outputs) = imported.map_err(|found| {
-        // An operator met inside a branch is reported with all others of the model.
-        let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
-        if found.iter().any(is_unsupported) {
-            let all = survey::unsupported(body, &functions, &importer.opsets);
-            if !all.is_empty() {
-                return all;
+    let (needs, computed) = importer.graph.take_needs();
+    let (results, outputs) = match imported {
+        _ if !needs.is_empty() => (computed, Vec::new()),
+        Ok(imported) => imported,
+        Err(found) => {
+            // An operator met inside a branch is reported with all others of the model.
+            let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
+            if found.iter().any(is_unsupported) {
+                survey::unsupported(body, &functions, &importer.opsets).or_ok(())?;
             }
+            return Err(found);
         }
-        found
-    })?;
+    };
     let mut module = Module::default();
     module.functions.push(Arc::new(importer.graph.builder.finish(results)));
     module.constants = importer.graph.constants;
-    Ok(Imported::Module { module, outputs, strings: importer.strings })
+    Ok(Imported { module, outputs, strings: importer.strings, needs })
 }
 
 /// What the names of a model's own graph stand for.
@@ -76,9 +60,10 @@ pub(crate) fn values(
     model: &ModelProto,
     external: ExternalData,
     options: &ImportOptions,
+    facts: &Facts,
 ) -> base::Result<Scope> {
     let functions = names::functions(model);
-    let (body, mut importer) = begin(model, &functions, external, options)?;
+    let (body, mut importer) = begin(model, &functions, external, options, facts)?;
     importer.body(body, options)?;
     Ok(importer.scopes.swap_remove(0))
 }
@@ -89,6 +74,7 @@ fn begin<'m>(
     functions: &'m Functions<'m>,
     external: ExternalData,
     options: &ImportOptions,
+    facts: &Facts,
 ) -> base::Result<(&'m GraphProto, Importer<'m>)> {
     let opsets = survey::check_form(model)?;
     let Some(body) = &model.graph else {
@@ -103,19 +89,8 @@ fn begin<'m>(
     survey::check_top(body, functions, &opsets)?;
     check_literals(body, options)?;
     let mut importer = Importer::new(functions, opsets, external, options, operators::lower);
-    if options.is_part {
-        importer.graph.binds = true;
-        importer.graph.random_nodes = number_of_part(body);
-    }
+    importer.graph.facts = facts.clone();
     Ok((body, importer))
-}
-
-/// A number that tells the parts of a model apart, by the names of their outputs.
-fn number_of_part(part: &GraphProto) -> u64 {
-    let names = part.output.iter().flat_map(|output| output.name.bytes());
-    // FNV-1a, of 32 bits.
-    let add = |all: u32, byte: u8| (all ^ u32::from(byte)).wrapping_mul(16_777_619);
-    names.fold(2_166_136_261, add).into()
 }
 
 /// Refuses names of literals that no constant of the model has.
@@ -157,7 +132,7 @@ impl Importer<'_> {
         let mut found = Diagnostics::new();
         let mut declared: Vec<Declared> = Vec::new();
         let wanted: Vec<_> = inputs::without_default(body).into_iter().cloned().collect();
-        let (parts, structures) = self.parts(&wanted, options)?;
+        let (parts, structures) = self.parts(&wanted)?;
         for input in inputs::declared(&parts) {
             match input {
                 Ok(input) => declared.push(input),
@@ -165,11 +140,6 @@ impl Importer<'_> {
             }
         }
         let declared = found.or_ok(declared)?;
-        let unknown_rank = |input: &&Declared| {
-            input.shape.is_none() && !options.input_shapes.contains_key(&input.name)
-        };
-        let unknown = declared.iter().filter(unknown_rank);
-        self.asked.extend(unknown.map(|input| (input.name.clone(), Wanted::Shape)));
         let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
         let mut tensors = parameters.into_iter().map(|(_, value)| value);
         for (input, structure) in wanted.iter().zip(&structures) {
@@ -188,7 +158,9 @@ impl Importer<'_> {
             return Err(defined_twice(&again.name).into());
         }
         let outputs = self.graph_here(body)?;
-        self.node_here = None;
+        if self.graph.count_needs() > 0 {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let mut results = Vec::new();
         for (value, output) in outputs.iter().zip(&body.output) {
             self.check_output(output, value)?;
@@ -205,8 +177,9 @@ impl Importer<'_> {
                         results.push((name, self.graph.data(codes)?));
                     }
                     None if tensor.dtype() == DType::String => {
-                        self.ask_behind(&tensor, Wanted::Value);
-                        return Err(unknown_strings(&name).into());
+                        let reason = unknown_strings(&name);
+                        self.graph.need(&tensor, FactKind::Value, &reason);
+                        return Err(reason.into());
                     }
                     None => results.push((name, self.graph.data(&tensor)?)),
                 }
@@ -215,30 +188,28 @@ impl Importer<'_> {
         Ok((results, outputs.iter().map(Operand::structure).collect()))
     }
 
-    /// The tensors that the inputs are made of, and how; asks where that is not told.
+    /// The tensors that the inputs are made of, and how.
     fn parts(
         &mut self,
         inputs: &[ValueInfoProto],
-        options: &ImportOptions,
     ) -> base::Result<(Vec<ValueInfoProto>, Vec<Structure>)> {
         let (mut parts, mut structures) = (Vec::new(), Vec::new());
         let mut found = Diagnostics::new();
         for input in inputs {
             let structure = match inputs::kind_of(input) {
                 Some(Kind::Tensor) | None => Structure::Tensor,
-                Some(_) => match options.input_structures.get(&input.name) {
+                Some(_) => match self.graph.facts.structures.get(&input.name) {
                     Some(structure) => structure.clone(),
                     None => {
-                        self.asked.insert(input.name.clone(), Wanted::Structure);
-                        found.push(
-                            Diagnostic::error(
-                                codes::UNKNOWN_CONTENTS,
-                                "what the input is made of must be known to compile",
-                            )
-                            .at(format!("input \"{}\"", input.name))
-                            .because("it is a sequence or an optional value")
-                            .remedy("run the model with the input given"),
-                        );
+                        let reason = Diagnostic::error(
+                            codes::UNKNOWN_CONTENTS,
+                            "what the input is made of must be known to compile",
+                        )
+                        .at(format!("input \"{}\"", input.name))
+                        .because("it is a sequence or an optional value")
+                        .remedy("run the model with the input given");
+                        self.graph.need_input(&input.name, FactKind::Structure, &reason);
+                        found.push(reason);
                         continue;
                     }
                 },
@@ -274,27 +245,6 @@ impl Importer<'_> {
             .at(format!("output \"{}\"", output.name))
             .because(format!("it is declared as {dtype} and computed as {}", value.dtype()))
             .remedy("check the model with the tool that exported it, or export it again"))
-    }
-
-    /// Asks for all small inputs of the types of which one is asked for.
-    fn ask_alike(&mut self, options: &ImportOptions) {
-        let function = self.graph.builder.function();
-        let named = function.parameter_names.iter().zip(function.parameters());
-        let typed = named.filter_map(|(name, &id)| Some((name, function.ty(id).as_tensor()?)));
-        let typed: Vec<(&String, &TensorType)> = typed.collect();
-        let is_asked = |name: &str| self.asked.get(name) == Some(&Wanted::Value);
-        let asked: BTreeSet<DType> =
-            typed.iter().filter(|(name, _)| is_asked(name)).map(|(_, ty)| ty.dtype).collect();
-        let is_small = |ty: &TensorType| {
-            let extents = ty.shape.iter().filter_map(Expr::as_constant);
-            extents.fold(1, i64::saturating_mul) <= SMALL_INPUT
-        };
-        for (name, ty) in typed {
-            let is_told = options.tells(name, Wanted::Value);
-            if asked.contains(&ty.dtype) && is_small(ty) && !is_told {
-                self.asked.entry(name.clone()).or_insert(Wanted::Value);
-            }
-        }
     }
 }
 

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use base::{Diagnostic, codes};
 use front::{
-    Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error, type_error,
+    Accepted, FactKind, Graph, KNOWN_ELEMENTS, Known, Operand, normalize_axes, normalize_axis,
+    shape_error, type_error,
 };
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
 use crate::external::ExternalData;
-use crate::options::Wanted;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type as kind};
 use crate::tensors;
 
@@ -28,8 +28,8 @@ pub(crate) struct Node<'a> {
     pub(crate) external: Rc<ExternalData>,
     /// The version of the operator set that the node belongs to.
     pub(crate) version: i64,
-    /// The last input of which something was asked that is not known, and what.
-    pub(crate) asked: Cell<Option<(usize, Wanted)>>,
+    /// The last input of which something must be known that is not, and what.
+    pub(crate) needed: Cell<Option<(usize, FactKind)>>,
 }
 
 /// A refusal of an attribute.
@@ -67,8 +67,8 @@ impl<'a> Node<'a> {
 
     /// The same node, as if it had no inputs.
     pub(crate) fn of(node: &Node<'a>) -> Node<'a> {
-        let (external, asked) = (node.external.clone(), Cell::new(None));
-        Node { proto: node.proto, inputs: Vec::new(), external, version: node.version, asked }
+        let (external, needed) = (node.external.clone(), Cell::new(None));
+        Node { proto: node.proto, inputs: Vec::new(), external, version: node.version, needed }
     }
 
     /// An input that must be given.
@@ -214,12 +214,12 @@ impl<'a> Node<'a> {
 
     /// The refusal of an input whose elements must be known and are not.
     pub(crate) fn not_known(&self, index: usize, what: &str) -> Diagnostic {
-        self.not_known_as(index, what, Wanted::Value)
+        self.not_known_as(index, what, FactKind::Value)
     }
 
-    /// As [`Self::not_known`], with how to ask for it.
-    pub(crate) fn not_known_as(&self, index: usize, what: &str, wanted: Wanted) -> Diagnostic {
-        self.asked.set(Some((index, wanted)));
+    /// As [`Self::not_known`], of a kind of fact.
+    pub(crate) fn not_known_as(&self, index: usize, what: &str, kind: FactKind) -> Diagnostic {
+        self.needed.set(Some((index, kind)));
         let name = self.proto.input.get(index).map_or("", String::as_str);
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because(format!("input `{name}` is computed from data, not from constants and shapes"))
@@ -228,7 +228,7 @@ impl<'a> Node<'a> {
 
     /// The refusal of an input whose extents must be numbers and are not.
     pub(crate) fn not_fixed(&self, index: usize, what: &str) -> Diagnostic {
-        self.asked.set(Some((index, Wanted::Shape)));
+        self.needed.set(Some((index, FactKind::Shape)));
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because("it is a symbolic dimension of the model, or depends on data")
             .remedy("fix it with `--dim NAME=N`, or export the model with fixed shapes")
@@ -247,6 +247,48 @@ impl<'a> Node<'a> {
         let known = self.known(index, what)?;
         let exprs: Option<Vec<Expr>> = known.iter().map(Known::expr).collect();
         exprs.ok_or_else(|| shape_error(format!("the {what} are too large")))
+    }
+
+    /// Whether the elements of an input are data: neither known nor constants.
+    pub(crate) fn is_data(&self, index: usize) -> bool {
+        let is_data = |value: &Operand| value.known().is_none() && value.weight().is_none();
+        self.optional(index).is_some_and(is_data)
+    }
+
+    /// The sizes that an input gives; those that data decide become symbols.
+    pub(crate) fn sizes(&self, index: usize, what: &str, graph: &mut Graph) -> Accepted<Vec<Expr>> {
+        match self.data_integers(index, what, graph)? {
+            None => self.exprs(index, what),
+            Some(numbers) => {
+                let most = Expr::from(graph.limits.dimension);
+                numbers.iter().map(|number| graph.bind(number, &most)).collect()
+            }
+        }
+    }
+
+    /// The integers of an input that are data, one by one; none where they are known.
+    pub(crate) fn data_integers(
+        &self,
+        index: usize,
+        what: &str,
+        graph: &mut Graph,
+    ) -> Accepted<Option<Vec<Operand>>> {
+        let value = self.input(index)?;
+        if !self.is_data(index) || !value.dtype().is_integer() {
+            return Ok(None);
+        }
+        let shape = value.constant_shape().ok_or_else(|| self.not_known(index, what))?;
+        let count: usize = shape.iter().product();
+        if count > KNOWN_ELEMENTS {
+            return Err(shape_error(format!("the {what} are {count} numbers")));
+        }
+        let row = graph.reshape(value, &[Expr::from(count)])?;
+        let row = graph.cast(&row, DType::I64)?;
+        let number = |place: usize| {
+            let one = graph.slice_axis(&row, 0, Expr::from(place), 1, Expr::ONE)?;
+            graph.reshape(&one, &[])
+        };
+        (0..count).map(number).collect::<Accepted<_>>().map(Some)
     }
 
     /// The integers of an input, all constant.

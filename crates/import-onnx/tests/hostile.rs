@@ -2,7 +2,7 @@
 
 use base::text::Parser;
 use import_onnx::proto::ModelProto;
-use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
+use import_onnx::{Facts, ImportOptions, import_bytes, inspect_bytes};
 use proptest::prelude::*;
 use prost::Message;
 use testkit::onnx_text;
@@ -130,57 +130,33 @@ fn long_chains_of_divisions_import() {
     assert!(imported.is_ok(), "{}", imported.expect_err("an error"));
 }
 
-/// One more than 16 answers, and all that is alike is asked for at once.
+/// All needs come at once, those of other inputs, too, and what computes the others.
 #[test]
-fn many_inputs_are_asked_for_at_once() {
+fn all_needs_come_at_once() {
     let each = |line: &dyn Fn(usize) -> String| (0..100).map(line).collect::<String>();
     let text = format!(
-        "opset 18\n{}input x: f32[2]\nconstant zero: i64[] {{0}}\nconstant one: i64[] {{1}}\n{}{}",
-        each(&|number| format!("input n{number}: i64[]\n")),
-        each(&|number| format!("y{number} = Range(zero, n{number}, one)\n")),
-        each(&|number| format!("output y{number}: i64[m{number}]\n")),
+        "opset 18\n{}input x: f32[2, 3]\n{}{}",
+        each(&|number| format!("input n{number}: i64[1]\n")),
+        each(&|number| format!(
+            "m{number} = Abs(n{number})\ny{number} = ReduceSum(x, m{number})\n\
+             z{number} = Relu(y{number})\n"
+        )),
+        each(&|number| format!("output z{number}: f32[a, b]\n")),
     );
     let model = parsed(&text);
-    let asked_with = |told: usize| {
-        let value = |number| (format!("n{number}"), tensor::Tensor::from_slice(&[], &[2_i64]));
-        let options = ImportOptions {
-            input_values: (0..told).map(value).collect(),
-            ..ImportOptions::default()
-        };
-        let bytes = model.encode_to_vec().into();
-        match import_onnx::import_bytes_or_ask(bytes, &options).expect("a question") {
-            import_onnx::Imported::Asks { inputs, .. } => inputs.len(),
-            import_onnx::Imported::Module { .. } => 0,
-        }
+    let needed_with = |told: usize| {
+        let value = |number| (format!("m{number}"), tensor::Tensor::from_slice(&[1], &[0_i64]));
+        let values = (0..told).map(value).collect();
+        let facts = Facts { values, ..Facts::default() };
+        let imported = import_onnx::import_model(&model, None, &ImportOptions::default(), &facts);
+        let imported = imported.expect("a module");
+        let function = imported.module.functions.values().next().expect("a function");
+        graph::verify(function).expect("what imports is well-formed");
+        let results = imported.needs.iter().filter_map(|need| need.result).collect::<Vec<_>>();
+        assert_eq!(results, (0..100 - told).collect::<Vec<_>>());
+        imported.needs.len()
     };
-    assert_eq!([0, 15, 16, 99, 100].map(asked_with), [1, 1, 84, 1, 0]);
-}
-
-/// A node that is driven, and as many behind it as are wanted.
-#[test]
-fn loops_are_driven_as_many_as_wanted() {
-    let loops: String = (0..5)
-        .map(|number| {
-            format!(
-                "y{number} = Loop(_, holds, x) {{body = {{input i: i64[] input c: bool[] \
-                 input a: f32[k] b = Concat(a, a) {{axis = 0}} output c: bool[] \
-                 output b: f32[l]}}}}\n\
-                 output y{number}: f32[m]\n"
-            )
-        })
-        .collect();
-    let text = format!(
-        "opset 18\ninput x: f32[n]\n\
-         holds = Constant() {{value = bool[] {{true}}}}\n{loops}"
-    );
-    let model = parsed(&text);
-    let driven = |most| {
-        let pieces = import_onnx::pieces::pieces_at(&model, 2, most).expect("pieces");
-        let is_driven =
-            |it: &&import_onnx::pieces::Piece| matches!(it, import_onnx::pieces::Piece::Driven(_));
-        pieces.pieces.iter().filter(is_driven).count()
-    };
-    assert_eq!([1, 2, 4, 8].map(driven), [1, 2, 4, 4]);
+    assert_eq!([0, 15, 99, 100].map(needed_with), [100, 85, 1, 0]);
 }
 
 #[test]

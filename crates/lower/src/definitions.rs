@@ -71,9 +71,12 @@ pub(crate) fn class(op: &Op) -> Class {
         Op::Reduce { .. } => Class::Reduction,
         Op::Scatter { .. } | Op::ArgReduce { .. } | Op::Cumulate { .. } => Class::Statements,
         Op::Sort { .. } | Op::NonZero => Class::Statements,
-        Op::If { .. } | Op::While { .. } | Op::Scan { .. } | Op::Call { .. } | Op::Host { .. } => {
-            Class::Step
-        }
+        Op::If { .. }
+        | Op::While { .. }
+        | Op::Scan { .. }
+        | Op::List { .. }
+        | Op::Call { .. }
+        | Op::Host { .. } => Class::Step,
     }
 }
 

@@ -151,7 +151,7 @@ impl Emitter<'_> {
             Op::If { .. } | Op::While { .. } | Op::Scan { .. } => {
                 return self.control_flow(frame, last.node, steps);
             }
-            Op::Call { .. } | Op::Host { .. } => {
+            Op::List { .. } | Op::Call { .. } | Op::Host { .. } => {
                 return Err(Diagnostics::internal(format!(
                     "`{}` stands in a segment",
                     data.op.name()

@@ -81,24 +81,33 @@ impl Value {
         }
     }
 
-    /// A value of a structure, of the next tensors; none if there are too few.
-    pub fn from_tensors(
+    /// A value of a structure, of the next parts: tensors, or values as they are. None if there are
+    /// too few.
+    pub fn from_parts(
         structure: &Structure,
-        tensors: &mut impl Iterator<Item = Tensor>,
+        parts: &mut impl Iterator<Item = Value>,
     ) -> Option<Value> {
         Some(match structure {
-            Structure::Tensor => Value::Tensor(tensors.next()?),
+            Structure::Tensor => parts.next()?,
             Structure::Sequence(structures) => {
-                let values = structures.iter().map(|inner| Value::from_tensors(inner, tensors));
+                let values = structures.iter().map(|inner| Value::from_parts(inner, parts));
                 Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
             }
-            Structure::Maps(keys) => Value::Maps(keys.clone(), tensors.next()?),
-            Structure::Map(keys) => Value::Map(keys.clone(), tensors.next()?),
+            Structure::Maps(keys) => Value::Maps(keys.clone(), parts.next()?.into_tensor()?),
+            Structure::Map(keys) => Value::Map(keys.clone(), parts.next()?.into_tensor()?),
             Structure::Optional(None) => Value::Optional(None),
             Structure::Optional(Some(inner)) => {
-                Value::Optional(Some(Box::new(Value::from_tensors(inner, tensors)?)))
+                Value::Optional(Some(Box::new(Value::from_parts(inner, parts)?)))
             }
         })
+    }
+
+    /// The tensor, if it is one.
+    pub fn into_tensor(self) -> Option<Tensor> {
+        match self {
+            Value::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
     }
 
     /// The tensor, if it is one.
@@ -161,9 +170,9 @@ mod tests {
         ]);
         let structure = value.structure();
         assert_eq!(structure.names("x"), ["x[0]", "x[1]"]);
-        let mut tensors = value.into_tensors().into_iter();
-        let again = Value::from_tensors(&structure, &mut tensors).expect("as many tensors");
+        let mut tensors = value.into_tensors().into_iter().map(Value::from);
+        let again = Value::from_parts(&structure, &mut tensors).expect("as many tensors");
         assert_eq!(again.structure(), structure);
-        assert!(Value::from_tensors(&structure, &mut tensors).is_none());
+        assert!(Value::from_parts(&structure, &mut tensors).is_none());
     }
 }

@@ -184,12 +184,12 @@ fn outputs(folder: &Path, number: usize, model: &Sources) -> Result<Vec<Value>> 
     for port in &model.interface.outputs {
         let size = tensor::tensor::byte_size(port.dtype, &port.shape).unwrap_or(0);
         let own = bytes.split_to(size.min(bytes.len()));
-        results.push(Tensor::from_bytes(port.dtype, &port.shape, own).map_err(stopped)?);
+        results.push(Tensor::from_bytes(port.dtype, &port.shape, own).map_err(stopped)?.into());
     }
     model.strings.put_into(&mut results);
     let mut results = results.into_iter();
     let structures = model.outputs.iter();
-    Ok(structures.filter_map(|output| Value::from_tensors(output, &mut results)).collect())
+    Ok(structures.filter_map(|output| Value::from_parts(output, &mut results)).collect())
 }
 
 fn no_compiler(compiler: &str, error: &std::io::Error) -> Diagnostic {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use base::Result;
 use import_onnx::proto::ModelProto;
-use import_onnx::{Division, Imported, ModelInfo, OutputFrom, divide};
+use import_onnx::{Division, Facts, ModelInfo, OutputFrom, divide};
 use tensor::{DType, Kind, Tensor, Value};
 
 use crate::Options;
 use crate::compile::compile_source;
 use crate::executable::Executable;
-use crate::pipeline::{Given, Told};
-use crate::reference::evaluate;
+use crate::reference::{evaluate, read};
 use crate::source::Source;
 
 /// The parts of a model.
@@ -31,8 +30,8 @@ impl Divided {
     pub(crate) fn new(source: &Source, options: &Options, inputs: &[Value]) -> Option<Divided> {
         let (model, folder) = source.model(&options.limits)?;
         let folder = folder.as_deref();
-        let told = told(source, options, inputs)?;
-        let division = divide(&model, folder, &told.import_options(options))?;
+        let facts = read(source, options, Facts::default(), inputs).ok()?.1;
+        let division = divide(&model, folder, &options.for_import(), &facts)?;
         let rest = match &division.rest {
             None => None,
             Some(rest) => Some(Box::new(compile_rest(rest, folder, options).ok()?)),
@@ -93,19 +92,6 @@ pub(crate) fn may_be_divided(info: &ModelInfo) -> bool {
             .inputs
             .iter()
             .any(|port| port.dtype == Some(DType::String) || port.kind == Some(Kind::Map))
-}
-
-/// All that the whole model asks of its inputs.
-fn told(source: &Source, options: &Options, inputs: &[Value]) -> Option<Told> {
-    let given = Given::new(source, options, inputs).ok()?;
-    let mut told = Told::default();
-    loop {
-        match source.import(&told.import_options(options)).ok()? {
-            Imported::Module { .. } => return Some(told),
-            Imported::Asks { inputs, .. } if told.answer(&inputs, &given) => {}
-            import_onnx::Imported::Asks { .. } => return None,
-        }
-    }
 }
 
 fn compile_rest(rest: &ModelProto, folder: Option<&Path>, options: &Options) -> Result<Executable> {

@@ -40,7 +40,12 @@ pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>)
     match stage {
         Stage::Imported | Stage::Optimized | Stage::Plan => {
             let target = target::resolve(&options.target)?;
-            let front = pipeline::front(&Source::file(model), options, &target)?;
+            let front = pipeline::front(
+                &Source::file(model),
+                options,
+                &target,
+                &import_onnx::Facts::default(),
+            )?;
             Ok(match stage {
                 Stage::Imported => front.imported.to_string(),
                 Stage::Plan => front.module.functions[front.plan].to_string(),

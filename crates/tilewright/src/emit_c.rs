@@ -1,22 +1,25 @@
 //! A model as C sources in a folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 
 use backend::Target;
 use backend_c::{CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, Result, codes};
-use import_onnx::{Strings, Wanted};
+use graph::{Definition, Function, ValueId};
+use import_onnx::{FactKind, Facts, Need, Strings};
 use lower::Role;
 use sym::SymbolId;
 use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
+use crate::facts::Inputs;
 use crate::options::TargetChoice;
-use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
+use crate::pipeline::{Front, front};
 use crate::plan::Plan;
 use crate::port::{declared_ports, ports};
+use crate::reference::evaluated;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
 use crate::variant::bound;
@@ -87,7 +90,12 @@ impl Sources {
 pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
-    let (front, told) = front_for(&request, &target)?;
+    let (mut front, mut facts) = front_for(&request, &target, Facts::default())?;
+    if !front.has_one_segment() && !known.is_empty() {
+        // Of known inputs all sizes are.
+        let sizes = Facts { sizes: true, ..Facts::default() };
+        (front, facts) = front_for(&request, &target, sizes).map_err(|_| computes_sizes())?;
+    }
     let inputs = ports(&front.imported, true);
     let symbols = symbols_of(&front, known)?;
     let shapes = match symbols.is_empty() {
@@ -117,7 +125,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
         backend_c::CPort { strings, ..backend_c::CPort::new(name, *dtype, shape.clone()) }
     };
     let input = |(port, shape): (&Port, Vec<usize>)| {
-        let value = told.values.get(&port.name).cloned();
+        let value = facts.values.get(&port.name).cloned();
         backend_c::CPort { value, ..backend_c::CPort::new(&port.name, port.dtype, shape) }
     };
     let interface = Interface {
@@ -140,46 +148,89 @@ fn coded(strings: &Strings, result: usize) -> Vec<String> {
     list.map(|(_, list)| list.clone()).unwrap_or_default()
 }
 
-/// The front half, told of the known inputs their shapes and, where it asks for them, their values;
-/// and what it was told.
-fn front_for(request: &Request<'_>, target: &Target) -> Result<(Front, Told)> {
+/// The front half for the known inputs, and what is known of them: their shapes, and values where
+/// the model needs some.
+fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result<(Front, Facts)> {
     let Request { source, options, inputs, .. } = *request;
-    let (mut told, mut tensors) = (Told::default(), BTreeMap::new());
-    // A module asks nothing.
+    let (mut ports, mut structures, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
+    // A module needs nothing.
     if !matches!(source, Source::Module(_)) {
         let declared = declared_ports(&source.inspect(&options.limits)?.inputs, options);
         refuse_strings(&declared, inputs)?;
-        for (port, value) in declared.iter().zip(inputs) {
+        for (port, value) in declared.into_iter().zip(inputs) {
             let Some(value) = value else { continue };
             port.check_value(value)?;
             let structure = value.structure();
-            tensors
-                .extend(structure.names(&port.name).into_iter().zip(value.clone().into_tensors()));
-            if structure != Structure::Tensor {
-                told.structures.insert(port.name.clone(), structure);
+            for (name, tensor) in
+                structure.names(&port.name).into_iter().zip(value.clone().into_tensors())
+            {
+                let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
+                facts.shapes.insert(name, shape);
+                tensors.push(tensor);
             }
+            if structure != Structure::Tensor {
+                facts.structures.insert(port.name.clone(), structure.clone());
+            }
+            structures.push(structure);
+            ports.push(port);
         }
     }
-    let extents = |tensor: &Tensor| tensor.shape().iter().map(|&extent| extent as i64).collect();
-    told.shapes = tensors.iter().map(|(name, tensor)| (name.clone(), extents(tensor))).collect();
-    let mut asked = BTreeMap::new();
+    let known = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
+    let mut values = BTreeMap::new();
     loop {
-        let question = match front_or_ask(source, options, target, &told)? {
-            Outcome::Front(front) => return Ok((*front, told)),
-            Outcome::Asks(question) => question,
+        let front = front(source, options, target, &facts)?;
+        if front.needs.is_empty() {
+            values
+                .extend(facts.values.into_iter().filter(|(name, _)| known.tensor(name).is_some()));
+            return Ok((front, Facts { values, ..facts }));
+        }
+        let contents = front.needs.iter().find(|need| need.kind == FactKind::Contents);
+        if let Some(need) = contents {
+            return Err(reads_contents(need).into());
+        }
+        let needs = &front.needs;
+        let is_known = |need: &Need| need.result.is_some() || known.tensor(&need.name).is_some();
+        if let Some(need) = needs.iter().find(|need| !is_known(need)) {
+            let remedy = format!("give it with `--input {}=FILE.npy`", need.name);
+            return Err(need.reason.clone().remedy(remedy).into());
+        }
+        // What is computed is known for the inputs that it is computed from.
+        let computed = match needs.iter().any(|need| need.result.is_some()) {
+            false => Vec::new(),
+            true => {
+                let part = behind_results(&front.imported);
+                let tensor = |name: &String| {
+                    let unknown = || Diagnostics::from(needs[0].reason.clone());
+                    known.tensor(name).cloned().ok_or_else(unknown)
+                };
+                let names = &part.parameter_names;
+                let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
+                values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
+                let precision = eval::EvaluationPrecision::Declared;
+                evaluated(&front.module, &part, options, &inputs, precision)?
+            }
         };
-        question.add_to(&mut asked, &|name| tensors.get(name).map(Tensor::len))?;
-        for (name, wanted) in &question.wanted {
-            match (wanted, tensors.get(name)) {
-                (Wanted::Contents, _) => return Err(reads_contents(name, &question).into()),
-                (Wanted::Value, Some(tensor)) => told.values.insert(name.clone(), tensor.clone()),
-                _ => {
-                    let remedy = format!("give it with `--input {name}=FILE.npy`");
-                    return Err(question.reason.map(|reason| reason.remedy(remedy.clone())));
-                }
-            };
+        known.tell(needs, &computed, &mut facts)?;
+    }
+}
+
+/// A function with those of its parameters alone that its results depend on.
+fn behind_results(function: &Function) -> Function {
+    let mut seen: BTreeSet<ValueId> = function.results().iter().copied().collect();
+    let mut work: Vec<ValueId> = seen.iter().copied().collect();
+    while let Some(id) = work.pop() {
+        if let Definition::Result(node, _) = function.values[id].definition {
+            work.extend(function.reads(node).into_iter().filter(|id| seen.insert(*id)));
         }
     }
+    let named = function.parameters().iter().zip(&function.parameter_names);
+    let (parameters, names): (Vec<ValueId>, Vec<String>) =
+        named.filter(|(id, _)| seen.contains(id)).map(|(&id, name)| (id, name.clone())).unzip();
+    let results = function.results().to_vec();
+    let mut part = function.part(parameters, results);
+    part.parameter_names = names;
+    part.result_names.clone_from(&function.result_names);
+    part
 }
 
 /// Inputs that are known by name, in the order of the model.
@@ -210,9 +261,10 @@ fn computes_sizes() -> Diagnostic {
 }
 
 /// The refusal of a model that reads an encoded image.
-fn reads_contents(name: &str, question: &Question) -> Diagnostic {
+fn reads_contents(need: &Need) -> Diagnostic {
+    let name = &need.name;
     let message = format!("the host function that decodes `{name}` does not exist in C");
-    let place = question.reason.iter().find_map(|reason| reason.place.clone());
+    let place = need.reason.place.clone();
     Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
         .at(place.unwrap_or_else(|| format!("input `{name}`")))
         .because("an encoded image is read by a function of the host, not by kernels")

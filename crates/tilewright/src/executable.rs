@@ -1,22 +1,22 @@
 //! A compiled model: what callers hold and run.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use backend::Target;
-use base::{Diagnostic, Result, codes};
+use base::limits::exceeded;
+use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Op};
-use import_onnx::Wanted;
+use import_onnx::Facts;
 use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::cache::Cache;
 use crate::divided::{Divided, tensors};
-use crate::piecewise::{Piecewise, Session};
+use crate::facts::{Inputs, attempt};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
-use crate::variant::{Given, Made, Model, Variant, bound, tensor_names};
+use crate::variant::{Model, Variant};
 use crate::{Options, Port};
 
 /// A compiled model. `Send + Sync`: any number of threads may run it at once, each with memory of
@@ -31,18 +31,18 @@ pub struct Executable {
     pub(crate) threads: usize,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-    /// What must be known of which tensors, besides extents, to compile; grows as it is found out.
     /// Locked while a variant is made.
-    pub(crate) asked: Mutex<BTreeMap<String, Wanted>>,
+    pub(crate) making: Mutex<()>,
     /// What has been compiled of it.
     pub(crate) cache: Cache,
     /// Its parts, where strings or encoded images are read apart; set by the first run.
     pub(crate) divided: OnceLock<Option<Divided>>,
-    /// Its pieces, where it cannot be compiled as a whole.
-    pub(crate) pieces: OnceLock<Piecewise>,
     /// Kernels that specialisations share.
     pub(crate) store: Arc<KernelStore>,
 }
+
+/// How often a model is imported for one run, each time with more facts.
+const MOST_TOLD: usize = 1 << 12;
 
 /// Sizes and counts of an executable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,15 +87,6 @@ impl Executable {
     pub fn statistics(&self) -> Statistics {
         let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
         let mut statistics = rest.map(Executable::statistics).unwrap_or_default();
-        if let Some(pieces) = self.pieces.get() {
-            pieces.each_executable(&mut |part| {
-                let part = part.statistics();
-                statistics.kernels += part.kernels;
-                statistics.code_bytes += part.code_bytes;
-                statistics.constant_bytes += part.constant_bytes;
-                statistics.arena_bytes = statistics.arena_bytes.max(part.arena_bytes);
-            });
-        }
         for variant in self.cache.variants() {
             statistics.constant_bytes += variant.constant_bytes();
             let kept = self.cache.segments(variant.id);
@@ -128,71 +119,7 @@ impl Executable {
                 return Ok(results);
             }
         }
-        let given = Given { structures: &[], tensors: inputs };
-        let values = || inputs.iter().cloned().map(Value::from).collect::<Vec<Value>>();
-        match self.run_whole(given) {
-            None => {
-                only_tensors(self.run_pieces(&values(), &mut Session::new(&mut |_, _| Ok(())))?)
-            }
-            Some(done) => Ok(done?.1),
-        }
-    }
-
-    /// Runs the model as a whole; none where it is run in pieces.
-    fn run_whole(&self, given: Given<'_>) -> Option<Result<(Arc<Variant>, Vec<Tensor>)>> {
-        if self.pieces.get().is_some() {
-            return None;
-        }
-        let done = self.run_given(given);
-        if done.is_err() && self.pieces.get().is_some() { None } else { Some(done) }
-    }
-
-    fn run_pieces(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
-        let pieces = self.pieces.get();
-        pieces.map_or_else(|| Ok(Vec::new()), |pieces| pieces.run(inputs.to_vec(), session))
-    }
-
-    /// Visits what is compiled as a whole for such inputs: the model, or each part that a run takes
-    /// and works on tensors, once for each shapes.
-    ///
-    /// # Errors
-    /// Those of the visitor, and of a run.
-    pub(crate) fn each_whole(
-        &self,
-        inputs: &[Tensor],
-        visit: &mut dyn FnMut(&Executable, &[Tensor]) -> Result<()>,
-    ) -> Result<()> {
-        self.prepare(inputs)?;
-        let Some(pieces) = self.pieces.get() else { return visit(self, inputs) };
-        let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-        let mut seen: BTreeSet<(*const Executable, Vec<Vec<usize>>)> = BTreeSet::new();
-        let mut watch = |part: &Executable, inputs: &[Value]| {
-            let Some(inputs) = tensors(inputs.to_vec()) else { return Ok(()) };
-            let shapes = inputs.iter().map(|input| input.shape().to_vec()).collect();
-            if !seen.insert((std::ptr::from_ref(part), shapes)) {
-                return Ok(());
-            }
-            part.prepare(&inputs)?;
-            // Of those in pieces the parts are heard of, too.
-            if part.pieces.get().is_some() { Ok(()) } else { visit(part, &inputs) }
-        };
-        pieces.run(values, &mut Session::new(&mut watch)).map(|_| ())
-    }
-
-    /// The type of an output for such inputs, with extents that data decide 0; none where it takes
-    /// a run to know it.
-    pub(crate) fn output_type(&self, name: &str, inputs: &[Value]) -> Option<(DType, Vec<usize>)> {
-        let tensors = tensors(inputs.to_vec())?;
-        let variant = self.variant(&tensors).ok()?;
-        let function = &variant.front.imported;
-        let number = function.result_names.iter().position(|other| other == name)?;
-        let ty = function.ty(function.results()[number]).as_tensor()?;
-        let symbols = bound(&eval::graph::bind_symbols(function, &tensors).ok()?);
-        let extent = |extent: &sym::Expr| {
-            let value = extent.evaluate(&|symbol| symbols.get(&symbol).copied());
-            value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
-        };
-        Some((ty.dtype, ty.shape.iter().map(extent).collect()))
+        tensors(self.run_with(&[], inputs)?.1).ok_or_else(list)
     }
 
     /// Runs the model on values, which may be sequences and optional values.
@@ -200,14 +127,6 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        self.run_in(inputs, &mut Session::new(&mut |_, _| Ok(())))
-    }
-
-    /// As [`Self::run_values`], as a part of a run of a model.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub(crate) fn run_in(&self, inputs: &[Value], session: &mut Session<'_>) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
         if let Some(results) = self.divided(inputs).and_then(|parts| parts.run(inputs)) {
@@ -218,14 +137,10 @@ impl Executable {
             structures.clear();
         }
         let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-        let given = Given { structures: &structures, tensors: &tensors };
-        let Some(done) = self.run_whole(given) else {
-            return self.run_pieces(inputs, session);
-        };
-        let (variant, results) = done?;
+        let (variant, results) = self.run_with(&structures, &tensors)?;
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();
-        Ok(outputs.filter_map(|output| Value::from_tensors(output, &mut results)).collect())
+        Ok(outputs.filter_map(|output| Value::from_parts(output, &mut results)).collect())
     }
 
     /// Whether a part of the model may be run apart.
@@ -245,27 +160,19 @@ impl Executable {
     pub(crate) fn draws(&self) -> bool {
         let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
         let variants = self.cache.variants();
-        let mut in_pieces = false;
-        if let Some(pieces) = self.pieces.get() {
-            pieces.each_executable(&mut |part| in_pieces |= part.draws());
-        }
-        in_pieces
-            || rest.is_some_and(Executable::draws)
+        rest.is_some_and(Executable::draws)
             || variants.iter().any(|variant| draws(&variant.front.imported))
     }
 
     /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
-    fn run_given(&self, given: Given<'_>) -> Result<(Arc<Variant>, Vec<Tensor>)> {
-        let variant = self.variant_for(given)?;
-        let inputs = given.tensors;
-        let mut outputs = match variant.only_segment(self.model(), inputs)? {
-            Some(segment) => {
-                let mut outputs = segment.new_outputs()?;
-                variant.run_segment(self.model(), &segment, inputs, &mut outputs)?;
-                outputs
-            }
-            None => variant.run_plan(self.model(), inputs, &mut |_| Ok(()))?,
-        };
+    fn run_with(
+        &self,
+        structures: &[Structure],
+        tensors: &[Tensor],
+    ) -> Result<(Arc<Variant>, Vec<Value>)> {
+        let inputs = Inputs { ports: &self.inputs, structures, tensors };
+        let run = |variant: &Variant| variant.run(self.model(), tensors);
+        let (variant, mut outputs) = self.with_facts(inputs, &run)?;
         variant.front.strings.put_into(&mut outputs);
         Ok((variant, outputs))
     }
@@ -282,23 +189,14 @@ impl Executable {
             outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
             return Ok(());
         }
-        let variant = self.variant(inputs);
-        if self.pieces.get().is_some() && outputs.len() == self.outputs.len() {
-            let results = self.run(inputs)?;
-            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
-            return Ok(());
-        }
-        let variant = variant?;
-        if !variant.front.strings.is_empty() && outputs.len() == self.outputs.len() {
-            let (_, results) = self.run_given(Given { structures: &[], tensors: inputs })?;
-            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
-            return Ok(());
-        }
-        if let Some(segment) = variant.only_segment(self.model(), inputs)? {
+        let variant = self.variant(inputs)?;
+        if variant.front.strings.is_empty()
+            && let Some(segment) = variant.only_segment(self.model(), inputs)?
+        {
             check_outputs(&segment.outputs, outputs)?;
             return variant.run_segment(self.model(), &segment, inputs, outputs);
         }
-        let results = variant.run_plan(self.model(), inputs, &mut |_| Ok(()))?;
+        let results = self.run(inputs)?;
         let types: Vec<(DType, Vec<usize>)> =
             results.iter().map(|result| (result.dtype(), result.shape().to_vec())).collect();
         check_outputs(&types, outputs)?;
@@ -319,14 +217,7 @@ impl Executable {
                 return done;
             }
         }
-        if self.pieces.get().is_some() {
-            return self.check_inputs(inputs);
-        }
-        match self.variant(inputs) {
-            Err(_) if self.pieces.get().is_some() => Ok(()),
-            Err(found) => Err(found),
-            Ok(variant) => variant.only_segment(self.model(), inputs).map(|_| ()),
-        }
+        self.variant(inputs)?.only_segment(self.model(), inputs).map(|_| ())
     }
 
     /// What the variants of the model have in common.
@@ -342,64 +233,47 @@ impl Executable {
     /// Inputs that do not fit the model; diagnostics of the compile.
     pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
         self.check_inputs(inputs)?;
-        if self.pieces.get().is_some() {
-            return Err(in_pieces().into());
-        }
-        self.variant_for(Given { structures: &[], tensors: inputs })
+        let inputs = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
+        Ok(self.with_facts(inputs, &|_| Ok(()))?.0)
     }
 
-    fn variant_for(&self, given: Given<'_>) -> Result<Arc<Variant>> {
-        let find = || {
-            self.cache.variant(|variant| {
-                variant.is_for(given) && variant.check(&self.cache, given.tensors).is_ok()
-            })
-        };
+    /// Does something with the variant for such inputs.
+    fn with_facts<T>(
+        &self,
+        inputs: Inputs<'_>,
+        what: &dyn Fn(&Variant) -> Result<T>,
+    ) -> Result<(Arc<Variant>, T)> {
+        attempt(&|facts| {
+            let variant = self.variant_with(facts, inputs)?;
+            variant.check(&self.cache, inputs.tensors)?;
+            let done = what(&variant)?;
+            Ok((variant, done))
+        })
+    }
+
+    /// The variant for these facts and all others that the model needs of such inputs.
+    fn variant_with(&self, mut facts: Facts, inputs: Inputs<'_>) -> Result<Arc<Variant>> {
+        for _ in 0..MOST_TOLD {
+            let variant = self.variant_of(&facts)?;
+            if variant.front.needs.is_empty() {
+                return Ok(variant);
+            }
+            facts = variant.facts.clone();
+            variant.tell(self.model(), inputs, &mut facts)?;
+        }
+        Err(exceeded("iterations", "facts are needed without end").at("the model").into())
+    }
+
+    /// The variant for runs of which this is known, made now where there is none.
+    fn variant_of(&self, facts: &Facts) -> Result<Arc<Variant>> {
+        let find = || self.cache.variant(|variant| variant.is_for(facts));
         if let Some(found) = find() {
             return Ok(found);
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = find() {
-            return Ok(found);
-        }
-        let names = tensor_names(&self.inputs, given.structures);
-        // Why these shapes do not fit the variant for all shapes, such as an extent of 1 that is
-        // repeated where the model has a name: then a variant is made for them alone.
-        let mut misfit = {
-            let general = self.cache.variant(|variant| variant.is_for(given));
-            general.and_then(|variant| variant.check(&self.cache, given.tensors).err())
-        };
-        loop {
-            let mut told = asked.clone();
-            if misfit.is_some() {
-                for name in &names {
-                    told.entry(name.clone()).or_insert(Wanted::Shape);
-                }
-            }
-            let made = Variant::make(self.model(), &told, &self.inputs, given);
-            match made.map_err(|found| misfit.clone().unwrap_or(found))? {
-                Made::Variant(variant) => {
-                    if let Err(found) = variant.check(&self.cache, given.tensors) {
-                        match misfit {
-                            Some(_) => return Err(found),
-                            None => misfit = Some(found),
-                        }
-                        continue;
-                    }
-                    return Ok(self.cache.keep_variant(*variant));
-                }
-                Made::Asks(question) => {
-                    let sizes = |name: &str| {
-                        let number = names.iter().position(|other| other == name)?;
-                        given.tensors.get(number).map(Tensor::len)
-                    };
-                    question.add_to(&mut asked, &sizes).inspect_err(|_| {
-                        let at = |node| Piecewise::at(&self.source, &self.options, node);
-                        if let Some(pieces) = question.node.and_then(at) {
-                            _ = self.pieces.set(pieces);
-                        }
-                    })?;
-                }
-            }
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        match find() {
+            Some(found) => Ok(found),
+            None => Ok(self.cache.keep_variant(Variant::make(self.model(), facts.clone())?)),
         }
     }
 
@@ -408,10 +282,7 @@ impl Executable {
     /// # Errors
     /// `TW0205` if what is compiled depends on inputs.
     pub(crate) fn only_variant(&self) -> Result<Arc<Variant>> {
-        if self.pieces.get().is_some() {
-            return Err(in_pieces().into());
-        }
-        self.cache.variant(|_| true).ok_or_else(|| {
+        self.cache.variant(|variant| variant.front.needs.is_empty()).ok_or_else(|| {
             let names: Vec<String> =
                 self.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
             Diagnostic::error(codes::UNBOUND_DIMENSION, "shapes depend on values of inputs")
@@ -483,18 +354,9 @@ impl Executable {
     }
 }
 
-/// The refusal of what wants all kernels of a model that is run in pieces.
-fn in_pieces() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "the model is compiled piece by piece while it runs")
-        .at("the model")
-        .because("what its kernels compute depends on values that only a run knows")
-        .remedy("use `run`, `bench`, `verify` or `explain` with its inputs given")
-}
-
-/// The tensors that values are.
-fn only_tensors(values: Vec<Value>) -> Result<Vec<Tensor>> {
-    tensors(values)
-        .ok_or_else(|| Diagnostic::error(codes::INTERNAL_ERROR, "an output is no tensor").into())
+/// What is said of an output that is no tensor where one is wanted.
+fn list() -> Diagnostics {
+    Diagnostics::internal("an output is no tensor")
 }
 
 /// Whether a function draws random numbers.

@@ -83,7 +83,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
         arena_bytes: 0,
         largest_live_set: 0,
     };
-    executable.each_whole(inputs, &mut |whole, inputs| explanation.add_whole(whole, inputs))?;
+    explanation.add_whole(executable, inputs)?;
     Ok(explanation)
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Limits;
 use base::timing::Phases;
+use import_onnx::ImportOptions;
 use tensor::Tensor;
 
 /// How to compile a model.
@@ -59,6 +60,16 @@ impl Options {
         for (name, tensor) in inputs {
             let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
             self.input_shapes.insert(name.clone(), shape);
+        }
+    }
+
+    /// What an importer is told of them.
+    pub(crate) fn for_import(&self) -> ImportOptions {
+        ImportOptions {
+            dims: self.dims.clone(),
+            input_shapes: self.input_shapes.clone(),
+            literals: self.literals.clone(),
+            limits: self.limits.clone(),
         }
     }
 

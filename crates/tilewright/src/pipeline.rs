@@ -1,6 +1,5 @@
 //! The front half of a compile: file to `setup` and `main`, symbols free.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
@@ -11,9 +10,9 @@ use base::{
 };
 use formats::{FormatOptions, Winograd};
 use graph::Function;
-use import_onnx::{ImportOptions, Imported, Wanted};
+use import_onnx::{Facts, Imported, Need};
 use module::Module;
-use tensor::{DType, Structure, Tensor, Value};
+use tensor::{DType, Structure, Tensor};
 
 use crate::source::Source;
 use crate::{Options, Precision};
@@ -57,179 +56,34 @@ pub(crate) struct Front {
     pub(crate) outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
     pub(crate) strings: import_onnx::Strings,
+    /// What must be known of a run besides: then the results are values that needs name.
+    pub(crate) needs: Vec<Need>,
     /// What format choice did, and why not more.
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// What is told of a model's inputs beyond what it declares.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    /// How inputs that are no tensors are made of them.
-    pub(crate) structures: BTreeMap<String, Structure>,
-    /// Shapes of inputs whose rank is not declared.
-    pub(crate) shapes: BTreeMap<String, Vec<i64>>,
-    /// Values of inputs on which shapes depend.
-    pub(crate) values: BTreeMap<String, Tensor>,
-}
-
-impl Told {
-    /// Adds what is asked, of what the model is run with; false where that has no more to tell.
-    pub(crate) fn answer(&mut self, asked: &BTreeMap<String, Wanted>, given: &Given) -> bool {
-        let mut is_new = false;
-        for (name, wanted) in asked {
-            if *wanted == Wanted::Structure {
-                let Some(structure) = given.structures.get(name) else { return false };
-                is_new |= self.structures.insert(name.clone(), structure.clone()).is_none();
-                continue;
-            }
-            let Some(tensor) = given.tensors.get(name) else { return false };
-            let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
-            is_new |= self.shapes.insert(name.clone(), shape).is_none();
-            if matches!(wanted, Wanted::Value | Wanted::Contents) {
-                is_new |= self.values.insert(name.clone(), tensor.clone()).is_none();
-            }
-        }
-        is_new
-    }
-
-    /// What the importer is told, by options and beyond them.
-    pub(crate) fn import_options(&self, options: &Options) -> ImportOptions {
-        let mut import = ImportOptions {
-            dims: options.dims.clone(),
-            input_shapes: options.input_shapes.clone(),
-            input_structures: self.structures.clone(),
-            input_values: self.values.clone(),
-            literals: options.literals.clone(),
-            is_part: false,
-            limits: options.limits.clone(),
-        };
-        import.input_shapes.extend(self.shapes.clone());
-        import
+impl Front {
+    /// Whether the plan is one segment.
+    pub(crate) fn has_one_segment(&self) -> bool {
+        let plan = &self.module.functions[self.plan];
+        !plan.has_interpreted(plan.body) && plan.nodes.len() <= 1
     }
 }
 
-/// What a model is run with, by name.
-#[derive(Debug, Default)]
-pub(crate) struct Given {
-    /// How inputs are made of tensors.
-    structures: BTreeMap<String, Structure>,
-    /// Those tensors.
-    tensors: BTreeMap<String, Tensor>,
-}
-
-impl Given {
-    /// One value an input of the model.
-    ///
-    /// # Errors
-    /// Those of the importer.
-    pub(crate) fn new(source: &Source, options: &Options, inputs: &[Value]) -> Result<Given> {
-        let mut given = Given::default();
-        if matches!(source, Source::Module(_)) {
-            // It asks nothing.
-            return Ok(given);
-        }
-        for (port, value) in source.inspect(&options.limits)?.inputs.iter().zip(inputs) {
-            let structure = value.structure();
-            let names = structure.names(&port.name);
-            given.tensors.extend(names.into_iter().zip(value.clone().into_tensors()));
-            given.structures.insert(port.name.clone(), structure);
-        }
-        Ok(given)
-    }
-}
-
-/// What became of the front half.
-pub(crate) enum Outcome {
-    /// All of it.
-    Front(Box<Front>),
-    /// More must be told first.
-    Asks(Question),
-}
-
-/// The most elements of an input that a variant is made for, one for each value.
-const MOST_ELEMENTS: usize = 1024;
-
-/// What must be told before a model can be compiled.
-pub(crate) struct Question {
-    /// Of which inputs what.
-    pub(crate) wanted: BTreeMap<String, Wanted>,
-    /// The node of the model's graph for which it must be known.
-    pub(crate) node: Option<usize>,
-    /// Why the model is refused where that cannot be told.
-    pub(crate) reason: Diagnostics,
-}
-
-impl Question {
-    /// Adds what is wanted to what has been asked; `sizes` gives the number of a tensor's elements
-    /// where it is known.
-    ///
-    /// # Errors
-    /// The reason to ask, where an answer would not help or cannot be given.
-    pub(crate) fn add_to(
-        &self,
-        asked: &mut BTreeMap<String, Wanted>,
-        sizes: &dyn Fn(&str) -> Option<usize>,
-    ) -> Result<()> {
-        let mut is_answered = !self.wanted.is_empty();
-        for (name, &wanted) in &self.wanted {
-            let is_large =
-                wanted == Wanted::Value && sizes(name).is_some_and(|size| size > MOST_ELEMENTS);
-            is_answered &= !is_large && asked.insert(name.clone(), wanted) != Some(wanted);
-        }
-        if is_answered { Ok(()) } else { Err(self.reason.clone()) }
-    }
-}
-
-/// Imports a model and runs the graph passes: optimisation, format choice, optimisation, the cut,
-/// the division into segments.
+/// Imports a model, with what is known of a run, and runs the graph passes: optimisation, format
+/// choice, optimisation, the cut, the division into segments.
 ///
 /// # Errors
 /// Those of the importer; internal errors of passes.
-pub(crate) fn front(source: &Source, options: &Options, target: &Target) -> Result<Front> {
-    match front_or_ask(source, options, target, &Told::default())? {
-        Outcome::Front(front) => Ok(*front),
-        Outcome::Asks(question) => Err(question.reason),
-    }
-}
-
-/// As [`front`], told all that is asked of inputs.
-///
-/// # Errors
-/// As [`front`].
-pub(crate) fn front_told(
+pub(crate) fn front(
     source: &Source,
     options: &Options,
     target: &Target,
-    given: &Given,
+    facts: &Facts,
 ) -> Result<Front> {
-    let mut told = Told::default();
-    loop {
-        match front_or_ask(source, options, target, &told)? {
-            Outcome::Front(front) => return Ok(*front),
-            Outcome::Asks(asked) if !told.answer(&asked.wanted, given) => return Err(asked.reason),
-            Outcome::Asks(..) => {}
-        }
-    }
-}
-
-/// As [`front`], with more told of inputs; asks for what is missing.
-///
-/// # Errors
-/// As [`front`].
-pub(crate) fn front_or_ask(
-    source: &Source,
-    options: &Options,
-    target: &Target,
-    told: &Told,
-) -> Result<Outcome> {
     check_disabled(options)?;
-    let import = || source.import(&told.import_options(options));
-    let (mut module, outputs, strings) = match options.phases.time("import", import)? {
-        Imported::Module { module, outputs, strings } => (module, outputs, strings),
-        Imported::Asks { inputs: wanted, node, reason } => {
-            return Ok(Outcome::Asks(Question { wanted, node, reason }));
-        }
-    };
+    let Imported { mut module, outputs, strings, needs } =
+        options.phases.time("import", || source.import(options, facts))?;
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
@@ -277,16 +131,7 @@ pub(crate) fn front_or_ask(
     if options.verify_passes || cfg!(debug_assertions) {
         module::verify(&module)?;
     }
-    Ok(Outcome::Front(Box::new(Front {
-        module,
-        imported,
-        setup,
-        main,
-        plan,
-        outputs,
-        strings,
-        remarks,
-    })))
+    Ok(Front { module, imported, setup, main, plan, outputs, strings, needs, remarks })
 }
 
 /// Refuses names that no pass and no rule has.

@@ -10,7 +10,7 @@ use graph::{Definition, Function, Op, ValueId};
 use lower::Role;
 use module::Module;
 use sym::SymbolId;
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, Value};
 
 use crate::budget;
 use crate::specialisation::{Specialisation, Wanted};
@@ -18,6 +18,9 @@ use crate::variant::{Model, Variant, bound};
 
 /// Turns of a loop that take as long as to compile a segment.
 const TURNS_OF_A_COMPILE: u64 = 64;
+
+/// Values of sequences whose copies take as long as a turn of a loop.
+const COPIES_OF_A_TURN: u64 = 32;
 
 /// A function in plan form.
 pub(crate) struct Plan {
@@ -114,6 +117,7 @@ pub(crate) struct PlanRun<'a> {
     /// What a turn or a segment said when it failed.
     failure: Option<Diagnostics>,
     turns: u64,
+    copies: u64,
 }
 
 impl<'a> PlanRun<'a> {
@@ -123,18 +127,17 @@ impl<'a> PlanRun<'a> {
         given_bytes: u64,
         watch: &'a mut Watch<'a>,
     ) -> PlanRun<'a> {
-        PlanRun { variant, model, given_bytes, watch, failure: None, turns: 0 }
+        PlanRun { variant, model, given_bytes, watch, failure: None, turns: 0, copies: 0 }
     }
 
     /// The results of the plan for inputs whose symbols are bound.
-    pub(crate) fn run(mut self, symbols: SymbolValues, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    pub(crate) fn run(mut self, symbols: SymbolValues, inputs: &[Tensor]) -> Result<Vec<Value>> {
         let function = &self.variant.plan.function;
         // Constants have no values outside of segments.
         let none = Tensor::zeros(DType::Bool, &[0]);
         let mut values = inputs.to_vec();
         values.resize(function.parameters().len(), none);
         let results = eval::graph::run_plan(function, symbols, values, &mut self);
-        self.model.source.count_turns(self.turns);
         results.map_err(|fault| {
             let told = self.failure.take();
             told.unwrap_or_else(|| diagnostic(fault).into())
@@ -168,14 +171,18 @@ impl<'a> PlanRun<'a> {
         Ok(results)
     }
 
-    fn count_turn(&mut self, kept_bytes: u64) -> Result<()> {
-        self.turns += 1;
+    /// Refuses a run that takes longer than turns of loops, as many as the limit, or whose loops
+    /// keep too much.
+    fn check(&self, kept_bytes: u64) -> Result<()> {
         let limits = &self.model.options.limits;
-        if self.turns > limits.iterations {
+        if self.turns + self.copies / COPIES_OF_A_TURN > limits.iterations {
             let message = format!("loops have turned {} times", self.turns);
             return Err(base::limits::exceeded("iterations", message)
                 .at("a run of the model")
-                .because(format!("a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns"))
+                .because(format!(
+                    "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, and so do \
+                     {COPIES_OF_A_TURN} values of sequences that are copied as one"
+                ))
                 .into());
         }
         let what = format!("after {} turns a loop keeps", self.turns);
@@ -203,7 +210,14 @@ impl Segments for PlanRun<'_> {
     }
 
     fn turn(&mut self, kept_bytes: u64) -> std::result::Result<(), EvaluationFault> {
-        let outcome = self.count_turn(kept_bytes);
+        self.turns += 1;
+        let outcome = self.check(kept_bytes);
+        self.fault(outcome)
+    }
+
+    fn copied(&mut self, values: u64) -> std::result::Result<(), EvaluationFault> {
+        self.copies += values;
+        let outcome = self.check(0);
         self.fault(outcome)
     }
 }

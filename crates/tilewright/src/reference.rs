@@ -7,13 +7,14 @@ use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
 use eval::{EvaluationPrecision, Settings};
 use graph::{Function, Op, Type};
-use import_onnx::Imported;
+use import_onnx::{Facts, Imported};
 use module::Module;
 use sym::Expr;
-use tensor::{Structure, Tensor, Value};
+use tensor::{Tensor, Value};
 
 use crate::Options;
-use crate::pipeline::{Given, Told, constant};
+use crate::facts::{attempt, import_for};
+use crate::pipeline::constant;
 use crate::source::Source;
 
 /// What the reference evaluator makes of a model, given as the bytes of a file without external
@@ -30,41 +31,54 @@ pub fn evaluate_bytes(
     Ok(evaluate(&Source::Bytes(model.into()), options, inputs, precision)?.1)
 }
 
-/// A model, imported for known inputs.
-pub(crate) struct Read {
-    pub(crate) function: Arc<Function>,
-    /// What the function reads.
-    pub(crate) module: Module,
-    /// How the outputs are made of the results and the strings.
-    outputs: Vec<Structure>,
-    pub(crate) strings: import_onnx::Strings,
-}
-
-/// Imports a model, told all that it asks of its inputs.
+/// Imports a model for known inputs, with these facts and all others that it needs of them.
 ///
 /// # Errors
 /// What is wrong with the model or its inputs.
-pub(crate) fn read(model: &Source, options: &Options, inputs: &[Value]) -> Result<Read> {
-    let given = Given::new(model, options, inputs)?;
-    let mut told = Told::default();
-    loop {
-        match model.import(&told.import_options(options))? {
-            Imported::Module { module, outputs, strings } => {
-                let Some(function) = module.functions.values().next().cloned() else {
-                    unreachable!("an imported module has a function")
-                };
-                return Ok(Read { function, module, outputs, strings });
-            }
-            Imported::Asks { inputs, reason, .. } if !told.answer(&inputs, &given) => {
-                return Err(reason);
-            }
-            Imported::Asks { .. } => {}
-        }
-    }
+pub(crate) fn read(
+    model: &Source,
+    options: &Options,
+    facts: Facts,
+    inputs: &[Value],
+) -> Result<(Imported, Facts)> {
+    import_for(model, options, facts, inputs, &|imported, tensors| {
+        let precision = EvaluationPrecision::Declared;
+        let function = function_of(&imported.module);
+        evaluated(&imported.module, function, options, tensors, precision)
+    })
 }
 
-/// Imports a model, told all that it asks of its inputs, and evaluates it. Returns the function as
-/// imported and its results.
+/// The function of a module that has been imported.
+pub(crate) fn function_of(module: &Module) -> &Arc<Function> {
+    let Some(function) = module.functions.values().next() else {
+        unreachable!("an imported module has a function")
+    };
+    function
+}
+
+/// What a function of a module gives.
+pub(crate) fn evaluated(
+    module: &Module,
+    function: &Function,
+    options: &Options,
+    tensors: &[Tensor],
+    precision: EvaluationPrecision,
+) -> Result<Vec<Value>> {
+    graph::verify(function)?;
+    let (operations, most) = (operations(function, tensors), options.limits.operations);
+    if operations > most {
+        let message = format!("the evaluator would take {operations} operations");
+        let refusal = exceeded("operations", message).at("a run of the model");
+        return Err(refusal.because(format!("at most {most} are accepted")).into());
+    }
+    let weights = |id: ConstantId| constant(module, id);
+    let settings = Settings { precision, most_turns: options.limits.turns };
+    eval::graph::evaluate_observed(function, &weights, tensors, settings, &mut |_, _| ())
+        .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))
+}
+
+/// Imports a model with the facts that it needs, and evaluates it. Returns the function as imported
+/// and its results.
 ///
 /// # Errors
 /// What is wrong with the model or its inputs; faults of the evaluation.
@@ -74,23 +88,18 @@ pub(crate) fn evaluate(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
-    let Read { function, module, outputs, strings } = read(model, options, inputs)?;
-    graph::verify(&function)?;
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-    let (operations, most) = (operations(&function, &tensors), options.limits.operations);
-    if operations > most {
-        let message = format!("the evaluator would take {operations} operations");
-        let refusal = exceeded("operations", message).at("a run of the model");
-        return Err(refusal.because(format!("at most {most} are accepted")).into());
-    }
-    let weights = |id: ConstantId| constant(&module, id);
-    let settings = Settings { precision, most_turns: options.limits.turns };
-    let mut results = eval::graph::evaluate(&function, &weights, &tensors, settings)
-        .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?;
-    strings.put_into(&mut results);
+    let (imported, mut results) = attempt(&|facts| {
+        let (imported, _) = read(model, options, facts, inputs)?;
+        let function = function_of(&imported.module);
+        let results = evaluated(&imported.module, function, options, &tensors, precision)?;
+        Ok((imported, results))
+    })?;
+    imported.strings.put_into(&mut results);
     let mut results = results.into_iter();
-    let outputs = outputs.iter().filter_map(|it| Value::from_tensors(it, &mut results)).collect();
-    Ok((Function::clone(&function), outputs))
+    let outputs = imported.outputs.iter();
+    let outputs = outputs.filter_map(|it| Value::from_parts(it, &mut results)).collect();
+    Ok((Function::clone(function_of(&imported.module)), outputs))
 }
 
 /// Elements that the nodes of a function compute, and terms of their sums; each region counts once.

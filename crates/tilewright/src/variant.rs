@@ -1,8 +1,8 @@
-//! A model with all that its shapes depend on told, but for extents: what most models have one of.
+//! A model with the facts that it needs, extents free: what most models have one of.
 //!
-//! A model whose shapes depend on the value of an input, or that does not declare the rank of one,
-//! has a variant for each value or rank it has met. A variant has one `setup` and one block of
-//! constants, which the segments of its plan share.
+//! A model that needs facts has a variant for each that it has met, and one without them, which
+//! computes what the inputs do not tell. A variant has one `setup` and one block of constants,
+//! which the segments of its plan share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,19 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use backend::Target;
 use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use eval::graph::SymbolValues;
-use import_onnx::Wanted;
+use import_onnx::Facts;
 use lower::{KernelStore, Role};
 use runtime::{Block, State};
 use sym::SymbolId;
-use tensor::{Structure, Tensor};
+use tensor::{Tensor, Value};
 
 use crate::cache::Cache;
-use crate::pipeline::{Front, Outcome, Question, Told, front_or_ask};
+use crate::facts::Inputs;
+use crate::pipeline::{Front, front};
 use crate::plan::{Plan, PlanRun, Watch};
 use crate::port::ports;
-use crate::source::{PartOf, Source};
+use crate::source::Source;
 use crate::specialisation::{For, Request, Specialisation, Wanted as WantedSegment};
-use crate::{Options, Port, budget};
+use crate::{Options, budget};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
@@ -48,30 +49,13 @@ pub(crate) struct Variant {
     pub(crate) id: u64,
     pub(crate) front: Front,
     pub(crate) plan: Plan,
-    /// How the inputs are made of tensors; empty if they all are tensors.
-    structures: Vec<Structure>,
-    /// What the variant is for: of the tensors of these numbers the shape, or the value.
-    key: Vec<(usize, Fact)>,
+    /// What is known of the runs that it is for.
+    pub(crate) facts: Facts,
     /// What `setup` computed.
     constants: Block,
     pub(crate) setup: Specialisation,
     /// One compile at a time.
     compiling: Mutex<()>,
-}
-
-/// What a model is run with.
-#[derive(Clone, Copy)]
-pub(crate) struct Given<'a> {
-    /// How each input is made of tensors; empty if they all are tensors.
-    pub(crate) structures: &'a [Structure],
-    /// The tensors, in order.
-    pub(crate) tensors: &'a [Tensor],
-}
-
-/// What of a tensor a variant is for.
-enum Fact {
-    Shape(Vec<usize>),
-    Value(Tensor),
 }
 
 /// Code that a run meets, and its operands then.
@@ -82,51 +66,14 @@ pub(crate) struct SegmentMet {
     pub(crate) constants: Vec<usize>,
 }
 
-/// What a model asks, or the variant that answers.
-pub(crate) enum Made {
-    Variant(Box<Variant>),
-    Asks(Question),
-}
-
 impl Variant {
-    /// Compiles what does not depend on free extents. `asked` says what to tell of which tensor,
-    /// by its name; `given` is empty where nothing is.
+    /// Compiles what does not depend on free extents, for runs of which this is known.
     ///
     /// # Errors
     /// What is wrong with the model, or with the options.
-    pub(crate) fn make(
-        model: Model<'_>,
-        asked: &BTreeMap<String, Wanted>,
-        ports: &[Port],
-        given: Given<'_>,
-    ) -> Result<Made> {
-        let mut told = Told::default();
-        let mut key = Vec::new();
-        for (port, structure) in ports.iter().zip(given.structures) {
-            if *structure != Structure::Tensor {
-                told.structures.insert(port.name.clone(), structure.clone());
-            }
-        }
-        let names = tensor_names(ports, given.structures);
-        for (number, (name, input)) in names.iter().zip(given.tensors).enumerate() {
-            let Some(wanted) = asked.get(name) else { continue };
-            let shape = input.shape().iter().map(|&extent| extent as i64).collect();
-            told.shapes.insert(name.clone(), shape);
-            key.push((
-                number,
-                match wanted {
-                    Wanted::Value | Wanted::Contents => {
-                        told.values.insert(name.clone(), input.clone());
-                        Fact::Value(input.clone())
-                    }
-                    Wanted::Shape | Wanted::Structure => Fact::Shape(input.shape().to_vec()),
-                },
-            ));
-        }
-        let front = match front_or_ask(model.source, model.options, model.target, &told)? {
-            Outcome::Front(front) => *front,
-            Outcome::Asks(question) => return Ok(Made::Asks(question)),
-        };
+    pub(crate) fn make(model: Model<'_>, facts: Facts) -> Result<Variant> {
+        let front = front(model.source, model.options, model.target, &facts)?;
+        let is_one_of_many = facts != Facts::default() || !front.needs.is_empty();
         let setup_symbols = BTreeMap::new();
         let setup = Specialisation::new(Request {
             module: &front.module,
@@ -136,7 +83,7 @@ impl Variant {
             target: model.target,
             options: model.options,
             given: None,
-            store: (!key.is_empty()).then_some(model.store),
+            store: is_one_of_many.then_some(model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
         let run_setup = |state: &mut State| {
@@ -161,31 +108,54 @@ impl Variant {
         phases.time("run of setup", || setup.once(model.threads, run_setup))?;
         let plan = Plan::new(&front.module, front.plan, front.imported.parameters().len());
         static VARIANTS: AtomicU64 = AtomicU64::new(0);
-        Ok(Made::Variant(Box::new(Variant {
+        Ok(Variant {
             id: VARIANTS.fetch_add(1, Ordering::Relaxed),
             plan,
             front,
-            structures: given.structures.to_vec(),
-            key,
+            facts,
             constants,
             setup,
             compiling: Mutex::new(()),
-        })))
+        })
     }
 
-    /// Whether the variant is for such inputs.
-    pub(crate) fn is_for(&self, given: Given<'_>) -> bool {
-        let fits = |(number, fact): &(usize, Fact)| {
-            let Some(input) = given.tensors.get(*number) else { return false };
-            match fact {
-                Fact::Shape(shape) => input.shape() == shape,
-                Fact::Value(value) if base::fault::is_seeded("driver.variant") => {
-                    input.shape() == value.shape()
-                }
-                Fact::Value(value) => input.shape() == value.shape() && same_elements(input, value),
-            }
+    /// Whether the variant is for runs of which this is known.
+    pub(crate) fn is_for(&self, facts: &Facts) -> bool {
+        if base::fault::is_seeded("driver.variant") {
+            return self.facts.values.keys().eq(facts.values.keys());
+        }
+        self.facts == *facts
+    }
+
+    /// Adds what the model needs of a run to the facts of the variant.
+    ///
+    /// # Errors
+    /// Facts that cannot be told; faults of the run that computes them.
+    pub(crate) fn tell(
+        &self,
+        model: Model<'_>,
+        inputs: Inputs<'_>,
+        facts: &mut Facts,
+    ) -> Result<()> {
+        let needs = &self.front.needs;
+        let computed = match needs.iter().any(|need| need.result.is_some()) {
+            true => self.run(model, inputs.tensors)?,
+            false => Vec::new(),
         };
-        self.structures == given.structures && self.key.iter().all(fits)
+        inputs.tell(needs, &computed, facts)
+    }
+
+    /// Runs the plan, or its only segment.
+    ///
+    /// # Errors
+    /// As [`Self::run_plan`].
+    pub(crate) fn run(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<Value>> {
+        let Some(segment) = self.only_segment(model, inputs)? else {
+            return self.run_plan(model, inputs, &mut |_| Ok(()));
+        };
+        let mut outputs = segment.new_outputs()?;
+        self.run_segment(model, &segment, inputs, &mut outputs)?;
+        Ok(outputs.into_iter().map(Value::from).collect())
     }
 
     /// Whether inputs of these shapes fit the model.
@@ -229,7 +199,7 @@ impl Variant {
         }
         let symbols = bound(&self.symbols(inputs)?);
         let made_for = wanted.to_keep();
-        self.compile(model, made_for, &symbols, self.given_bytes(model, inputs)).map(Some)
+        self.compile(model, made_for, &symbols, self.given_bytes(inputs)).map(Some)
     }
 
     /// Compiles the only segment, if there is one, for inputs of fixed shapes.
@@ -238,11 +208,8 @@ impl Variant {
     /// Diagnostics of the compile.
     pub(crate) fn prepare_fixed(&self, model: Model<'_>, shapes: Vec<Vec<usize>>) -> Result<()> {
         let Some(function) = self.plan.only_segment() else { return Ok(()) };
-        let given = match model.source {
-            Source::Part(_, _, PartOf { whole, .. }) => whole.given_bytes(),
-            _ => budget::input_bytes(&self.front.imported, &shapes),
-        };
-        let given = given.saturating_add(budget::constant_bytes(&self.front.module));
+        let given = budget::input_bytes(&self.front.imported, &shapes)
+            .saturating_add(budget::constant_bytes(&self.front.module));
         let made_for = For { variant: self.id, function, sizes: Vec::new(), shapes };
         self.compile(model, made_for, &BTreeMap::new(), given).map(|_| ())
     }
@@ -256,9 +223,9 @@ impl Variant {
         model: Model<'_>,
         inputs: &[Tensor],
         watch: &mut Watch<'_>,
-    ) -> Result<Vec<Tensor>> {
+    ) -> Result<Vec<Value>> {
         let symbols = self.symbols(inputs)?;
-        PlanRun::new(self, model, self.given_bytes(model, inputs), watch).run(symbols, inputs)
+        PlanRun::new(self, model, self.given_bytes(inputs), watch).run(symbols, inputs)
     }
 
     /// What a run with these inputs computes: the code of each segment, with the operands that it
@@ -292,11 +259,8 @@ impl Variant {
     }
 
     /// Bytes of the weights, and of the inputs of the model in a run with these.
-    fn given_bytes(&self, model: Model<'_>, inputs: &[Tensor]) -> u64 {
-        let given = match model.source {
-            Source::Part(_, _, PartOf { whole, .. }) => whole.given_bytes(),
-            _ => inputs.iter().map(|input| input.bytes().len() as u64).sum(),
-        };
+    fn given_bytes(&self, inputs: &[Tensor]) -> u64 {
+        let given: u64 = inputs.iter().map(|input| input.bytes().len() as u64).sum();
         given.saturating_add(budget::constant_bytes(&self.front.module))
     }
 
@@ -378,9 +342,6 @@ impl Variant {
         if let Some(found) = model.cache.segment_for(&made_for) {
             return Ok(found);
         }
-        if let Source::Part(_, _, PartOf { whole, .. }) = model.source {
-            whole.count_compiled();
-        }
         let segment = self.plan.segment(made_for.function);
         let mut specialisation = Specialisation::new(Request {
             module: &self.front.module,
@@ -400,29 +361,13 @@ impl Variant {
     /// values.
     fn is_one_of_many(&self) -> bool {
         let parameters = ports(&self.front.imported, true);
-        !self.key.is_empty()
+        self.facts != Facts::default()
             || self.plan.only_segment().is_none()
             || parameters.iter().any(|port| port.fixed_shape().is_none())
     }
 }
 
-/// The names of the tensors that inputs are made of.
-pub(crate) fn tensor_names(ports: &[Port], structures: &[Structure]) -> Vec<String> {
-    if structures.is_empty() {
-        return ports.iter().map(|port| port.name.clone()).collect();
-    }
-    ports.iter().zip(structures).flat_map(|(port, structure)| structure.names(&port.name)).collect()
-}
-
 /// The values of those symbols that have one.
 pub(crate) fn bound(symbols: &SymbolValues) -> BTreeMap<SymbolId, i64> {
     symbols.iter().filter_map(|(symbol, value)| Some((symbol, (*value)?))).collect()
-}
-
-/// Whether two tensors of one shape and type hold the same bits.
-fn same_elements(a: &Tensor, b: &Tensor) -> bool {
-    match (a.strings(), b.strings()) {
-        (Some(a), Some(b)) => a == b,
-        _ => a.bytes() == b.bytes(),
-    }
 }

@@ -350,10 +350,10 @@ const FAULTS: &[Fault] = &[
         wrong: "what was compiled for one value of an input is used for all",
         by: By::Outputs,
         node: "r",
-        model: "input x: f32[12] input s: i64[2] a = Exp(x) r = Reshape(a, s) y = Softmax(r)
+        model: "input x: f32[3, 3] input s: i64[1] a = Exp(x) r = ReduceSum(a, s) y = Neg(r)
             output y: f32[n, m]",
-        given: &[("s", &[4, 3])],
-        before: &[("s", &[2, 6])],
+        given: &[("s", &[1])],
+        before: &[("s", &[0])],
     },
     Fault {
         name: "driver.constants",

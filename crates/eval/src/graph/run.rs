@@ -7,6 +7,7 @@ use graph::{Function, Node, NodeId, Op, RegionId, Type, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
+use super::lists::{self, Held};
 use super::{Segments, SymbolValues, axes, check_assumptions, movement, space, value_of};
 use crate::{EvaluationFault, Settings};
 
@@ -19,7 +20,7 @@ pub(super) struct Run<'a> {
     /// How often loops have turned so far.
     turns: u64,
     symbols: SymbolValues,
-    values: SecondaryMap<ValueId, Option<Tensor>>,
+    values: SecondaryMap<ValueId, Option<Held>>,
     /// The symbols that control flow defines, of what has been met.
     defined: SecondaryMap<NodeId, Option<Rc<[SymbolId]>>>,
     /// The values that nothing reads after a node.
@@ -86,12 +87,12 @@ impl<'a> Run<'a> {
     pub(super) fn region(
         &mut self,
         region: RegionId,
-        parameters: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        parameters: Vec<Held>,
+    ) -> Result<Vec<Held>, EvaluationFault> {
         let function = self.function;
         let data = &function.regions[region];
-        for (&value, tensor) in data.parameters.iter().zip(parameters) {
-            self.define(value, tensor);
+        for (&value, held) in data.parameters.iter().zip(parameters) {
+            self.define(value, held);
         }
         for &node in &data.nodes {
             let results = self.checked_node(node).map_err(|fault| {
@@ -103,40 +104,64 @@ impl<'a> Run<'a> {
                     }
                 })
             })?;
-            for (&value, tensor) in function.nodes[node].results.iter().zip(results) {
-                self.define(value, tensor);
+            for (&value, held) in function.nodes[node].results.iter().zip(results) {
+                self.define(value, held);
             }
             for index in 0..self.last_uses[node].len() {
                 let value = self.last_uses[node][index];
                 self.values[value] = None;
             }
         }
-        data.results.iter().map(|&value| self.get(value)).collect()
+        let results = data.results.iter().map(|&value| self.get(value)).collect();
+        self.let_go(region);
+        results
     }
 
-    fn define(&mut self, value: ValueId, tensor: Tensor) {
-        (self.observe)(value, &tensor);
-        self.values[value] = Some(tensor);
+    /// Forgets the lists that a region made, so that they are its results alone.
+    fn let_go(&mut self, region: RegionId) {
+        let data = &self.function.regions[region];
+        let made = data.nodes.iter().flat_map(|&node| &self.function.nodes[node].results);
+        for &value in data.parameters.iter().chain(made) {
+            if self.function.ty(value).as_tensor().is_none() {
+                self.values[value] = None;
+            }
+        }
     }
 
-    fn get(&self, value: ValueId) -> Result<Tensor, EvaluationFault> {
+    fn define(&mut self, value: ValueId, held: Held) {
+        if let Held::Tensor(tensor) = &held {
+            (self.observe)(value, tensor);
+        }
+        self.values[value] = Some(held);
+    }
+
+    fn get(&self, value: ValueId) -> Result<Held, EvaluationFault> {
         let missing =
             || EvaluationFault::new(codes::VERIFIER_FAILED, format!("{value} has no value"));
         self.values[value].clone().ok_or_else(missing)
     }
 
     /// Runs a node and compares its results with their declared types.
-    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Tensor>, EvaluationFault> {
+    fn checked_node(&mut self, node: NodeId) -> Result<Vec<Held>, EvaluationFault> {
         let function = self.function;
         let data = &function.nodes[node];
         let operands =
             data.operands.iter().map(|&value| self.get(value)).collect::<Result<Vec<_>, _>>()?;
+        // What nothing reads behind the node is the node's: a list that it changes is not copied.
+        for &value in &data.operands {
+            let is_list = function.ty(value).as_tensor().is_none();
+            if is_list && self.last_uses[node].contains(&value) {
+                self.values[value] = None;
+            }
+        }
         let results = self.node(node, operands)?;
-        if !data.regions.is_empty() {
+        if !data.regions.is_empty() || matches!(data.op, Op::List { .. }) {
             self.bind_extents(node, &data.results, &results)?;
         }
         for (&value, result) in data.results.iter().zip(&results) {
-            let Type::Tensor(ty) = function.ty(value) else { continue };
+            let (Type::Tensor(ty), Held::Tensor(result)) = (function.ty(value), result) else {
+                continue;
+            };
             let (dtype, shape) = (self.computed(ty.dtype), self.shape(&ty.shape)?);
             if result.dtype() != dtype || result.shape() != shape {
                 let found = format!("{}{:?}", result.dtype(), result.shape());
@@ -147,19 +172,38 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    fn node(
-        &mut self,
-        node: NodeId,
-        operands: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, EvaluationFault> {
+    fn node(&mut self, node: NodeId, operands: Vec<Held>) -> Result<Vec<Held>, EvaluationFault> {
         let data = &self.function.nodes[node];
         match &data.op {
             Op::If { .. } => {
-                let branch = if operands[0].get_scalar(0).as_bool() { 0 } else { 1 };
-                self.region(data.regions[branch], Vec::new())
+                let condition = operands.into_iter().next().map(Held::tensor).transpose()?;
+                let holds = condition.is_some_and(|it| it.get_scalar(0).as_bool());
+                return self.region(data.regions[usize::from(!holds)], Vec::new());
             }
-            Op::While { .. } => self.run_while(node, operands),
-            Op::Scan { .. } => self.run_scan(node, operands),
+            Op::While { .. } => return self.run_while(node, operands),
+            Op::Scan { .. } => return self.run_scan(node, operands),
+            Op::List { operation, .. } => {
+                let segments = &mut self.segments;
+                let copied = &mut |values| match segments {
+                    Some(segments) => segments.copied(values),
+                    None => Ok(()),
+                };
+                return Ok(vec![lists::list(*operation, operands, copied)?]);
+            }
+            _ => {}
+        }
+        let operands = operands.into_iter().map(Held::tensor);
+        let results = self.on_tensors(data, operands.collect::<Result<_, _>>()?)?;
+        Ok(results.into_iter().map(Held::Tensor).collect())
+    }
+
+    /// The results of a node without regions, of tensors.
+    fn on_tensors(
+        &mut self,
+        data: &Node,
+        operands: Vec<Tensor>,
+    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        match &data.op {
             Op::Bind { symbol, range } => {
                 let value = operands[0].get_scalar(0).as_i64();
                 if !range.contains(value) {
@@ -251,6 +295,7 @@ impl<'a> Run<'a> {
             | Op::If { .. }
             | Op::While { .. }
             | Op::Scan { .. }
+            | Op::List { .. }
             | Op::Call { .. }
             | Op::Host { .. } => unreachable!("run elsewhere"),
         };
@@ -286,7 +331,7 @@ impl<'a> Run<'a> {
         &mut self,
         node: NodeId,
         values: &[ValueId],
-        tensors: &[Tensor],
+        held: &[Held],
     ) -> Result<(), EvaluationFault> {
         let function = self.function;
         let defined = self.defined[node]
@@ -295,7 +340,8 @@ impl<'a> Run<'a> {
         if defined.is_empty() {
             return Ok(());
         }
-        for (&value, tensor) in values.iter().zip(tensors) {
+        for (&value, held) in values.iter().zip(held) {
+            let Some(tensor) = held.as_tensor() else { continue };
             for (extent, &found) in function.ty(value).exprs().iter().zip(tensor.shape()) {
                 let Some(symbol) = extent.as_symbol().filter(|it| defined.contains(it)) else {
                     continue;
@@ -316,8 +362,8 @@ impl<'a> Run<'a> {
         &mut self,
         node: NodeId,
         region: RegionId,
-        parameters: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        parameters: Vec<Held>,
+    ) -> Result<Vec<Held>, EvaluationFault> {
         let values = &self.function.regions[region].parameters;
         self.bind_extents(node, values, &parameters)?;
         self.region(region, parameters)
@@ -326,18 +372,22 @@ impl<'a> Run<'a> {
     fn run_while(
         &mut self,
         node: NodeId,
-        mut carried: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        mut carried: Vec<Held>,
+    ) -> Result<Vec<Held>, EvaluationFault> {
         let data = &self.function.nodes[node];
         let (condition, body) = (data.regions[0], data.regions[1]);
         let mut stacks = vec![Vec::new(); data.results.len() - carried.len()];
         let mut turns = 0;
-        while self.turn(node, condition, carried.clone())?[0].get_scalar(0).as_bool() {
+        loop {
+            let goes_on = self.turn(node, condition, carried.clone())?.swap_remove(0).tensor()?;
+            if !goes_on.get_scalar(0).as_bool() {
+                break;
+            }
             self.count_turn(&carried, &stacks)?;
             let count = carried.len();
             let mut results = self.turn(node, body, carried)?;
             for (stack, row) in stacks.iter_mut().zip(results.split_off(count)) {
-                stack.push(row);
+                stack.push(row.tensor()?);
             }
             carried = results;
             turns += 1;
@@ -351,7 +401,7 @@ impl<'a> Run<'a> {
 
     fn count_turn(
         &mut self,
-        carried: &[Tensor],
+        carried: &[Held],
         stacks: &[Vec<Tensor>],
     ) -> Result<(), EvaluationFault> {
         if let Some(segments) = &mut self.segments {
@@ -359,7 +409,8 @@ impl<'a> Run<'a> {
             let rows =
                 stacks.iter().filter_map(|rows| Some(bytes(rows.first()?) * rows.len() as u64));
             // Rows are there twice when they are put together.
-            segments.turn(carried.iter().map(bytes).sum::<u64>() + 2 * rows.sum::<u64>())?;
+            let carried = carried.iter().map(Held::bytes).sum::<u64>();
+            segments.turn(carried + 2 * rows.sum::<u64>())?;
         }
         let most = self.settings.most_turns;
         if self.turns == most {
@@ -373,25 +424,26 @@ impl<'a> Run<'a> {
     fn run_scan(
         &mut self,
         node: NodeId,
-        operands: Vec<Tensor>,
-    ) -> Result<Vec<Tensor>, EvaluationFault> {
+        mut operands: Vec<Held>,
+    ) -> Result<Vec<Held>, EvaluationFault> {
         let data = &self.function.nodes[node];
         let Op::Scan { trip_count, carried, reverse } = &data.op else {
             unreachable!("{node} is no scan")
         };
         let trips = self.value(trip_count)?.max(0);
-        let mut state = operands[..*carried].to_vec();
+        let scanned = operands.split_off(*carried).into_iter().map(Held::tensor);
+        let scanned = scanned.collect::<Result<Vec<Tensor>, _>>()?;
+        let mut state = operands;
         let mut stacks = vec![Vec::new(); data.results.len() - carried];
         for trip in 0..trips {
             self.count_turn(&state, &stacks)?;
             let place = (if *reverse { trips - 1 - trip } else { trip }) as usize;
-            let mut parameters = vec![Tensor::scalar(Scalar::i64(trip))];
+            let mut parameters = vec![Held::Tensor(Tensor::scalar(Scalar::i64(trip)))];
             parameters.append(&mut state);
-            let scanned = &operands[*carried..];
-            parameters.extend(scanned.iter().map(|operand| operand.row(0, place)));
+            parameters.extend(scanned.iter().map(|rows| Held::Tensor(rows.row(0, place))));
             let mut results = self.turn(node, data.regions[0], parameters)?;
             for (stack, row) in stacks.iter_mut().zip(results.split_off(*carried)) {
-                stack.push(row);
+                stack.push(row.tensor()?);
             }
             state = results;
         }
@@ -403,7 +455,7 @@ impl<'a> Run<'a> {
     fn append_stacks(
         &mut self,
         node: NodeId,
-        carried: &mut Vec<Tensor>,
+        carried: &mut Vec<Held>,
         stacks: Vec<Vec<Tensor>>,
         reverse: bool,
     ) -> Result<(), EvaluationFault> {
@@ -422,11 +474,11 @@ impl<'a> Run<'a> {
             if reverse {
                 rows.reverse();
             }
-            carried.push(match rows.is_empty() {
+            carried.push(Held::Tensor(match rows.is_empty() {
                 true => Tensor::zeros(self.computed(ty.dtype), &self.shape(&ty.shape)?),
                 false => Tensor::joined(&rows, 0, true)
                     .map_err(|reason| EvaluationFault::new(codes::INCONSISTENT_SHAPES, reason))?,
-            });
+            }));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use tensor::{DType, Reduction, ScalarFunction, Tensor};
 use super::parse::{Parsed, Reader, dtype, parse_literal};
 use super::print::{Listing, literal_text};
 use crate::function::{Type, ValueId};
+use crate::lists::ListOperation;
 use crate::op::{IterationSpace, TensorType};
 use crate::shape::Shape;
 
@@ -394,6 +395,7 @@ impl Attribute for Vec<i64> {}
 impl Attribute for SymbolId {}
 impl Attribute for Range {}
 impl Attribute for ScalarFunction {}
+impl Attribute for ListOperation {}
 impl Attribute for Reduction {}
 impl Attribute for Option<Reduction> {}
 impl Attribute for Tensor {}
@@ -480,6 +482,16 @@ impl Written for ScalarFunction {
 
     fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<ScalarFunction> {
         named(reader.parser(), "scalar function", ScalarFunction::from_name)
+    }
+}
+
+impl Written for ListOperation {
+    fn print(&self, _: &mut AttributeWriter<'_>) -> String {
+        self.text()
+    }
+
+    fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<ListOperation> {
+        ListOperation::parse(reader.parser())
     }
 }
 

@@ -43,18 +43,13 @@ pub fn shape_text(shape: &[Expr], names: Names<'_>) -> String {
     format!("[{}]", Separated(", ", &extents))
 }
 
-/// `f32[2, n, 3]`, `sequence<i64[]>`, `optional<..>`, `token`, `opaque "name"`.
+/// `f32[2, n, 3]`, `sequence<i64 rank 1>`, `optional<any>`.
 pub fn type_text<'a>(ty: &'a Type, names: Names<'a>) -> impl fmt::Display + 'a {
     fmt::from_fn(move |f| match ty {
         Type::Tensor(ty) => write!(f, "{}{}", ty.dtype, shape_text(&ty.shape, names)),
-        Type::Sequence(inner) => write!(f, "sequence<{}>", inner_text(inner, names)),
-        Type::Optional(inner) => write!(f, "optional<{}>", inner_text(inner, names)),
+        Type::Sequence(inner) => write!(f, "sequence<{}>", inner.text()),
+        Type::Optional(inner) => write!(f, "optional<{}>", inner.text()),
     })
-}
-
-/// Ends the recursion of the type that `type_text` returns.
-fn inner_text(ty: &Type, names: Names<'_>) -> String {
-    type_text(ty, names).to_string()
 }
 
 /// `equal(a, b)`, `broadcastable(a, b)`, `divisible(a, 4)`, `non_negative(a)`.

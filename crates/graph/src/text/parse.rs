@@ -13,6 +13,7 @@ use tensor::{DType, Scalar, Tensor};
 
 use super::attribute::AttributeReader;
 use crate::function::{Assumption, Function, Node, RegionId, Type, ValueId, Values};
+use crate::lists::ElementType;
 use crate::op::{Op, TensorType};
 
 pub(crate) type Parsed<T> = Result<T, TextError>;
@@ -213,19 +214,41 @@ impl Reader<'_, '_> {
     }
 
     fn ty(&mut self) -> Parsed<Type> {
-        for (word, wrap) in [
-            ("sequence", Type::Sequence as fn(Box<Type>) -> Type),
-            ("optional", Type::Optional as fn(Box<Type>) -> Type),
-        ] {
-            if self.parser.keyword(word) {
-                self.parser.expect("<")?;
-                let inner = self.ty()?;
-                self.parser.expect(">")?;
-                return Ok(wrap(Box::new(inner)));
-            }
+        match self.list_type()? {
+            Some(ElementType::Sequence(inner)) => return Ok(Type::Sequence(inner)),
+            Some(ElementType::Optional(inner)) => return Ok(Type::Optional(inner)),
+            _ => {}
         }
         let dtype = dtype(self.parser)?;
         Ok(Type::Tensor(TensorType { dtype, shape: self.exprs()?.into() }))
+    }
+
+    fn list_type(&mut self) -> Parsed<Option<ElementType>> {
+        for (word, wrap) in [
+            ("sequence", ElementType::Sequence as fn(Box<ElementType>) -> ElementType),
+            ("optional", ElementType::Optional as fn(Box<ElementType>) -> ElementType),
+        ] {
+            if self.parser.keyword(word) {
+                self.parser.expect("<")?;
+                let inner = self.element_type()?;
+                self.parser.expect(">")?;
+                return Ok(Some(wrap(Box::new(inner))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn element_type(&mut self) -> Parsed<ElementType> {
+        if self.parser.keyword("any") {
+            return Ok(ElementType::Any);
+        }
+        if let Some(list) = self.list_type()? {
+            return Ok(list);
+        }
+        let dtype = dtype(self.parser)?;
+        let has_rank = self.parser.keyword("rank");
+        let rank = has_rank.then(|| self.parser.unsigned()).transpose()?;
+        Ok(ElementType::Tensor { dtype, rank: rank.map(|rank| rank as usize) })
     }
 
     pub(crate) fn value(&mut self) -> Parsed<ValueId> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use base::limits::exceeded;
 use base::{Diagnostic, codes};
-use front::{Accepted, Graph, Operand, region, scan_types, shape_error, type_error};
+use front::{Accepted, FactKind, Graph, Operand, region, scan_types, shape_error, type_error};
 use graph::{Op, RegionId, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Scalar};
@@ -41,12 +41,12 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let mut regions = Vec::new();
     for graph in [then, other] {
         importer.prepare(names_captured_by_branch(graph))?;
-        regions.push(region(importer, &[], |importer, _| {
-            let values = importer.inline(graph)?;
-            // What a list is made of must not depend on data.
-            match values.iter().any(|value| value.list().is_some()) {
-                true => Err(node.not_known(0, "condition")),
-                false => Ok(values),
+        let needs = importer.graph.count_needs();
+        let region = region(importer, &[], |importer, _| importer.inline(graph));
+        regions.push(region.inspect_err(|_| {
+            // What is inside of a region can be known where it is known which of them it is.
+            if importer.graph.count_needs() == needs {
+                node.needed.set(Some((0, FactKind::Value)));
             }
         })?);
     }
@@ -80,14 +80,20 @@ pub(super) fn turns(
     let mut own = BTreeSet::new();
     loop {
         let before = importer.graph.assumed();
-        // What a turn computes is no input whose value could be asked for.
-        let binds = std::mem::replace(&mut importer.graph.binds, true);
-        let region = region(importer, types, |importer, parameters| turn(importer, parameters));
-        importer.graph.binds = binds;
-        let region = region?;
+        let region = region(importer, types, |importer, parameters| turn(importer, parameters))?;
         let results = importer.graph.builder.function().region_type(region).results;
         let mut is_new = false;
         for (now, next) in types[first..][..carried].iter_mut().zip(&results) {
+            if let (Type::Sequence(now), Type::Sequence(next))
+            | (Type::Optional(now), Type::Optional(next)) = (&mut *now, next)
+            {
+                let wide = now.join(next).ok_or_else(two_types)?;
+                is_new |= **now != wide;
+                **now = wide;
+            }
+            if std::mem::discriminant(now) != std::mem::discriminant(next) {
+                return Err(two_types());
+            }
             let (Type::Tensor(now), Type::Tensor(next)) = (now, next) else { continue };
             if now.shape.len() != next.shape.len() {
                 return Err(rank_changes());
@@ -112,21 +118,22 @@ pub(super) fn turns(
 }
 
 /// The types of values as parameters of a region.
-fn types_of(values: &[Operand]) -> Vec<Type> {
-    values.iter().map(|value| Type::Tensor(value.ty().clone())).collect()
+fn types_of(values: &[Operand]) -> Accepted<Vec<Type>> {
+    values.iter().map(|value| value.graph_type().map_err(type_error)).collect()
+}
+
+/// The refusal of a loop that carries values of other types from turn to turn, unless its
+/// iterations are written out.
+fn two_types() -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop changes the type of what it carries")
+        .because("its turns are not alike, and the number of iterations is not known")
+        .remedy("export the model with a fixed number of iterations")
 }
 
 /// The refusal of a loop that changes ranks, unless its iterations are written out.
 fn rank_changes() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop changes the rank of what it carries")
         .because("kernels have loops for each axis, and the number of iterations is not known")
-        .remedy("export the model with a fixed number of iterations")
-}
-
-/// The refusal of a loop that carries sequences, unless its iterations are written out.
-fn sequences_inside() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "a loop whose end depends on data carries sequences")
-        .because("what sequences are made of must be known to compile")
         .remedy("export the model with a fixed number of iterations")
 }
 
@@ -175,33 +182,29 @@ pub(super) fn repeat(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         Some(condition) => condition.known().and_then(|known| known.first()?.constant()),
         None => Some(Scalar::bool(true)),
     };
-    let before = importer.asked.clone();
-    let attempt = match carried.iter().any(|value| value.list().is_some()) {
-        // What a list is made of must be known at each iteration.
-        true if count.as_ref().and_then(Expr::as_constant).is_none()
-            && node.optional(0).is_some() =>
+    let needs = importer.graph.count_needs();
+    let refusal = match rolled(node, importer, body, &carried, count.as_ref(), starts) {
+        Err(found)
+            if found.code == codes::UNKNOWN_CONTENTS && importer.graph.count_needs() == needs =>
         {
-            return Err(node.not_known(0, "number of iterations"));
+            found
         }
-        true if starts.is_none() => return Err(node.not_known(1, "condition")),
-        true => Err(sequences_inside()),
-        false => rolled(node, importer, body, &carried, count.as_ref(), starts),
+        other => return other,
     };
-    let lists = carried.iter().any(|value| value.list().is_some());
-    let is_unknown = |found: &Diagnostic| lists || found.code == codes::UNKNOWN_CONTENTS;
-    if !attempt.as_ref().is_err_and(is_unknown) {
-        return attempt;
-    }
-    // Shapes that depend on the iteration are known if every iteration is written out.
-    let asked = std::mem::replace(&mut importer.asked, before);
-    if let (Some(count), Some(true)) =
-        (count.as_ref().and_then(Expr::as_constant), starts.map(Scalar::as_bool))
-        && let Some(results) = unrolled(importer, body, count, &carried)?
-    {
-        return Ok(results);
-    }
-    importer.asked.extend(asked);
-    attempt
+    // What depends on the iteration is known where every iteration is written out.
+    let most = match (count.as_ref().map(Expr::as_constant), starts.map(Scalar::as_bool)) {
+        (_, Some(false)) => 0,
+        (Some(None), _) | (None, _) if node.optional(0).is_some() => {
+            node.needed.set(Some((0, FactKind::Value)));
+            return Err(refusal);
+        }
+        (_, None) => {
+            node.needed.set(Some((1, FactKind::Value)));
+            return Err(refusal);
+        }
+        (count, Some(true)) => count.flatten().unwrap_or(i64::MAX),
+    };
+    unrolled(importer, body, most, &carried, &refusal)?.ok_or(refusal)
 }
 
 /// A loop as a region.
@@ -218,7 +221,7 @@ fn rolled(
     {
         return Ok(results);
     }
-    asked(node, importer, body, carried, (count, starts))
+    conditional(node, importer, body, carried, (count, starts))
 }
 
 /// The iterations of a loop behind each other. None if it has too many, if its condition is not
@@ -228,40 +231,73 @@ fn unrolled(
     body: &GraphProto,
     count: i64,
     carried: &[Operand],
+    reason: &Diagnostic,
 ) -> Accepted<Option<Vec<Operand>>> {
-    if count > MOST_WRITTEN_OUT {
-        return Ok(None);
-    }
     let mut carried = carried.to_vec();
     let mut stacks = vec![Vec::new(); body.output.len() - carried.len() - 1];
-    let mut goes_on = true;
-    for iteration in 0..count.max(0) {
-        if !goes_on {
-            break;
+    for iteration in 0..count {
+        if iteration > MOST_WRITTEN_OUT {
+            return Ok(None);
         }
         let mut values = vec![
             Operand::of_scalar(Scalar::i64(iteration)),
             Operand::of_scalar(Scalar::bool(true)),
         ];
         values.extend(carried.iter().cloned());
+        importer.graph.here.graphs = iteration as usize;
         let results = importer.inline_with(body, &values)?;
-        let known = results[0].known().and_then(|known| known.first()?.constant());
-        let Some(condition) = known else { return Ok(None) };
-        goes_on = condition.as_bool();
         let end = 1 + carried.len();
         for (stack, value) in stacks.iter_mut().zip(&results[end..]) {
             let row = [&[Expr::ONE], value.shape()].concat();
             stack.push(importer.graph.reshape(value, &row)?);
         }
         carried = results[1..end].to_vec();
-    }
-    for stack in &stacks {
-        if stack.is_empty() {
-            return Ok(None);
+        let known = results[0].known().and_then(|known| known.first()?.constant());
+        match known.map(Scalar::as_bool) {
+            _ if iteration + 1 == count => {}
+            Some(true) => {}
+            Some(false) => break,
+            None => {
+                importer.graph.need(&results[0], FactKind::Value, reason);
+                return Ok(None);
+            }
         }
-        carried.push(importer.graph.concat(0, stack)?);
+    }
+    for (number, stack) in stacks.iter().enumerate() {
+        carried.push(match stack.is_empty() {
+            true => no_rows(importer, body, &carried, number)?,
+            false => importer.graph.concat(0, stack)?,
+        });
     }
     Ok(Some(carried))
+}
+
+/// What a loop without a turn stacks: no rows, of the type that the body gives, in which an extent
+/// that data decide is 0. Behind what is carried stand stacks that are there already.
+fn no_rows(
+    importer: &mut Importer<'_>,
+    body: &GraphProto,
+    carried: &[Operand],
+    number: usize,
+) -> Accepted<Operand> {
+    let first = body.input.len() - 2;
+    let assumed = importer.graph.assumed();
+    let region = region(importer, &[], |importer, _| {
+        let number_and_condition =
+            [Operand::of_scalar(Scalar::i64(0)), Operand::of_scalar(Scalar::bool(true))];
+        let values = [&number_and_condition[..], &carried[..first]].concat();
+        let results = importer.inline_with(body, &values)?;
+        Ok(vec![results[1 + first + number].clone()])
+    })?;
+    importer.graph.forget_since(assumed);
+    let results = importer.graph.builder.function().region_type(region).results;
+    let Some(row) = results.first().and_then(Type::as_tensor).cloned() else {
+        return Err(type_error("only tensors are stacked"));
+    };
+    let extent = |extent: &Expr| extent.as_constant().unwrap_or(0);
+    let shape: Vec<Expr> =
+        std::iter::once(0).chain(row.shape.iter().map(extent)).map(Expr::from).collect();
+    importer.graph.full(&shape, Scalar::zero(row.dtype))
 }
 
 /// A loop whose body always goes on: a scan. None if the body's condition is not known to hold. One
@@ -274,7 +310,8 @@ fn counted(
 ) -> Accepted<Option<Vec<Operand>>> {
     let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
     importer.graph.all_data(carried)?;
-    let initial = scan_types(carried, &[]);
+    let before = importer.graph.assumed();
+    let initial = scan_types(carried, &[])?;
     let mut types = initial.clone();
     let mut goes_on = false;
     let region = turns(importer, &mut types, (1, carried.len()), &mut |importer, parameters| {
@@ -287,11 +324,12 @@ fn counted(
         return Ok(None);
     }
     let is_interpreted =
-        types != initial || importer.graph.builder.function().defines_symbols(region);
+        types != initial || importer.graph.builder.function().has_interpreted(region);
     if let Some(turns) = trip_count.as_constant() {
         let nodes = importer.graph.builder.function().regions[region].nodes.len() as i64;
         if is_interpreted && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
-            return unrolled(importer, body, turns, carried);
+            importer.graph.forget_since(before);
+            return unrolled(importer, body, turns, carried, &rank_changes());
         }
         let most = importer.graph.limits.turns;
         if turns.unsigned_abs() > most {
@@ -319,7 +357,7 @@ pub(super) fn body_results(
 }
 
 /// A loop that asks its condition before each iteration.
-fn asked(
+fn conditional(
     node: &Node<'_>,
     importer: &mut Importer<'_>,
     body: &GraphProto,
@@ -343,13 +381,15 @@ fn asked(
     let own: Vec<Operand> = [&[zero, condition], carried].concat();
     graph.all_data(&own)?;
     let is_endless = node.optional(0).is_none() && starts.is_some_and(Scalar::as_bool);
-    let mut types = types_of(&own);
+    let initial = types_of(&own)?;
+    let mut types = initial.clone();
     let step = turns(importer, &mut types, (0, own.len()), &mut |importer, parameters| {
         next(importer, body, parameters, is_endless)
     })?;
     let rows = importer.graph.builder.function().region_type(step).results.split_off(own.len());
-    let is_interpreted =
-        types != types_of(&own) || importer.graph.builder.function().defines_symbols(step);
+    let is_interpreted = types != initial
+        || carried.iter().any(|value| value.list().is_some())
+        || importer.graph.builder.function().has_interpreted(step);
     let most = count.and_then(Expr::as_constant).filter(|most| *most <= MOST_STACKED);
     if let (Some(most), false, false) = (most, rows.is_empty(), is_interpreted) {
         return stacked_in_buffers(importer, body, &own, &limit, (most.max(0), &rows));
@@ -408,7 +448,7 @@ fn stacked_in_buffers(
         all.push(importer.graph.full(&shape, Scalar::zero(row.dtype))?);
     }
     importer.graph.all_data(&all)?;
-    let types = types_of(&all);
+    let types = types_of(&all)?;
     let goes_on = goes_on(&mut importer.graph, &types, limit)?;
     let step = region(importer, &types, |importer, parameters| {
         let (own, buffers) = parameters.split_at(own.len());

@@ -221,7 +221,8 @@ pub(super) fn tensor_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// order of the input's last two axes.
 pub(super) fn col2im(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let (image, block) = (node.exprs(1, "shape of the image")?, node.integers(2, "block shape")?);
+    let (image, block) =
+        (node.sizes(1, "shape of the image", graph)?, node.integers(2, "block shape")?);
     let count = image.len();
     let good = |extent: &i64| (1..1 << 31).contains(extent);
     if x.rank() != 3 || block.len() != count || count == 0 || !block.iter().all(good) {

@@ -44,7 +44,7 @@ pub(super) fn constant_of_shape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(tensor) => tensor.get_scalar(0),
         None => Scalar::f32(0.0),
     };
-    let shape = node.exprs(0, "shape")?;
+    let shape = node.sizes(0, "shape", graph)?;
     Ok(vec![graph.full(&shape, value)?])
 }
 
@@ -54,7 +54,7 @@ pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let what = "bounds of the range";
     let (start, delta) = (node.input(0)?.clone(), node.input(2)?.clone());
     let bounds = [&start, node.input(1)?, &delta];
-    let count = if graph.binds && bounds.iter().any(|it| it.known().is_none()) {
+    let count = if (0..3).any(|index| node.is_data(index)) {
         count_by_data(graph, bounds)?
     } else if dtype.is_float() {
         let number = |index| node.single_number(index, what).map(Scalar::as_f64);
@@ -128,7 +128,7 @@ fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Accepted<Operand> 
 
 /// A window function: a sum of cosines of multiples of the angle with these coefficients.
 pub(super) fn window(node: &Node<'_>, graph: &mut Graph, coefficients: [f64; 3]) -> Lowered {
-    let size = match &node.exprs(0, "size of the window")?[..] {
+    let size = match &node.sizes(0, "size of the window", graph)?[..] {
         [size] if graph.bounds(size).0 >= 0 => size.clone(),
         _ => return Err(shape_error("the size must be one number that is not negative")),
     };
@@ -168,7 +168,7 @@ pub(super) fn eye_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// One of two values at each place of a new axis: the second where the index says.
 pub(super) fn one_hot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (index, values) = (node.input(0)?, node.input(2)?);
-    let depth = match &depth(node)?[..] {
+    let depth = match &depth(node, graph)?[..] {
         [depth] if graph.bounds(depth).0 >= 0 => depth.clone(),
         _ => return Err(shape_error("the depth must be one number that is not negative")),
     };
@@ -199,9 +199,9 @@ pub(super) fn one_hot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// The depth, which files may give as a float.
-fn depth(node: &Node<'_>) -> Accepted<Vec<Expr>> {
+fn depth(node: &Node<'_>, graph: &mut Graph) -> Accepted<Vec<Expr>> {
     if !node.input(1)?.dtype().is_float() {
-        return node.exprs(1, "depth");
+        return node.sizes(1, "depth", graph);
     }
     let numbers = node.numbers(1, "depth")?;
     Ok(numbers.iter().map(|number| Expr::from(number.as_i64())).collect())

@@ -2,13 +2,12 @@
 //! those that its inputs hold, and what is decoded from them is a constant.
 
 use base::{Diagnostic, codes};
-use front::{Graph, constant_value, type_error};
+use front::{FactKind, Graph, constant_value, type_error};
 use host_ops::PixelFormat;
 use tensor::{DType, Tensor};
 
 use super::Lowered;
 use crate::node::Node;
-use crate::options::Wanted;
 
 /// `ImageDecoder`: bytes of a file as `[height, width, channels]`.
 pub(super) fn decode(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -22,7 +21,7 @@ pub(super) fn decode(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         _ => PixelFormat::Grayscale,
     };
     let Some(encoded) = x.numbers() else {
-        return Err(node.not_known_as(0, "bytes of the image", Wanted::Contents));
+        return Err(node.not_known_as(0, "bytes of the image", FactKind::Contents));
     };
     let encoded: Vec<u8> = encoded.iter().map(|byte| byte.as_i64() as u8).collect();
     let pixels = host_ops::decode_image(&encoded, format).map_err(|reason| {

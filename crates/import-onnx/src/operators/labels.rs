@@ -107,7 +107,7 @@ pub(crate) fn moved(
     }
     let on_codes = Node { inputs, ..Node::of(node) };
     let lowered = lower(&on_codes, graph);
-    node.asked.set(on_codes.asked.get().or(node.asked.get()));
+    node.needed.set(on_codes.needed.get().or(node.needed.get()));
     let texts = distinct.texts();
     let strings = |codes: Operand| Operand::of_coded(Coded { codes, texts: texts.clone() });
     Ok(lowered?.into_iter().map(strings).collect())

@@ -115,8 +115,8 @@ pub(crate) fn lower(
     if !takes_lists && inputs.iter().flatten().any(|input| input.list().is_some()) {
         return Err(type_error("it takes tensors, no sequences or optional values"));
     }
-    let (external, asked) = (importer.external.clone(), Cell::new(None));
-    let node = Node { proto, inputs, external, version, asked };
+    let (external, needed) = (importer.external.clone(), Cell::new(None));
+    let node = Node { proto, inputs, external, version, needed };
     let lowered = match operator.lower {
         Lower::Plain(lower) if has_strings => labels::moved(&node, &mut importer.graph, lower),
         Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {
@@ -124,11 +124,11 @@ pub(crate) fn lower(
         }
         Lower::Graphs(lower) => lower(&node, importer),
     };
-    if let (Err(found), Some((index, wanted))) = (&lowered, node.asked.get())
+    if let (Err(found), Some((index, kind))) = (&lowered, node.needed.get())
         && found.code == codes::UNKNOWN_CONTENTS
         && let Some(value) = node.optional(index)
     {
-        importer.ask_behind(value, wanted);
+        importer.graph.need(value, kind, found);
     }
     lowered
 }
@@ -174,12 +174,6 @@ const MOVEMENTS: [&str; 20] = [
     "Unsqueeze",
     "Where",
 ];
-
-/// Whether a node draws random numbers.
-pub(crate) fn is_random(node: &NodeProto) -> bool {
-    let row = find(domain(&node.domain), &node.op_type, i64::MAX);
-    row.is_some_and(|row| row.attributes.split(' ').any(|it| it == "seed"))
-}
 
 impl Operator {
     /// Whether its outputs hold elements of its inputs and nothing else, so that they may be of

@@ -1,6 +1,5 @@
 //! Operators that move elements by rules that do not depend on data.
 
-use base::{Diagnostic, codes};
 use front::{Accepted, Graph, Operand, normalize_axes, normalize_axis, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
@@ -39,9 +38,12 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axis = node.axis("axis", 0, x.rank())?;
     let extent = x.shape()[axis].clone();
     let given = match node.version {
-        ..2 if node.optional(1).is_some() => Some(node.exprs(1, "sizes of the parts")?),
+        ..2 if node.optional(1).is_some() => Some(node.sizes(1, "sizes of the parts", graph)?),
         ..13 => node.ints("split")?.map(|parts| parts.into_iter().map(Expr::from).collect()),
-        _ => node.optional(1).map(|_| node.exprs(1, "sizes of the parts")).transpose()?,
+        _ => match node.optional(1) {
+            Some(_) => Some(node.sizes(1, "sizes of the parts", graph)?),
+            None => None,
+        },
     };
     let outputs = node.proto.output.len();
     let parts: Vec<Expr> = match given {
@@ -100,13 +102,10 @@ pub(super) fn slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             node.optional(index).map(|_| node.integers(index, what)).transpose()
         };
         let (axes, steps) = (optional(3, "axes")?, optional(4, "steps")?);
-        let bounds = (node.exprs(1, "starts"), node.exprs(2, "ends"));
-        let is_unknown = |found: &Diagnostic| found.code == codes::UNKNOWN_CONTENTS;
-        let by_data = [bounds.0.as_ref().err(), bounds.1.as_ref().err()];
-        if graph.binds && by_data.into_iter().flatten().any(is_unknown) {
+        if node.is_data(1) || node.is_data(2) {
             return slice_by_data(node, graph, axes, steps);
         }
-        (bounds.0?, bounds.1?, axes, steps)
+        (node.exprs(1, "starts")?, node.exprs(2, "ends")?, axes, steps)
     };
     let axes = match axes {
         Some(axes) => normalize_axes(&axes, rank)?,
@@ -316,7 +315,7 @@ fn pad_axis(
 /// The whole repeated along each axis.
 pub(super) fn tile(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let mut repeats = node.exprs(1, "repeats")?;
+    let mut repeats = node.sizes(1, "repeats", graph)?;
     if node.version < 6 {
         // One number, for one axis.
         let axis = normalize_axis(node.single_number(2, "axis")?.as_i64(), x.rank())?;

@@ -142,7 +142,7 @@ pub(super) fn top_k(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let count = if node.version < 10 {
         Expr::from(node.int("k", -1)?)
     } else {
-        node.exprs(1, "number of elements k")?.pop().ok_or_else(missing_count)?
+        node.sizes(1, "number of elements k", graph)?.pop().ok_or_else(missing_count)?
     };
     let (low, _) = graph.bounds(&count);
     let (_, most) = graph.bounds(&(&count - &x.shape()[axis]));

@@ -89,7 +89,7 @@ pub(super) fn resize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         node.optional(index).is_some_and(|value| !is_empty(value))
     };
     let mut plans = if is_given(3) {
-        let sizes = node.exprs(3, "sizes")?;
+        let sizes = node.sizes(3, "sizes", graph)?;
         axes_by_size(node, graph, x, &axes, sizes)?
     } else if is_given(factors) {
         let factors = node.numbers(factors, "factors")?;

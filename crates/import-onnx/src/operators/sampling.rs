@@ -100,7 +100,7 @@ fn weighted_sum(
 /// runs from -1 to 1 along the last axis of the image, `y` along the one before, and so on.
 pub(super) fn affine_grid(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let theta = node.input(0)?;
-    let size = node.exprs(1, "size of the image")?;
+    let size = node.sizes(1, "size of the image", graph)?;
     let [_, _, image @ ..] = &size[..] else {
         return Err(shape_error(format!("a size of {} axes", size.len())));
     };

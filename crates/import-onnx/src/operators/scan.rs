@@ -97,7 +97,7 @@ fn scan_front(
         *operand = graph.refine(operand, &shape)?;
     }
     graph.all_data(&operands)?;
-    let mut types = scan_types(&operands[..states], &operands[states..]);
+    let mut types = scan_types(&operands[..states], &operands[states..])?;
     let region = turns(importer, &mut types, (1, states), &mut |importer, parameters| {
         body_results(importer, body, &parameters[1..], None)
     })?;
@@ -122,7 +122,7 @@ fn scan_batches(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     importer.prepare(names_captured(body))?;
     let batch = inputs[0].shape()[0].clone();
     importer.graph.all_data(&inputs)?;
-    let region = region(importer, &scan_types(&[], &inputs), |importer, parameters| {
+    let region = region(importer, &scan_types(&[], &inputs)?, |importer, parameters| {
         scan_front(importer, body, parameters[1..].to_vec(), states)
     })?;
     let op = Op::Scan { trip_count: batch, carried: 0, reverse: false };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use front::{Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error};
 use graph::Assumption;
 use sym::Expr;
-use tensor::DType;
+use tensor::{DType, Scalar};
 
 use super::{Lowered, random};
 use crate::node::{Node, attribute_error, unsupported};
@@ -38,11 +38,14 @@ pub(super) fn size(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// The same elements under a shape in which 0 means "as before" and one -1 "the rest".
 pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
+    let copies_zero = !node.flag("allowzero", false)?;
     let wanted = match node.version {
         ..5 => node.ints("shape")?.unwrap_or_default().into_iter().map(Expr::from).collect(),
-        _ => node.exprs(1, "new shape")?,
+        _ => match node.data_integers(1, "new shape", graph)? {
+            Some(numbers) => resolved(graph, x, numbers, copies_zero)?,
+            None => node.exprs(1, "new shape")?,
+        },
     };
-    let copies_zero = !node.flag("allowzero", false)?;
     let mut shape = Vec::with_capacity(wanted.len());
     let mut inferred = None;
     for (axis, extent) in wanted.into_iter().enumerate() {
@@ -75,6 +78,41 @@ pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(shape_error(format!("{from} does not become {to}{settled}")));
     }
     Ok(vec![graph.reshape(x, &shape)?])
+}
+
+/// The extents of a new shape that data give, in which 0 and -1 mean what they do.
+fn resolved(
+    graph: &mut Graph,
+    x: &Operand,
+    mut numbers: Vec<Operand>,
+    copies_zero: bool,
+) -> Accepted<Vec<Expr>> {
+    let integer = |number: i64| Operand::of_scalar(Scalar::i64(number));
+    let mut others: Option<Operand> = None;
+    for (axis, number) in numbers.iter_mut().enumerate() {
+        if let Some(extent) = x.shape().get(axis).filter(|_| copies_zero) {
+            let (extent, is_zero) =
+                (graph.dimension(extent.clone()), graph.equal(number, &integer(0))?);
+            *number = graph.select(&is_zero, &extent, number)?;
+        }
+        let is_rest = graph.less(number, &integer(0))?;
+        let factor = graph.select(&is_rest, &integer(1), number)?;
+        others = Some(match others {
+            Some(others) => graph.mul(&others, &factor)?,
+            None => factor,
+        });
+    }
+    let count = graph.dimension(x.shape().iter().product());
+    let divisor = graph.max(&others.unwrap_or_else(|| integer(1)), &integer(1))?;
+    let rest = graph.div(&count, &divisor)?;
+    let most = Expr::from(graph.limits.dimension);
+    let mut shape = Vec::with_capacity(numbers.len());
+    for number in &numbers {
+        let is_rest = graph.equal(number, &integer(-1))?;
+        let extent = graph.select(&is_rest, &rest, number)?;
+        shape.push(graph.bind(&extent, &most)?);
+    }
+    Ok(shape)
 }
 
 /// The extent that -1 stands for; `others` has 1 in its place.
@@ -177,7 +215,7 @@ pub(super) fn dropout(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if node.wants(1) {
         // Before version 10 the mask had the type of the input.
         let dtype = if node.version < 10 { x.dtype() } else { DType::Bool };
-        results.push(graph.full(x.shape(), tensor::Scalar::one(dtype))?);
+        results.push(graph.full(x.shape(), Scalar::one(dtype))?);
     }
     Ok(results)
 }
@@ -185,7 +223,7 @@ pub(super) fn dropout(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// The input repeated along axes as broadcasting does.
 pub(super) fn expand(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
-    let wanted = node.exprs(1, "new shape")?;
+    let wanted = node.sizes(1, "new shape", graph)?;
     graph.check_size(&wanted)?;
     let shape = graph.common_shape(&[x.shape(), &wanted])?;
     Ok(vec![graph.broadcast_to(x, &shape)?])

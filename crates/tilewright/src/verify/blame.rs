@@ -18,7 +18,7 @@ use tensor::Tensor;
 use super::kernels::{Values, operands, settings};
 use super::memory;
 use super::outputs::Reference;
-use crate::pipeline::{Front, Given, front_told, optimisations};
+use crate::pipeline::{Front, front, optimisations};
 use crate::{Executable, Options};
 
 /// Says what is to blame for wrong outputs.
@@ -162,19 +162,18 @@ impl Halves {
 
     fn wrong_output(&self, front: &Front, reference: &Reference, number: usize) -> Option<String> {
         let mut results = self.main.results.clone();
-        front.strings.put_into(&mut results);
+        front.strings.put_into_tensors(&mut results);
         reference.result(number, &results[number]).2
     }
 }
 
 /// The pass, and the rule, without which the outputs are right; or that a new compile is right.
 fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) -> Result<String> {
-    let values: Vec<_> = inputs.iter().cloned().map(tensor::Value::from).collect();
-    let given = Given::new(&executable.source, &executable.options, &values)?;
+    let facts = reference.facts.clone();
     let is_right = |left_out: &[&str]| -> Result<bool> {
         let mut options: Options = executable.options.clone();
         options.disabled.extend(left_out.iter().map(|&name| name.to_owned()));
-        let front = front_told(&executable.source, &options, &executable.target, &given)?;
+        let front = front(&executable.source, &options, &executable.target, &facts)?;
         let Ok(halves) = Halves::evaluate(executable, &front, inputs) else { return Ok(false) };
         let count = front.imported.results().len();
         Ok((0..count).all(|number| halves.wrong_output(&front, reference, number).is_none()))

@@ -64,6 +64,7 @@ impl Values {
         let results =
             eval::graph::evaluate_observed(function, &weights, &inputs, settings, &mut keep)
                 .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
+        let results = results.into_iter().flat_map(tensor::Value::into_tensors).collect();
         Ok(Values { of, results })
     }
 }

@@ -15,11 +15,13 @@ use std::sync::Arc;
 use base::Result;
 use eval::EvaluationPrecision;
 use graph::{Function, Type};
+use import_onnx::{Facts, Imported};
 use tensor::{DType, Tensor, Value};
 
 use super::OutputVerdict;
 use super::kernels::{Values, settings};
-use crate::reference::{Read, read};
+use crate::facts::attempt;
+use crate::reference::{function_of, read};
 use crate::tolerance::last_place;
 use crate::{Executable, Tolerance};
 
@@ -38,6 +40,8 @@ const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 /// The imported function, evaluated.
 pub(super) struct Reference {
     pub(super) function: Arc<Function>,
+    /// What is known of the run.
+    pub(super) facts: Facts,
     pub(super) declared: Values,
     /// In f64; none where it goes another way there, such as to a fault.
     exact: Option<Values>,
@@ -73,22 +77,26 @@ impl Reference {
         let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
         options.bind_shapes(&named);
         let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-        let Read { function, module, strings, .. } = read(&executable.source, &options, &values)?;
-        let compute = |precision| -> Result<Values> {
-            let mut values =
-                Values::compute(&function, &module, inputs, settings(executable, precision))?;
-            strings.put_into(&mut values.results);
+        let compute = |imported: &Imported, precision| -> Result<Values> {
+            let (module, settings) = (&imported.module, settings(executable, precision));
+            let mut values = Values::compute(function_of(module), module, inputs, settings)?;
+            imported.strings.put_into_tensors(&mut values.results);
             Ok(values)
         };
+        let (imported, facts, declared) = attempt(&|facts| {
+            let (imported, facts) = read(&executable.source, &options, facts, &values)?;
+            let declared = compute(&imported, EvaluationPrecision::Declared)?;
+            Ok((imported, facts, declared))
+        })?;
+        let function = function_of(&imported.module).clone();
+        let exact = compute(&imported, EvaluationPrecision::F64).ok();
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
         let least = match executable.options.precision {
             crate::Precision::F32 => LEAST,
             crate::Precision::Bf16 => OF_SHORT_PRODUCTS,
         };
         let of_floats = function.values.values().any(|value| is_float(&value.ty));
-        let (declared, exact) =
-            (compute(EvaluationPrecision::Declared)?, compute(EvaluationPrecision::F64).ok());
-        Ok(Reference { function, declared, exact, rule: Rule { of_floats, least } })
+        Ok(Reference { function, facts, declared, exact, rule: Rule { of_floats, least } })
     }
 
     /// A verdict for each output of two runs.

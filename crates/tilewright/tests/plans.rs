@@ -1,5 +1,5 @@
-//! Models of which values decide what is to be compiled: they run piece by piece, each shape known
-//! when its kernels are made.
+//! Models of which values decide what is to be compiled: plans of several segments, each shape
+//! known when its kernels are made.
 
 mod common;
 
