@@ -33,8 +33,8 @@ pub type SymbolValues = SecondaryMap<SymbolId, Option<i64>>;
 ///
 /// # Errors
 /// A fault when the inputs do not fit the parameters or each other, when the function meets a
-/// run-time fault, when its loops turn too often, or when it does what is not known here (calls the
-/// host, or a function).
+/// run-time fault, when its loops turn too often, or when it does what is not known here (calls a
+/// function).
 pub fn evaluate(
     function: &Function,
     constants: &dyn Fn(ConstantId) -> Tensor,
@@ -92,6 +92,12 @@ pub trait Segments {
     /// # Errors
     /// When that is too much.
     fn copied(&mut self, values: u64) -> Result<(), EvaluationFault>;
+
+    /// Hears how many bytes a host function is about to make.
+    ///
+    /// # Errors
+    /// When that is too much.
+    fn room(&mut self, bytes: u64) -> Result<(), EvaluationFault>;
 }
 
 /// Runs a function in plan form: what it calls is computed by `segments`, all else here. `values`
@@ -141,6 +147,10 @@ impl Segments for Evaluated<'_> {
     }
 
     fn copied(&mut self, _: u64) -> Result<(), EvaluationFault> {
+        Ok(())
+    }
+
+    fn room(&mut self, _: u64) -> Result<(), EvaluationFault> {
         Ok(())
     }
 

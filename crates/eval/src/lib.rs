@@ -5,6 +5,7 @@
 
 mod fault;
 pub mod graph;
+pub mod host;
 pub mod loops;
 
 pub use crate::loops::{KernelOptions, Order, evaluate_kernel};

@@ -42,8 +42,6 @@ pub enum FactKind {
     Shape,
     /// The elements, of which there are few.
     Value,
-    /// As `Value`, of any number.
-    Contents,
 }
 
 /// The most elements of a value that is needed as a fact: all that is compiled with it is compiled
@@ -155,7 +153,7 @@ impl Graph {
             FactKind::Sizes => self.facts.sizes,
             FactKind::Structure => self.facts.structures.contains_key(&name),
             FactKind::Shape => self.facts.shapes.contains_key(&name),
-            FactKind::Value | FactKind::Contents => self.facts.values.contains_key(&name),
+            FactKind::Value => self.facts.values.contains_key(&name),
         };
         let is_there =
             self.needs.all.iter().any(|(need, _)| need.name == name && need.kind == kind);

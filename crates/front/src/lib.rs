@@ -38,6 +38,7 @@
 mod arithmetic;
 mod facts;
 mod fold;
+mod host;
 mod lists;
 mod loops;
 mod movement;
@@ -46,10 +47,11 @@ mod windows;
 mod writer;
 
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
+pub use host::{HostResult, Told};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
 pub use value::{
-    Coded, KNOWN_ELEMENTS, Known, List, Operand, Weight, constant_shape, constant_value,
+    Coded, KNOWN_ELEMENTS, Known, List, Operand, Texts, Weight, constant_shape, constant_value,
 };
 pub use windows::{Padding, Windows, reach};
 pub use writer::{Accepted, Graph, shape_error, type_error};

@@ -61,6 +61,13 @@ pub struct Weight {
     pub is_literal: bool,
 }
 
+impl Weight {
+    /// Whether it holds strings, which no code computes with.
+    pub fn is_strings(&self) -> bool {
+        self.tensor.dtype() == DType::String
+    }
+}
+
 /// What a name of the model stands for. Clones share the node.
 #[derive(Clone, Debug)]
 pub struct Operand {
@@ -73,13 +80,22 @@ pub struct Operand {
     coded: Option<Rc<Coded>>,
 }
 
-/// Strings that data choose from a list that is known.
+/// Strings that data choose from a list.
 #[derive(Clone, Debug)]
 pub struct Coded {
     /// For each element its number in the list, an i64.
     pub codes: Operand,
     /// The list.
-    pub texts: Rc<[String]>,
+    pub texts: Texts,
+}
+
+/// A list of strings.
+#[derive(Clone, Debug)]
+pub enum Texts {
+    /// They are known.
+    Known(Rc<[String]>),
+    /// A vector of the graph.
+    Data(Operand),
 }
 
 /// A value that is made of others. What it is made of is known by now, so that it leaves nothing
@@ -92,8 +108,8 @@ pub enum List {
     Optional(Option<Operand>),
     /// Maps from the same keys to numbers, a row of a matrix each.
     Maps(Keys, Operand),
-    /// A map from keys to the elements of a vector.
-    Map(Keys, Operand),
+    /// A map from the elements of one vector to those of another.
+    Map(Operand, Operand),
     /// A sequence or an optional value that only a run knows, of this type.
     Data(Type),
 }
@@ -193,9 +209,9 @@ impl Operand {
     /// Strings by their codes; known strings where the codes are.
     pub fn of_coded(coded: Coded) -> Operand {
         let codes = coded.codes.numbers().zip(coded.codes.constant_shape());
-        if let Some((codes, shape)) = codes {
+        if let (Some((codes, shape)), Texts::Known(texts)) = (codes, &coded.texts) {
             let text = |code: &Scalar| {
-                usize::try_from(code.as_i64()).ok().and_then(|code| coded.texts.get(code).cloned())
+                usize::try_from(code.as_i64()).ok().and_then(|code| texts.get(code).cloned())
             };
             if let Some(texts) = codes.iter().map(text).collect::<Option<Vec<String>>>() {
                 return Operand::of_weight(String::new(), Tensor::from_strings(&shape, texts));
@@ -226,7 +242,7 @@ impl Operand {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
             Some(List::Maps(keys, _)) => Structure::Maps(keys.clone()),
-            Some(List::Map(keys, _)) => Structure::Map(keys.clone()),
+            Some(List::Map(..)) => Structure::Map,
         }
     }
 
@@ -236,7 +252,8 @@ impl Operand {
             None | Some(List::Data(_)) => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Operand::tensors).collect(),
             Some(List::Optional(value)) => value.iter().flat_map(Operand::tensors).collect(),
-            Some(List::Maps(_, values) | List::Map(_, values)) => vec![values.clone()],
+            Some(List::Maps(_, values)) => vec![values.clone()],
+            Some(List::Map(keys, values)) => vec![keys.clone(), values.clone()],
         }
     }
 
@@ -252,7 +269,7 @@ impl Operand {
                 Operand::of_list(List::Sequence(values.collect::<Option<Vec<Operand>>>()?))
             }
             Structure::Maps(keys) => Operand::of_list(List::Maps(keys.clone(), tensors.next()?)),
-            Structure::Map(keys) => Operand::of_list(List::Map(keys.clone(), tensors.next()?)),
+            Structure::Map => Operand::of_list(List::Map(tensors.next()?, tensors.next()?)),
             Structure::Optional(None) => Operand::of_list(List::Optional(None)),
             Structure::Optional(Some(inner)) => {
                 Operand::of_list(List::Optional(Some(Operand::from_tensors(inner, tensors)?)))

@@ -15,7 +15,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::facts::{Facts, Here, Needs};
 use crate::fold;
-use crate::value::{Known, Operand};
+use crate::value::{Coded, Known, Operand, Texts};
 
 /// A bf16 sum of at most this many terms is rounded after each addition, which is what the
 /// specification's functions say step by step. In longer ones the roundings would swallow terms, so
@@ -199,10 +199,21 @@ impl Graph {
             // Not kept: it may be one of a region.
             return self.list_node(value);
         }
-        if value.coded().is_some() {
-            return Err(type_error("strings stand for numbers"));
-        }
-        let id = if let Some(weight) = value.weight().filter(|weight| weight.is_literal) {
+        let id = if let Some(Coded { codes, texts }) = value.coded().cloned() {
+            let list = match texts {
+                Texts::Data(list) => list,
+                Texts::Known(texts) => {
+                    let strings = Tensor::from_strings(&[texts.len()], texts.to_vec());
+                    Operand::of_weight(String::new(), strings)
+                }
+            };
+            let shape = codes.shape().iter().cloned().map(Some).collect();
+            let result = (DType::String, shape);
+            let taken = self.host(("take", ""), &[], &[&codes, &list], &[result])?;
+            self.data(&taken[0])?
+        } else if let Some(weight) =
+            value.weight().filter(|weight| weight.is_literal || weight.is_strings())
+        {
             self.builder.literal(weight.tensor.clone())
         } else if let Some(weight) = value.weight() {
             let (name, tensor) = (weight.name.clone(), weight.tensor.clone());

@@ -5,8 +5,8 @@
 //!         `main_0(x) = non_zero(x)`, `main_1(i) = transpose(slice(i, n))` with `n` given
 //!
 //! What stands between segments is *interpreted*: it is done by whoever runs the plan, with values
-//! in hand. That is each `Bind`, what is done with lists, and control flow around one of these, or
-//! that changes extents. So every
+//! in hand. That is each `Bind`, what is done with lists and strings, control flow around these, or
+//! what changes extents. So every
 //! segment knows all of its sizes when it begins, and everything behind this pass knows constant
 //! shapes only. A function without interpreted nodes is one segment.
 //!
@@ -31,7 +31,9 @@ pub fn segments(
     inputs: usize,
     add: &mut dyn FnMut(Arc<Function>) -> FunctionId,
 ) -> Built<Function> {
-    if !function.has_interpreted(function.body) {
+    let handed = function.parameters().iter().chain(function.results());
+    let is_compiled = handed.into_iter().all(|&value| function.ty(value).is_compiled());
+    if is_compiled && !function.has_interpreted(function.body) {
         return one_segment(function, add);
     }
     let function = &without_bound_values(function);
@@ -176,7 +178,8 @@ impl Divider<'_> {
         let node = &self.function.nodes[id];
         let repeats = matches!(node.op, Op::Broadcast { .. } | Op::Reshape { .. });
         node.regions.is_empty()
-            && !matches!(node.op, Op::List { .. } | Op::Call { .. } | Op::Host { .. })
+            && !self.interpreted.contains(id)
+            && !matches!(node.op, Op::Call { .. })
             && (repeats || node.operands.is_empty())
             && node.operands.iter().all(|&operand| self.is_source(operand))
     }

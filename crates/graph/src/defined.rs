@@ -66,14 +66,13 @@ pub(crate) fn defined_by(op: &Op, operands: &[Type], regions: &[RegionType]) -> 
 }
 
 impl Function {
-    /// Whether a node is left to whoever runs a plan: it defines symbols, takes or gives lists, or
-    /// has regions with such nodes.
+    /// Whether a node is left to whoever runs a plan: it defines symbols, takes or gives lists or
+    /// strings, or has regions with such nodes.
     pub fn is_interpreted(&self, id: NodeId) -> bool {
         let node = &self.nodes[id];
-        let is_list = |&value: &ValueId| self.ty(value).as_tensor().is_none();
         let mut values = node.operands.iter().chain(&node.results);
-        matches!(node.op, Op::List { .. })
-            || values.any(is_list)
+        matches!(node.op, Op::List { .. } | Op::Host { .. })
+            || values.any(|&value| !self.ty(value).is_compiled())
             || !self.symbols_defined_by(id).is_empty()
             || node.regions.iter().any(|&region| self.has_interpreted(region))
     }
@@ -99,9 +98,17 @@ impl Function {
         if let Op::Bind { symbol, .. } = node.op {
             return vec![symbol];
         }
-        if let Op::List { results, .. } = &node.op {
-            let extents = results.iter().flat_map(Type::exprs);
-            return extents.filter_map(Expr::as_symbol).collect();
+        if matches!(node.op, Op::List { .. } | Op::Host { .. }) {
+            let extents = |values: &[ValueId]| -> Vec<SymbolId> {
+                let exprs = values.iter().flat_map(|&value| self.ty(value).exprs());
+                exprs.flat_map(Expr::symbols).collect()
+            };
+            let known = extents(&node.operands);
+            let mut found = extents(&node.results);
+            found.retain(|symbol| !known.contains(symbol));
+            found.sort_unstable();
+            found.dedup();
+            return found;
         }
         if node.regions.is_empty() {
             return Vec::new();

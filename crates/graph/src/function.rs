@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{Arena, LocationId, Locations, define_id};
 use smallvec::SmallVec;
 use sym::{Expr, Symbol, SymbolId};
-use tensor::Tensor;
+use tensor::{DType, Tensor};
 
 use crate::infer::RegionType;
 use crate::lists::ElementType;
@@ -194,6 +194,13 @@ impl Type {
             Type::Tensor(ty) => Some(ty),
             Type::Sequence(_) | Type::Optional(_) => None,
         }
+    }
+}
+
+impl Type {
+    /// Whether code is compiled for such values: no lists, and no strings.
+    pub fn is_compiled(&self) -> bool {
+        self.as_tensor().is_some_and(|ty| ty.dtype != DType::String)
     }
 }
 

@@ -30,7 +30,7 @@ pub use function::{
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use lists::{ElementType, ListOperation};
-pub use op::{IterationSpace, Op, TensorType};
+pub use op::{HostAttributes, IterationSpace, Op, TensorType};
 pub use rewrite::{Rewriter, rebuild};
 pub use shape::Shape;
 pub use text::{

@@ -250,13 +250,28 @@ pub enum Op {
         /// Types of the results.
         results: Vec<Type>,
     },
-    /// What is not tensor arithmetic (strings, images), by name.
+    /// What is not tensor arithmetic (strings, images), by name. An extent of a result that is a
+    /// symbol of no operand's extents is not known before: this node defines it. Interpreted.
     Host {
-        /// The function's name in the crate `host-ops`.
+        /// The function's name (`eval::host`).
         name: String,
+        /// What it is told besides, by name.
+        attributes: HostAttributes,
         /// Types of the results.
         results: Vec<TensorType>,
     },
+}
+
+/// What a host function is told besides its operands: texts by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostAttributes(pub Vec<(String, String)>);
+
+impl HostAttributes {
+    /// The text of a name; empty if there is none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(other, _)| other == name).map_or("", |(_, text)| text)
+    }
 }
 
 /// Element type and shape.
@@ -443,7 +458,8 @@ primitives! {
 
     Call { function, results } => "call", None, Nature::Outside,
         [function: Bare, results: Implied];
-    Host { name, results } => "host", None, Nature::Outside, [name: Bare, results: Implied];
+    Host { name, attributes, results } => "host", None, Nature::Symbols,
+        [name: Bare, attributes: Bare, results: Implied];
 }
 
 impl Op {

@@ -86,17 +86,17 @@ fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorPro
 /// The declaration of an input of a tensor's type and shape.
 #[must_use]
 pub fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
-    let extents = tensor.shape().iter().map(|&extent| Some(extent as i64));
+    let extents = tensor.shape().iter().map(|&extent| dimension::Value::DimValue(extent as i64));
     declared(name, tensor.dtype(), extents)
 }
 
-/// The declaration of an input; extents that are not known have no name either.
+/// The declaration of an input.
 pub(crate) fn declared(
     name: &str,
     dtype: DType,
-    extents: impl Iterator<Item = Option<i64>>,
+    extents: impl Iterator<Item = dimension::Value>,
 ) -> ValueInfoProto {
-    let extent = |extent: Option<i64>| Dimension { value: extent.map(dimension::Value::DimValue) };
+    let extent = |extent| Dimension { value: Some(extent) };
     let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
     let ty = type_proto::Tensor { elem_type: number_of(dtype), shape };
     let value = Some(type_proto::Value::Tensor(ty));

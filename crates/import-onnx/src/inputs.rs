@@ -1,6 +1,7 @@
 //! The inputs of a model: types, and symbols for extents that are not fixed.
 //!
-//! A symbolic extent ranges from 1 to the limit; an extent of 0 must be declared or asked for.
+//! A symbolic extent ranges from 1 to the limit, that of a map from 0; other extents of 0 must be
+//! declared or given.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +9,10 @@ use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, FactKind, Graph, Operand};
 use graph::{TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{DType, Keys, Kind, Structure, Tensor};
+use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
+use crate::excerpt;
 
 use crate::options::ImportOptions;
 use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
@@ -140,7 +142,7 @@ pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec
             }
             Some(all)
         }
-        (Structure::Map(keys), type_proto::Value::Map(ty)) => Some(vec![of_map(value, keys, ty)?]),
+        (Structure::Map, type_proto::Value::Map(ty)) => of_map(value, ty),
         (Structure::Optional(None), type_proto::Value::Optional(_)) => Some(Vec::new()),
         (Structure::Optional(Some(element)), type_proto::Value::Optional(ty)) => {
             parts(&inner(value.name.clone(), ty.elem_type.as_ref()?), element)
@@ -149,19 +151,19 @@ pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec
     }
 }
 
-/// The declaration of the vector of a map's values; none if its keys are of another type.
-fn of_map(value: &ValueInfoProto, keys: &Keys, ty: &type_proto::Map) -> Option<ValueInfoProto> {
-    let given = match keys {
-        Keys::Strings(_) => DType::String,
-        Keys::Integers(_) => DType::I64,
-    };
+/// The declarations of the vectors of a map's keys and values; none if these are no tensors.
+fn of_map(value: &ValueInfoProto, ty: &type_proto::Map) -> Option<Vec<ValueInfoProto>> {
     let Some(type_proto::Value::Tensor(element)) = &ty.value_type.as_ref()?.value else {
         return None;
     };
-    let dtype = data_type(element.elem_type.into()).ok()?;
-    let is_declared = data_type(ty.key_type.into()).ok()? == given;
-    let extents = std::iter::once(Some(keys.len() as i64));
-    is_declared.then(|| crate::excerpt::declared(&value.name, dtype, extents))
+    let names = Structure::Map.names(&value.name);
+    let types = [data_type(ty.key_type.into()).ok()?, data_type(element.elem_type.into()).ok()?];
+    // There are as many of both.
+    let count = dimension::Value::DimParam(format!("{}.count", value.name));
+    let vector = |(name, dtype): (&String, DType)| {
+        excerpt::declared(name, dtype, std::iter::once(count.clone()))
+    };
+    Some(names.iter().zip(types).map(vector).collect())
 }
 
 fn without_names(ty: &TypeProto) -> TypeProto {
@@ -176,9 +178,11 @@ fn without_names(ty: &TypeProto) -> TypeProto {
     ty
 }
 
-/// Adds the parameters of the function. The model's inputs with a default value are not among them.
+/// Adds the parameters of the function. The model's inputs with a default value are not among them;
+/// those of these names are parts of maps.
 pub(crate) fn add_parameters(
     inputs: &[Declared],
+    maps: &BTreeSet<String>,
     options: &ImportOptions,
     graph: &mut Graph,
 ) -> base::Result<Vec<(String, Operand)>> {
@@ -186,7 +190,8 @@ pub(crate) fn add_parameters(
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
     for input in inputs {
-        match add_parameter(input, options, &bound, graph) {
+        let least = i64::from(!maps.contains(&input.name));
+        match add_parameter(input, least, options, &bound, graph) {
             Ok(value) => values.push((input.name.clone(), value)),
             Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", input.name))),
         }
@@ -196,6 +201,7 @@ pub(crate) fn add_parameters(
 
 fn add_parameter(
     input: &Declared,
+    least: i64,
     options: &ImportOptions,
     bound: &BTreeMap<String, i64>,
     graph: &mut Graph,
@@ -210,7 +216,7 @@ fn add_parameter(
                 Extent::Named(name) => match bound.get(name) {
                     Some(extent) => Expr::from(*extent),
                     None => {
-                        let range = Range::new(1, options.limits.dimension);
+                        let range = Range::new(least, options.limits.dimension);
                         Expr::symbol(graph.builder.symbol(name, range))
                     }
                 },
@@ -243,15 +249,6 @@ fn add_parameter(
     let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
     graph.builder.set_name(id, input.name.clone());
     let value = Operand::of_node(id, ty);
-    if dtype == DType::String {
-        // Never data: what is computed from strings is computed while importing.
-        return match graph.facts.values.get(&input.name) {
-            Some(tensor) if tensor.dtype() == DType::String => {
-                Ok(Operand::of_weight(input.name.clone(), tensor.clone()))
-            }
-            _ => Ok(value),
-        };
-    }
     match graph.facts.values.get(&input.name).cloned() {
         Some(tensor) => specialized(graph, value, &tensor),
         None => Ok(value),

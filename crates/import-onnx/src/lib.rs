@@ -13,7 +13,6 @@
 //! Relies on `front` for values and primitives, and on `sym` for the arithmetic of extents.
 
 pub mod data_type;
-mod division;
 pub mod excerpt;
 mod external;
 mod importer;
@@ -39,7 +38,6 @@ use module::Module;
 use prost::Message;
 use tensor::{Kind, Tensor};
 
-pub use division::{Division, OutputFrom, divide};
 pub use front::{FACT_ELEMENTS, FactKind, Facts, Need};
 pub use info::{
     ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,

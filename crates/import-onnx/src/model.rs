@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Coded, FactKind, Facts, Operand};
+use front::{Accepted, Coded, FactKind, Facts, Operand, Texts};
 use module::Module;
 use tensor::{DType, Kind, Structure};
 
 use crate::external::ExternalData;
-use crate::importer::{Importer, Scope, too_many_nodes};
+use crate::importer::{Importer, too_many_nodes};
 use crate::inputs::{self, Declared};
 use crate::names::{self, Functions, defined_twice};
 use crate::operators;
@@ -34,8 +34,8 @@ pub(crate) fn import(
         importer.graph.need_sizes(reason);
     }
     let (needs, computed) = importer.graph.take_needs();
-    let (results, outputs) = match imported {
-        _ if !needs.is_empty() => (computed, Vec::new()),
+    let (results, inputs, outputs) = match imported {
+        _ if !needs.is_empty() => (computed, Vec::new(), Vec::new()),
         Ok(imported) => imported,
         Err(found) => {
             // An operator met inside a branch is reported with all others of the model.
@@ -49,23 +49,7 @@ pub(crate) fn import(
     let mut module = Module::default();
     module.functions.push(Arc::new(importer.graph.builder.finish(results)));
     module.constants = importer.graph.constants;
-    Ok(Imported { module, outputs, strings: importer.strings, needs })
-}
-
-/// What the names of a model's own graph stand for.
-///
-/// # Errors
-/// As [`import`], also where more must be known of inputs.
-pub(crate) fn values(
-    model: &ModelProto,
-    external: ExternalData,
-    options: &ImportOptions,
-    facts: &Facts,
-) -> base::Result<Scope> {
-    let functions = names::functions(model);
-    let (body, mut importer) = begin(model, &functions, external, options, facts)?;
-    importer.body(body, options)?;
-    Ok(importer.scopes.swap_remove(0))
+    Ok(Imported { module, inputs, outputs, strings: importer.strings, needs })
 }
 
 /// An import of a model that is about to begin; also the model's graph.
@@ -123,12 +107,13 @@ fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) 
 }
 
 impl Importer<'_> {
-    /// Lowers the model's graph and returns its results.
+    /// Lowers the model's graph and returns its results, and how inputs and outputs are made of
+    /// tensors.
     fn body(
         &mut self,
         body: &GraphProto,
         options: &ImportOptions,
-    ) -> base::Result<(NamedResults, Vec<Structure>)> {
+    ) -> base::Result<(NamedResults, Vec<Structure>, Vec<Structure>)> {
         let mut found = Diagnostics::new();
         let mut declared: Vec<Declared> = Vec::new();
         let wanted: Vec<_> = inputs::without_default(body).into_iter().cloned().collect();
@@ -140,7 +125,9 @@ impl Importer<'_> {
             }
         }
         let declared = found.or_ok(declared)?;
-        let parameters = inputs::add_parameters(&declared, options, &mut self.graph)?;
+        let maps = wanted.iter().zip(&structures).filter(|(_, it)| **it == Structure::Map);
+        let maps = maps.flat_map(|(input, it)| it.names(&input.name)).collect();
+        let parameters = inputs::add_parameters(&declared, &maps, options, &mut self.graph)?;
         let mut tensors = parameters.into_iter().map(|(_, value)| value);
         for (input, structure) in wanted.iter().zip(&structures) {
             if let Some(value) = Operand::from_tensors(structure, &mut tensors) {
@@ -159,7 +146,7 @@ impl Importer<'_> {
         }
         let outputs = self.graph_here(body)?;
         if self.graph.count_needs() > 0 {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(Default::default());
         }
         let mut results = Vec::new();
         for (value, output) in outputs.iter().zip(&body.output) {
@@ -171,21 +158,20 @@ impl Importer<'_> {
                     Some(weight) => {
                         self.strings.known.insert(number, weight.tensor.clone());
                     }
-                    None if tensor.coded().is_some() => {
-                        let Some(Coded { codes, texts }) = tensor.coded() else { continue };
-                        self.strings.coded.insert(number, texts.to_vec());
-                        results.push((name, self.graph.data(codes)?));
-                    }
-                    None if tensor.dtype() == DType::String => {
-                        let reason = unknown_strings(&name);
-                        self.graph.need(&tensor, FactKind::Value, &reason);
-                        return Err(reason.into());
-                    }
-                    None => results.push((name, self.graph.data(&tensor)?)),
+                    None => results.push((
+                        name,
+                        match tensor.coded() {
+                            Some(Coded { codes, texts: Texts::Known(texts) }) => {
+                                self.strings.coded.insert(number, texts.to_vec());
+                                self.graph.data(codes)?
+                            }
+                            _ => self.graph.data(&tensor)?,
+                        },
+                    )),
                 }
             }
         }
-        Ok((results, outputs.iter().map(Operand::structure).collect()))
+        Ok((results, structures, outputs.iter().map(Operand::structure).collect()))
     }
 
     /// The tensors that the inputs are made of, and how.
@@ -198,6 +184,7 @@ impl Importer<'_> {
         for input in inputs {
             let structure = match inputs::kind_of(input) {
                 Some(Kind::Tensor) | None => Structure::Tensor,
+                Some(Kind::Map) => Structure::Map,
                 Some(_) => match self.graph.facts.structures.get(&input.name) {
                     Some(structure) => structure.clone(),
                     None => {
@@ -246,11 +233,4 @@ impl Importer<'_> {
             .because(format!("it is declared as {dtype} and computed as {}", value.dtype()))
             .remedy("check the model with the tool that exported it, or export it again"))
     }
-}
-
-fn unknown_strings(name: &str) -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "strings must be known to compile")
-        .at(format!("output \"{name}\""))
-        .because("they are those of an input")
-        .remedy("run the model with its inputs given")
 }

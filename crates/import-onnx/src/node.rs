@@ -90,6 +90,11 @@ impl<'a> Node<'a> {
         (0..self.inputs.len()).map(|index| self.input(index).cloned()).collect()
     }
 
+    /// The name of the first output.
+    pub(crate) fn output(&self) -> &str {
+        self.proto.output.first().map_or("", String::as_str)
+    }
+
     /// Whether output `index` is wanted.
     pub(crate) fn wants(&self, index: usize) -> bool {
         self.proto.output.get(index).is_some_and(|name| !name.is_empty())

@@ -27,6 +27,8 @@ pub struct Imported {
     /// It holds one function on tensors: the model, or, where there are needs, what computes the
     /// values that they name.
     pub module: Module,
+    /// How the model's inputs are made of tensors, its parameters.
+    pub inputs: Vec<Structure>,
     /// How the model's outputs are made of tensors: its results, and strings.
     pub outputs: Vec<Structure>,
     /// Where strings stand among those.

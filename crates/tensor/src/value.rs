@@ -1,5 +1,6 @@
 //! Values that are made of tensors: sequences and optional values of them, maps and lists of maps.
 
+use crate::Scalar;
 use crate::tensor::Tensor;
 
 /// A tensor, a list of values, a value that may be absent, a map or a list of maps.
@@ -52,8 +53,8 @@ pub enum Structure {
     Optional(Option<Box<Structure>>),
     /// A matrix with a row a map.
     Maps(Keys),
-    /// A vector, an element a key.
-    Map(Keys),
+    /// A vector of keys and one of values.
+    Map,
 }
 
 impl Value {
@@ -68,14 +69,15 @@ impl Value {
                 Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
             }
             Value::Maps(keys, _) => Structure::Maps(keys.clone()),
-            Value::Map(keys, _) => Structure::Map(keys.clone()),
+            Value::Map(..) => Structure::Map,
         }
     }
 
     /// Its tensors, in order.
     pub fn into_tensors(self) -> Vec<Tensor> {
         match self {
-            Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => vec![tensor],
+            Value::Tensor(tensor) | Value::Maps(_, tensor) => vec![tensor],
+            Value::Map(keys, tensor) => vec![keys.into_tensor(), tensor],
             Value::Sequence(values) => values.into_iter().flat_map(Value::into_tensors).collect(),
             Value::Optional(value) => value.map(|value| value.into_tensors()).unwrap_or_default(),
         }
@@ -94,7 +96,10 @@ impl Value {
                 Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
             }
             Structure::Maps(keys) => Value::Maps(keys.clone(), parts.next()?.into_tensor()?),
-            Structure::Map(keys) => Value::Map(keys.clone(), parts.next()?.into_tensor()?),
+            Structure::Map => {
+                let keys = Keys::of(&parts.next()?.into_tensor()?);
+                Value::Map(keys, parts.next()?.into_tensor()?)
+            }
             Structure::Optional(None) => Value::Optional(None),
             Structure::Optional(Some(inner)) => {
                 Value::Optional(Some(Box::new(Value::from_parts(inner, parts)?)))
@@ -120,6 +125,22 @@ impl Value {
 }
 
 impl Keys {
+    /// The keys that a vector of strings or integers holds.
+    pub fn of(tensor: &Tensor) -> Keys {
+        match tensor.strings() {
+            Some(texts) => Keys::Strings(texts.to_vec()),
+            None => Keys::Integers(tensor.scalars().map(Scalar::as_i64).collect()),
+        }
+    }
+
+    /// As a vector.
+    pub fn into_tensor(self) -> Tensor {
+        match self {
+            Keys::Integers(numbers) => Tensor::from_slice(&[numbers.len()], &numbers),
+            Keys::Strings(texts) => Tensor::from_strings(&[texts.len()], texts),
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
@@ -135,10 +156,12 @@ impl Keys {
 }
 
 impl Structure {
-    /// The names of the tensors of a value: `x`, or `x[0]`, `x[1]` and so on.
+    /// The names of the tensors of a value: `x`, or `x[0]`, `x[1]` and so on; of a map `x.keys`,
+    /// `x`.
     pub fn names(&self, name: &str) -> Vec<String> {
         match self {
-            Structure::Tensor | Structure::Maps(_) | Structure::Map(_) => vec![name.to_owned()],
+            Structure::Tensor | Structure::Maps(_) => vec![name.to_owned()],
+            Structure::Map => vec![format!("{name}.keys"), name.to_owned()],
             Structure::Sequence(structures) => {
                 let inner = structures.iter().enumerate();
                 inner.flat_map(|(index, inner)| inner.names(&format!("{name}[{index}]"))).collect()

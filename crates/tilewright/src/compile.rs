@@ -1,7 +1,7 @@
 //! From a source to an executable.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use base::Result;
 use bytes::Bytes;
@@ -10,7 +10,6 @@ use module::Module;
 use tensor::Structure;
 
 use crate::cache::Cache;
-use crate::divided::may_be_divided;
 use crate::executable::Executable;
 use crate::port::{declared_ports, ports};
 use crate::source::Source;
@@ -73,28 +72,21 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         variant = Variant::make(model, Facts { sizes: true, ..Facts::default() })?;
     }
     let imported = &variant.front.imported;
-    let divided = OnceLock::new();
-    let is_whole = variant.front.needs.is_empty();
-    let plain = variant.front.outputs.iter().all(|it| *it == Structure::Tensor)
-        && variant.front.strings.is_empty();
-    let (inputs, outputs) = match is_whole && plain {
-        true => (ports(imported, true), ports(imported, false)),
-        false => {
-            let info = source.inspect(&options.limits)?;
-            let inputs = match is_whole {
-                true => ports(imported, true),
-                false => declared_ports(&info.inputs, options),
-            };
-            (inputs, declared_ports(&info.outputs, options))
-        }
+    let front = &variant.front;
+    let is_tensor = |structure: &Structure| *structure == Structure::Tensor;
+    let are_tensors = front.needs.is_empty() && front.inputs.iter().all(is_tensor);
+    let declared = || source.inspect(&options.limits);
+    let inputs = match are_tensors {
+        true => ports(imported, true),
+        false => declared_ports(&declared()?.inputs, options),
     };
-    if is_whole {
-        if let Some(shapes) = inputs.iter().map(Port::fixed_shape).collect() {
-            variant.prepare_fixed(model, shapes)?;
-        }
-        _ = divided.set(None);
-    } else if !may_be_divided(&source.inspect(&options.limits)?) {
-        _ = divided.set(None);
+    let outputs = match are_tensors && front.strings.is_empty() {
+        true if front.outputs.iter().all(is_tensor) => ports(imported, false),
+        _ => declared_ports(&declared()?.outputs, options),
+    };
+    let shapes = inputs.iter().map(Port::fixed_shape).collect();
+    if let Some(shapes) = Option::filter(shapes, |_| are_tensors) {
+        variant.prepare_fixed(model, shapes)?;
     }
     cache.keep_variant(variant);
     Ok(Executable {
@@ -104,7 +96,6 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         outputs,
         making: Mutex::new(()),
         cache,
-        divided,
         store,
         target,
         source,

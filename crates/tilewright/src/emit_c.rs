@@ -7,8 +7,8 @@ use std::path::Path;
 use backend::Target;
 use backend_c::{CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{Definition, Function, ValueId};
-use import_onnx::{FactKind, Facts, Need, Strings};
+use graph::{Definition, Function, Op, ValueId};
+use import_onnx::{Facts, Need, Strings};
 use lower::Role;
 use sym::SymbolId;
 use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
@@ -91,6 +91,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
     let (mut front, mut facts) = front_for(&request, &target, Facts::default())?;
+    refuse_host_functions(&front.main)?;
     if !front.has_one_segment() && !known.is_empty() {
         // Of known inputs all sizes are.
         let sizes = Facts { sizes: true, ..Facts::default() };
@@ -184,10 +185,6 @@ fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result
                 .extend(facts.values.into_iter().filter(|(name, _)| known.tensor(name).is_some()));
             return Ok((front, Facts { values, ..facts }));
         }
-        let contents = front.needs.iter().find(|need| need.kind == FactKind::Contents);
-        if let Some(need) = contents {
-            return Err(reads_contents(need).into());
-        }
         let needs = &front.needs;
         let is_known = |need: &Need| need.result.is_some() || known.tensor(&need.name).is_some();
         if let Some(need) = needs.iter().find(|need| !is_known(need)) {
@@ -260,15 +257,20 @@ fn computes_sizes() -> Diagnostic {
         .remedy("`run` the model, or export it so that shapes do not depend on values")
 }
 
-/// The refusal of a model that reads an encoded image.
-fn reads_contents(need: &Need) -> Diagnostic {
-    let name = &need.name;
-    let message = format!("the host function that decodes `{name}` does not exist in C");
-    let place = need.reason.place.clone();
-    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
-        .at(place.unwrap_or_else(|| format!("input `{name}`")))
-        .because("an encoded image is read by a function of the host, not by kernels")
-        .remedy("leave that part out of the model, or `run` it")
+/// Refuses a model that calls host functions.
+fn refuse_host_functions(function: &Function) -> Result<()> {
+    let called = function.nodes.values().filter_map(|node| match &node.op {
+        Op::Host { name, .. } => Some((name, node.location)),
+        _ => None,
+    });
+    let refusal = |(name, location)| {
+        let message = format!("the host function `{name}` does not exist in C");
+        Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+            .at(function.locations.describe(location))
+            .because("strings and encoded images are read by functions of the host, not by kernels")
+            .remedy("leave that part out of the model, or `run` it")
+    };
+    called.map(refusal).collect::<Diagnostics>().or_ok(())
 }
 
 /// The tensors that the known inputs are made of.

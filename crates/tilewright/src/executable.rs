@@ -1,7 +1,7 @@
 //! A compiled model: what callers hold and run.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
 use base::limits::exceeded;
@@ -12,7 +12,6 @@ use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::cache::Cache;
-use crate::divided::{Divided, tensors};
 use crate::facts::{Inputs, attempt};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -35,8 +34,6 @@ pub struct Executable {
     pub(crate) making: Mutex<()>,
     /// What has been compiled of it.
     pub(crate) cache: Cache,
-    /// Its parts, where strings or encoded images are read apart; set by the first run.
-    pub(crate) divided: OnceLock<Option<Divided>>,
     /// Kernels that specialisations share.
     pub(crate) store: Arc<KernelStore>,
 }
@@ -85,8 +82,7 @@ impl Executable {
     /// Sizes and counts of what has been compiled so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
-        let mut statistics = rest.map(Executable::statistics).unwrap_or_default();
+        let mut statistics = Statistics::default();
         for variant in self.cache.variants() {
             statistics.constant_bytes += variant.constant_bytes();
             let kept = self.cache.segments(variant.id);
@@ -112,14 +108,8 @@ impl Executable {
     /// model with inputs or outputs that are no tensors.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.check_inputs(inputs)?;
-        if self.may_be_divided() {
-            let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-            let results = self.divided(&values).and_then(|parts| parts.run(&values)).transpose()?;
-            if let Some(results) = results.and_then(tensors) {
-                return Ok(results);
-            }
-        }
-        tensors(self.run_with(&[], inputs)?.1).ok_or_else(list)
+        let results = self.run_with(&[], inputs)?.1.into_iter();
+        results.map(Value::into_tensor).collect::<Option<_>>().ok_or_else(list)
     }
 
     /// Runs the model on values, which may be sequences and optional values.
@@ -129,9 +119,6 @@ impl Executable {
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
-        if let Some(results) = self.divided(inputs).and_then(|parts| parts.run(inputs)) {
-            return results;
-        }
         let mut structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
         if structures.iter().all(|structure| *structure == Structure::Tensor) {
             structures.clear();
@@ -143,25 +130,9 @@ impl Executable {
         Ok(outputs.filter_map(|output| Value::from_parts(output, &mut results)).collect())
     }
 
-    /// Whether a part of the model may be run apart.
-    fn may_be_divided(&self) -> bool {
-        self.divided.get().is_none_or(Option::is_some)
-    }
-
-    /// The parts of the model, where it is run in parts: divided now, if it has not been tried.
-    fn divided(&self, inputs: &[Value]) -> Option<&Divided> {
-        if !self.may_be_divided() {
-            return None;
-        }
-        self.divided.get_or_init(|| Divided::new(&self.source, &self.options, inputs)).as_ref()
-    }
-
     /// Whether the model as compiled so far draws random numbers.
     pub(crate) fn draws(&self) -> bool {
-        let rest = self.divided.get().and_then(Option::as_ref).and_then(Divided::rest);
-        let variants = self.cache.variants();
-        rest.is_some_and(Executable::draws)
-            || variants.iter().any(|variant| draws(&variant.front.imported))
+        self.cache.variants().iter().any(|variant| draws(&variant.front.imported))
     }
 
     /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
@@ -184,11 +155,6 @@ impl Executable {
     /// # Errors
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
-        if self.may_be_divided() && outputs.len() == self.outputs.len() {
-            let results = self.run(inputs)?;
-            outputs.iter_mut().zip(results).for_each(|(output, result)| *output = result);
-            return Ok(());
-        }
         let variant = self.variant(inputs)?;
         if variant.front.strings.is_empty()
             && let Some(segment) = variant.only_segment(self.model(), inputs)?
@@ -210,13 +176,6 @@ impl Executable {
     /// # Errors
     /// Inputs that do not fit; diagnostics of the compile.
     pub fn prepare(&self, inputs: &[Tensor]) -> Result<()> {
-        if self.may_be_divided() {
-            self.check_inputs(inputs)?;
-            let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-            if let Some(done) = self.divided(&values).and_then(|parts| parts.prepare(&values)) {
-                return done;
-            }
-        }
         self.variant(inputs)?.only_segment(self.model(), inputs).map(|_| ())
     }
 

@@ -56,9 +56,9 @@ impl Inputs<'_> {
                     facts.structures.insert(name.clone(), structure);
                 }
                 FactKind::Shape => _ = facts.shapes.insert(name.clone(), shape(tensor()?)),
-                FactKind::Value | FactKind::Contents => {
+                FactKind::Value => {
                     let tensor = tensor()?;
-                    if *kind == FactKind::Value && tensor.len() > FACT_ELEMENTS {
+                    if tensor.len() > FACT_ELEMENTS {
                         return Err(unknown().into());
                     }
                     if result.is_none() {

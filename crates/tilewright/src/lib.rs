@@ -22,7 +22,6 @@ mod ceilings;
 mod compile;
 pub mod conformance;
 mod difference;
-mod divided;
 mod dump;
 mod emit_c;
 mod executable;

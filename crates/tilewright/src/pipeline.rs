@@ -52,6 +52,8 @@ pub(crate) struct Front {
     pub(crate) main: Arc<Function>,
     /// The same in plan form: it calls the functions between.
     pub(crate) plan: FunctionId,
+    /// How the model's inputs are made of the parameters.
+    pub(crate) inputs: Vec<Structure>,
     /// How the model's outputs are made of the results and the strings.
     pub(crate) outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
@@ -82,7 +84,7 @@ pub(crate) fn front(
     facts: &Facts,
 ) -> Result<Front> {
     check_disabled(options)?;
-    let Imported { mut module, outputs, strings, needs } =
+    let Imported { mut module, inputs, outputs, strings, needs } =
         options.phases.time("import", || source.import(options, facts))?;
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
@@ -131,7 +133,7 @@ pub(crate) fn front(
     if options.verify_passes || cfg!(debug_assertions) {
         module::verify(&module)?;
     }
-    Ok(Front { module, imported, setup, main, plan, outputs, strings, needs, remarks })
+    Ok(Front { module, imported, setup, main, plan, inputs, outputs, strings, needs, remarks })
 }
 
 /// Refuses names that no pass and no rule has.

@@ -215,6 +215,13 @@ impl Segments for PlanRun<'_> {
         self.fault(outcome)
     }
 
+    fn room(&mut self, bytes: u64) -> std::result::Result<(), EvaluationFault> {
+        let limits = &self.model.options.limits;
+        let what = "a host function would make";
+        let outcome = budget::check_bytes(bytes, self.given_bytes, limits, what);
+        self.fault(outcome.map_err(Diagnostics::from))
+    }
+
     fn copied(&mut self, values: u64) -> std::result::Result<(), EvaluationFault> {
         self.copies += values;
         let outcome = self.check(0);
@@ -229,8 +236,13 @@ fn diagnostic(fault: EvaluationFault) -> Diagnostic {
         codes::INDEX_OUT_OF_RANGE => codes::SYMBOL_OUT_OF_RANGE,
         code => code,
     };
+    let remedy = match code {
+        codes::SYMBOL_OUT_OF_RANGE => "check the inputs, or export the model with larger bounds",
+        codes::BAD_IMAGE => "give the bytes of an undamaged image file",
+        _ => "check the inputs that the model is given",
+    };
     Diagnostic::error(code, fault.message)
         .at(place)
         .because("it is computed from data, while the model runs")
-        .remedy("check the inputs, or export the model with larger bounds")
+        .remedy(remedy)
 }

@@ -51,24 +51,12 @@ impl Source {
                 let count = functions.map(|function| function.results().len()).sum();
                 Ok(Imported {
                     module: Module::clone(module),
+                    inputs: Vec::new(),
                     outputs: vec![Structure::Tensor; count],
                     strings: Strings::default(),
                     needs: Vec::new(),
                 })
             }
-        }
-    }
-
-    /// The model, decoded, and the folder of its external data; none if it is no ONNX model.
-    pub(crate) fn model(&self, limits: &Limits) -> Option<(ModelProto, Option<PathBuf>)> {
-        match self {
-            Source::File(path) => {
-                let model = import_onnx::excerpt::read_model(path, limits).ok()?;
-                Some((model, path.parent().map(Path::to_owned)))
-            }
-            Source::Bytes(bytes) => Some((import_onnx::decode(bytes.clone(), limits).ok()?, None)),
-            Source::Model(model, folder) => Some((ModelProto::clone(model), folder.clone())),
-            Source::Module(_) => None,
         }
     }
 

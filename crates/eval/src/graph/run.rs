@@ -9,6 +9,7 @@ use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use super::lists::{self, Held};
 use super::{Segments, SymbolValues, axes, check_assumptions, movement, space, value_of};
+use crate::host::{HostCall, call_host};
 use crate::{EvaluationFault, Settings};
 
 /// A run under way.
@@ -155,7 +156,8 @@ impl<'a> Run<'a> {
             }
         }
         let results = self.node(node, operands)?;
-        if !data.regions.is_empty() || matches!(data.op, Op::List { .. }) {
+        let defines = matches!(data.op, Op::List { .. } | Op::Host { .. });
+        if defines || !data.regions.is_empty() {
             self.bind_extents(node, &data.results, &results)?;
         }
         for (&value, result) in data.results.iter().zip(&results) {
@@ -224,9 +226,14 @@ impl<'a> Run<'a> {
                 Ok(vec![indices, count])
             }
             Op::Call { function, .. } => self.call(*function, &operands),
-            Op::Host { name, .. } => {
-                let message = format!("the evaluator does not run the host function `{name}`");
-                Err(EvaluationFault::new(codes::UNSUPPORTED_OPERATOR, message))
+            Op::Host { name, attributes, results } => {
+                let dtypes: Vec<DType> = results.iter().map(|ty| ty.dtype).collect();
+                let segments = &mut self.segments;
+                let room = &mut |bytes| match segments {
+                    Some(segments) => segments.room(bytes),
+                    None => Ok(()),
+                };
+                call_host(HostCall { name, attributes, dtypes: &dtypes, operands: &operands, room })
             }
             _ => Ok(vec![self.single(data, &operands)?]),
         }

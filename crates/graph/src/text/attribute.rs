@@ -13,7 +13,7 @@ use super::parse::{Parsed, Reader, dtype, parse_literal};
 use super::print::{Listing, literal_text};
 use crate::function::{Type, ValueId};
 use crate::lists::ListOperation;
-use crate::op::{IterationSpace, TensorType};
+use crate::op::{HostAttributes, IterationSpace, TensorType};
 use crate::shape::Shape;
 
 /// How an attribute of type `T` stands in the text of a primitive.
@@ -395,6 +395,7 @@ impl Attribute for Vec<i64> {}
 impl Attribute for SymbolId {}
 impl Attribute for Range {}
 impl Attribute for ScalarFunction {}
+impl Attribute for HostAttributes {}
 impl Attribute for ListOperation {}
 impl Attribute for Reduction {}
 impl Attribute for Option<Reduction> {}
@@ -482,6 +483,23 @@ impl Written for ScalarFunction {
 
     fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<ScalarFunction> {
         named(reader.parser(), "scalar function", ScalarFunction::from_name)
+    }
+}
+
+/// `{case: "LOWER", words: "a"}`
+impl Written for HostAttributes {
+    fn print(&self, _: &mut AttributeWriter<'_>) -> String {
+        let texts = self.0.iter().map(|(name, text)| format!("{}: {}", Quoted(name), Quoted(text)));
+        format!("{{{}}}", Separated(", ", &texts.collect::<Vec<_>>()))
+    }
+
+    fn parse(reader: &mut AttributeReader<'_, '_, '_>) -> Parsed<HostAttributes> {
+        let pair = |parser: &mut Parser<'_>| {
+            let name = parser.string()?;
+            parser.expect(":")?;
+            Ok((name, parser.string()?))
+        };
+        reader.parser().list("{", ",", "}", pair).map(HostAttributes)
     }
 }
 

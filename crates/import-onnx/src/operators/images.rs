@@ -1,10 +1,7 @@
-//! Encoded images, whose bytes are known while importing as strings are: an executable is told
-//! those that its inputs hold, and what is decoded from them is a constant.
+//! Encoded images, which a host function decodes.
 
-use base::{Diagnostic, codes};
-use front::{FactKind, Graph, constant_value, type_error};
-use host_ops::PixelFormat;
-use tensor::{DType, Tensor};
+use front::{Graph, type_error};
+use tensor::DType;
 
 use super::Lowered;
 use crate::node::Node;
@@ -15,23 +12,8 @@ pub(super) fn decode(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if x.dtype() != DType::U8 || x.rank() != 1 {
         return Err(type_error(format!("an image of {} and rank {}", x.dtype(), x.rank())));
     }
-    let format = match node.word("pixel_format", &["RGB", "BGR", "Grayscale"])? {
-        "RGB" => PixelFormat::Rgb,
-        "BGR" => PixelFormat::Bgr,
-        _ => PixelFormat::Grayscale,
-    };
-    let Some(encoded) = x.numbers() else {
-        return Err(node.not_known_as(0, "bytes of the image", FactKind::Contents));
-    };
-    let encoded: Vec<u8> = encoded.iter().map(|byte| byte.as_i64() as u8).collect();
-    let pixels = host_ops::decode_image(&encoded, format).map_err(|reason| {
-        let name = node.proto.input.first().map_or("", String::as_str);
-        Diagnostic::error(codes::BAD_IMAGE, "the image cannot be decoded")
-            .because(format!("`{name}`: {reason}"))
-            .remedy("give the bytes of an undamaged image file")
-    })?;
-    let shape = [pixels.height, pixels.width, pixels.channels];
-    graph.check_size(&shape.map(sym::Expr::from))?;
-    let name = node.proto.output.first().map_or("", String::as_str);
-    Ok(vec![constant_value(name, Tensor::from_slice(&shape, &pixels.bytes), true)])
+    let pixels = node.word("pixel_format", &["RGB", "BGR", "Grayscale"])?;
+    let channels = if pixels == "Grayscale" { 1 } else { 3 };
+    let result = (DType::U8, vec![None, None, Some(channels.into())]);
+    graph.host(("decode_image", node.output()), &[("pixels", pixels)], &[x], &[result])
 }

@@ -1,17 +1,19 @@
-//! Strings that stand for numbers: what is chosen from known strings by data.
+//! Strings that stand for numbers: what is chosen from a list of strings by data.
 //!
-//! A *coded* value is a tensor of strings of which the importer knows all that it may hold, but not
-//! which: numbers of strings in a list, computed like any other i64. Labels of classes are coded;
-//! known strings can be, too. Movements of strings are movements of codes, and an encoder of
-//! strings looks codes up in a table. Outputs become strings where the executable gives them to its
-//! caller.
+//! A *coded* value is a tensor of strings as numbers of strings in a list, computed like any other
+//! i64. Labels of classes are coded, with a list that is known; any strings can be, as places in a
+//! vector of themselves. Movements of strings are movements of codes, and an encoder of strings
+//! looks codes up in a table where the list is known. Outputs become strings where the executable
+//! gives them to its caller.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 
 use base::Diagnostic;
-use front::{Accepted, Coded, Graph, List, Operand, constant_value, shape_error, type_error};
+use front::{
+    Accepted, Coded, Graph, List, Operand, Texts, constant_value, shape_error, type_error,
+};
 use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
@@ -39,7 +41,7 @@ impl<'a> Distinct<'a> {
         place
     }
 
-    fn texts(&self) -> Rc<[String]> {
+    pub(super) fn texts(&self) -> Rc<[String]> {
         self.list.iter().map(|&text| text.to_owned()).collect()
     }
 }
@@ -63,23 +65,31 @@ fn identity(number: Scalar) -> Option<u64> {
     }
 }
 
+/// A vector of known strings.
+pub(super) fn strings_of(texts: Vec<String>) -> Operand {
+    Operand::of_weight(String::new(), Tensor::from_strings(&[texts.len()], texts))
+}
+
 /// An input's strings as codes.
-pub(super) fn coded(node: &Node<'_>, index: usize) -> Accepted<Coded> {
+pub(super) fn coded(node: &Node<'_>, graph: &mut Graph, index: usize) -> Accepted<Coded> {
     let value = node.input(index)?;
     if let Some(coded) = value.coded() {
         return Ok(coded.clone());
     }
+    if value.dtype() != DType::String {
+        return Err(type_error(format!("input {index} holds {}, no strings", value.dtype())));
+    }
     let Some(strings) = value.weight().and_then(|weight| weight.tensor.strings()) else {
-        return Err(match value.dtype() {
-            DType::String => node.not_known(index, "strings"),
-            dtype => type_error(format!("input {index} holds {dtype}, no strings")),
-        });
+        let count: Expr = value.shape().iter().product();
+        let places = graph.iota(DType::I64, std::slice::from_ref(&count), 0)?;
+        let codes = graph.reshape(&places, value.shape())?;
+        return Ok(Coded { codes, texts: Texts::Data(value.clone()) });
     };
     let mut distinct = Distinct::default();
     let codes: Vec<i64> = strings.iter().map(|text| distinct.place(text)).collect();
     let shape = value.constant_shape().unwrap_or_default();
     let codes = constant_value("", Tensor::from_slice(&shape, &codes), true);
-    Ok(Coded { codes, texts: distinct.texts() })
+    Ok(Coded { codes, texts: Texts::Known(distinct.texts()) })
 }
 
 /// A node that moves elements, on strings: the same on codes of one list.
@@ -92,25 +102,90 @@ pub(crate) fn moved(
     let mut lists = Vec::new();
     for (index, input) in inputs.iter().enumerate() {
         if input.as_ref().is_some_and(|value| value.dtype() == DType::String) {
-            lists.push((index, coded(node, index)?));
+            lists.push((index, coded(node, graph, index)?));
         }
     }
-    let mut distinct = Distinct::default();
-    for (index, Coded { codes, texts }) in &lists {
-        let table: Vec<i64> = texts.iter().map(|text| distinct.place(text)).collect();
-        let first = table.first().copied().unwrap_or(0);
-        let is_moved = table.iter().zip(first..).all(|(place, moved)| *place == moved);
-        inputs[*index] = Some(match is_moved {
-            true => graph.add(codes, &Operand::of_scalar(Scalar::i64(first)))?,
-            false => looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), codes)?,
-        });
-    }
+    let texts = match &lists[..] {
+        [(index, Coded { codes, texts })] => {
+            inputs[*index] = Some(codes.clone());
+            texts.clone()
+        }
+        _ => one_list(node, graph, &lists, &mut inputs)?,
+    };
     let on_codes = Node { inputs, ..Node::of(node) };
     let lowered = lower(&on_codes, graph);
     node.needed.set(on_codes.needed.get().or(node.needed.get()));
-    let texts = distinct.texts();
     let strings = |codes: Operand| Operand::of_coded(Coded { codes, texts: texts.clone() });
     Ok(lowered?.into_iter().map(strings).collect())
+}
+
+/// One list of all strings of several; the inputs become codes of it.
+fn one_list(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    lists: &[(usize, Coded)],
+    inputs: &mut [Option<Operand>],
+) -> Accepted<Texts> {
+    let mut distinct = Distinct::default();
+    let mut behind: Option<(Operand, Expr)> = None;
+    let are_known = lists.iter().all(|(_, coded)| matches!(coded.texts, Texts::Known(_)));
+    for (index, Coded { codes, texts }) in lists {
+        inputs[*index] = Some(match texts {
+            Texts::Known(texts) if are_known => {
+                let table: Vec<i64> = texts.iter().map(|text| distinct.place(text)).collect();
+                let first = table.first().copied().unwrap_or(0);
+                match table.iter().zip(first..).all(|(place, moved)| *place == moved) {
+                    true => graph.add(codes, &Operand::of_scalar(Scalar::i64(first)))?,
+                    false => {
+                        let table = Tensor::from_slice(&[table.len()], &table);
+                        looked_up(node, graph, &table, codes)?
+                    }
+                }
+            }
+            texts => {
+                // Behind the strings of the lists before.
+                let own = match texts {
+                    Texts::Known(texts) => strings_of(texts.to_vec()),
+                    Texts::Data(list) => list.clone(),
+                };
+                let count: Expr = own.shape().iter().product();
+                let start = behind.as_ref().map_or(Expr::ZERO, |(_, count)| count.clone());
+                let end = &start + &count;
+                let all = match behind.take() {
+                    None => own,
+                    Some((all, _)) => {
+                        let result = (DType::String, vec![Some(end.clone())]);
+                        graph.host(("join", ""), &[], &[&all, &own], &[result])?.remove(0)
+                    }
+                };
+                behind = Some((all, end));
+                let start = graph.dimension(start);
+                graph.add(codes, &start)?
+            }
+        });
+    }
+    Ok(match behind {
+        Some((all, _)) => Texts::Data(all),
+        None => Texts::Known(distinct.texts()),
+    })
+}
+
+/// For each string its place in a list, or how many are in that if it is none of them.
+pub(super) fn found(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    x: &Operand,
+    keys: &[String],
+) -> Accepted<Operand> {
+    if let Some(Coded { codes, texts: Texts::Known(texts) }) = x.coded() {
+        let places = first_places(keys.iter().map(String::as_str));
+        let place = |text: &String| places.get(text.as_str()).copied().unwrap_or(keys.len() as i64);
+        let table: Vec<i64> = texts.iter().map(place).collect();
+        return looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), codes);
+    }
+    let shape = x.shape().iter().cloned().map(Some).collect();
+    let operands = [x, &strings_of(keys.to_vec())];
+    Ok(graph.host(("find", ""), &[], &operands, &[(DType::I64, shape)])?.remove(0))
 }
 
 /// The elements of a list at places.
@@ -139,11 +214,7 @@ fn places_of(node: &Node<'_>, graph: &mut Graph, x: &Operand, keys: &Tensor) -> 
     let count = keys.len();
     if x.dtype() == DType::String {
         let keys = keys.strings().ok_or_else(|| type_error("strings for keys that are none"))?;
-        let places = first_places(keys.iter().map(String::as_str));
-        let Coded { codes, texts } = coded(node, 0)?;
-        let place = |text: &String| places.get(text.as_str()).copied().unwrap_or(count as i64);
-        let table: Vec<i64> = texts.iter().map(place).collect();
-        return looked_up(node, graph, &Tensor::from_slice(&[table.len()], &table), &codes);
+        return found(node, graph, x, keys);
     }
     if keys.dtype() == DType::String {
         return Err(type_error(format!("{} for keys that are strings", x.dtype())));
@@ -183,6 +254,7 @@ fn chosen(
 ) -> Accepted<Operand> {
     if let (Some(values), Some(default)) = (values.strings(), default.strings()) {
         let texts = values.iter().chain(default).cloned().collect();
+        let texts = Texts::Known(texts);
         return Ok(Operand::of_coded(Coded { codes: places, texts }));
     }
     let elements: Vec<Scalar> = values.scalars().chain(default.scalars()).collect();
@@ -343,7 +415,8 @@ impl Labels {
                 looked_up(node, graph, &list, &classes)
             }
             Labels::Texts(texts) => {
-                Ok(Operand::of_coded(Coded { codes: classes, texts: texts.clone().into() }))
+                let texts = Texts::Known(texts.clone().into());
+                Ok(Operand::of_coded(Coded { codes: classes, texts }))
             }
         }
     }

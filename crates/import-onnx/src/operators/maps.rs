@@ -1,83 +1,89 @@
-//! Operators on maps, whose keys are known while importing: an executable is told those of its
-//! inputs. Their values are vectors of the graph.
+//! Operators on maps, which are vectors of keys and of values.
 
 use front::{Accepted, Graph, List, Operand, constant_value, type_error};
-use tensor::{DType, Keys, Tensor};
+use graph::Op;
+use sym::Expr;
+use tensor::{DType, Tensor};
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::labels::first_places;
+use super::labels::strings_of;
 use crate::node::{Node, attribute_error};
-use sym::Expr;
 
-fn map<'a>(node: &'a Node<'_>) -> Accepted<(&'a Keys, &'a Operand)> {
+/// The keys and the values of a map.
+fn map<'a>(node: &'a Node<'_>) -> Accepted<(&'a Operand, &'a Operand)> {
     match node.input(0)?.list() {
         Some(List::Map(keys, values)) => Ok((keys, values)),
         _ => Err(type_error("it takes a map")),
     }
 }
 
-/// A row of values, each from its place among those of a map; 0 where there is none.
-fn row(graph: &mut Graph, values: &Operand, places: &[Option<i64>]) -> Accepted<Operand> {
-    let count = values.shape()[0].clone();
-    let behind = graph.number(values.dtype(), 0.0);
-    let padded = graph.pad(values, &behind, &[Expr::ZERO], &[Expr::ONE], &[0])?;
-    let missing = count.as_constant().unwrap_or(0);
-    let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(missing)).collect();
-    let places = constant_value("", Tensor::from_slice(&[1, places.len()], &places), true);
-    gather_axis(graph, &padded, 0, &places)
-}
-
-/// `DictVectorizer`: the value of each key of a vocabulary.
+/// `DictVectorizer`: the value of each key of a vocabulary; 0 where there is none.
 pub(super) fn dict_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (keys, values) = map(node)?;
-    let places: Vec<Option<i64>> = match keys {
-        Keys::Strings(texts) => {
-            let words = node.strings("string_vocabulary")?.filter(|words| !words.is_empty());
-            let words = words.ok_or_else(|| attribute_error("string_vocabulary", MISSING))?;
-            let places = first_places(texts.iter().map(String::as_str));
-            words.iter().map(|word| places.get(word.as_str()).copied()).collect()
-        }
-        Keys::Integers(numbers) => {
-            let words = node.ints("int64_vocabulary")?.filter(|words| !words.is_empty());
-            let words = words.ok_or_else(|| attribute_error("int64_vocabulary", MISSING))?;
-            let places = first_places(numbers);
-            words.iter().map(|word| places.get(word).copied()).collect()
-        }
+    let words = match keys.dtype() {
+        DType::String => strings_of(node.strings("string_vocabulary")?.unwrap_or_default()),
+        _ => integers(node.ints("int64_vocabulary")?.unwrap_or_default()),
     };
-    Ok(vec![row(graph, values, &places)?])
+    if words.shape()[0].is_zero() {
+        let name = if keys.dtype() == DType::String { "string" } else { "int64" };
+        return Err(attribute_error(&format!("{name}_vocabulary"), MISSING));
+    }
+    values_at(graph, &words, (keys, values), "")
+}
+
+/// Integers as a constant.
+fn integers(numbers: Vec<i64>) -> Operand {
+    constant_value("", Tensor::from_slice(&[numbers.len()], &numbers), true)
+}
+
+/// A row of the values that words have in a map.
+fn values_at(
+    graph: &mut Graph,
+    words: &Operand,
+    (keys, values): (&Operand, &Operand),
+    all: &str,
+) -> Lowered {
+    let result = (values.dtype(), words.shape().iter().cloned().map(Some).collect());
+    let operands = [words, keys, values];
+    let found = graph.host(("values_at", ""), &[("all", all)], &operands, &[result])?;
+    Ok(vec![row(graph, &found[0])?])
 }
 
 const MISSING: &str = "it is missing, and the keys are of its type";
 
+/// A vector as a row.
+fn row(graph: &mut Graph, values: &Operand) -> Accepted<Operand> {
+    graph.reshape(values, &[Expr::ONE, values.shape()[0].clone()])
+}
+
 /// `CastMap`: the values in the order of their keys, or at their keys' places in a row.
 pub(super) fn cast_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (keys, values) = map(node)?;
-    let Keys::Integers(keys) = keys else {
+    if keys.dtype() == DType::String {
         return Err(type_error("it takes a map from integers"));
-    };
+    }
     let to = match node.word("cast_to", &["TO_FLOAT", "TO_STRING", "TO_INT64"])? {
         "TO_FLOAT" => DType::F32,
         "TO_INT64" => DType::I64,
         _ => return Err(type_error("values that become strings are not supported")),
     };
-    let places: Vec<Option<i64>> = match node.word("map_form", &["DENSE", "SPARSE"])? {
+    let found = match node.word("map_form", &["DENSE", "SPARSE"])? {
         "DENSE" => {
-            let mut order: Vec<i64> = (0..keys.len() as i64).collect();
-            order.sort_by_key(|&place| keys[place as usize]);
-            order.into_iter().map(Some).collect()
+            let op = Op::Sort { axis: 0, descending: false };
+            let (_, order) = graph.primitive_pair(op, &[keys])?;
+            let found = gather_axis(graph, values, 0, &order)?;
+            row(graph, &found)?
         }
         _ => {
             let count = node.int("max_map", 1)?;
-            let is_inside = |key: &i64| (0..count).contains(key);
-            if count < 1 || !keys.iter().all(is_inside) {
-                return Err(attribute_error("max_map", "a key of the map is beyond it"));
+            if count < 1 {
+                return Err(attribute_error("max_map", "there is room for no key"));
             }
             graph.count_computed(usize::try_from(count).unwrap_or(usize::MAX), "a row's places")?;
-            let places = first_places(keys);
-            (0..count).map(|key| places.get(&key).copied()).collect()
+            let words = integers((0..count).collect());
+            values_at(graph, &words, (keys, values), "1")?.remove(0)
         }
     };
-    let found = row(graph, values, &places)?;
     Ok(vec![graph.cast(&found, to)?])
 }
