@@ -191,11 +191,6 @@ impl Graph {
         }
     }
 
-    /// Forgets the needs behind the first `count`: of what has been lowered another way.
-    pub fn forget_needs(&mut self, count: usize) {
-        self.needs.all.truncate(count);
-    }
-
     /// The needs, and the values that are the results of a function which computes them.
     pub fn take_needs(&mut self) -> (Vec<Need>, Vec<(String, ValueId)>) {
         let mut results: Vec<(String, ValueId)> = Vec::new();

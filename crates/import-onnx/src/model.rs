@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Coded, FactKind, Facts, Operand, Texts};
+use front::{Accepted, Coded, FactKind, Facts, Graph, Operand, Texts};
 use module::Module;
 use tensor::{DType, Kind, Structure};
 
@@ -35,8 +35,13 @@ pub(crate) fn import(
     }
     let (needs, computed) = importer.graph.take_needs();
     let (results, inputs, outputs) = match imported {
-        _ if !needs.is_empty() => (computed, Vec::new(), Vec::new()),
+        Ok(_) if !needs.is_empty() => (computed, Vec::new(), Vec::new()),
         Ok(imported) => imported,
+        // What is wrong may be that something is not known.
+        Err(_) if !needs.is_empty() && computed.is_empty() => {
+            importer.graph = Graph::new("main", options.limits.clone());
+            Default::default()
+        }
         Err(found) => {
             // An operator met inside a branch is reported with all others of the model.
             let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;

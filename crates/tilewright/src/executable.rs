@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
-use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Op};
 use import_onnx::Facts;
@@ -12,7 +11,7 @@ use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::cache::Cache;
-use crate::facts::{Inputs, attempt};
+use crate::facts::{Inputs, attempt, until_told};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant};
@@ -37,9 +36,6 @@ pub struct Executable {
     /// Kernels that specialisations share.
     pub(crate) store: Arc<KernelStore>,
 }
-
-/// How often a model is imported for one run, each time with more facts.
-const MOST_TOLD: usize = 1 << 12;
 
 /// Sizes and counts of an executable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,15 +208,13 @@ impl Executable {
 
     /// The variant for these facts and all others that the model needs of such inputs.
     fn variant_with(&self, mut facts: Facts, inputs: Inputs<'_>) -> Result<Arc<Variant>> {
-        for _ in 0..MOST_TOLD {
+        until_told(&self.options.limits, || {
             let variant = self.variant_of(&facts)?;
             if variant.front.needs.is_empty() {
-                return Ok(variant);
+                return Ok(Some(variant));
             }
-            facts = variant.facts.clone();
-            variant.tell(self.model(), inputs, &mut facts)?;
-        }
-        Err(exceeded("iterations", "facts are needed without end").at("the model").into())
+            variant.tell(self.model(), inputs, &mut facts).map(|()| None)
+        })
     }
 
     /// The variant for runs of which this is known, made now where there is none.

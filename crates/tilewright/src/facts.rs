@@ -1,7 +1,8 @@
 //! What a run tells of a model: facts that the model needs and that the run's inputs hold, or
 //! values that it computes first.
 
-use base::{Diagnostic, Result, codes};
+use base::limits::exceeded;
+use base::{Diagnostic, Limits, Result, codes};
 use import_onnx::{FACT_ELEMENTS, FactKind, Facts, Imported, Need};
 use tensor::{Structure, Tensor, Value};
 
@@ -77,6 +78,29 @@ impl Inputs<'_> {
     }
 }
 
+/// Turns of a loop that take as long as to import a model with more facts.
+const TURNS_OF_AN_IMPORT: u64 = 1024;
+
+/// Does something with more and more facts, until it needs no others.
+///
+/// # Errors
+/// Its own; when it needs facts too often.
+pub(crate) fn until_told<T>(
+    limits: &Limits,
+    mut step: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let most = limits.iterations / TURNS_OF_AN_IMPORT;
+    for _ in 0..most.max(1) {
+        if let Some(done) = step()? {
+            return Ok(done);
+        }
+    }
+    Err(exceeded("iterations", format!("facts are needed more than {most} times"))
+        .at("the model")
+        .because(format!("to import it with others counts as {TURNS_OF_AN_IMPORT} turns of a loop"))
+        .into())
+}
+
 /// Does something with sizes as symbols; or, where the model is not right for all sizes (an extent
 /// of 1 may be repeated where it has a name), with sizes as facts.
 ///
@@ -109,15 +133,15 @@ pub(crate) fn import_for(
 ) -> Result<(Imported, Facts)> {
     let structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-    loop {
+    until_told(&options.limits, || {
         let imported = source.import(options, &facts)?;
         if imported.needs.is_empty() {
-            return Ok((imported, facts));
+            return Ok(Some((imported, std::mem::take(&mut facts))));
         }
         let ports = declared_ports(&source.inspect(&options.limits)?.inputs, options);
         let inputs = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
         let is_computed = imported.needs.iter().any(|need| need.result.is_some());
         let computed = if is_computed { compute(&imported, &tensors)? } else { Vec::new() };
-        inputs.tell(&imported.needs, &computed, &mut facts)?;
-    }
+        inputs.tell(&imported.needs, &computed, &mut facts).map(|()| None)
+    })
 }
