@@ -30,7 +30,7 @@ use crate::kernel::{
 };
 use crate::parse::is_name;
 use crate::print::{Remarks, print_with_remarks};
-use crate::visit::walk;
+use crate::visit::{touched, walk};
 
 /// Checks everything the head of this file lists.
 ///
@@ -111,6 +111,7 @@ impl Verifier<'_> {
                 SymbolKind::Value { .. } | SymbolKind::Loop => {}
             }
         }
+        let (_, written) = touched(&kernel.body);
         let mut listed = BTreeSet::new();
         for &id in &kernel.parameters {
             let scope = kernel.buffers.get(id).map(|buffer| buffer.scope);
@@ -119,6 +120,14 @@ impl Verifier<'_> {
             }
             if !listed.insert(id) {
                 self.wrong(format!("the parameter {} is listed twice", kernel.buffer_name(id)));
+            }
+            let has_elements = |id| {
+                let extents = kernel.buffers.get(id).map(|buffer| &buffer.shape);
+                extents.is_some_and(|extents| !extents.iter().any(Expr::is_zero))
+            };
+            let is_result = scope == Some(Scope::Parameter(Access::Write)) && has_elements(id);
+            if is_result && !written.contains(&id) {
+                self.wrong(format!("nothing writes to {}", kernel.buffer_name(id)));
             }
         }
         for (id, _) in kernel.buffers.iter() {

@@ -60,7 +60,9 @@ fn damaged(text: &str, seed: u64) -> Option<String> {
         let line = line.trim();
         // Parameters of kernels are what callers rely on.
         let is_parameter = line.ends_with(',');
-        (line.starts_with('%') || line.starts_with("let ")) && line.contains(": ") && !is_parameter
+        let is_store = line.split(' ').next().is_some_and(|word| word.contains('['));
+        let names = line.starts_with('%') && !is_store || line.starts_with("let ");
+        names && line.contains(": ") && !is_parameter
     };
     let definitions: Vec<usize> =
         (0..lines.len()).filter(|&at| is_definition(&lines[at])).collect();
@@ -224,7 +226,11 @@ fn check_kernels(stage: tilewright::Stage) {
             let buffer = &kernel.buffers[id];
             let extent = |extent: &sym::Expr| extent.as_constant().unwrap_or(1) as usize;
             let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
-            random(buffer.dtype, &shape, number as u64)
+            // What strides reach is in memory, too.
+            let strides = buffer.strides.iter().flatten().map(extent);
+            let reach: usize = shape.iter().zip(strides).map(|(count, by)| count * by).sum();
+            let elements = shape.iter().product::<usize>().max(reach);
+            random(buffer.dtype, &[elements], number as u64)
         };
         let mut buffers: Vec<Tensor> = kernel.parameters.iter().enumerate().map(buffer).collect();
         eval::evaluate_kernel(kernel, &mut buffers, &[], KernelOptions::default())
