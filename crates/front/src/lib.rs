@@ -42,6 +42,7 @@ mod host;
 mod lists;
 mod loops;
 mod movement;
+mod needs;
 mod value;
 mod windows;
 mod writer;

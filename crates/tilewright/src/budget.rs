@@ -13,7 +13,7 @@ use module::Module;
 use program::{Program, Step};
 use tensor::DType;
 
-use crate::Options;
+use crate::options::Options;
 
 /// Memory that any run may take, whatever its weights and inputs.
 const FREE_BYTES: u64 = 1 << 30;

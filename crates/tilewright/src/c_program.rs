@@ -16,8 +16,9 @@ use module::Module;
 use tensor::{TemporaryFolder, Tensor, Value};
 
 use crate::emit_c::{self, Request, Sources};
+use crate::options::{Options, TargetChoice};
 use crate::source::Source;
-use crate::{Options, TargetChoice, target};
+use crate::target;
 
 /// Whether options choose sources rather than machine code.
 pub(crate) fn is_chosen(options: &Options) -> bool {

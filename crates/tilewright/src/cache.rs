@@ -6,19 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::specialisation::{For, Specialisation, Wanted};
-use crate::variant::Variant;
 
-/// Compiled models and segments of one executable.
-pub(crate) struct Cache {
+/// What a model's constants take.
+pub(crate) trait Kept {
+    /// In bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// Compiled models (`V`: variants) and segments of one executable.
+pub(crate) struct Cache<V> {
     /// Locked before `segments`, where both are.
-    variants: RwLock<Variants>,
+    variants: RwLock<Variants<V>>,
     segments: RwLock<Segments>,
     /// Counts what is asked for.
     clock: AtomicU64,
     most_bytes: usize,
 }
 
-type Variants = Vec<Entry<Variant>>;
+type Variants<V> = Vec<Entry<V>>;
 
 /// By a number that tells most of them apart, so that others need not be looked at.
 type Segments = BTreeMap<u64, Vec<Entry<Specialisation>>>;
@@ -28,22 +33,22 @@ struct Entry<T> {
     last_use: AtomicU64,
 }
 
-impl Cache {
+impl<V: Kept> Cache<V> {
     /// Nothing yet.
-    pub(crate) fn new(most_bytes: usize) -> Cache {
+    pub(crate) fn new(most_bytes: usize) -> Cache<V> {
         let (variants, segments) = (RwLock::default(), RwLock::default());
         Cache { variants, segments, clock: AtomicU64::new(0), most_bytes }
     }
 
     /// A variant for which something holds, which may ask for segments.
-    pub(crate) fn variant(&self, is_it: impl Fn(&Variant) -> bool) -> Option<Arc<Variant>> {
+    pub(crate) fn variant(&self, is_it: impl Fn(&V) -> bool) -> Option<Arc<V>> {
         let variants = read(&self.variants);
         let found = variants.iter().find(|entry| is_it(&entry.made))?;
         Some(self.used(found))
     }
 
     /// All variants.
-    pub(crate) fn variants(&self) -> Vec<Arc<Variant>> {
+    pub(crate) fn variants(&self) -> Vec<Arc<V>> {
         read(&self.variants).iter().map(|entry| entry.made.clone()).collect()
     }
 
@@ -75,7 +80,7 @@ impl Cache {
     }
 
     /// Keeps a variant.
-    pub(crate) fn keep_variant(&self, variant: Variant) -> Arc<Variant> {
+    pub(crate) fn keep_variant(&self, variant: V) -> Arc<V> {
         let entry = self.entry(variant);
         let made = entry.made.clone();
         write(&self.variants).push(entry);
@@ -97,7 +102,7 @@ impl Cache {
     /// that have ended, then code and constants. What was asked for last stays, and the constants
     /// of one variant cost nothing.
     pub(crate) fn make_room(&self) {
-        let bytes = |variants: &Variants, segments: &Segments| {
+        let bytes = |variants: &Variants<V>, segments: &Segments| {
             let code = segments.values().flatten().map(|entry| entry.made.bytes());
             let constants = variants.iter().map(|entry| entry.made.bytes());
             let largest = constants.clone().max().unwrap_or(0);

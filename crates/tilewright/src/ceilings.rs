@@ -11,7 +11,8 @@ use backend::Target;
 use base::Result;
 use runtime::{Profile, State};
 
-use crate::{Options, jit};
+use crate::jit;
+use crate::options::Options;
 
 /// Rounds, of which the best counts.
 const ROUNDS: usize = 4;
@@ -118,7 +119,8 @@ fn source(lanes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TargetChoice, target};
+    use crate::options::TargetChoice;
+    use crate::target;
 
     #[test]
     fn ceilings_are_those_of_a_processor() {

@@ -11,10 +11,12 @@ use tensor::Structure;
 
 use crate::cache::Cache;
 use crate::executable::Executable;
+use crate::options::Options;
+use crate::port::Port;
 use crate::port::{declared_ports, ports};
 use crate::source::Source;
+use crate::target;
 use crate::variant::{Model, Variant};
-use crate::{Options, Port, target};
 
 /// Compiles a model: everything that does not depend on free dimensions, and the code itself where
 /// none is free.

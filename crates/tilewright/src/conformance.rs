@@ -19,10 +19,13 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
 
+use crate::c_program;
+use crate::compile::compile;
 use crate::executable::draws;
+use crate::options::{Options, Precision};
 use crate::reference::evaluate;
 use crate::source::Source;
-use crate::{Options, Precision, c_program, compile, inspect};
+use import_onnx::inspect;
 
 /// The least absolute tolerance, and that for Fourier transforms.
 const ABSOLUTE: f64 = 1e-5;
@@ -96,7 +99,8 @@ pub fn run_cases(cases: &[PathBuf], options: &Options, through: Through) -> Vec<
     if is_as_c(options, through) {
         return as_c::run_cases(cases, options);
     }
-    let run = |case| verdict(crate::catch_internal_errors(|| try_case(case, options, through)));
+    let run =
+        |case| verdict(crate::internal::catch_internal_errors(|| try_case(case, options, through)));
     cases.iter().map(|case| run(case)).collect()
 }
 

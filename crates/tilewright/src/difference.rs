@@ -19,10 +19,12 @@ use import_onnx::proto::{GraphProto, ModelProto};
 use prost::Message;
 use tensor::{StagedFiles, Tensor, Value};
 
+use crate::c_program;
 use crate::compile::compile_source;
+use crate::options::Options;
 use crate::reference::evaluate;
 use crate::source::Source;
-use crate::{Options, Tolerance, c_program};
+use crate::tolerance::Tolerance;
 
 /// What a configuration is compared with.
 #[derive(Clone, Debug)]

@@ -6,10 +6,14 @@ use std::path::Path;
 use base::{Diagnostic, KernelId, Result, codes};
 use module::Module;
 
+use crate::compile::compile;
 use crate::executable::Executable;
+use crate::jit;
+use crate::options::Options;
+use crate::pipeline;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
-use crate::{Options, compile, jit, pipeline, target};
+use crate::target;
 
 /// A stage of a compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

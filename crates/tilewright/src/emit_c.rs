@@ -15,15 +15,17 @@ use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
 use crate::facts::Inputs;
+use crate::options::Options;
 use crate::options::TargetChoice;
 use crate::pipeline::{Front, front};
 use crate::plan::Plan;
+use crate::port::Port;
 use crate::port::{declared_ports, ports};
 use crate::reference::evaluated;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
+use crate::target;
 use crate::variant::bound;
-use crate::{Options, Port, target};
 
 /// Compiles a model to `model.c`, `model.h`, `weights.bin` and `main.c` in a folder, which is made
 /// if it is not there: all of them or none. Kernels are scheduled for the row `c99` of the target

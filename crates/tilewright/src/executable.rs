@@ -12,10 +12,11 @@ use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::cache::Cache;
 use crate::facts::{Inputs, attempt, until_told};
+use crate::options::Options;
+use crate::port::Port;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant};
-use crate::{Options, Port};
 
 /// A compiled model. `Send + Sync`: any number of threads may run it at once, each with memory of
 /// its own; one that finds the worker threads busy runs alone.
@@ -32,7 +33,7 @@ pub struct Executable {
     /// Locked while a variant is made.
     pub(crate) making: Mutex<()>,
     /// What has been compiled of it.
-    pub(crate) cache: Cache,
+    pub(crate) cache: Cache<Variant>,
     /// Kernels that specialisations share.
     pub(crate) store: Arc<KernelStore>,
 }

@@ -9,9 +9,10 @@ use base::{KernelId, Result};
 use lower::KernelInfo;
 use tensor::Tensor;
 
-use crate::Executable;
 use crate::ceilings::Ceilings;
-use crate::variant::{SegmentMet, Variant};
+use crate::executable::Executable;
+use crate::run::SegmentMet;
+use crate::variant::Variant;
 
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;

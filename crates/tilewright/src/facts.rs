@@ -6,9 +6,10 @@ use base::{Diagnostic, Limits, Result, codes};
 use import_onnx::{FACT_ELEMENTS, FactKind, Facts, Imported, Need};
 use tensor::{Structure, Tensor, Value};
 
+use crate::options::Options;
+use crate::port::Port;
 use crate::port::declared_ports;
 use crate::source::Source;
-use crate::{Options, Port};
 
 /// The inputs of a run.
 #[derive(Clone, Copy)]

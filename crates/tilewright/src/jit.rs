@@ -9,9 +9,9 @@ use base::{Diagnostic, KernelId, ProgramId, Result, codes};
 use loops::Kernel;
 use lower::{KernelInfo, StoredKernel};
 use module::Module;
+use program::Step;
 
-use crate::Options;
-use crate::specialisation::kernels_of;
+use crate::options::Options;
 
 /// A program with its code.
 pub(crate) struct Linked {
@@ -97,4 +97,18 @@ fn append_perf_map(lines: &str) -> Result<()> {
             .remedy("leave `--perf-map` out")
             .into()
     })
+}
+
+/// The kernels that steps run, each once, in order of first use.
+pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
+    let mut seen = base::SecondaryMap::<KernelId, bool>::new();
+    let mut kernels = Vec::new();
+    program::walk(steps, &mut |step| {
+        if let Step::Run(run) = step
+            && !std::mem::replace(&mut seen[run.kernel], true)
+        {
+            kernels.push(run.kernel);
+        }
+    });
+    kernels
 }

@@ -35,6 +35,7 @@ mod pipeline;
 mod plan;
 mod port;
 mod reference;
+mod run;
 mod source;
 mod specialisation;
 mod target;

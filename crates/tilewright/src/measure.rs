@@ -8,8 +8,10 @@ use base::Result;
 use base::timing::Phases;
 use tensor::Tensor;
 
+use crate::compile::compile;
 use crate::executable::Statistics;
-use crate::{Options, Port, compile};
+use crate::options::Options;
+use crate::port::Port;
 
 /// Runs are timed one by one; their times are kept up to this many.
 const MOST_RUNS: usize = 1_000_000;

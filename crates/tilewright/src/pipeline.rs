@@ -14,8 +14,8 @@ use import_onnx::{Facts, Imported, Need};
 use module::Module;
 use tensor::{DType, Structure, Tensor};
 
+use crate::options::{Options, Precision};
 use crate::source::Source;
-use crate::{Options, Precision};
 
 /// The name of format choice among those of passes.
 const FORMATS: &str = "formats";

@@ -7,7 +7,7 @@ use graph::{Function, Type};
 use import_onnx::ValueInfo;
 use tensor::{DType, Kind, Tensor, Value};
 
-use crate::Options;
+use crate::options::Options;
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;

@@ -12,8 +12,8 @@ use module::Module;
 use sym::Expr;
 use tensor::{Tensor, Value};
 
-use crate::Options;
 use crate::facts::{attempt, import_for};
+use crate::options::Options;
 use crate::pipeline::constant;
 use crate::source::Source;
 

@@ -10,7 +10,7 @@ use import_onnx::{Facts, Imported, ModelInfo, Strings};
 use module::Module;
 use tensor::Structure;
 
-use crate::Options;
+use crate::options::Options;
 
 /// A model to compile.
 #[derive(Clone, Debug)]

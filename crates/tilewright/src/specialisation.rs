@@ -8,14 +8,15 @@ use base::{Diagnostic, FunctionId, Id, KernelId, ProgramId, Result};
 use graph::Function;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
-use program::Step;
 use runtime::State;
 use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
+use crate::budget;
+use crate::jit;
+use crate::options::Options;
 use crate::pipeline::{FUSION, SCHEDULES, optimise};
-use crate::{Options, budget, jit};
 
 /// About how much memory a node or a kernel takes while its code is kept.
 const BYTES_OF_A_NODE: usize = 2 << 10;
@@ -291,22 +292,8 @@ impl Specialisation {
 
     /// The kernels that the program runs, each once, in order of first use.
     pub(crate) fn kernels(&self) -> Vec<KernelId> {
-        kernels_of(&self.module.programs[self.program].steps)
+        jit::kernels_of(&self.module.programs[self.program].steps)
     }
-}
-
-/// The kernels that steps run, each once, in order of first use.
-pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
-    let mut seen = base::SecondaryMap::<KernelId, bool>::new();
-    let mut kernels = Vec::new();
-    program::walk(steps, &mut |step| {
-        if let Step::Run(run) = step
-            && !std::mem::replace(&mut seen[run.kernel], true)
-        {
-            kernels.push(run.kernel);
-        }
-    });
-    kernels
 }
 
 /// A poisoned lock only means that another caller panicked; what it guards is a list of spare

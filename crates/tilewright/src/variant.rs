@@ -15,16 +15,16 @@ use import_onnx::Facts;
 use lower::{KernelStore, Role};
 use runtime::{Block, State};
 use sym::SymbolId;
-use tensor::{Tensor, Value};
+use tensor::Tensor;
 
-use crate::cache::Cache;
-use crate::facts::Inputs;
+use crate::budget;
+use crate::cache::{Cache, Kept};
+use crate::options::Options;
 use crate::pipeline::{Front, front};
-use crate::plan::{Plan, PlanRun, Watch};
+use crate::plan::Plan;
 use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{For, Request, Specialisation, Wanted as WantedSegment};
-use crate::{Options, budget};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
@@ -40,7 +40,7 @@ pub(crate) struct Model<'a> {
     /// Kernels of all its variants.
     pub(crate) store: &'a Arc<KernelStore>,
     /// What has been compiled of it.
-    pub(crate) cache: &'a Cache,
+    pub(crate) cache: &'a Cache<Variant>,
 }
 
 /// A model, compiled as far as free extents let it.
@@ -58,12 +58,11 @@ pub(crate) struct Variant {
     compiling: Mutex<()>,
 }
 
-/// Code that a run meets, and its operands then.
-pub(crate) struct SegmentMet {
-    pub(crate) specialisation: Arc<Specialisation>,
-    pub(crate) operands: Vec<Tensor>,
-    /// The constants behind the operands, by their numbers among what `setup` gives.
-    pub(crate) constants: Vec<usize>,
+impl Kept for Variant {
+    /// Those of the constants and of the code that made them.
+    fn bytes(&self) -> usize {
+        self.constants.len() + self.setup.bytes()
+    }
 }
 
 impl Variant {
@@ -127,42 +126,11 @@ impl Variant {
         self.facts == *facts
     }
 
-    /// Adds what the model needs of a run to the facts of the variant.
-    ///
-    /// # Errors
-    /// Facts that cannot be told; faults of the run that computes them.
-    pub(crate) fn tell(
-        &self,
-        model: Model<'_>,
-        inputs: Inputs<'_>,
-        facts: &mut Facts,
-    ) -> Result<()> {
-        let needs = &self.front.needs;
-        let computed = match needs.iter().any(|need| need.result.is_some()) {
-            true => self.run(model, inputs.tensors)?,
-            false => Vec::new(),
-        };
-        inputs.tell(needs, &computed, facts)
-    }
-
-    /// Runs the plan, or its only segment.
-    ///
-    /// # Errors
-    /// As [`Self::run_plan`].
-    pub(crate) fn run(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<Value>> {
-        let Some(segment) = self.only_segment(model, inputs)? else {
-            return self.run_plan(model, inputs, &mut |_| Ok(()));
-        };
-        let mut outputs = segment.new_outputs()?;
-        self.run_segment(model, &segment, inputs, &mut outputs)?;
-        Ok(outputs.into_iter().map(Value::from).collect())
-    }
-
     /// Whether inputs of these shapes fit the model.
     ///
     /// # Errors
     /// How they contradict it, or each other.
-    pub(crate) fn check(&self, cache: &Cache, inputs: &[Tensor]) -> Result<()> {
+    pub(crate) fn check(&self, cache: &Cache<Variant>, inputs: &[Tensor]) -> Result<()> {
         let function = self.plan.only_segment();
         let is_known = function.is_some_and(|id| cache.segment(&self.wanted(id, inputs)).is_some());
         if is_known { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
@@ -170,11 +138,6 @@ impl Variant {
 
     fn wanted<'w>(&self, function: FunctionId, operands: &'w [Tensor]) -> WantedSegment<'w> {
         WantedSegment { variant: self.id, function, sizes: &[], operands }
-    }
-
-    /// Bytes of the constants and of the code that made them.
-    pub(crate) fn bytes(&self) -> usize {
-        self.constants.len() + self.setup.bytes()
     }
 
     /// Bytes of the block of constants.
@@ -214,52 +177,8 @@ impl Variant {
         self.compile(model, made_for, &BTreeMap::new(), given).map(|_| ())
     }
 
-    /// Runs the plan; `watch` hears of each segment before it runs.
-    ///
-    /// # Errors
-    /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
-    pub(crate) fn run_plan(
-        &self,
-        model: Model<'_>,
-        inputs: &[Tensor],
-        watch: &mut Watch<'_>,
-    ) -> Result<Vec<Value>> {
-        let symbols = self.symbols(inputs)?;
-        PlanRun::new(self, model, self.given_bytes(inputs), watch).run(symbols, inputs)
-    }
-
-    /// What a run with these inputs computes: the code of each segment, with the operands that it
-    /// meets first. A plan of several segments is run.
-    ///
-    /// # Errors
-    /// As [`Self::run_plan`].
-    pub(crate) fn segments_met(
-        &self,
-        model: Model<'_>,
-        inputs: &[Tensor],
-    ) -> Result<Vec<SegmentMet>> {
-        if let (Some(id), Some(specialisation)) =
-            (self.plan.only_segment(), self.only_segment(model, inputs)?)
-        {
-            let constants = self.plan.segment(id).constants.clone();
-            return Ok(vec![SegmentMet { specialisation, operands: inputs.to_vec(), constants }]);
-        }
-        let mut met: Vec<SegmentMet> = Vec::new();
-        self.run_plan(model, inputs, &mut |run| {
-            if !met.iter().any(|it| Arc::ptr_eq(&it.specialisation, run.specialisation)) {
-                met.push(SegmentMet {
-                    specialisation: run.specialisation.clone(),
-                    operands: run.operands.to_vec(),
-                    constants: run.constants.to_vec(),
-                });
-            }
-            Ok(())
-        })?;
-        Ok(met)
-    }
-
     /// Bytes of the weights, and of the inputs of the model in a run with these.
-    fn given_bytes(&self, inputs: &[Tensor]) -> u64 {
+    pub(crate) fn given_bytes(&self, inputs: &[Tensor]) -> u64 {
         let given: u64 = inputs.iter().map(|input| input.bytes().len() as u64).sum();
         given.saturating_add(budget::constant_bytes(&self.front.module))
     }
@@ -315,7 +234,7 @@ impl Variant {
     }
 
     /// The values of the symbols that follow from the inputs' shapes.
-    fn symbols(&self, inputs: &[Tensor]) -> Result<SymbolValues> {
+    pub(crate) fn symbols(&self, inputs: &[Tensor]) -> Result<SymbolValues> {
         eval::graph::bind_symbols(&self.front.imported, inputs).map_err(|fault| {
             Diagnostics::from(
                 Diagnostic::error(fault.code, "the inputs' shapes do not fit the model")

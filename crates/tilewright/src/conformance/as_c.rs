@@ -8,9 +8,9 @@ use base::Result;
 use tensor::{Tensor, Value};
 
 use super::{Case, Verdict, verdict};
-use crate::Options;
 use crate::c_program::{Run, model_name, run_all};
 use crate::emit_c::{self, Request, Sources};
+use crate::options::Options;
 use crate::source::Source;
 
 /// How long a model may run on one set of data.
@@ -30,7 +30,7 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
     let mut compiled: Vec<Result<Compiled>> = Vec::new();
     for path in cases {
         let first = models.len();
-        let outcome = crate::catch_internal_errors(|| compile(path, options, first));
+        let outcome = crate::internal::catch_internal_errors(|| compile(path, options, first));
         compiled.push(outcome.map(|(case, own_models, own_runs)| {
             let is_random = own_models.iter().any(|model| model.draws);
             let numbers = runs.len()..runs.len() + own_runs.len();

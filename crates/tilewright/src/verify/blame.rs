@@ -18,8 +18,9 @@ use tensor::Tensor;
 use super::kernels::{Values, operands, settings};
 use super::memory;
 use super::outputs::Reference;
+use crate::executable::Executable;
+use crate::options::Options;
 use crate::pipeline::{Front, front, optimisations};
-use crate::{Executable, Options};
 
 /// Says what is to blame for wrong outputs.
 ///

@@ -19,10 +19,11 @@ use sym::Expr;
 use tensor::Tensor;
 
 use super::{KernelVerdict, VerifyReport};
+use crate::executable::Executable;
 use crate::pipeline::constant;
+use crate::run::SegmentMet;
 use crate::specialisation::{Request, Specialisation};
-use crate::variant::SegmentMet;
-use crate::{Executable, Tolerance};
+use crate::tolerance::Tolerance;
 
 /// The byte that fills memory before a kernel writes it: of floats, not a number.
 const POISON: u8 = 0xFF;
@@ -456,7 +457,8 @@ mod tests {
     use tensor::{DType, ScalarFunction};
 
     use super::*;
-    use crate::{Options, jit};
+    use crate::jit;
+    use crate::options::Options;
 
     /// Verdicts on the digits classifier, these kernels spoiled before they are compared; `None`
     /// where this machine cannot run the code.
@@ -467,7 +469,7 @@ mod tests {
         }
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
         let options = Options { threads: Some(1), ..Options::default() };
-        let executable = crate::compile(model, &options).expect("the model compiles");
+        let executable = crate::compile::compile(model, &options).expect("the model compiles");
         let code = |half: &Specialisation| {
             let mut module = half.module.clone();
             spoil(&mut module, half, spoiled);

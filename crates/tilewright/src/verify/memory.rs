@@ -14,9 +14,11 @@ use sym::Expr;
 use tensor::Tensor;
 
 use super::kernels::{Memory, Values};
+use crate::executable::Executable;
+use crate::run::SegmentMet;
 use crate::specialisation::Specialisation;
-use crate::variant::{SegmentMet, Variant};
-use crate::{Executable, Tolerance};
+use crate::tolerance::Tolerance;
+use crate::variant::Variant;
 
 /// Gross differences are meant: errors that add up over a run are no fault of memory.
 const GROSS: Tolerance = Tolerance { relative: 1e-2, of_largest: 1e-2 };

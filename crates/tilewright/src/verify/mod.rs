@@ -15,7 +15,7 @@ use std::fmt;
 use base::Result;
 use tensor::Tensor;
 
-use crate::Executable;
+use crate::executable::Executable;
 use crate::specialisation::Specialisation;
 use kernels::Verifier;
 use outputs::Reference;
@@ -139,8 +139,9 @@ mod tests {
     use tensor::ScalarFunction;
 
     use super::*;
+    use crate::compile::compile_module;
+    use crate::options::Options;
     use crate::source::Source;
-    use crate::{Options, compile_module};
 
     const FUNCTION: &str = "function @f {
         parameter %x: f32[4] as \"x\"

@@ -20,10 +20,11 @@ use tensor::{DType, Tensor, Value};
 
 use super::OutputVerdict;
 use super::kernels::{Values, settings};
+use crate::executable::Executable;
 use crate::facts::attempt;
 use crate::reference::{function_of, read};
+use crate::tolerance::Tolerance;
 use crate::tolerance::last_place;
-use crate::{Executable, Tolerance};
 
 /// The error that is always allowed.
 const LEAST: f64 = 1e-5;
@@ -92,8 +93,8 @@ impl Reference {
         let exact = compute(&imported, EvaluationPrecision::F64).ok();
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
         let least = match executable.options.precision {
-            crate::Precision::F32 => LEAST,
-            crate::Precision::Bf16 => OF_SHORT_PRODUCTS,
+            crate::options::Precision::F32 => LEAST,
+            crate::options::Precision::Bf16 => OF_SHORT_PRODUCTS,
         };
         let of_floats = function.values.values().any(|value| is_float(&value.ty));
         Ok(Reference { function, facts, declared, exact, rule: Rule { of_floats, least } })

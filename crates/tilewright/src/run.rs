@@ -1,0 +1,256 @@
+//! Runs of a variant: its only segment, or its plan by the interpreter, whose segments are code.
+
+use std::sync::Arc;
+
+use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
+use eval::EvaluationFault;
+use eval::graph::{Segments, SymbolValues};
+use import_onnx::Facts;
+use tensor::{DType, Tensor, Value};
+
+use crate::budget;
+use crate::facts::Inputs;
+use crate::specialisation::{Specialisation, Wanted};
+use crate::variant::{Model, Variant, bound};
+
+/// Turns of a loop that take as long as to compile a segment.
+const TURNS_OF_A_COMPILE: u64 = 64;
+
+/// Values of sequences whose copies take as long as a turn of a loop.
+const COPIES_OF_A_TURN: u64 = 32;
+
+/// Code that a run meets, and its operands then.
+pub(crate) struct SegmentMet {
+    pub(crate) specialisation: Arc<Specialisation>,
+    pub(crate) operands: Vec<Tensor>,
+    /// The constants behind the operands, by their numbers among what `setup` gives.
+    pub(crate) constants: Vec<usize>,
+}
+
+/// A segment about to run.
+pub(crate) struct SegmentRun<'a> {
+    pub(crate) specialisation: &'a Arc<Specialisation>,
+    pub(crate) operands: &'a [Tensor],
+    /// The constants behind the operands, by their numbers among what `setup` gives.
+    pub(crate) constants: &'a [usize],
+}
+
+/// Hears of each segment before it runs.
+pub(crate) type Watch<'a> = dyn FnMut(&SegmentRun<'_>) -> Result<()> + 'a;
+
+/// A run of a plan.
+struct PlanRun<'a> {
+    variant: &'a Variant,
+    model: Model<'a>,
+    /// Bytes of weights and inputs of the model.
+    given_bytes: u64,
+    watch: &'a mut Watch<'a>,
+    /// What a turn or a segment said when it failed.
+    failure: Option<Diagnostics>,
+    turns: u64,
+    copies: u64,
+}
+
+impl<'a> PlanRun<'a> {
+    pub(crate) fn new(
+        variant: &'a Variant,
+        model: Model<'a>,
+        given_bytes: u64,
+        watch: &'a mut Watch<'a>,
+    ) -> PlanRun<'a> {
+        PlanRun { variant, model, given_bytes, watch, failure: None, turns: 0, copies: 0 }
+    }
+
+    /// The results of the plan for inputs whose symbols are bound.
+    pub(crate) fn run(mut self, symbols: SymbolValues, inputs: &[Tensor]) -> Result<Vec<Value>> {
+        let function = &self.variant.plan.function;
+        // Constants have no values outside of segments.
+        let none = Tensor::zeros(DType::Bool, &[0]);
+        let mut values = inputs.to_vec();
+        values.resize(function.parameters().len(), none);
+        let results = eval::graph::run_plan(function, symbols, values, &mut self);
+        results.map_err(|fault| {
+            let told = self.failure.take();
+            told.unwrap_or_else(|| diagnostic(fault).into())
+        })
+    }
+
+    fn compute(
+        &mut self,
+        id: FunctionId,
+        symbols: &SymbolValues,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>> {
+        let segment = self.variant.plan.segment(id);
+        let operands = &operands[..segment.inputs];
+        let unknown = || Diagnostics::internal(format!("a size that {id} is given is not known"));
+        let sizes = segment.given.iter().map(|&it| symbols[it].ok_or_else(unknown));
+        let sizes = sizes.collect::<Result<Vec<i64>>>()?;
+        let wanted = Wanted { variant: self.variant.id, function: id, sizes: &sizes, operands };
+        let specialisation = match self.model.cache.segment(&wanted) {
+            Some(found) => found,
+            None => {
+                self.turns += TURNS_OF_A_COMPILE;
+                let made_for = wanted.to_keep();
+                self.variant.compile(self.model, made_for, &bound(symbols), self.given_bytes)?
+            }
+        };
+        let constants = &segment.constants;
+        (self.watch)(&SegmentRun { specialisation: &specialisation, operands, constants })?;
+        let mut results = specialisation.new_outputs()?;
+        self.variant.run_segment(self.model, &specialisation, operands, &mut results)?;
+        Ok(results)
+    }
+
+    /// Refuses a run that takes longer than turns of loops, as many as the limit, or whose loops
+    /// keep too much.
+    fn check(&self, kept_bytes: u64) -> Result<()> {
+        let limits = &self.model.options.limits;
+        if self.turns + self.copies / COPIES_OF_A_TURN > limits.iterations {
+            let message = format!("loops have turned {} times", self.turns);
+            return Err(base::limits::exceeded("iterations", message)
+                .at("a run of the model")
+                .because(format!(
+                    "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, and so do \
+                     {COPIES_OF_A_TURN} values of sequences that are copied as one"
+                ))
+                .into());
+        }
+        let what = format!("after {} turns a loop keeps", self.turns);
+        Ok(budget::check_bytes(kept_bytes, self.given_bytes, limits, &what)?)
+    }
+
+    /// Keeps what failed, where only a fault can be returned.
+    fn fault<T>(&mut self, outcome: Result<T>) -> std::result::Result<T, EvaluationFault> {
+        outcome.map_err(|found| {
+            self.failure = Some(found);
+            EvaluationFault::new(codes::INTERNAL_ERROR, "a segment failed")
+        })
+    }
+}
+
+impl Segments for PlanRun<'_> {
+    fn call(
+        &mut self,
+        function: FunctionId,
+        symbols: &SymbolValues,
+        operands: &[Tensor],
+    ) -> std::result::Result<Vec<Tensor>, EvaluationFault> {
+        let outcome = self.compute(function, symbols, operands);
+        self.fault(outcome)
+    }
+
+    fn turn(&mut self, kept_bytes: u64) -> std::result::Result<(), EvaluationFault> {
+        self.turns += 1;
+        let outcome = self.check(kept_bytes);
+        self.fault(outcome)
+    }
+
+    fn room(&mut self, bytes: u64) -> std::result::Result<(), EvaluationFault> {
+        let limits = &self.model.options.limits;
+        let what = "a host function would make";
+        let outcome = budget::check_bytes(bytes, self.given_bytes, limits, what);
+        self.fault(outcome.map_err(Diagnostics::from))
+    }
+
+    fn copied(&mut self, values: u64) -> std::result::Result<(), EvaluationFault> {
+        self.copies += values;
+        let outcome = self.check(0);
+        self.fault(outcome)
+    }
+}
+
+/// What stands between segments, and failed.
+fn diagnostic(fault: EvaluationFault) -> Diagnostic {
+    let place = if fault.place.is_empty() { "a run of the model".to_owned() } else { fault.place };
+    let code = match fault.code {
+        codes::INDEX_OUT_OF_RANGE => codes::SYMBOL_OUT_OF_RANGE,
+        code => code,
+    };
+    let remedy = match code {
+        codes::SYMBOL_OUT_OF_RANGE => "check the inputs, or export the model with larger bounds",
+        codes::BAD_IMAGE => "give the bytes of an undamaged image file",
+        _ => "check the inputs that the model is given",
+    };
+    Diagnostic::error(code, fault.message)
+        .at(place)
+        .because("it is computed from data, while the model runs")
+        .remedy(remedy)
+}
+
+impl Variant {
+    /// Adds what the model needs of a run to the facts of the variant.
+    ///
+    /// # Errors
+    /// Facts that cannot be told; faults of the run that computes them.
+    pub(crate) fn tell(
+        &self,
+        model: Model<'_>,
+        inputs: Inputs<'_>,
+        facts: &mut Facts,
+    ) -> Result<()> {
+        let needs = &self.front.needs;
+        let computed = match needs.iter().any(|need| need.result.is_some()) {
+            true => self.run(model, inputs.tensors)?,
+            false => Vec::new(),
+        };
+        inputs.tell(needs, &computed, facts)
+    }
+
+    /// Runs the plan, or its only segment.
+    ///
+    /// # Errors
+    /// As [`Self::run_plan`].
+    pub(crate) fn run(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<Value>> {
+        let Some(segment) = self.only_segment(model, inputs)? else {
+            return self.run_plan(model, inputs, &mut |_| Ok(()));
+        };
+        let mut outputs = segment.new_outputs()?;
+        self.run_segment(model, &segment, inputs, &mut outputs)?;
+        Ok(outputs.into_iter().map(Value::from).collect())
+    }
+
+    /// Runs the plan; `watch` hears of each segment before it runs.
+    ///
+    /// # Errors
+    /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
+    pub(crate) fn run_plan(
+        &self,
+        model: Model<'_>,
+        inputs: &[Tensor],
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<Value>> {
+        let symbols = self.symbols(inputs)?;
+        PlanRun::new(self, model, self.given_bytes(inputs), watch).run(symbols, inputs)
+    }
+
+    /// What a run with these inputs computes: the code of each segment, with the operands that it
+    /// meets first. A plan of several segments is run.
+    ///
+    /// # Errors
+    /// As [`Self::run_plan`].
+    pub(crate) fn segments_met(
+        &self,
+        model: Model<'_>,
+        inputs: &[Tensor],
+    ) -> Result<Vec<SegmentMet>> {
+        if let (Some(id), Some(specialisation)) =
+            (self.plan.only_segment(), self.only_segment(model, inputs)?)
+        {
+            let constants = self.plan.segment(id).constants.clone();
+            return Ok(vec![SegmentMet { specialisation, operands: inputs.to_vec(), constants }]);
+        }
+        let mut met: Vec<SegmentMet> = Vec::new();
+        self.run_plan(model, inputs, &mut |run| {
+            if !met.iter().any(|it| Arc::ptr_eq(&it.specialisation, run.specialisation)) {
+                met.push(SegmentMet {
+                    specialisation: run.specialisation.clone(),
+                    operands: run.operands.to_vec(),
+                    constants: run.constants.to_vec(),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(met)
+    }
+}
