@@ -4,7 +4,9 @@
 use libfuzzer_sys::{fuzz_crossover, fuzz_mutator, fuzz_target};
 use tilewright_fuzz::{attempt, mutator};
 
-fuzz_target!(|bytes: &[u8]| _ = attempt::compile_and_run(bytes));
+fuzz_target!(|bytes: &[u8]| {
+    attempt::compile_and_run(bytes);
+});
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     mutator::mutate(data, size, max_size, seed, 16)
