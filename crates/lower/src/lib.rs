@@ -38,7 +38,7 @@ use strategies::StrategyOptions;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-pub use specialise::specialise;
+pub use specialise::{bind, extent_checks, specialise};
 pub use store::{KernelStore, StoredKernel};
 
 /// How to lower.
@@ -218,7 +218,7 @@ pub fn lower(
     let phases = &options.phases;
     let specialised = phases.time("specialise", || {
         let specialised = match options.free_extents {
-            true => module.functions[function].clone(),
+            true => bind(&module.functions[function], symbols)?,
             false => specialise(&module.functions[function], symbols)?,
         };
         groups::legalise(specialised).map_err(Diagnostics::internal)
