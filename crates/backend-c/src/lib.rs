@@ -269,7 +269,12 @@ impl Part<'_> {
             if let Step::Run(run) = step
                 && let Some(code) = self.kernels.get(&run.kernel)
             {
-                most = most.max(&code.scratch_bytes);
+                let ranges = |symbol| self.program().symbols[symbol].range;
+                if !sym::proves_less_equal(&code.scratch_bytes, &most, &ranges) {
+                    let is_more = sym::proves_less_equal(&most, &code.scratch_bytes, &ranges);
+                    let more = &code.scratch_bytes;
+                    most = if is_more { more.clone() } else { most.max(more) };
+                }
             }
         });
         most

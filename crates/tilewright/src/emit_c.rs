@@ -96,12 +96,7 @@ impl Sources {
 pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
-    let (mut front, mut facts) = front_for(&request, &target, Facts::default())?;
-    if has_lists(&front.module.functions[front.plan]) && !known.is_empty() {
-        // What lists hold is known where all sizes are, as they are of known inputs.
-        let sizes = Facts { sizes: true, ..Facts::default() };
-        (front, facts) = front_for(&request, &target, sizes).map_err(|_| computes_lists())?;
-    }
+    let (front, facts) = front_and_facts(&request, &target)?;
     let inputs = ports(&front.imported, true);
     let symbols = symbols_of(&front, known)?;
     let plan = Plan::new(&front.module, front.plan, inputs.len());
@@ -170,6 +165,33 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let draws = draws(&front.imported);
     let (outputs, strings) = (front.outputs, front.strings);
     Ok(Sources { code, interface, outputs, strings, draws, is_plan })
+}
+
+/// The front half for what is known of the inputs: the most specific that is one segment, else the
+/// plan for all values.
+fn front_and_facts(request: &Request<'_>, target: &Target) -> Result<(Front, Facts)> {
+    let general = front_for(request, target, Facts::default());
+    let is_one_segment = |(front, _): &(Front, Facts)| {
+        let inputs = front.imported.parameters().len();
+        Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
+    };
+    if request.inputs.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
+        return general.and_then(without_lists);
+    }
+    // Of known inputs sizes are known.
+    let sizes = Facts { sizes: true, ..Facts::default() };
+    match front_for(request, target, sizes) {
+        Ok(made) if is_one_segment(&made) => Ok(made),
+        _ => general.and_then(without_lists),
+    }
+}
+
+/// Refuses plans that work on lists.
+fn without_lists(made: (Front, Facts)) -> Result<(Front, Facts)> {
+    match has_lists(&made.0.module.functions[made.0.plan]) {
+        true => Err(computes_lists().into()),
+        false => Ok(made),
+    }
 }
 
 /// Whether a plan works on sequences or optional values.

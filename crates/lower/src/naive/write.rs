@@ -298,20 +298,34 @@ impl<'a> Writer<'a> {
         let view = grouping.view(value)?;
         let is_whole = index.iter().all(|expr| quotients(expr) == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
-            let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
-            return Some((*buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
+            let shape = extents(self.function, value);
+            let all = index.iter().zip(shape).zip(kept).filter(|(_, kept)| **kept);
+            let within = all.map(|((expr, extent), _)| self.within(expr.clone(), extent));
+            return Some((*buffer, within.collect()));
         }
         let shape = extents(self.function, value);
         let kept: Vec<bool> = shape.iter().map(|extent| !extent.is_one()).collect();
         let axes = self.merged_axes(shape, view, index);
         let shape: Vec<Expr> = axes.iter().map(|axis| axis.extent.clone()).collect();
         let strides: Vec<Expr> = axes.iter().map(|axis| axis.stride.clone()).collect();
-        let index = axes.into_iter().map(|axis| axis.index).collect();
+        let index = axes.into_iter().map(|axis| self.within(axis.index, &axis.extent)).collect();
         let buffer = self.parameter(value, shape, strides, access);
         if is_whole {
             self.whole.insert(value, (buffer, kept));
         }
         Some((buffer, index))
+    }
+
+    /// An index of an axis. Where free extents decide it, nothing tells that it lies within a known
+    /// extent but the checks of those extents; then it is brought there, where it lies already.
+    fn within(&self, index: Expr, extent: &Expr) -> Expr {
+        let Some(extent) = extent.as_constant().filter(|_| self.grouping.free_extents) else {
+            return index;
+        };
+        match Range::extent(extent).includes(index.bounds(&|symbol| self.range(symbol))) {
+            true => index,
+            false => index.max(&Expr::ZERO).min(&Expr::constant(extent - 1)),
+        }
     }
 
     fn parameter(
