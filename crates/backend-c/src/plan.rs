@@ -143,16 +143,18 @@ pub(crate) fn write(
         }
     }
     let code = writer.printer.finish();
-    let (mut printer, mut body) = (Printer::new(), String::new());
+    let (mut printer, mut body, mut unused) = (Printer::new(), String::new(), Vec::new());
     printer.indent();
     for (id, symbol) in function.symbols.ids().zip(&writer.symbols) {
         let is_argument = arguments.free.iter().any(|free| free.symbol == id);
         if !is_argument && mentions(&code, symbol) {
             printer.line(format_args!("int64_t {symbol} = 0;"));
+            unused.push(symbol);
         }
     }
     for name in writer.values.iter().filter(|name| mentions(&code, name)) {
         printer.line(format_args!("tw_value {name};"));
+        unused.push(name);
     }
     for (declaration, name) in [("int fault;", "fault"), ("uint64_t turns = 0;", "turns")] {
         if mentions(&code, name) {
@@ -161,11 +163,10 @@ pub(crate) fn write(
     }
     body.push_str(&printer.finish());
     body.push_str(&code);
-    for unused in ["constants", "in", "out"] {
-        body.push_str(&format!("  (void){unused};\n"));
-    }
-    for free in arguments.free.iter().filter(|free| !mentions(&code, &free.name)) {
-        body.push_str(&format!("  (void){};\n", free.name));
+    let taken = ["constants", "in", "out"].into_iter();
+    let taken = taken.chain(arguments.free.iter().map(|free| free.name.as_str()));
+    for name in taken.chain(unused.into_iter().map(String::as_str)) {
+        body.push_str(&format!("  (void){name};\n"));
     }
     Ok(Written { axes, arguments, body })
 }
@@ -417,7 +418,6 @@ impl PlanWriter<'_> {
                 let name = self.symbol(*symbol);
                 self.line(format!("{result} = {operand};"));
                 self.line(format!("{name} = *(const int64_t *){operand}.data;"));
-                self.line(format!("(void){result};"));
                 self.check_symbols(&[*symbol]);
                 Ok(())
             }
@@ -642,7 +642,6 @@ impl PlanWriter<'_> {
         for (number, &value) in parameters.iter().enumerate() {
             let value = self.value(value);
             self.line(format!("{value} = {array}[{number}];"));
-            self.line(format!("(void){value};"));
         }
     }
 

@@ -97,6 +97,7 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
     let (front, facts) = front_and_facts(&request, &target)?;
+    refuse_host_functions(&front.main)?;
     let inputs = ports(&front.imported, true);
     let symbols = symbols_of(&front, known)?;
     let plan = Plan::new(&front.module, front.plan, inputs.len());
