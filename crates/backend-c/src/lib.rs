@@ -15,8 +15,8 @@
 //! where the C compiler has no fused multiply-add of the machine's own, unless
 //! [`COptions::exact_sums`] asks for one in software.
 //!
-//! A program of fixed sizes allocates nothing, and its arena has a size that is known. A plan, whose
-//! extents may be free, divides memory that its caller gives while it runs.
+//! A program of fixed sizes allocates nothing, and its arena has a size that is known. A plan,
+//! whose extents may be free, divides memory that its caller gives while it runs.
 //!
 //! This crate knows of graphs only plans, and nothing of how kernels were scheduled.
 
@@ -189,9 +189,9 @@ pub struct CSegment<'a> {
 /// Writes the program `setup`, a plan, the programs that it calls and the kernels that they run.
 ///
 /// # Errors
-/// `TW0205` for a symbol of inputs' shapes that no extent is by itself; `TW0104` for loops over rows
-/// of elements that share bytes; internal errors where a plan or a program is not what its verifier
-/// accepts.
+/// `TW0205` for a symbol of inputs' shapes that no extent is by itself; `TW0104` for loops over
+/// rows of elements that share bytes; internal errors where a plan or a program is not what its
+/// verifier accepts.
 pub fn emit_plan(
     setup: CProgram<'_>,
     plan: &CPlan<'_>,

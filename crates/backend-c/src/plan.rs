@@ -1,10 +1,10 @@
 //! What stands between the programs of a plan: calls of them, branches, loops, symbols.
 //!
-//! A value is a `tw_value`: where its elements lie, how many bytes they take, its extents. Memory is
-//! divided from both ends while the plan runs: values are made from below, the rows that loops stack
-//! from above. What a turn of a loop makes is given back at its end, but for what the loop carries,
-//! which moves down to where the turn began. Symbols are variables, checked as soon as they have
-//! values.
+//! A value is a `tw_value`: where its elements lie, how many bytes they take, its extents. Memory
+//! is divided from both ends while the plan runs: values are made from below, the rows that loops
+//! stack from above. What a turn of a loop makes is given back at its end, but for what the loop
+//! carries, which moves down to where the turn began. Symbols are variables, checked as soon as
+//! they have values.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -231,7 +231,8 @@ impl PlanTexts<'_> {
         let parameters = self.parameters();
         let mut text = model_head(self.interface, kernels, helpers);
         text.push_str(&break_lines(&format!(
-            "typedef struct {{\n  const void *data;\n  int64_t extents[{axes}];\n}} {name}_tensor;\n\n\
+            "typedef struct {{\n  const void *data;\n  int64_t extents[{axes}];\n\
+            }} {name}_tensor;\n\n\
             {functions}\
             size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
             int {name}_setup(const void *weights, void *constants)\n{{\n{setup}  return 0;\n}}\n\n\

@@ -103,7 +103,7 @@ fn main_c(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<St
     let (mut declarations, mut rows) = (String::new(), String::new());
     for (number, model) in models.iter().enumerate() {
         let (name, ports) = (model_name(number), &model.interface);
-        let sizes = ports.inputs.iter().map(|port| bytes_of(port));
+        let sizes = ports.inputs.iter().map(bytes_of);
         let sizes: String = sizes.map(|bytes| format!("{bytes}u, ")).collect();
         // The header declares what the model has; each is in a file of its own.
         std::fs::write(folder.join(format!("{name}.h")), &model.code.model_h)?;
@@ -111,7 +111,8 @@ fn main_c(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<St
         declarations.push_str(&format!("static const size_t bytes{number}[] = {{ {sizes}0 }};\n"));
         declarations.push_str(&run_function(number, model));
         rows.push_str(&format!(
-            "  {{ {}u, {name}_constants_size, {name}_setup, run{number}, {}, {}, bytes{number} }},\n",
+            "  {{ {}u, {name}_constants_size, {name}_setup, run{number}, {}, {}, \
+            bytes{number} }},\n",
             model.code.weights.bytes(),
             ports.inputs.len(),
             ports.outputs.len()
@@ -158,8 +159,8 @@ fn run_function(number: usize, model: &Sources) -> String {
         }
         true => {
             text.push_str(&format!(
-                "  {name}_tensor made[{}];\n  size_t size = 1 << 20;\n  int fault;\n  for (;;) {{\n    \
-                void *memory = allocate(size);\n    \
+                "  {name}_tensor made[{}];\n  size_t size = 1 << 20;\n  int fault;\n  \
+                for (;;) {{\n    void *memory = allocate(size);\n    \
                 fault = {name}_run(constants, memory, size, in, made);\n    \
                 if (fault != {} || size > MOST_MEMORY) break;\n    \
                 free(memory);\n    size *= 2;\n  }}\n",

@@ -33,8 +33,9 @@ use crate::variant::bound;
 ///
 /// Inputs that are given, by name, fix the shapes of these inputs; where shapes in the model depend
 /// on the value of one of them, the code is for this value alone, and refuses any other. Dimensions
-/// that stay free are arguments of the C function. Where there are some, or where the model computes
-/// sizes, the code divides memory that its caller gives; all other code knows how much it needs.
+/// that stay free are arguments of the C function. Where there are some, or where the model
+/// computes sizes, the code divides memory that its caller gives; all other code knows how much it
+/// needs.
 ///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
