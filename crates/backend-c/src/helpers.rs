@@ -12,6 +12,7 @@ mod convert;
 mod float;
 mod integer;
 mod memory;
+mod region;
 mod short_float;
 
 use std::collections::BTreeSet;

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use base::text::Printer;
 use base::{Id, Locations};
+use loops::visit;
 use loops::{
     Access, BufferId, Kernel, Loop, LoopKind, Ranges, ScalarExpr, Scope, Stmt, SymbolKind,
 };
-use loops::{element_count, visit};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
@@ -40,8 +40,8 @@ pub(crate) struct KernelCode {
     pub(crate) returns_fault: bool,
     /// Positions in the program's symbols of the values that it takes behind its buffers.
     pub(crate) symbols: Vec<u32>,
-    /// Bytes of scratch memory that it takes behind those, if any.
-    pub(crate) scratch_bytes: i64,
+    /// Bytes of scratch memory that it takes behind those, if any, over the program's symbols.
+    pub(crate) scratch_bytes: Expr,
 }
 
 /// Writes a kernel. `name` is an identifier; `unshared` are those parameters that are disjoint from
@@ -65,7 +65,7 @@ pub(crate) fn write(
         ranges: Ranges::new(kernel),
         helpers,
         printer: Printer::new(),
-        scratch_bytes: 0,
+        scratch_bytes: Expr::ZERO,
     };
     writer.used = writer.used_symbols();
     writer.function(locations, name, unshared, &scratch)
@@ -83,7 +83,7 @@ struct Writer<'a> {
     ranges: Ranges,
     helpers: &'a mut Helpers,
     printer: Printer,
-    scratch_bytes: i64,
+    scratch_bytes: Expr,
 }
 
 impl Writer<'_> {
@@ -116,7 +116,7 @@ impl Writer<'_> {
                 self.unused(&body, &self.symbols[id.index()].clone());
             }
         }
-        if self.scratch_bytes > 0 {
+        if !self.scratch_bytes.is_zero() {
             parameters.push(format!("unsigned char *{scratch}"));
         }
         if parameters.is_empty() {
@@ -135,7 +135,14 @@ impl Writer<'_> {
             text: format!("{head}{unused}{body}}}\n"),
             returns_fault,
             symbols,
-            scratch_bytes: self.scratch_bytes,
+            scratch_bytes: self.scratch_bytes.substitute(
+                &mut |symbol| match kernel.symbols[symbol].kind {
+                    SymbolKind::Shape { position, .. } => {
+                        Some(Expr::symbol(SymbolId::new(position as usize)))
+                    }
+                    SymbolKind::Value { .. } | SymbolKind::Loop => None,
+                },
+            ),
         }
     }
 
@@ -211,18 +218,18 @@ impl Writer<'_> {
             if is_parameter || !(reads.contains(&id) || writes.contains(&id)) {
                 continue;
             }
-            let count = self.ranges.bounds(&element_count(&buffer.shape)).max.max(1);
-            let bytes = buffer.dtype.size_of_elements(usize::try_from(count).unwrap_or(usize::MAX));
-            let bytes = bytes.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(i64::MAX);
-            let (ty, name) = (storage_type(buffer.dtype), &self.buffers[id.index()]);
-            if bytes <= LOCAL_BYTES {
-                let elements = bytes / i64::from(buffer.dtype.bits().div_ceil(8));
-                self.printer.line(format_args!("{ty} {name}[{elements}];"));
+            let bytes = loops::byte_size(buffer.dtype, &buffer.shape);
+            let most = self.ranges.bounds(&bytes).max;
+            let (ty, name) = (storage_type(buffer.dtype), self.buffers[id.index()].clone());
+            if most <= LOCAL_BYTES {
+                let elements = most.max(1) / i64::from(buffer.dtype.bits().div_ceil(8));
+                self.printer.line(format_args!("{ty} {name}[{}];", elements.max(1)));
             } else {
-                let offset = self.scratch_bytes;
-                self.printer.line(format_args!("{ty} *{name} = ({ty} *)({scratch} + {offset});"));
-                let rounded = (bytes / ALIGNMENT + i64::from(bytes % ALIGNMENT != 0)) * ALIGNMENT;
-                self.scratch_bytes = offset.saturating_add(rounded);
+                let offset = self.scratch_bytes.clone();
+                let text = self.index(&offset);
+                self.printer.line(format_args!("{ty} *{name} = ({ty} *)({scratch} + {text});"));
+                let bytes = if bytes.as_constant().is_some() { most.into() } else { bytes };
+                self.scratch_bytes = offset + &(bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT);
             }
         }
     }

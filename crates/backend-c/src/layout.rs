@@ -2,7 +2,9 @@
 //!
 //! The block of constants holds, one behind the other: what `setup` makes; copies of the weights
 //! that `main` reads as they are; the arena and the scratch memory of `setup`, which are of no use
-//! afterwards. The arena holds that of `main`, then its scratch memory.
+//! afterwards. The arena of a program holds its slots, then its scratch memory.
+
+use std::collections::BTreeMap;
 
 use base::{ConstantId, Diagnostic, codes};
 use module::Module;
@@ -59,6 +61,8 @@ impl Weights {
 /// A weight that `setup` copies, and where to in the block of constants.
 #[derive(Clone, Debug)]
 pub(crate) struct WeightCopy {
+    /// Which of the programs reads it.
+    pub(crate) part: usize,
     pub(crate) constant: ConstantId,
     pub(crate) source: u64,
     pub(crate) destination: u64,
@@ -73,44 +77,52 @@ pub(crate) struct Layout {
     pub(crate) setup_arena: u64,
     pub(crate) setup_scratch: u64,
     pub(crate) constants_bytes: u64,
-    /// In the arena.
-    pub(crate) scratch: u64,
-    pub(crate) arena_bytes: u64,
 }
 
 impl Layout {
-    /// Lays everything out. `scratch_bytes` are those of the kernels of `setup` and of `main`.
+    /// Lays everything out. `scratch` are the bytes of scratch memory of `setup`.
     pub(crate) fn new(
         setup: &Program,
-        main: &Program,
-        main_module: &Module,
-        scratch_bytes: [u64; 2],
+        scratch: &Expr,
+        parts: &[(&Program, &Module)],
         weights: &mut Weights,
     ) -> base::Result<Layout> {
-        let mut end = constants_bytes(setup)?.max(constants_bytes(main)?);
+        let mut end = constants_bytes(setup)?;
+        for (program, _) in parts {
+            end = end.max(constants_bytes(program)?);
+        }
         let mut weight_copies: Vec<WeightCopy> = Vec::new();
-        for slot in main.slots.values() {
-            let Place::Weight(constant) = slot.place else { continue };
-            if weight_copies.iter().any(|copy| copy.constant == constant) {
-                continue;
+        for (part, (program, module)) in parts.iter().enumerate() {
+            for slot in program.slots.values() {
+                let Place::Weight(constant) = slot.place else { continue };
+                let tensor = &module.constants[constant].tensor;
+                let (source, bytes) = (weights.offset(tensor), tensor.bytes().len() as u64);
+                let same = |copy: &&WeightCopy| copy.source == source && copy.bytes == bytes;
+                if weight_copies.iter().any(|copy| (copy.part, copy.constant) == (part, constant)) {
+                    continue;
+                }
+                // Another program may read the same weight.
+                let destination = match weight_copies.iter().find(same) {
+                    Some(copy) => copy.destination,
+                    None => {
+                        let destination = end.next_multiple_of(ALIGNMENT);
+                        end = destination + bytes;
+                        destination
+                    }
+                };
+                weight_copies.push(WeightCopy { part, constant, source, destination, bytes });
             }
-            let tensor = &main_module.constants[constant].tensor;
-            let destination = end.next_multiple_of(ALIGNMENT);
-            let (source, bytes) = (weights.offset(tensor), tensor.bytes().len() as u64);
-            end = destination + bytes;
-            weight_copies.push(WeightCopy { constant, source, destination, bytes });
         }
         let setup_arena = end.next_multiple_of(ALIGNMENT);
         let setup_scratch = setup_arena + known(setup, &setup.arena_bytes)?;
-        let scratch = known(main, &main.arena_bytes)?;
-        Ok(Layout {
-            weight_copies,
-            setup_arena,
-            setup_scratch,
-            constants_bytes: setup_scratch + scratch_bytes[0],
-            scratch,
-            arena_bytes: scratch + scratch_bytes[1],
-        })
+        let constants_bytes = setup_scratch + known(setup, scratch)?;
+        Ok(Layout { weight_copies, setup_arena, setup_scratch, constants_bytes })
+    }
+
+    /// Where the weights that a program reads lie in the block of constants.
+    pub(crate) fn weights_of(&self, part: usize) -> BTreeMap<ConstantId, u64> {
+        let copies = self.weight_copies.iter().filter(|copy| copy.part == part);
+        copies.map(|copy| (copy.constant, copy.destination)).collect()
     }
 }
 

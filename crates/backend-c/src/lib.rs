@@ -8,13 +8,17 @@
 //! - `scalar`, `helpers`: scalar functions; those that C lacks are functions of their own, written
 //!   only where they are used;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
+//! - `plan`: what stands between the programs of a plan's segments;
 //! - `text`: what stands around it all.
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
 //! where the C compiler has no fused multiply-add of the machine's own, unless
 //! [`COptions::exact_sums`] asks for one in software.
 //!
-//! This crate knows neither graph operations nor how kernels were scheduled.
+//! A program of fixed sizes allocates nothing, and its arena has a size that is known. A plan,
+//! whose extents may be free, divides memory that its caller gives while it runs.
+//!
+//! This crate knows of graphs only plans, and nothing of how kernels were scheduled.
 
 mod code;
 mod dtype;
@@ -24,17 +28,21 @@ mod kernel;
 mod layout;
 mod names;
 mod overlap;
+mod plan;
 mod program;
 mod scalar;
 mod text;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use ::program::{Program, Step};
 use base::text::Printer;
-use base::{KernelId, Limits, Locations, ProgramId};
+use base::{ConstantId, FunctionId, KernelId, Limits, Locations, ProgramId};
+use graph::Function;
 use module::Module;
+use sym::{Expr, SymbolId};
 use tensor::{DType, Tensor};
 
 pub use layout::Weights;
@@ -64,7 +72,7 @@ pub struct CPort {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Shape.
+    /// Shape; an extent that is free counts as 0.
     pub shape: Vec<usize>,
     /// Of an input: the elements that the code is for, where other elements would need other code.
     /// The code refuses all others.
@@ -133,133 +141,271 @@ pub fn emit(
     interface: &Interface,
     options: COptions,
 ) -> base::Result<CSources> {
-    let programs = [setup, main].map(|part| &part.module.programs[part.program]);
     let mut found = base::Diagnostics::new();
-    for checked in programs.map(program::check) {
+    for checked in [setup, main].map(|part| program::check(part.program())) {
         if let Err(diagnostics) = checked {
             found.append(diagnostics);
         }
     }
     found.or_ok(())?;
-    program::check_setup(programs[0])?;
-    let name = names::identifier(&interface.name);
-    let mut global = Names::default();
-    for suffix in ["constants_size", "arena_size", "setup", "run"] {
-        global.fresh(&format!("{name}_{suffix}"));
-    }
-    let mut helpers = Helpers::new(options.exact_sums);
-    let shared = std::ptr::eq(setup.module, main.module);
-    let mut codes: [BTreeMap<KernelId, KernelCode>; 2] = [BTreeMap::new(), BTreeMap::new()];
-    let groups: Vec<(usize, CProgram<'_>, Vec<&Program>)> = match shared {
-        true => vec![(0, main, programs.to_vec())],
-        false => vec![(0, setup, vec![programs[0]]), (1, main, vec![programs[1]])],
-    };
-    for (group, part, programs) in &groups {
-        let unshared = overlap::unshared_parameters(part.module, programs);
-        for (id, unshared) in &unshared {
-            let kernel = &part.module.kernels[*id];
-            let name = global.fresh(&format!("kernel_{}", kernel.name));
-            let code = kernel::write(kernel, part.locations, name, unshared, &mut helpers);
-            codes[*group].insert(*id, code);
-        }
-    }
-    let codes_of = [&codes[0], if shared { &codes[0] } else { &codes[1] }];
-    let scratch = [0, 1].map(|at| scratch_bytes(programs[at], codes_of[at]));
-    let mut weights = Weights::default();
-    let layout = Layout::new(programs[0], programs[1], main.module, scratch, &mut weights)?;
-    let setup_body =
-        setup_body(setup, codes_of[0], &layout, &mut weights, &mut helpers, options.most_turns)?;
-    let checks = text::value_checks(&interface.inputs, &mut helpers);
-    let main_body =
-        checks + &main_body(main, codes_of[1], &layout, &mut helpers, options.most_turns)?;
-    let kernels: Vec<&KernelCode> = codes.iter().flat_map(|codes| codes.values()).collect();
-    let sizes = [layout.constants_bytes, layout.arena_bytes];
+    let mut writer = Writer::new(interface, options);
+    let [setup, main] = writer.kernels_of_two(setup, main);
+    let layout = writer.layout(&setup, &[&main])?;
+    let setup_body = writer.setup_body(&setup, &layout)?;
+    let checks = text::value_checks(&interface.inputs, &mut writer.helpers);
+    let main_body = checks + &writer.main_body(&main, &layout.weights_of(0), "turns")?.1;
+    let sizes = [layout.constants_bytes, layout::known(main.program(), &main.arena_bytes())?];
+    let kernels: Vec<&KernelCode> = [&setup, &main].iter().flat_map(|it| it.kernels()).collect();
+    let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
     Ok(CSources {
-        model_c: text::model_c(&name, interface, &kernels, helpers, sizes, &setup_body, &main_body),
-        model_h: text::model_h(&name, interface, &weights, sizes),
-        main_c: text::main_c(&name, interface, &weights),
+        model_c: text::model_c(name, interface, &kernels, helpers, sizes, &setup_body, &main_body),
+        model_h: text::model_h(name, interface, &weights, sizes),
+        main_c: text::main_c(name, interface, &weights),
         weights,
     })
 }
 
-/// The scratch memory that the kernels of a program need.
-fn scratch_bytes(program: &Program, codes: &BTreeMap<KernelId, KernelCode>) -> u64 {
-    let mut most = 0;
-    ::program::walk(&program.steps, &mut |step| {
-        if let Step::Run(run) = step
-            && let Some(code) = codes.get(&run.kernel)
-        {
-            most = most.max(code.scratch_bytes.unsigned_abs());
-        }
-    });
-    most
+/// A plan and the programs of its segments.
+#[derive(Clone, Debug)]
+pub struct CPlan<'a> {
+    /// The plan, whose first parameters are the caller's inputs, the others constants.
+    pub function: &'a Function,
+    /// The segments that it calls.
+    pub segments: BTreeMap<FunctionId, CSegment<'a>>,
 }
 
-/// Copies of weights that `main` reads, then the steps of `setup`.
-fn setup_body(
-    part: CProgram<'_>,
-    codes: &BTreeMap<KernelId, KernelCode>,
-    layout: &Layout,
-    weights: &mut Weights,
-    helpers: &mut Helpers,
-    most_turns: u64,
-) -> base::Result<String> {
-    let mut printer = Printer::new();
-    printer.indent();
-    printer.line("const unsigned char *const file = (const unsigned char *)weights;");
-    printer.line("unsigned char *const block = (unsigned char *)constants;");
-    let program = &part.module.programs[part.program];
-    let mut offsets = BTreeMap::new();
-    for slot in program.slots.values() {
-        if let ::program::Place::Weight(id) = slot.place {
-            offsets.insert(id, weights.offset(&part.module.constants[id].tensor));
-        }
-    }
-    let bases = Bases {
-        weight: &|id| ("file", offsets.get(&id).copied().unwrap_or(0)),
-        constants: ("block", 0),
-        arena: ("block", layout.setup_arena),
-        scratch: ("block", layout.setup_scratch),
-    };
-    let kernels = |id| &codes[&id];
-    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers, most_turns);
-    writer.body(&mut printer)?;
-    printer.line("(void)file;");
-    printer.line("(void)block;");
-    for copy in &layout.weight_copies {
-        let (to, from, bytes) = (copy.destination, copy.source, copy.bytes);
-        let function = writer.helpers.copy();
-        printer.line(format_args!("{function}(block + {to}, file + {from}, {bytes});"));
-    }
-    Ok(printer.finish())
+/// A segment of a plan.
+#[derive(Clone, Debug)]
+pub struct CSegment<'a> {
+    /// Its program, which has the symbols of the plan first among its own, where it has any.
+    pub code: CProgram<'a>,
+    /// How many of its operands are values; behind them come constants, where the program finds
+    /// them.
+    pub inputs: usize,
+    /// What must hold of the plan's symbols when it begins: the first is at most the second.
+    pub checks: Vec<(Expr, Expr)>,
 }
 
-/// The steps of `main`.
-fn main_body(
-    part: CProgram<'_>,
-    codes: &BTreeMap<KernelId, KernelCode>,
-    layout: &Layout,
-    helpers: &mut Helpers,
-    most_turns: u64,
-) -> base::Result<String> {
-    let mut printer = Printer::new();
-    printer.indent();
-    printer.line("const unsigned char *const block = (const unsigned char *)constants;");
-    printer.line("unsigned char *const memory = (unsigned char *)arena;");
-    let copies: BTreeMap<_, _> =
-        layout.weight_copies.iter().map(|copy| (copy.constant, copy.destination)).collect();
-    let bases = Bases {
-        weight: &|id| ("block", copies.get(&id).copied().unwrap_or(0)),
-        constants: ("block", 0),
-        arena: ("memory", 0),
-        scratch: ("memory", layout.scratch),
-    };
-    let kernels = |id| &codes[&id];
-    let program = &part.module.programs[part.program];
-    let mut writer = ProgramWriter::new(part.module, program, &kernels, bases, helpers, most_turns);
-    writer.body(&mut printer)?;
-    for unused in ["block", "memory", "in", "out"] {
-        printer.line(format_args!("(void){unused};"));
+/// Writes the program `setup`, a plan, the programs that it calls and the kernels that they run.
+///
+/// # Errors
+/// `TW0205` for a symbol of inputs' shapes that no extent is by itself; `TW0104` for loops over
+/// rows of elements that share bytes; internal errors where a plan or a program is not what its
+/// verifier accepts.
+pub fn emit_plan(
+    setup: CProgram<'_>,
+    plan: &CPlan<'_>,
+    interface: &Interface,
+    options: COptions,
+) -> base::Result<CSources> {
+    program::check(setup.program())?;
+    let mut writer = Writer::new(interface, options);
+    let setup = writer.kernels(setup);
+    let parts: Vec<Part<'_>> =
+        plan.segments.values().map(|segment| writer.kernels(segment.code)).collect();
+    let layout = writer.layout(&setup, &parts.iter().collect::<Vec<_>>())?;
+    let setup_body = writer.setup_body(&setup, &layout)?;
+    let (mut functions, mut segments) = (String::new(), BTreeMap::new());
+    for (number, (part, (&id, segment))) in parts.iter().zip(&plan.segments).enumerate() {
+        let name = writer.global.fresh(&format!("segment_{}", part.program().name));
+        let (free, body) = writer.main_body(part, &layout.weights_of(number), "(*turns)")?;
+        let called = plan::Called::new(name, free, &body, segment, part.arena_bytes());
+        functions.push_str(&called.definition(&body));
+        segments.insert(id, called);
     }
-    Ok(printer.finish())
+    let checks = text::value_checks(&interface.inputs, &mut writer.helpers);
+    let written = plan::write(plan, &segments, interface, &mut writer.helpers, options)?;
+    let kernels: Vec<&KernelCode> =
+        std::iter::once(&setup).chain(&parts).flat_map(|it| it.kernels()).collect();
+    let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
+    let texts = text::PlanTexts {
+        name,
+        interface,
+        axes: written.axes,
+        arguments: &written.arguments,
+        constants: layout.constants_bytes,
+    };
+    Ok(CSources {
+        model_c: texts.model_c(
+            &kernels,
+            helpers,
+            &setup_body,
+            &functions,
+            &(checks + &written.body),
+        ),
+        model_h: texts.model_h(&weights),
+        main_c: texts.main_c(&weights),
+        weights,
+    })
+}
+
+/// A program with the kernels that it runs.
+struct Part<'a> {
+    code: CProgram<'a>,
+    kernels: Rc<BTreeMap<KernelId, KernelCode>>,
+    /// Whether this part writes the kernels, rather than another that shares them.
+    has_kernels: bool,
+}
+
+impl CProgram<'_> {
+    fn program(&self) -> &Program {
+        &self.module.programs[self.program]
+    }
+}
+
+impl Part<'_> {
+    fn program(&self) -> &Program {
+        self.code.program()
+    }
+
+    fn kernels(&self) -> impl Iterator<Item = &KernelCode> {
+        self.kernels.values().filter(|_| self.has_kernels)
+    }
+
+    /// The scratch memory that its kernels need.
+    fn scratch_bytes(&self) -> Expr {
+        let mut most = Expr::ZERO;
+        ::program::walk(&self.program().steps, &mut |step| {
+            if let Step::Run(run) = step
+                && let Some(code) = self.kernels.get(&run.kernel)
+            {
+                let ranges = |symbol| self.program().symbols[symbol].range;
+                if !sym::proves_less_equal(&code.scratch_bytes, &most, &ranges) {
+                    let is_more = sym::proves_less_equal(&most, &code.scratch_bytes, &ranges);
+                    let more = &code.scratch_bytes;
+                    most = if is_more { more.clone() } else { most.max(more) };
+                }
+            }
+        });
+        most
+    }
+
+    /// What its arena takes, scratch memory included.
+    fn arena_bytes(&self) -> Expr {
+        &self.program().arena_bytes + &self.scratch_bytes()
+    }
+}
+
+/// What the functions of the C code have in common.
+struct Writer {
+    /// Of the model, as an identifier.
+    name: String,
+    global: Names,
+    helpers: Helpers,
+    weights: Weights,
+    most_turns: u64,
+}
+
+impl Writer {
+    fn new(interface: &Interface, options: COptions) -> Writer {
+        let name = names::identifier(&interface.name);
+        let mut global = Names::default();
+        for suffix in ["constants_size", "arena_size", "setup", "run", "tensor"] {
+            global.fresh(&format!("{name}_{suffix}"));
+        }
+        let helpers = Helpers::new(options.exact_sums);
+        let (weights, most_turns) = (Weights::default(), options.most_turns);
+        Writer { name, global, helpers, weights, most_turns }
+    }
+
+    fn kernels<'a>(&mut self, code: CProgram<'a>) -> Part<'a> {
+        let kernels = Rc::new(self.write_kernels(code, &[code.program()]));
+        Part { code, kernels, has_kernels: true }
+    }
+
+    fn kernels_of_two<'a>(&mut self, a: CProgram<'a>, b: CProgram<'a>) -> [Part<'a>; 2] {
+        if !std::ptr::eq(a.module, b.module) {
+            return [self.kernels(a), self.kernels(b)];
+        }
+        let kernels = Rc::new(self.write_kernels(b, &[a.program(), b.program()]));
+        let first = Part { code: a, kernels: kernels.clone(), has_kernels: true };
+        [first, Part { code: b, kernels, has_kernels: false }]
+    }
+
+    fn write_kernels(
+        &mut self,
+        part: CProgram<'_>,
+        programs: &[&Program],
+    ) -> BTreeMap<KernelId, KernelCode> {
+        let unshared = overlap::unshared_parameters(part.module, programs);
+        let mut codes = BTreeMap::new();
+        for (id, unshared) in &unshared {
+            let kernel = &part.module.kernels[*id];
+            let name = self.global.fresh(&format!("kernel_{}", kernel.name));
+            let code = kernel::write(kernel, part.locations, name, unshared, &mut self.helpers);
+            codes.insert(*id, code);
+        }
+        codes
+    }
+
+    fn layout(&mut self, setup: &Part<'_>, parts: &[&Part<'_>]) -> base::Result<Layout> {
+        program::check_setup(setup.program())?;
+        let parts: Vec<(&Program, &Module)> =
+            parts.iter().map(|part| (part.program(), part.code.module)).collect();
+        Layout::new(setup.program(), &setup.scratch_bytes(), &parts, &mut self.weights)
+    }
+
+    /// The steps of `setup`, then copies of the weights that other programs read.
+    fn setup_body(&mut self, part: &Part<'_>, layout: &Layout) -> base::Result<String> {
+        let mut printer = Printer::new();
+        printer.indent();
+        printer.line("const unsigned char *const file = (const unsigned char *)weights;");
+        printer.line("unsigned char *const block = (unsigned char *)constants;");
+        let (program, module) = (part.program(), part.code.module);
+        let mut offsets = BTreeMap::new();
+        for slot in program.slots.values() {
+            if let ::program::Place::Weight(id) = slot.place {
+                offsets.insert(id, self.weights.offset(&module.constants[id].tensor));
+            }
+        }
+        let bases = Bases {
+            weight: &|id| ("file", offsets.get(&id).copied().unwrap_or(0)),
+            constants: ("block", 0),
+            arena: ("block", layout.setup_arena),
+            scratch: ("block", Expr::constant(layout.setup_scratch.cast_signed())),
+            turns: "turns",
+        };
+        let kernels = |id| &part.kernels[&id];
+        let (helpers, most_turns) = (&mut self.helpers, self.most_turns);
+        let mut writer = ProgramWriter::new(module, program, &kernels, bases, helpers, most_turns);
+        writer.body(&mut printer)?;
+        printer.line("(void)file;");
+        printer.line("(void)block;");
+        let mut made = BTreeSet::new();
+        for copy in layout.weight_copies.iter().filter(|copy| made.insert(copy.destination)) {
+            let (to, from, bytes) = (copy.destination, copy.source, copy.bytes);
+            let function = writer.helpers.copy();
+            printer.line(format_args!("{function}(block + {to}, file + {from}, {bytes});"));
+        }
+        Ok(printer.finish())
+    }
+
+    /// The steps of another program; with them, the symbols that its caller tells.
+    fn main_body(
+        &mut self,
+        part: &Part<'_>,
+        weights: &BTreeMap<ConstantId, u64>,
+        turns: &'static str,
+    ) -> base::Result<(Vec<(SymbolId, String)>, String)> {
+        let mut printer = Printer::new();
+        printer.indent();
+        printer.line("const unsigned char *const block = (const unsigned char *)constants;");
+        printer.line("unsigned char *const memory = (unsigned char *)arena;");
+        let (program, module) = (part.program(), part.code.module);
+        let bases = Bases {
+            weight: &|id| ("block", weights.get(&id).copied().unwrap_or(0)),
+            constants: ("block", 0),
+            arena: ("memory", 0),
+            scratch: ("memory", program.arena_bytes.clone()),
+            turns,
+        };
+        let kernels = |id| &part.kernels[&id];
+        let (helpers, most_turns) = (&mut self.helpers, self.most_turns);
+        let mut writer = ProgramWriter::new(module, program, &kernels, bases, helpers, most_turns);
+        writer.body(&mut printer)?;
+        for unused in ["block", "memory", "in", "out"] {
+            printer.line(format_args!("(void){unused};"));
+        }
+        Ok((writer.free_symbols(), printer.finish()))
+    }
 }

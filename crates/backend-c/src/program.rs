@@ -16,8 +16,20 @@ use crate::kernel::KernelCode;
 use crate::names::Names;
 
 /// The names of what the functions declare.
-const RESERVED: [&str; 10] =
-    ["weights", "constants", "arena", "in", "out", "fault", "file", "block", "memory", "turns"];
+pub(crate) const RESERVED: [&str; 12] = [
+    "weights",
+    "constants",
+    "arena",
+    "in",
+    "out",
+    "fault",
+    "file",
+    "block",
+    "memory",
+    "turns",
+    "size",
+    "region",
+];
 
 /// Checks that a program can be written as C: no symbol but those that steps set.
 pub(crate) fn check(program: &Program) -> base::Result<()> {
@@ -56,7 +68,9 @@ pub(crate) struct Bases<'a> {
     /// The arena.
     pub(crate) arena: (&'static str, u64),
     /// Scratch memory.
-    pub(crate) scratch: (&'static str, u64),
+    pub(crate) scratch: (&'static str, Expr),
+    /// The counter of turns.
+    pub(crate) turns: &'static str,
 }
 
 /// The expression of an address: a pointer to bytes, or to `void` where it is an input or output
@@ -109,7 +123,7 @@ impl<'a> ProgramWriter<'a> {
         if faults {
             printer.line("int fault;");
         }
-        if turns {
+        if turns && self.bases.turns == "turns" {
             printer.line("uint64_t turns = 0;");
         }
         self.block(&self.program.steps, printer)
@@ -124,6 +138,13 @@ impl<'a> ProgramWriter<'a> {
         self.block(steps, printer)?;
         printer.dedent();
         Ok(())
+    }
+
+    /// The symbols whose values the caller tells, and their names.
+    pub(crate) fn free_symbols(&self) -> Vec<(SymbolId, String)> {
+        let set = self.program.set_symbols();
+        let free = self.program.symbols.ids().filter(|id| !set.contains(id));
+        free.map(|id| (id, self.symbols[id.index()].clone())).collect()
     }
 
     fn step(&mut self, step: &Step, printer: &mut Printer) -> base::Result<()> {
@@ -162,7 +183,8 @@ impl<'a> ProgramWriter<'a> {
                 let test = self.boolean(condition)?;
                 printer.line(format_args!("if (!({test})) break;"));
                 let (most, fault) = (self.most_turns, Fault::TooManyTurns.code());
-                printer.line(format_args!("if (turns++ == {most}u) return {fault};"));
+                let turns = self.bases.turns;
+                printer.line(format_args!("if ({turns}++ == {most}u) return {fault};"));
                 printer.dedent();
                 self.inside(body, printer)?;
                 printer.line("}");
@@ -248,9 +270,9 @@ impl<'a> ProgramWriter<'a> {
             let name = name.ok_or_else(|| self.broken(format!("there is no symbol {position}")))?;
             arguments.push(name.clone());
         }
-        if code.scratch_bytes > 0 {
-            let (base, offset) = self.bases.scratch;
-            arguments.push(format!("{base} + {offset}"));
+        if !code.scratch_bytes.is_zero() {
+            let (base, offset) = self.bases.scratch.clone();
+            arguments.push(format!("{base} + {}", self.expression(&offset, true)));
         }
         let call = format!("{}({})", code.name, arguments.join(", "));
         match code.returns_fault {
@@ -264,7 +286,7 @@ impl<'a> ProgramWriter<'a> {
     }
 
     fn address(&mut self, address: &Address) -> base::Result<Pointer> {
-        let known = |offset: &Expr| crate::layout::known(self.program, offset);
+        let placed = |start: u64, offset: &Expr| Expr::constant(start.cast_signed()) + offset;
         let (base, offset) = match &self.program.slots[address.slot].place {
             Place::Input(number) | Place::Output(number) => {
                 let is_input = matches!(self.program.slots[address.slot].place, Place::Input(_));
@@ -273,22 +295,22 @@ impl<'a> ProgramWriter<'a> {
                     return Ok(Pointer { code: Code::primary(base), is_void: true });
                 }
                 let constant = if is_input { "const " } else { "" };
-                (format!("({constant}unsigned char *){base}"), 0)
+                (format!("({constant}unsigned char *){base}"), Expr::ZERO)
             }
             Place::Weight(constant) => {
-                let (base, offset) = (self.bases.weight)(*constant);
-                (base.to_owned(), offset)
+                let (base, start) = (self.bases.weight)(*constant);
+                (base.to_owned(), placed(start, &Expr::ZERO))
             }
             Place::Constants(offset) => {
                 let (base, start) = self.bases.constants;
-                (base.to_owned(), start + known(offset)?)
+                (base.to_owned(), placed(start, offset))
             }
             Place::Arena(offset) => {
                 let (base, start) = self.bases.arena;
-                (base.to_owned(), start + known(offset)?)
+                (base.to_owned(), placed(start, offset))
             }
         };
-        let offset = Expr::constant(offset.cast_signed()) + &address.offset;
+        let offset = offset + &address.offset;
         let code = match offset.is_zero() {
             true => Code::primary(base),
             false => {

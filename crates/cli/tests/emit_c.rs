@@ -84,6 +84,120 @@ fn given_inputs_fix_shapes_and_the_values_that_decide_shapes() {
     assert_eq!(said, "error: the model stopped with fault 4, see model.h\n");
 }
 
+/// Compiles a model to C once and runs it on several inputs: its outputs are those of `run`.
+fn agrees_for_all(model: &str, names: [&[&str]; 2], runs: &[Vec<Tensor>]) {
+    if !has_c_compiler() {
+        return;
+    }
+    let folder = Folder::new();
+    succeed(&["compile", model, "--emit", "c", "-o", &folder.file("")]);
+    build_c_program(folder.path(), &[]);
+    let [inputs, outputs] = names;
+    for (number, tensors) in runs.iter().enumerate() {
+        run_c_program(folder.path(), tensors);
+        let given: Vec<String> = (0..inputs.len())
+            .map(|at| format!("{}={}", inputs[at], folder.file(&format!("input{at}.npy"))))
+            .collect();
+        let into = folder.file("jit");
+        let mut run = vec!["run", model, "--output-dir", &into];
+        given.iter().for_each(|input| run.extend(["--input", input]));
+        succeed(&run);
+        for name in outputs {
+            let read =
+                |path: &str| tensor::npy::read(Path::new(&folder.file(path))).expect("reads");
+            let actual = read(&format!("{name}.npy"));
+            let expected = read(&format!("jit/{name}.npy"));
+            assert_eq!(actual.shape(), expected.shape(), "run {number}: {name}");
+            let error = tensor::compare(&actual, &expected, 0.0, 0.0).relative_l2;
+            assert!(error <= TOLERANCE, "run {number}: {name}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn a_free_dimension_is_an_argument() {
+    let image = |count| vec![tensor::random::random(DType::F32, &[count, 1, 8, 8], 3)];
+    agrees_for_all(DIGITS, [&["image"], &["logits"]], &[image(1), image(7)]);
+}
+
+/// Writes a model that a text describes.
+fn write_model(folder: &Folder, text: &str) -> String {
+    let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
+    std::fs::write(folder.path().join("model.onnx"), model.encode_to_vec()).expect("is written");
+    folder.file("model.onnx")
+}
+
+#[test]
+fn loops_grow_what_they_carry_and_stack_until_data_say_stop() {
+    let text = "
+        input prompt: i64[n]
+        input last: i64[]
+        constant table: f32[4, 4]
+          {0.0, 1.0, 0.5, 0.2, 0.1, 0.0, 3.0, 1.0, 0.5, 0.4, 0.3, 4.0, 5.0, 1.0, 2.0, 3.0}
+        constant most: i64[] {10}
+        constant end: i64[1] {-1}
+        holds = Constant() {value = bool[] {true}}
+        tokens, scores = Loop(most, holds, prompt) {body = {
+            input turn: i64[] input goeson: bool[] input now: i64[k]
+            newest = Gather(now, end)
+            row = Gather(table, newest)
+            next = ArgMax(row) {axis = 1, keepdims = 0}
+            grown = Concat(now, next) {axis = 0}
+            one = Squeeze(next)
+            isend = Equal(one, last)
+            more = Not(isend)
+            best = ReduceMax(row) {keepdims = 0}
+            output more: bool[] output grown: i64[l] output best: f32[]
+        }}
+        doubled = Add(tokens, tokens)
+        output doubled: i64[m]
+        output scores: f32[t]";
+    let folder = Folder::new();
+    let model = write_model(&folder, text);
+    let given = |prompt: &[i64], last: i64| {
+        vec![Tensor::from_slice(&[prompt.len()], prompt), Tensor::from_slice(&[], &[last])]
+    };
+    let runs = [given(&[0], 3), given(&[1, 2, 3], 3), given(&[2], 7), given(&[3, 0], 0)];
+    agrees_for_all(&model, [&["prompt", "last"], &["doubled", "scores"]], &runs);
+}
+
+#[test]
+fn sizes_from_data_reach_branches_and_sorted_rows() {
+    let text = "
+        input x: f32[n]
+        constant zero: f32[] {0.0}
+        constant axes: i64[1] {0}
+        constant least: i64[] {3}
+        positive = Greater(x, zero)
+        kept = Compress(x, positive) {axis = 0}
+        size = Size(kept)
+        many = Greater(size, least)
+        y = If(many) {then_branch = {
+            twice = Concat(kept, kept) {axis = 0}
+            output twice: f32[a]
+        }, else_branch = {
+            same = Neg(kept)
+            output same: f32[b]
+        }}
+        ksize = Reshape(size, axes_one)
+        constant axes_one: i64[1] {1}
+        values, places = TopK(kept, ksize) {axis = 0}
+        total = ReduceSum(kept, axes) {keepdims = 0}
+        output y: f32[m]
+        output values: f32[k]
+        output places: i64[k]
+        output total: f32[]";
+    let folder = Folder::new();
+    let model = write_model(&folder, text);
+    let given = |x: &[f32]| vec![Tensor::from_slice(&[x.len()], x)];
+    let runs = [
+        given(&[1.0, -2.0, 3.0]),
+        given(&[5.0, 1.0, -1.0, 4.0, 2.0, 3.0, 9.0, -7.0, 8.0]),
+        given(&[-1.0, -2.0]),
+    ];
+    agrees_for_all(&model, [&["x"], &["y", "values", "places", "total"]], &runs);
+}
+
 #[test]
 fn the_header_lists_the_strings_of_labels() {
     let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] output y: string[2]

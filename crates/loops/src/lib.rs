@@ -30,7 +30,9 @@ pub use kernel::{
     Access, Buffer, BufferId, Comparison, Condition, Kernel, KernelSymbol, Loop, LoopKind,
     ScalarExpr, Scope, Stmt, SymbolKind,
 };
-pub use measure::{ScratchLayout, bytes_touched, element_count, operations, scratch_layout};
+pub use measure::{
+    ScratchLayout, byte_size, bytes_touched, element_count, operations, scratch_layout,
+};
 pub use parse::{is_name, parse, parse_kernel};
 pub use print::{print, print_expression, print_statement, print_value};
 pub use share::may_share;

@@ -30,7 +30,7 @@ pub fn scratch_layout(kernel: &Kernel) -> ScratchLayout {
     let mut layout = ScratchLayout { offsets: BTreeMap::new(), bytes: Expr::ZERO };
     for (id, buffer) in kernel.buffers.iter().filter(|(_, b)| b.scope == Scope::Scratch) {
         layout.offsets.insert(id, layout.bytes.clone());
-        let bytes = size(buffer.dtype, element_count(&buffer.shape));
+        let bytes = byte_size(buffer.dtype, &buffer.shape);
         layout.bytes += &(bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT);
     }
     layout
@@ -61,6 +61,11 @@ impl Buffer {
 /// The number of elements of a shape.
 pub fn element_count(shape: &[Expr]) -> Expr {
     shape.iter().product()
+}
+
+/// The bytes of a dense tensor.
+pub fn byte_size(dtype: DType, shape: &[Expr]) -> Expr {
+    size(dtype, element_count(shape))
 }
 
 /// The bytes of so many elements.

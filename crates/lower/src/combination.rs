@@ -19,7 +19,7 @@ use tensor::{DType, Tensor};
 
 use crate::definitions::operand_index;
 use crate::groups::AnchorDomain;
-use crate::naive::index::{Ranges, extents_of, generic_index, shape_of};
+use crate::naive::index::{Ranges, extents, generic_index};
 
 /// Most elements of a literal that is written out, and most statements of a nest.
 pub(crate) const MOST_WRITTEN: i64 = 64;
@@ -68,11 +68,12 @@ impl<'a> Combination<'a> {
         let axes = axes?;
         let summed = space.parallel..space.extents.len();
         // The axis along which vectors run is not one of the sum.
-        let last = extents_of(function, value).rposition(|extent| extent != 1)?;
+        let last = extents(function, value).iter().rposition(|extent| !extent.is_one())?;
         let innermost = space.operands[1 - own][last].as_symbol()?;
         let vectors = innermost.index() < space.parallel && !axes.contains(&innermost);
         let covers = vectors && summed.clone().all(|axis| axes.contains(&SymbolId::new(axis)));
-        let few = literal.len() as i64 <= MOST_WRITTEN && literal.len() > 1;
+        let known = space.extents.iter().all(|extent| extent.as_constant().is_some());
+        let few = known && literal.len() as i64 <= MOST_WRITTEN && literal.len() > 1;
         (covers && few && !summed.is_empty()).then_some(Combination {
             space,
             literal,
@@ -219,8 +220,11 @@ pub(crate) fn written_axes(
 ) -> Vec<bool> {
     let result = function.nodes[node].results[0];
     let anchor = domain.map_or(result, |domain| domain.anchor);
-    let extents = shape_of(function, anchor);
+    let extents = extents(function, anchor);
     let mut written = vec![false; extents.len()];
+    // What is free cannot be written out, and has no combinations inside of it.
+    let extents: Option<Vec<i64>> = extents.iter().map(Expr::as_constant).collect();
+    let Some(extents) = extents else { return written };
     let start = match domain {
         Some(_) => function.producer(anchor).map(|(node, _)| node),
         None => Some(node),

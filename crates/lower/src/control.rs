@@ -42,17 +42,16 @@ impl Emitter<'_> {
             Op::While { .. } => {
                 let sizes = sizes(frame.function, &data.results);
                 copy_all(steps, &operands, &results, &sizes);
-                let condition = self.temporary(1);
+                let condition = self.temporary(&Expr::ONE);
                 let flag = [condition.clone()];
                 let setup = self.region(frame, node, 0, &results, &flag)?;
-                let next: Vec<Address> = sizes.iter().map(|&size| self.temporary(size)).collect();
+                let next: Vec<Address> = sizes.iter().map(|size| self.temporary(size)).collect();
                 let mut body = self.region(frame, node, 1, &results, &next)?;
                 copy_all(&mut body, &next, &results, &sizes);
                 steps.push(Step::While { setup, condition, body });
             }
             Op::Scan { trip_count, carried, reverse } => {
-                let trips = trip_count.as_constant().unwrap_or(0);
-                self.scan(frame, node, (trips, *carried, *reverse), steps)?;
+                self.scan(frame, node, (trip_count, *carried, *reverse), steps)?;
             }
             _ => unreachable!("{node} is no control flow"),
         }
@@ -63,7 +62,7 @@ impl Emitter<'_> {
         &mut self,
         frame: &mut Frame<'_>,
         node: NodeId,
-        (trips, carried, reverse): (i64, usize, bool),
+        (trips, carried, reverse): (&Expr, usize, bool),
         steps: &mut Vec<Step>,
     ) -> base::Result<()> {
         let data = &frame.function.nodes[node];
@@ -73,23 +72,23 @@ impl Emitter<'_> {
         let initial: Vec<Address> =
             data.operands[..carried].iter().map(|&value| self.address(frame, value)).collect();
         copy_all(steps, &initial, &state, &all[..carried]);
-        if trips == 0 {
+        if trips.is_zero() {
             return Ok(());
         }
-        let symbol = self.program.symbols.push(Symbol {
-            name: format!("trip{}", self.program.symbols.len()),
-            range: Range::extent(trips),
-        });
+        let most = trips.bounds(&|symbol| self.program.symbols[symbol].range).max;
+        let range = Range::extent(most);
+        let name = format!("trip{}", self.program.symbols.len());
+        let symbol = self.program.symbols.push(Symbol { name, range });
         let now = match reverse != base::fault::is_seeded("lower.scan") {
             false => Expr::symbol(symbol),
-            true => Expr::constant(trips - 1) - &Expr::symbol(symbol),
+            true => trips.clone() - 1 - &Expr::symbol(symbol),
         };
-        let counter = self.temporary(8);
-        let mut body = vec![self.count(&counter, symbol, trips)];
+        let counter = self.temporary(&Expr::constant(8));
+        let mut body = vec![self.count(&counter, symbol, range)];
         let slice = |emitter: &mut Self, frame: &mut Frame<'_>, value: ValueId| {
-            let size = byte_count(frame.function, value) / trips;
+            let size = row_bytes(frame.function, value);
             let mut address = emitter.address(frame, value);
-            address.offset += &(now.clone() * size);
+            address.offset += &(now.clone() * &size);
             address
         };
         let mut parameters = vec![counter];
@@ -97,7 +96,7 @@ impl Emitter<'_> {
         for &value in &data.operands[carried..] {
             parameters.push(slice(self, frame, value));
         }
-        let next: Vec<Address> = all[..carried].iter().map(|&size| self.temporary(size)).collect();
+        let next: Vec<Address> = all[..carried].iter().map(|size| self.temporary(size)).collect();
         let mut results = next.clone();
         for &value in &data.results[carried..] {
             results.push(slice(self, frame, value));
@@ -105,16 +104,16 @@ impl Emitter<'_> {
         body.extend(self.region(frame, node, 0, &parameters, &results)?);
         let kept = carried - usize::from(base::fault::is_seeded("lower.carry"));
         copy_all(&mut body, &next, &state, &all[..kept]);
-        steps.push(Step::Repeat { symbol, count: Expr::constant(trips), body });
+        steps.push(Step::Repeat { symbol, count: trips.clone(), body });
         Ok(())
     }
 
     /// Writes the number of an iteration to memory.
-    fn count(&mut self, counter: &Address, symbol: SymbolId, trips: i64) -> Step {
+    fn count(&mut self, counter: &Address, symbol: SymbolId, range: Range) -> Step {
         let position = symbol.index() as u32;
         let mut kernel = Kernel::new(format!("count_{}", self.module.kernels.len()));
         let out = kernel.add_parameter("out", DType::I64, Vec::new(), Access::Write);
-        let trip = kernel.add_shape("trip", position, Range::extent(trips));
+        let trip = kernel.add_shape("trip", position, range);
         debug_assert!(matches!(kernel.symbols[trip].kind, SymbolKind::Shape { .. }));
         kernel.body = vec![store(out, Vec::<Expr>::new(), ScalarExpr::Index(Expr::symbol(trip)))];
         let kernel = self.module.kernels.push(kernel);
@@ -158,20 +157,26 @@ impl Emitter<'_> {
         steps
     }
 
-    fn temporary(&mut self, bytes: i64) -> Address {
-        Address { slot: self.arena_slot(bytes), offset: Expr::ZERO }
+    fn temporary(&mut self, bytes: &Expr) -> Address {
+        Address { slot: self.arena_slot(bytes.clone()), offset: Expr::ZERO }
     }
 }
 
-fn sizes(function: &Function, values: &[ValueId]) -> Vec<i64> {
+/// Bytes of one row of a value, which it has along its first axis.
+fn row_bytes(function: &Function, value: ValueId) -> Expr {
+    let Some(ty) = function.ty(value).as_tensor() else { return Expr::ZERO };
+    loops::byte_size(ty.dtype, ty.shape.get(1..).unwrap_or_default())
+}
+
+fn sizes(function: &Function, values: &[ValueId]) -> Vec<Expr> {
     values.iter().map(|&value| byte_count(function, value)).collect()
 }
 
-fn copy_all(steps: &mut Vec<Step>, from: &[Address], to: &[Address], sizes: &[i64]) {
-    for ((source, destination), &size) in from.iter().zip(to).zip(sizes) {
+fn copy_all(steps: &mut Vec<Step>, from: &[Address], to: &[Address], sizes: &[Expr]) {
+    for ((source, destination), size) in from.iter().zip(to).zip(sizes) {
         let (source, destination) = (source.clone(), destination.clone());
-        if size > 0 {
-            steps.push(Step::Copy { source, destination, bytes: Expr::constant(size) });
+        if !size.is_zero() {
+            steps.push(Step::Copy { source, destination, bytes: size.clone() });
         }
     }
 }

@@ -15,7 +15,7 @@ use tensor::{DType, ScalarFunction};
 use crate::combination::Combination;
 use crate::groups::Grouping;
 use crate::naive::element::{convert, splat};
-use crate::naive::index::{Ranges, concat_offset, reshape_index, shape_of};
+use crate::naive::index::{Ranges, concat_offset, extents, reshape_index};
 use crate::naive::write::Writer;
 
 /// How a primitive becomes code, and so what grouping may do with it.
@@ -148,17 +148,17 @@ pub(crate) fn operand_index(
     let of = |axis: usize| index[axis].clone();
     Some(match &data.op {
         Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => index.to_vec(),
-        Op::Broadcast { axes, .. } => {
-            let shape = shape_of(function, value);
-            let read = |(&axis, &extent): (&usize, &i64)| match extent {
-                1 => Expr::ZERO,
+        Op::Broadcast { axes, shape } => {
+            let read = |(&axis, extent): (&usize, &Expr)| match extent.as_constant() {
+                Some(1) => Expr::ZERO,
+                None if *extent != shape[axis] => of(axis) * &(extent.clone() - 1).min(&Expr::ONE),
                 _ => of(axis),
             };
-            axes.iter().zip(&shape).map(read).collect()
+            axes.iter().zip(extents(function, value)).map(read).collect()
         }
         Op::Reshape { .. } => {
-            let from = shape_of(function, data.results[0]);
-            reshape_index(&from, &shape_of(function, value), index, ranges)
+            let from = extents(function, data.results[0]);
+            reshape_index(from, extents(function, value), index, ranges)
         }
         Op::Transpose { permutation } => {
             let mut read = vec![Expr::ZERO; index.len()];
@@ -179,7 +179,7 @@ pub(crate) fn operand_index(
         },
         Op::Concat { axis } => {
             let mut read = index.to_vec();
-            read[*axis] -= &Expr::constant(concat_offset(function, node, operand));
+            read[*axis] -= &concat_offset(function, node, operand);
             read
         }
         Op::RandomBits { .. } => Vec::new(),
@@ -230,14 +230,12 @@ pub(crate) fn result_index(
             by_ones.then(|| index.iter().zip(starts).map(|(expr, start)| expr - start).collect())
         }
         Op::Reshape { .. } => {
-            let from = shape_of(function, data.operands[operand]);
-            Some(reshape_index(&from, &shape_of(function, data.results[0]), index, ranges))
+            let from = extents(function, data.operands[operand]);
+            Some(reshape_index(from, extents(function, data.results[0]), index, ranges))
         }
         Op::Broadcast { axes, shape } => {
-            let operand = shape_of(function, data.operands[operand]);
-            let count: i64 = operand.iter().product();
-            let result = shape.iter().map(Expr::as_constant).try_fold(1, |n, e| Some(n * e?))?;
-            if count != result {
+            let count: Expr = extents(function, data.operands[operand]).iter().product();
+            if count != shape.iter().product() {
                 return None;
             }
             let mut made = vec![Expr::ZERO; shape.len()];

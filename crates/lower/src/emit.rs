@@ -25,7 +25,7 @@ use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive;
 use crate::naive::element::splat;
-use crate::naive::index::{extents_of, shape_of};
+use crate::naive::index::extents;
 use crate::naive::outline::Outline;
 use crate::{KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
 
@@ -108,7 +108,7 @@ impl Emitter<'_> {
             self.group(&mut frame, group, &mut steps)?;
         }
         for (number, value) in copies {
-            let bytes = Expr::constant(byte_count(function, value));
+            let bytes = byte_count(function, value);
             let source = self.address(&mut frame, value);
             steps.push(Step::Copy { source, destination: results[number].clone(), bytes });
         }
@@ -127,11 +127,11 @@ impl Emitter<'_> {
         for (number, &value) in frame.function.results().iter().enumerate() {
             let Some(view) = frame.grouping.view(value) else { continue };
             let root = view.root;
-            let whole = view.offset == 0
+            let whole = view.offset.is_zero()
                 && byte_count(frame.function, root) == byte_count(frame.function, value);
             if whole && !frame.roots.contains_key(&root) && is_made(frame.function, root) {
                 frame.roots.insert(root, results[number].clone());
-            } else if byte_count(frame.function, value) > 0 {
+            } else if !byte_count(frame.function, value).is_zero() {
                 copies.push((number, value));
             }
         }
@@ -159,7 +159,7 @@ impl Emitter<'_> {
             }
             _ => {}
         }
-        let nothing = |&result: &ValueId| byte_count(frame.function, result) == 0;
+        let nothing = |&result: &ValueId| byte_count(frame.function, result).is_zero();
         if data.results.iter().all(nothing) {
             return Ok(());
         }
@@ -223,7 +223,7 @@ impl Emitter<'_> {
                 }
                 Source::Element(scalar) => {
                     let constant = self.literal(&Tensor::scalar(*scalar));
-                    let slot = self.weight_slot(constant, i64::from(movement.element));
+                    let slot = self.weight_slot(constant, i64::from(movement.element).into());
                     Address { slot, offset: Expr::ZERO }
                 }
             };
@@ -367,7 +367,7 @@ impl Emitter<'_> {
     ) -> Vec<Argument> {
         let argument = |(&value, &access): (&ValueId, &loops::Access)| Argument {
             address: self.address(frame, value),
-            bytes: Expr::constant(span(frame, value)),
+            bytes: span(frame, value),
             writes: access != loops::Access::Read,
             reads: access != loops::Access::Write,
         };
@@ -379,7 +379,9 @@ impl Emitter<'_> {
     /// Where a stored value begins.
     pub(crate) fn address(&mut self, frame: &mut Frame<'_>, value: ValueId) -> Address {
         let (root, offset) = match frame.grouping.view(value) {
-            Some(View { root, offset, .. }) => (*root, offset * element_bytes(frame, value)),
+            Some(View { root, offset, .. }) => {
+                (*root, offset.clone() * element_bytes(frame, value))
+            }
             None => panic!("{value} of function {} has no memory", frame.function.name),
         };
         let mut address = match frame.roots.get(&root) {
@@ -391,7 +393,7 @@ impl Emitter<'_> {
                 address
             }
         };
-        address.offset += &Expr::constant(offset);
+        address.offset += &offset;
         address
     }
 
@@ -418,7 +420,7 @@ impl Emitter<'_> {
         })
     }
 
-    fn weight_slot(&mut self, constant: ConstantId, bytes: i64) -> SlotId {
+    fn weight_slot(&mut self, constant: ConstantId, bytes: Expr) -> SlotId {
         if let Some(&slot) = self.weights.get(&constant) {
             return slot;
         }
@@ -428,14 +430,14 @@ impl Emitter<'_> {
     }
 
     /// A new slot in the arena, its offset open.
-    pub(crate) fn arena_slot(&mut self, bytes: i64) -> SlotId {
+    pub(crate) fn arena_slot(&mut self, bytes: Expr) -> SlotId {
         let name = format!("t{}", self.program.slots.len());
         self.slot(name, bytes, Place::Arena(Expr::ZERO))
     }
 
     /// A new slot.
-    pub(crate) fn slot(&mut self, name: String, bytes: i64, place: Place) -> SlotId {
-        self.program.slots.push(Slot { name, bytes: Expr::constant(bytes), place })
+    pub(crate) fn slot(&mut self, name: String, bytes: Expr, place: Place) -> SlotId {
+        self.program.slots.push(Slot { name, bytes, place })
     }
 }
 
@@ -445,30 +447,31 @@ fn is_made(function: &Function, root: ValueId) -> bool {
 }
 
 /// Bytes of a dense value.
-pub(crate) fn byte_count(function: &Function, value: ValueId) -> i64 {
+pub(crate) fn byte_count(function: &Function, value: ValueId) -> Expr {
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
-    let count: i64 = extents_of(function, value).product();
-    dtype.size_of_elements(count.max(0) as usize).unwrap_or(0) as i64
+    loops::byte_size(dtype, extents(function, value))
 }
 
 /// Bytes of the arguments that lie in constants.
 fn constant_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
     let roots = arguments.iter().filter_map(|&value| Some(frame.grouping.view(value)?.root));
     let constants = roots.filter(|&root| class_of(frame.function, root) == Some(Class::Constant));
-    constants.map(|root| byte_count(frame.function, root) as u64).sum()
+    let bytes = constants.filter_map(|root| byte_count(frame.function, root).as_constant());
+    bytes.map(|bytes| bytes as u64).sum()
 }
 
 /// Bytes from a value's first element to behind its last.
-fn span(frame: &Frame<'_>, value: ValueId) -> i64 {
-    let shape = shape_of(frame.function, value);
-    let Some(view) = frame.grouping.view(value) else { return 0 };
-    if view.is_dense(&shape) {
+fn span(frame: &Frame<'_>, value: ValueId) -> Expr {
+    let shape = extents(frame.function, value);
+    let Some(view) = frame.grouping.view(value) else { return Expr::ZERO };
+    if view.is_dense(shape) {
         return byte_count(frame.function, value);
     }
-    if shape.contains(&0) {
-        return 0;
+    if shape.iter().any(Expr::is_zero) {
+        return Expr::ZERO;
     }
-    let last: i64 = shape.iter().zip(&view.strides).map(|(&e, &stride)| (e - 1) * stride).sum();
+    let steps = shape.iter().zip(&view.strides);
+    let last: Expr = steps.map(|(extent, stride)| (extent.clone() - 1) * stride).sum();
     (last + 1) * element_bytes(frame, value)
 }
 

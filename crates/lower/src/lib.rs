@@ -38,7 +38,7 @@ use strategies::StrategyOptions;
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
-pub use specialise::specialise;
+pub use specialise::{bind, extent_checks, specialise};
 pub use store::{KernelStore, StoredKernel};
 
 /// How to lower.
@@ -54,6 +54,9 @@ pub struct LowerOptions {
     /// Where kernels are looked for before they are scheduled, and kept for other lowerings with
     /// the same options and for the same target.
     pub store: Option<Arc<KernelStore>>,
+    /// Whether symbols without values stay free: then the program has those of the function, in
+    /// its order, and its caller tells their values.
+    pub free_extents: bool,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,
     /// Where it reports how long its phases took.
@@ -69,6 +72,7 @@ impl LowerOptions {
             fusion: true,
             store: None,
             strategies: StrategyOptions::default(),
+            free_extents: false,
             threads: 1,
             phases: Phases::default(),
         }
@@ -183,9 +187,9 @@ pub struct ProgramPort {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Shape.
+    /// Shape; an extent that is free counts as 0.
     pub shape: Vec<usize>,
-    /// Size.
+    /// Size, 0 where it is free.
     pub bytes: usize,
 }
 
@@ -213,7 +217,10 @@ pub fn lower(
 ) -> base::Result<Lowered> {
     let phases = &options.phases;
     let specialised = phases.time("specialise", || {
-        let specialised = specialise(&module.functions[function], symbols)?;
+        let specialised = match options.free_extents {
+            true => bind(&module.functions[function], symbols)?,
+            false => specialise(&module.functions[function], symbols)?,
+        };
         groups::legalise(specialised).map_err(Diagnostics::internal)
     })?;
     refuse_unsupported(&specialised)?;
@@ -222,9 +229,10 @@ pub fn lower(
     };
     let all_inputs = ports(specialised.parameters(), &specialised.parameter_names);
     let outputs = ports(specialised.results(), &specialised.result_names);
+    let free = groups::has_free_extents(&specialised);
     let program = Program {
         name: specialised.name.clone(),
-        symbols: Arena::new(),
+        symbols: if free { specialised.symbols.clone() } else { Arena::new() },
         slots: Arena::new(),
         arena_bytes: Expr::ZERO,
         steps: Vec::new(),
@@ -247,8 +255,11 @@ pub fn lower(
         Role::Setup => block(&outputs),
         Role::Main { .. } => ConstantBlock::default(),
     };
-    let parameters = parameter_slots(&mut emitter, &all_inputs);
-    let results = result_slots(&mut emitter, &outputs, &constants);
+    let bytes = |values: &[ValueId]| -> Vec<Expr> {
+        values.iter().map(|&value| emit::byte_count(&specialised, value)).collect()
+    };
+    let parameters = parameter_slots(&mut emitter, &bytes(specialised.parameters()));
+    let results = result_slots(&mut emitter, &bytes(specialised.results()), &constants);
     emitter.program.steps = phases
         .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
     emitter.schedule()?;
@@ -278,13 +289,14 @@ pub fn lower(
 }
 
 fn port(function: &Function, value: ValueId, name: &str) -> ProgramPort {
-    let shape = naive::index::shape_of(function, value);
+    let known = |expr: &Expr| expr.as_constant().map_or(0, |value| value.max(0) as usize);
+    let shape = naive::index::extents(function, value);
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
     ProgramPort {
         name: name.to_owned(),
         dtype,
-        shape: shape.iter().map(|&extent| extent.max(0) as usize).collect(),
-        bytes: emit::byte_count(function, value) as usize,
+        shape: shape.iter().map(known).collect(),
+        bytes: known(&emit::byte_count(function, value)),
     }
 }
 
@@ -298,9 +310,9 @@ fn block(outputs: &[ProgramPort]) -> ConstantBlock {
     block
 }
 
-fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[ProgramPort]) -> Vec<Address> {
+fn parameter_slots(emitter: &mut emit::Emitter<'_>, sizes: &[Expr]) -> Vec<Address> {
     let mut addresses = Vec::new();
-    for (number, port) in ports.iter().enumerate() {
+    for (number, bytes) in sizes.iter().enumerate() {
         let (name, place) = match &emitter.options.role {
             Role::Main { inputs, constants } if number >= *inputs => {
                 let number = number - inputs;
@@ -309,7 +321,7 @@ fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[ProgramPort]) -> Ve
             }
             _ => (format!("in{number}"), Place::Input(number as u32)),
         };
-        let slot = emitter.slot(name, port.bytes as i64, place);
+        let slot = emitter.slot(name, bytes.clone(), place);
         addresses.push(Address { slot, offset: Expr::ZERO });
     }
     addresses
@@ -317,11 +329,11 @@ fn parameter_slots(emitter: &mut emit::Emitter<'_>, ports: &[ProgramPort]) -> Ve
 
 fn result_slots(
     emitter: &mut emit::Emitter<'_>,
-    ports: &[ProgramPort],
+    sizes: &[Expr],
     constants: &ConstantBlock,
 ) -> Vec<Address> {
     let mut addresses = Vec::new();
-    for (number, port) in ports.iter().enumerate() {
+    for (number, bytes) in sizes.iter().enumerate() {
         let (name, place) = match emitter.options.role {
             Role::Setup => {
                 let offset = Expr::constant(constants.offsets[number] as i64);
@@ -329,7 +341,7 @@ fn result_slots(
             }
             Role::Main { .. } => (format!("out{number}"), Place::Output(number as u32)),
         };
-        let slot = emitter.slot(name, port.bytes as i64, place);
+        let slot = emitter.slot(name, bytes.clone(), place);
         addresses.push(Address { slot, offset: Expr::ZERO });
     }
     addresses

@@ -19,6 +19,19 @@ pub fn specialise(
     function: &Arc<Function>,
     symbols: &BTreeMap<SymbolId, i64>,
 ) -> base::Result<Arc<Function>> {
+    let bound = bind(function, symbols)?;
+    check(&bound)?;
+    Ok(bound)
+}
+
+/// As [`specialise`], symbols without values staying free.
+///
+/// # Errors
+/// A diagnostic for extents that do not fit the function.
+pub fn bind(
+    function: &Arc<Function>,
+    symbols: &BTreeMap<SymbolId, i64>,
+) -> base::Result<Arc<Function>> {
     if is_concrete(function) {
         return Ok(function.clone());
     }
@@ -30,7 +43,6 @@ pub fn specialise(
             *expr = expr.simplify(&|_| sym::Range::ALL);
         }
     }
-    check(&bound)?;
     check_extents(&bound)?;
     let folded = rebuild(&bound, |rewriter, node| match &rewriter.source.nodes[node].op {
         Op::Dimension(expr) => {
@@ -40,6 +52,46 @@ pub fn specialise(
         _ => Ok(None),
     });
     folded.map(Arc::new).map_err(Diagnostics::internal)
+}
+
+/// What must hold of free symbols so that extents fit a function, as [`bind`] checks it of those
+/// that are known: in each pair the first is at most the second.
+pub fn extent_checks(function: &Function) -> Vec<(Expr, Expr)> {
+    let mut checks: Vec<(Expr, Expr)> = Vec::new();
+    for node in function.nodes_in_order() {
+        let data = &function.nodes[node];
+        let extents = |value: ValueId| function.ty(value).exprs();
+        let results = data.results.iter().flat_map(|&value| extents(value));
+        checks.extend(results.map(|extent| (Expr::ZERO, extent.clone())));
+        match &data.op {
+            Op::Reshape { .. } => {
+                let [from, to] = [data.operands[0], data.results[0]];
+                let [from, to]: [Expr; 2] = [from, to].map(|it| extents(it).iter().product());
+                checks.extend([(from.clone(), to.clone()), (to, from)]);
+            }
+            Op::Slice { starts, steps, shape } => {
+                let axes =
+                    starts.iter().zip(steps).zip(extents(data.operands[0]).iter().zip(shape));
+                for ((start, &step), (extent, count)) in axes {
+                    // Of nothing nothing leaves the operand.
+                    let some = count.min(&Expr::ONE);
+                    let last = start + &((count.clone() - 1) * step);
+                    let (low, high) = if step < 0 { (&last, start) } else { (start, &last) };
+                    checks.push((Expr::ZERO, low.clone() * &some));
+                    checks.push(((high.clone() + 1 - extent) * &some, Expr::ZERO));
+                }
+            }
+            _ => {}
+        }
+    }
+    let ranges = |symbol| function.symbols[symbol].range;
+    let mut kept: Vec<(Expr, Expr)> = Vec::new();
+    for check in checks {
+        if !sym::proves_less_equal(&check.0, &check.1, &ranges) && !kept.contains(&check) {
+            kept.push(check);
+        }
+    }
+    kept
 }
 
 /// Whether there is nothing to do.
@@ -61,6 +113,12 @@ fn check_extents(function: &Function) -> base::Result<()> {
     let count = |value: ValueId| extents(value).iter().map(|&it| i128::from(it)).product::<i128>();
     for node in function.nodes_in_order() {
         let data = &function.nodes[node];
+        let constant = |expr: &Expr| expr.as_constant().is_some();
+        let mut read = data.operands.iter().chain(&data.results);
+        let is_known = read.all(|&value| function.ty(value).exprs().iter().all(constant));
+        if !is_known || !data.op.has_constant_exprs() {
+            continue;
+        }
         let negative = data.results.iter().flat_map(|&value| extents(value)).find(|&it| it < 0);
         let reason = match (negative, &data.op) {
             (Some(extent), _) => format!("an axis would have extent {extent}"),

@@ -85,18 +85,20 @@ fn accesses(program: &Program, step: &Step) -> Vec<Access> {
     let access = |address: &program::Address, bytes: &Expr, writes: bool| {
         let slot = &program.slots[address.slot];
         let (region, base) = match &slot.place {
-            Place::Input(number) => ((0, u64::from(*number)), 0),
-            Place::Output(number) => ((1, u64::from(*number)), 0),
-            Place::Weight(constant) => ((2, constant.index() as u64), 0),
-            Place::Constants(offset) => ((3, 0), offset.as_constant().unwrap_or(0)),
-            Place::Arena(offset) => ((4, 0), offset.as_constant().unwrap_or(0)),
+            Place::Input(number) => ((0, u64::from(*number)), Some(0)),
+            Place::Output(number) => ((1, u64::from(*number)), Some(0)),
+            Place::Weight(constant) => ((2, constant.index() as u64), Some(0)),
+            Place::Constants(offset) => ((3, 0), offset.as_constant()),
+            Place::Arena(offset) => ((4, 0), offset.as_constant()),
         };
-        // An offset that moves with a loop stands for the whole slot.
-        let (start, bytes) = match (address.offset.as_constant(), bytes.as_constant()) {
-            (Some(offset), Some(bytes)) => (offset, bytes),
-            _ => (0, slot.bytes.as_constant().unwrap_or(i64::MAX / 2)),
+        // An offset that moves with a loop stands for the whole slot, a free one for the region.
+        let within = address.offset.as_constant().zip(bytes.as_constant());
+        let (start, bytes) = match (base, within, slot.bytes.as_constant()) {
+            (Some(base), Some((offset, bytes)), _) => (base + offset, bytes),
+            (Some(base), None, Some(bytes)) => (base, bytes),
+            _ => (0, i64::MAX),
         };
-        Access { region, start: base + start, end: base + start + bytes, writes }
+        Access { region, start, end: start + bytes, writes }
     };
     match step {
         Step::Run(run) => {

@@ -7,6 +7,9 @@
 //! orders; the best result is kept, and while it is more than a twentieth above the largest
 //! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
 //!
+//! Slots whose sizes are free lie behind those, one behind the other; those of equal sizes whose
+//! lifetimes do not meet share a place.
+//!
 //! That compares every slot with every other. Of programs too large for it, slots are placed in
 //! the order of the steps, in the gaps that earlier slots have left.
 
@@ -37,7 +40,7 @@ struct Item {
     life: Lifetime,
 }
 
-/// What a memory plan came to, in bytes.
+/// What a memory plan came to, in bytes, slots of free sizes left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// All of the arena.
@@ -61,7 +64,9 @@ pub fn aligned(bytes: i64) -> i64 {
 
 /// Gives every slot of the arena its offset, and the program its barriers.
 pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footprint {
-    let items = items(program, kernels);
+    let is_free = |item: &Item| program.slots[item.slots[0]].bytes.as_constant().is_none();
+    let (free, items): (Vec<Item>, Vec<Item>) =
+        items(program, kernels).into_iter().partition(is_free);
     let layout = best_layout(&items);
     for (item, &offset) in items.iter().zip(&layout.offsets) {
         for slot in &item.slots {
@@ -69,10 +74,39 @@ pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footpr
         }
     }
     program.arena_bytes = Expr::constant(layout.bytes);
+    place_free(program, free);
     let mut steps = std::mem::take(&mut program.steps);
     add_barriers(program, &mut steps);
     program.steps = steps;
     Footprint { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
+}
+
+/// Places slots of free sizes behind the arena so far.
+fn place_free(program: &mut Program, mut items: Vec<Item>) {
+    items.sort_by_key(|item| item.life.first);
+    // Of each place: its size, its offset, and the last step that needs it.
+    let mut places: Vec<(Expr, Expr, usize)> = Vec::new();
+    for item in items {
+        let bytes = program.slots[item.slots[0]].bytes.clone();
+        let is_over =
+            |(size, _, last): &&mut (Expr, Expr, usize)| *size == bytes && *last < item.life.first;
+        let offset = match places.iter_mut().find(is_over) {
+            Some((_, offset, last)) => {
+                *last = item.life.last;
+                offset.clone()
+            }
+            None => {
+                let offset = program.arena_bytes.clone();
+                let whole = bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT;
+                program.arena_bytes += &whole;
+                places.push((bytes, offset.clone(), item.life.last));
+                offset
+            }
+        };
+        for slot in &item.slots {
+            program.slots[*slot].place = Place::Arena(offset.clone());
+        }
+    }
 }
 
 /// The slots of the arena that the program touches, those of one place together.

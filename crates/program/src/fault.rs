@@ -14,6 +14,8 @@ pub enum Fault {
     TooManyTurns = 3,
     /// An input has another value than the code is for. No kernel's.
     OtherValue = 4,
+    /// The memory that the caller gave does not hold what a plan computes. No kernel's.
+    TooLittleMemory = 5,
 }
 
 impl Fault {

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backend_c::CPort;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use module::Module;
@@ -94,21 +95,23 @@ fn write(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<()>
         let mut file = std::fs::File::create(folder.join(format!("inputs{number}")))?;
         run.inputs.iter().try_for_each(|tensor| file.write_all(tensor.bytes()))?;
     }
-    std::fs::write(folder.join("main.c"), main_c(models, runs))
+    std::fs::write(folder.join("main.c"), main_c(folder, models, runs)?)
 }
 
 /// The program: declarations of the models' functions, and tables of models and runs.
-fn main_c(models: &[Sources], runs: &[Run]) -> String {
+fn main_c(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<String> {
     let (mut declarations, mut rows) = (String::new(), String::new());
     for (number, model) in models.iter().enumerate() {
         let (name, ports) = (model_name(number), &model.interface);
-        let all = ports.inputs.iter().chain(&ports.outputs);
-        let sizes = all.map(|port| port.dtype.size_of_elements(port.shape.iter().product()));
-        let sizes: String = sizes.map(|bytes| format!("{}u, ", bytes.unwrap_or(0))).collect();
-        declarations.push_str(&backend_c::declarations(&name));
+        let sizes = ports.inputs.iter().map(bytes_of);
+        let sizes: String = sizes.map(|bytes| format!("{bytes}u, ")).collect();
+        // The header declares what the model has; each is in a file of its own.
+        std::fs::write(folder.join(format!("{name}.h")), &model.code.model_h)?;
+        declarations.push_str(&format!("#include \"{name}.h\"\n"));
         declarations.push_str(&format!("static const size_t bytes{number}[] = {{ {sizes}0 }};\n"));
+        declarations.push_str(&run_function(number, model));
         rows.push_str(&format!(
-            "  {{ {}u, {name}_constants_size, {name}_arena_size, {name}_setup, {name}_run, {}, {}, \
+            "  {{ {}u, {name}_constants_size, {name}_setup, run{number}, {}, {}, \
             bytes{number} }},\n",
             model.code.weights.bytes(),
             ports.inputs.len(),
@@ -116,12 +119,68 @@ fn main_c(models: &[Sources], runs: &[Run]) -> String {
         ));
     }
     let numbers: Vec<String> = runs.iter().map(|run| run.model.to_string()).collect();
-    include_str!("c/models.c")
+    Ok(include_str!("c/models.c")
         .replace(
             "@MODELS@",
             &format!("{declarations}\nstatic const Model models[] = {{\n{rows}}};\n"),
         )
-        .replace("@RUNS@", &numbers.join(", "))
+        .replace("@RUNS@", &numbers.join(", ")))
+}
+
+fn bytes_of(port: &CPort) -> usize {
+    tensor::tensor::byte_size(port.dtype, &port.shape).unwrap_or(0)
+}
+
+/// The function that runs a model in memory of its own and says where its outputs are.
+fn run_function(number: usize, model: &Sources) -> String {
+    let (name, outputs) = (model_name(number), &model.interface.outputs);
+    let mut text = format!(
+        "static int run{number}(const void *constants, const void *const in[], Output out[])\n{{\n"
+    );
+    let count = outputs.len();
+    match model.is_plan {
+        false => {
+            let sizes: String =
+                outputs.iter().map(|port| format!("allocate({}u), ", bytes_of(port))).collect();
+            text.push_str(&format!("  void *memory[{}];\n  int fault;\n", count + 1));
+            for (at, size) in sizes.split_inclusive("), ").enumerate() {
+                let size = size.trim_end_matches(", ");
+                text.push_str(&format!("  memory[{at}] = {size};\n"));
+            }
+            text.push_str(&format!(
+                "  fault = {name}_run(constants, allocate({name}_arena_size()), in, memory);\n"
+            ));
+            for (at, port) in outputs.iter().enumerate() {
+                text.push_str(&format!("  out[{at}].data = memory[{at}];\n"));
+                for (axis, extent) in port.shape.iter().enumerate() {
+                    text.push_str(&format!("  out[{at}].extents[{axis}] = {extent};\n"));
+                }
+            }
+        }
+        true => {
+            text.push_str(&format!(
+                "  {name}_tensor made[{}];\n  size_t size = 1 << 20;\n  int fault;\n  \
+                for (;;) {{\n    void *memory = allocate(size);\n    \
+                fault = {name}_run(constants, memory, size, in, made);\n    \
+                if (fault != {} || size > MOST_MEMORY) break;\n    \
+                free(memory);\n    size *= 2;\n  }}\n",
+                count + 1,
+                program::Fault::TooLittleMemory.code()
+            ));
+            for (at, port) in outputs.iter().enumerate() {
+                text.push_str(&format!("  out[{at}].data = made[{at}].data;\n"));
+                for axis in 0..port.shape.len() {
+                    let extent = format!("made[{at}].extents[{axis}]");
+                    text.push_str(&format!("  out[{at}].extents[{axis}] = {extent};\n"));
+                }
+            }
+        }
+    }
+    for (at, port) in outputs.iter().enumerate() {
+        let (rank, bits) = (port.shape.len(), port.dtype.bits());
+        text.push_str(&format!("  out[{at}].axes = {rank};\n  out[{at}].bits = {bits};\n"));
+    }
+    text + "  return fault;\n}\n"
 }
 
 /// The system's C compiler: what the variable CC names.
@@ -183,9 +242,15 @@ fn outputs(folder: &Path, number: usize, model: &Sources) -> Result<Vec<Value>> 
     })?);
     let mut results = Vec::new();
     for port in &model.interface.outputs {
-        let size = tensor::tensor::byte_size(port.dtype, &port.shape).unwrap_or(0);
+        let mut extent = |_: &usize| {
+            let own = bytes.split_to(bytes.len().min(8));
+            let own = <[u8; 8]>::try_from(&own[..]).map_or(0, i64::from_le_bytes);
+            usize::try_from(own).unwrap_or(0)
+        };
+        let shape: Vec<usize> = port.shape.iter().map(&mut extent).collect();
+        let size = tensor::tensor::byte_size(port.dtype, &shape).unwrap_or(0);
         let own = bytes.split_to(size.min(bytes.len()));
-        results.push(Tensor::from_bytes(port.dtype, &port.shape, own).map_err(stopped)?.into());
+        results.push(Tensor::from_bytes(port.dtype, &shape, own).map_err(stopped)?.into());
     }
     model.strings.put_into(&mut results);
     let mut results = results.into_iter();

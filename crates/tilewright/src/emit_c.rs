@@ -6,11 +6,11 @@ use std::path::Path;
 
 use backend::Target;
 use backend_c::{CProgram, CSources, Interface};
-use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{Definition, Function, Op, ValueId};
+use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
+use graph::{Definition, Function, Op, Type, ValueId};
 use import_onnx::{Facts, Need, Strings};
 use lower::Role;
-use sym::SymbolId;
+use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
@@ -32,11 +32,14 @@ use crate::variant::bound;
 /// table unless the options name another.
 ///
 /// Inputs that are given, by name, fix the shapes of these inputs; where shapes in the model depend
-/// on the value of one of them, the code is for this value alone, and refuses any other.
+/// on the value of one of them, the code is for this value alone, and refuses any other. Dimensions
+/// that stay free are arguments of the C function. Where there are some, or where the model
+/// computes sizes, the code divides memory that its caller gives; all other code knows how much it
+/// needs.
 ///
 /// # Errors
-/// What is wrong with the model, with the inputs or with the options; `TW0205` for every free
-/// dimension; `TW0301` if a file cannot be written.
+/// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
+/// that is no extent of an input by itself; `TW0301` if a file cannot be written.
 pub fn emit_c(
     model: impl AsRef<Path>,
     options: &Options,
@@ -70,6 +73,8 @@ pub(crate) struct Sources {
     pub(crate) strings: Strings,
     /// Whether it draws random numbers.
     pub(crate) draws: bool,
+    /// Whether it is a plan, which divides the memory that its caller gives.
+    pub(crate) is_plan: bool,
 }
 
 impl Sources {
@@ -88,25 +93,17 @@ impl Sources {
 /// Compiles a model to C.
 ///
 /// # Errors
-/// What is wrong with the model, its inputs or the options; `TW0205` for every free dimension.
+/// What is wrong with the model, its inputs or the options; see [`emit_c`].
 pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let Request { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
-    let (mut front, mut facts) = front_for(&request, &target, Facts::default())?;
+    let (front, facts) = front_and_facts(&request, &target)?;
     refuse_host_functions(&front.main)?;
-    if !front.has_one_segment() && !known.is_empty() {
-        // Of known inputs all sizes are.
-        let sizes = Facts { sizes: true, ..Facts::default() };
-        (front, facts) = front_for(&request, &target, sizes).map_err(|_| computes_sizes())?;
-    }
     let inputs = ports(&front.imported, true);
     let symbols = symbols_of(&front, known)?;
-    let shapes = match symbols.is_empty() {
-        true => fixed_shapes(&inputs)?,
-        false => tensors_of(known).iter().map(|tensor| tensor.shape().to_vec()).collect(),
-    };
     let plan = Plan::new(&front.module, front.plan, inputs.len());
-    let segment = plan.only_segment().ok_or_else(computes_sizes)?;
+    let mut function = Function::clone(&plan.function);
+    function.substitute(&symbols.iter().map(|(&id, &value)| (id, value.into())).collect());
     let request = |function, role, symbols| specialisation::Request {
         module: &front.module,
         function: &front.module.functions[function],
@@ -120,27 +117,106 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
-    let role = plan.segment(segment).role(&constants);
-    let main = LoweredFunction::new(request(segment, role, &symbols))?;
-    let results = main.outputs.iter().zip(&front.imported.result_names).enumerate();
-    let output = |(number, ((dtype, shape), name)): (usize, (&(DType, Vec<usize>), &String))| {
+    let extent = |extent: &Expr| extent.as_constant().map_or(0, |extent| extent.max(0) as usize);
+    let port = |name: &String, value| {
+        let Some(ty) = function.ty(value).as_tensor() else { return Err(no_tensor(name)) };
+        Ok(backend_c::CPort::new(name, ty.dtype, ty.shape.iter().map(extent).collect()))
+    };
+    let input = |(named, &value): (&Port, &ValueId)| {
+        let value = backend_c::CPort { value: None, ..port(&named.name, value)? };
+        Ok(backend_c::CPort { value: facts.values.get(&named.name).cloned(), ..value })
+    };
+    let output = |(number, (&value, name)): (usize, (&ValueId, &String))| {
         let strings = coded(&front.strings, number);
-        backend_c::CPort { strings, ..backend_c::CPort::new(name, *dtype, shape.clone()) }
+        Ok(backend_c::CPort { strings, ..port(name, value)? })
     };
-    let input = |(port, shape): (&Port, Vec<usize>)| {
-        let value = facts.values.get(&port.name).cloned();
-        backend_c::CPort { value, ..backend_c::CPort::new(&port.name, port.dtype, shape) }
-    };
+    let results = function.results().iter().zip(&front.imported.result_names).enumerate();
     let interface = Interface {
         name: name.to_owned(),
-        inputs: inputs.iter().zip(shapes).map(input).collect(),
-        outputs: results.map(output).collect(),
+        inputs: inputs.iter().zip(function.parameters()).map(input).collect::<Result<_>>()?,
+        outputs: results.map(output).collect::<Result<_>>()?,
     };
-    let most_turns = options.limits.turns;
-    let options = backend_c::COptions { most_turns, ..Default::default() };
-    let code = backend_c::emit(part(&setup), part(&main), &interface, options)?;
+    let c_options = backend_c::COptions { most_turns: options.limits.turns, ..Default::default() };
+    let is_free = |extent: &Expr| extent.as_constant().is_none();
+    let free = function.values.values().any(|value| value.ty.exprs().iter().any(is_free));
+    let code = match plan.only_segment().filter(|_| !free) {
+        Some(segment) => {
+            let role = plan.segment(segment).role(&constants);
+            let main = LoweredFunction::new(request(segment, role, &symbols))?;
+            backend_c::emit(part(&setup), part(&main), &interface, c_options)?
+        }
+        None => {
+            let lowered = plan.segments().map(|(id, segment)| {
+                let role = segment.role(&constants);
+                let lowered = LoweredFunction::with_free_extents(request(id, role, &symbols))?;
+                Ok((id, segment.inputs, lowered))
+            });
+            let lowered: Vec<(FunctionId, usize, LoweredFunction)> =
+                lowered.collect::<Result<_>>()?;
+            let mut segments = BTreeMap::new();
+            for (id, inputs, lowered) in &lowered {
+                let checks = lower::extent_checks(&lowered.module.functions[lowered.function]);
+                let code = part(lowered);
+                segments.insert(*id, backend_c::CSegment { code, inputs: *inputs, checks });
+            }
+            let plan = backend_c::CPlan { function: &function, segments };
+            backend_c::emit_plan(part(&setup), &plan, &interface, c_options)?
+        }
+    };
+    let is_plan = free || plan.only_segment().is_none();
     let draws = draws(&front.imported);
-    Ok(Sources { code, interface, outputs: front.outputs, strings: front.strings, draws })
+    let (outputs, strings) = (front.outputs, front.strings);
+    Ok(Sources { code, interface, outputs, strings, draws, is_plan })
+}
+
+/// The front half for what is known of the inputs: the most specific that is one segment, else the
+/// plan for all values.
+fn front_and_facts(request: &Request<'_>, target: &Target) -> Result<(Front, Facts)> {
+    let general = front_for(request, target, Facts::default());
+    let is_one_segment = |(front, _): &(Front, Facts)| {
+        let inputs = front.imported.parameters().len();
+        Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
+    };
+    if request.inputs.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
+        return general.and_then(without_lists);
+    }
+    // Of known inputs sizes are known.
+    let sizes = Facts { sizes: true, ..Facts::default() };
+    match front_for(request, target, sizes) {
+        Ok(made) if is_one_segment(&made) => Ok(made),
+        _ => general.and_then(without_lists),
+    }
+}
+
+/// Refuses plans that work on lists.
+fn without_lists(made: (Front, Facts)) -> Result<(Front, Facts)> {
+    match has_lists(&made.0.module.functions[made.0.plan]) {
+        true => Err(computes_lists().into()),
+        false => Ok(made),
+    }
+}
+
+/// Whether a plan works on sequences or optional values.
+fn has_lists(plan: &Function) -> bool {
+    plan.values.values().any(|value| !matches!(value.ty, Type::Tensor(_)))
+        || plan.nodes.values().any(|node| matches!(node.op, Op::List { .. }))
+}
+
+/// The refusal of a model whose lists only a run knows.
+fn computes_lists() -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED_TYPE, "the model computes sequences or optional values")
+        .at("the model")
+        .because("C code computes with arrays, and what these lists hold is known by a run alone")
+        .remedy("`run` the model, or export it without such values")
+}
+
+/// The refusal of a port that is no tensor.
+fn no_tensor(name: &str) -> Diagnostics {
+    Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("`{name}` is no tensor"))
+        .at("the model's inputs and outputs")
+        .because("C code takes and gives arrays")
+        .remedy("give the inputs, so that it is known what they are made of, or `run` the model")
+        .into()
 }
 
 /// The strings in which the elements of a result are numbers, if they are. Strings are counted
@@ -251,14 +327,6 @@ fn in_order(
     found.or_ok(declared.iter().map(|port| Some(inputs.get(&port.name)?.clone().into())).collect())
 }
 
-/// The refusal of a model that is more than one segment.
-fn computes_sizes() -> Diagnostic {
-    Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data while the model runs")
-        .at("the model")
-        .because("the C sources hold one segment, and this model's plan has several")
-        .remedy("`run` the model, or export it so that shapes do not depend on values")
-}
-
 /// Refuses a model that calls host functions.
 fn refuse_host_functions(function: &Function) -> Result<()> {
     let called = function.nodes.values().filter_map(|node| match &node.op {
@@ -273,18 +341,6 @@ fn refuse_host_functions(function: &Function) -> Result<()> {
             .remedy("leave that part out of the model, or `run` it")
     };
     called.map(refusal).collect::<Diagnostics>().or_ok(())
-}
-
-/// The tensors that the known inputs are made of.
-fn tensors_of(inputs: &[Option<Value>]) -> Vec<Tensor> {
-    inputs.iter().flatten().cloned().flat_map(Value::into_tensors).collect()
-}
-
-/// The inputs' shapes, all known.
-fn fixed_shapes(inputs: &[Port]) -> Result<Vec<Vec<usize>>> {
-    let unbound: Diagnostics =
-        inputs.iter().filter_map(|port| port.random(0).err()).flatten().collect();
-    unbound.or_ok(inputs.iter().filter_map(Port::fixed_shape).collect())
 }
 
 /// Refuses inputs that are strings: by their declaration or, where that says no more than that they
@@ -305,14 +361,28 @@ fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
     strings.collect::<Diagnostics>().or_ok(())
 }
 
-/// The values of symbols that the shapes of the inputs give, where all inputs are known.
+/// The values of symbols that the shapes of the known inputs give.
 fn symbols_of(front: &Front, known: &[Option<Value>]) -> Result<BTreeMap<SymbolId, i64>> {
-    let tensors = tensors_of(known);
-    if tensors.len() < front.imported.parameters().len() {
-        return Ok(BTreeMap::new());
+    let mut tensors: Vec<Option<Tensor>> = Vec::new();
+    for input in known {
+        match input {
+            Some(value) => tensors.extend(value.clone().into_tensors().into_iter().map(Some)),
+            None => tensors.push(None),
+        }
     }
-    let values = eval::graph::bind_symbols(&front.imported, &tensors);
-    Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?))
+    let all: Option<Vec<Tensor>> = tensors.iter().cloned().collect();
+    if let Some(all) = all.filter(|all| all.len() == front.imported.parameters().len()) {
+        let values = eval::graph::bind_symbols(&front.imported, &all);
+        return Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?));
+    }
+    let mut symbols = BTreeMap::new();
+    for (&value, tensor) in front.imported.parameters().iter().zip(&tensors) {
+        let Some(tensor) = tensor else { continue };
+        for (extent, &found) in front.imported.ty(value).exprs().iter().zip(tensor.shape()) {
+            symbols.extend(extent.as_symbol().map(|symbol| (symbol, found as i64)));
+        }
+    }
+    Ok(symbols)
 }
 
 /// The row that kernels are scheduled for: C code runs anywhere, so the machine has no say.

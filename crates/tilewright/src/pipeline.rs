@@ -64,14 +64,6 @@ pub(crate) struct Front {
     pub(crate) remarks: Vec<Remark>,
 }
 
-impl Front {
-    /// Whether the plan is one segment.
-    pub(crate) fn has_one_segment(&self) -> bool {
-        let plan = &self.module.functions[self.plan];
-        !plan.has_interpreted(plan.body) && plan.nodes.len() <= 1
-    }
-}
-
 /// Imports a model, with what is known of a run, and runs the graph passes: optimisation, format
 /// choice, optimisation, the cut, the division into segments.
 ///

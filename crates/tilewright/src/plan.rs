@@ -65,6 +65,11 @@ impl Plan {
         self.only_segment
     }
 
+    /// All segments.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (FunctionId, &Segment)> {
+        self.segments.iter().map(|(&id, segment)| (id, segment))
+    }
+
     /// The segment that is a function of the module.
     pub(crate) fn segment(&self, id: FunctionId) -> &Segment {
         &self.segments[&id]

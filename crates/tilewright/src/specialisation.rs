@@ -149,10 +149,27 @@ impl LoweredFunction {
     /// # Errors
     /// Diagnostics of `lower`.
     pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
+        let specialise = || lower::specialise(request.function, request.symbols);
+        let function = request.options.phases.time("specialise", specialise)?;
+        LoweredFunction::of(request, function, false)
+    }
+
+    /// As [`Self::new`], symbols without values staying free.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
+        let function = lower::bind(request.function, request.symbols)?;
+        LoweredFunction::of(request, function, true)
+    }
+
+    fn of(
+        request: Request<'_>,
+        mut function: Arc<Function>,
+        free_extents: bool,
+    ) -> Result<LoweredFunction> {
         let Request { options, target, .. } = request;
         let phases = &options.phases;
-        let mut function =
-            phases.time("specialise", || lower::specialise(request.function, request.symbols))?;
         budget::check_elements(&function, &options.limits)?;
         let outputs = constant_types(&function);
         let mut module =
@@ -172,6 +189,7 @@ impl LoweredFunction {
             fusion: !options.disabled.contains(FUSION),
             strategies: StrategyOptions { plain: options.disabled.contains(SCHEDULES) },
             store: request.store.cloned(),
+            free_extents,
             threads: options.thread_count(),
             phases: options.phases.clone(),
         };
@@ -181,7 +199,10 @@ impl LoweredFunction {
             memory_plan::check(&module.programs[lowered.program], &module.kernels)?;
         }
         let own = (&module, &*module.functions[function]);
-        budget::check_program(own, &lowered, request.given, options)?;
+        // What a run takes of memory that its caller gives is its caller's to limit.
+        if !free_extents {
+            budget::check_program(own, &lowered, request.given, options)?;
+        }
         Ok(LoweredFunction { module, function, lowered, outputs })
     }
 }
@@ -302,7 +323,7 @@ fn lock(states: &Mutex<Vec<State>>) -> std::sync::MutexGuard<'_, Vec<State>> {
     states.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Element types and extents of a function's results, which are constant.
+/// Element types and extents of a function's results; free ones count as 0.
 fn constant_types(function: &Function) -> Vec<(DType, Vec<usize>)> {
     let extent = |expr: &sym::Expr| expr.as_constant().map_or(0, |extent| extent as usize);
     function

@@ -28,16 +28,16 @@ typedef struct {
   const char *dtype;
   const char *descr; /* NumPy's name of the type */
   size_t size;       /* of an element in the file, in bytes */
-  size_t bytes;      /* of all of them in the model */
+  size_t bits;       /* of an element in the model */
   void (*convert)(void *to, const void *from, ptrdiff_t count); /* where both differ */
   int axes;
   size_t shape[AXES];
 } Port;
 
-@HELPERS@static const Port inputs[INPUTS + 1] = {
+@HELPERS@static Port inputs[INPUTS + 1] = {
 @INPUTS@};
 
-static const Port outputs[OUTPUTS + 1] = {
+static Port outputs[OUTPUTS + 1] = {
 @OUTPUTS@};
 
 static void fail(const char *place, const char *reason)
@@ -59,6 +59,12 @@ static size_t elements(const Port *port)
   int axis;
   for (axis = 0; axis < port->axes; axis++) count *= port->shape[axis];
   return count;
+}
+
+/* Of all elements in the model. */
+static size_t model_bytes(const Port *port)
+{
+  return (elements(port) * port->bits + 7) / 8;
 }
 
 /* NumPy's text for a shape: (), (3,), (3, 4). */
@@ -87,12 +93,12 @@ static void require(const char *path, const char *header, const char *text, cons
   }
 }
 
-static void *read_npy(const char *path, const Port *port)
+@SHAPES@static void *read_npy(const char *path, Port *port)
 {
   unsigned char start[12];
   char text[64 + 24 * AXES], shape[32 + 24 * AXES], *header;
-  size_t length, bytes = elements(port) * port->size;
-  void *data = allocate(bytes);
+  size_t length, bytes;
+  void *data;
   FILE *file = fopen(path, "rb");
   if (file == NULL) fail(path, "cannot be read");
   read_bytes(path, file, start, 10);
@@ -108,10 +114,12 @@ static void *read_npy(const char *path, const Port *port)
   sprintf(text, "'descr': '%s'", port->descr);
   require(path, header, text, "wrong type of elements");
   require(path, header, "'fortran_order': False", "wrong order");
-  shape_text(port, shape);
+@READ_SHAPE@  shape_text(port, shape);
   sprintf(text, "'shape': %s", shape);
   require(path, header, text, "wrong shape");
   free(header);
+  bytes = elements(port) * port->size;
+  data = allocate(bytes);
   read_bytes(path, file, data, bytes);
   fclose(file);
   return data;
@@ -192,68 +200,3 @@ static void show(const Port *port, const void *data)
   printf("%s\n", count > SHOWN ? " ..." : "");
 }
 
-int main(int argc, char **argv)
-{
-  const char *directory = NULL, *paths[INPUTS + 1] = { NULL };
-  const void *in[INPUTS + 1] = { NULL };
-  void *out[OUTPUTS + 1] = { NULL }, *weights, *constants, *arena;
-  int given = 0, number, fault;
-  FILE *file;
-  for (number = 1; number < argc; number++) {
-    if (strcmp(argv[number], "-o") == 0 && number + 1 < argc) {
-      directory = argv[++number];
-    } else {
-      if (given <= INPUTS) paths[given] = argv[number];
-      given++;
-    }
-  }
-  if (given != INPUTS + 1) {
-    fprintf(stderr, "usage: %s WEIGHTS [INPUT.npy ...] [-o DIR], with %d input(s)\n", argv[0],
-        INPUTS);
-    return 2;
-  }
-  weights = allocate(WEIGHTS_BYTES);
-  file = fopen(paths[0], "rb");
-  if (file == NULL) fail(paths[0], "cannot be read");
-  read_bytes(paths[0], file, weights, WEIGHTS_BYTES);
-  fclose(file);
-  constants = allocate(@NAME@_constants_size());
-  arena = allocate(@NAME@_arena_size());
-  fault = @NAME@_setup(weights, constants);
-  free(weights);
-  for (number = 0; number < INPUTS; number++) {
-    const Port *port = &inputs[number];
-    void *data = read_npy(paths[number + 1], port);
-    in[number] = data;
-    if (port->convert != NULL) {
-      void *converted = allocate(port->bytes);
-      memset(converted, 0, port->bytes);
-      port->convert(converted, data, (ptrdiff_t)elements(port));
-      in[number] = converted;
-      free(data);
-    }
-  }
-  for (number = 0; number < OUTPUTS; number++) out[number] = allocate(outputs[number].bytes);
-  if (fault == 0) fault = @NAME@_run(constants, arena, in, out);
-  if (fault != 0) {
-    fprintf(stderr, "error: the model stopped with fault %d, see model.h\n", fault);
-    return 1;
-  }
-  for (number = 0; number < OUTPUTS; number++) {
-    const Port *port = &outputs[number];
-    if (port->convert != NULL) {
-      void *converted = allocate(elements(port) * port->size);
-      port->convert(converted, out[number], (ptrdiff_t)elements(port));
-      free(out[number]);
-      out[number] = converted;
-    }
-    show(port, out[number]);
-    if (directory != NULL) {
-      char *path = (char *)allocate(strlen(directory) + strlen(port->file) + 2);
-      sprintf(path, "%s/%s", directory, port->file);
-      write_npy(path, port, out[number]);
-      free(path);
-    }
-  }
-  return 0;
-}

@@ -248,13 +248,14 @@ impl Chooser<'_> {
                 }
                 Class::Movement => {
                     asked.memory = false;
-                    asked.repeated |= self.repeats(data);
+                    asked.repeated |= self.fusion && self.repeats(data);
                 }
                 Class::View => asked.memory |= asked.windowed,
                 Class::Guarded => {
                     asked = Demand { guarded: true, repeated: number > 0, ..own };
                     let stored = data.results.first().is_some_and(|&result| self.stored[result]);
                     asked.memory = number == 0
+                        && self.fusion
                         && (self.is_computed(operand) || stored && self.is_moved_far(operand));
                 }
                 Class::Indexed => {

@@ -21,7 +21,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use crate::definitions::{Class, class_of, class_of_node};
-use crate::naive::index::{dense_strides, shape_of};
+use crate::naive::index::{dense_strides, extents, shape_of};
 
 /// A transposed copy pays if each of its elements is read at least so often.
 const READS_PER_COPY: i64 = 8;
@@ -151,12 +151,17 @@ fn transposed(rewriter: &mut Rewriter<'_>, value: ValueId, order: &[usize]) -> B
     rewriter.builder.pad(inner, fill, &moved(low), &moved(high), &interior)
 }
 
-/// The operand of a contraction that has to be transposed, and which of its axes goes last.
+/// The operand of a contraction that has to be transposed, and which of its axes goes last; none
+/// where extents are free, so that nobody can tell whether it pays.
 fn operand_to_copy(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
 ) -> Option<(usize, usize)> {
+    let of_operands = operands.iter().flat_map(|&operand| extents(function, operand));
+    if of_operands.chain(&space.extents).any(|extent| extent.as_constant().is_none()) {
+        return None;
+    }
     strided_operand(function, space, operands).or_else(|| parted_operand(function, space, operands))
 }
 

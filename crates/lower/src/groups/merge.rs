@@ -91,9 +91,11 @@ pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: 
     let order: Vec<NodeId> = function.regions[function.body].nodes.clone();
     let order: Vec<NodeId> = order.into_iter().filter(|&node| merger.has_nests(node)).collect();
     for &node in &order {
-        merger.add(node);
+        merger.group_of.insert(node, node);
+        merger.members.insert(node, Members { nodes: vec![node], ..Members::default() });
     }
     if fusion {
+        order.iter().for_each(|&node| merger.add(node));
         merger.share(&order);
     }
     merger.finish(&order);
@@ -125,15 +127,13 @@ impl Merger<'_> {
         made && (stored || data.results.is_empty())
     }
 
+    /// Takes in what a node's nests read.
     fn add(&mut self, node: NodeId) {
         let stage = self.describe(node, None);
         for (value, _) in &stage.reads {
             self.readers.entry(*value).or_default().insert(node);
         }
         self.stages.insert(node, stage);
-        self.group_of.insert(node, node);
-        let nodes = vec![node];
-        self.members.insert(node, Members { nodes, ..Members::default() });
     }
 
     // --- what a node's nests read ---
@@ -518,8 +518,8 @@ impl Merger<'_> {
         let mut groups = Arena::new();
         for output in order {
             let Some(members) = self.members.get(output) else { continue };
-            let stage =
-                |&node: &NodeId| StageNode { node, domain: self.stages[&node].domain.clone() };
+            let domain = |node| self.stages.get(&node).and_then(|stage| stage.domain.clone());
+            let stage = |&node: &NodeId| StageNode { node, domain: domain(node) };
             groups.push(Group {
                 stages: members.nodes.iter().map(stage).collect(),
                 fused: members.fused.clone(),

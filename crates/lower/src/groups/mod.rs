@@ -19,8 +19,9 @@ mod views;
 
 use base::{Arena, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
+use sym::Expr;
 
-use crate::naive::index::dense_strides;
+use crate::naive::index::strides;
 pub(crate) use legal::legalise;
 
 define_id!(pub GroupId, "g");
@@ -43,22 +44,23 @@ pub struct View {
     /// The value that owns the memory.
     pub root: ValueId,
     /// Elements from the beginning of the root's memory to the first element.
-    pub offset: i64,
+    pub offset: Expr,
     /// Elements from one index to the next along each axis.
-    pub strides: Vec<i64>,
+    pub strides: Vec<Expr>,
 }
 
 impl View {
     /// A dense value that owns its memory.
-    pub(crate) fn root(value: ValueId, shape: &[i64]) -> View {
-        View { root: value, offset: 0, strides: dense_strides(shape) }
+    pub(crate) fn root(value: ValueId, shape: &[Expr]) -> View {
+        View { root: value, offset: Expr::ZERO, strides: strides(shape) }
     }
 
     /// Whether elements lie row-major without gaps.
-    pub(crate) fn is_dense(&self, shape: &[i64]) -> bool {
-        let dense = dense_strides(shape);
-        let axes = shape.iter().zip(&self.strides).zip(dense);
-        axes.into_iter().all(|((&extent, &stride), dense)| extent <= 1 || stride == dense)
+    pub(crate) fn is_dense(&self, shape: &[Expr]) -> bool {
+        let dense = strides(shape);
+        let axes = shape.iter().zip(&self.strides).zip(&dense);
+        let is_single = |extent: &Expr| extent.as_constant().is_some_and(|extent| extent <= 1);
+        axes.into_iter().all(|((extent, stride), dense)| is_single(extent) || stride == dense)
     }
 }
 
@@ -101,6 +103,8 @@ pub struct Grouping {
     pub groups: Arena<GroupId, Group>,
     /// Every decision worth explaining.
     pub remarks: Vec<Remark>,
+    /// Whether extents of the function are free: known when its kernels run.
+    pub(crate) free_extents: bool,
 }
 
 impl Grouping {
@@ -130,15 +134,25 @@ impl Grouping {
 
 /// Decides for a specialised and legalised function. Without `fusion` each node that is computed
 /// has a kernel of its own and stores what it makes. What runs only `once` moves elements one by
-/// one where that saves a copy.
+/// one where that saves a copy. What is worth fusing is weighed by extents, so where they are free
+/// nothing is fused.
 pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
     let users = body_users(function);
+    let free_extents = has_free_extents(function);
+    let fusion = fusion && !free_extents;
     let mut stored = homes::choose(function, &users, fusion, once);
     bound::bound(function, &mut stored);
-    let mut grouping = Grouping::default();
+    let mut grouping = Grouping { free_extents, ..Grouping::default() };
     views::place(function, &users, &stored, &mut grouping);
     merge::merge(function, &users, fusion, &mut grouping);
     grouping
+}
+
+/// Whether extents or attributes of a function depend on symbols.
+pub(crate) fn has_free_extents(function: &Function) -> bool {
+    let is_free = |expr: &Expr| expr.as_constant().is_none();
+    function.values.values().any(|value| value.ty.exprs().iter().any(is_free))
+        || function.nodes.values().any(|node| !node.op.has_constant_exprs())
 }
 
 /// Who reads each value of the body. What is read inside the regions of a node counts as read by

@@ -11,7 +11,7 @@ use sym::Expr;
 use super::legal::can_lie_within;
 use super::{Grouping, Home, View};
 use crate::definitions::{Class, class};
-use crate::naive::index::{dense_strides, shape_of};
+use crate::naive::index::{extents, strides};
 
 /// Fills in the homes of stored values.
 pub(super) fn place(
@@ -64,18 +64,17 @@ fn takes(function: &Function, user: &User) -> bool {
 }
 
 fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
-    let shape = shape_of(function, value);
-    grouping.homes[value] = Home::Stored(View::root(value, &shape));
+    grouping.homes[value] = Home::Stored(View::root(value, extents(function, value)));
 }
 
 fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mut Grouping) {
     let data = &function.nodes[node];
     let Some(whole) = grouping.view(data.results[0]).cloned() else { return };
-    let mut offset = whole.offset;
+    let mut offset = whole.offset.clone();
     for &operand in &data.operands {
-        grouping.homes[operand] = Home::Stored(View { offset, ..whole.clone() });
+        grouping.homes[operand] = Home::Stored(View { offset: offset.clone(), ..whole.clone() });
         if !base::fault::is_seeded("lower.concat") {
-            offset += shape_of(function, operand)[axis] * whole.strides[axis];
+            offset += &(&extents(function, operand)[axis] * &whole.strides[axis]);
         }
     }
 }
@@ -86,8 +85,8 @@ pub(super) fn middle(whole: &View, low: &[Expr], high: &[Expr], interior: &[i64]
     let surrounds = low.iter().chain(high).all(|pad| pad.as_constant() >= Some(0))
         && interior.iter().all(|&between| between == 0);
     let steps = low.iter().zip(&whole.strides);
-    let begin: i64 = steps.map(|(low, stride)| low.as_constant().unwrap_or(0) * stride).sum();
-    surrounds.then(|| View { offset: whole.offset + begin, ..whole.clone() })
+    let begin: Expr = steps.map(|(low, stride)| low * stride).sum();
+    surrounds.then(|| View { offset: &whole.offset + &begin, ..whole.clone() })
 }
 
 /// A `Reshape` or `Bind` of a stored value lies where that does.
@@ -97,9 +96,9 @@ fn same_memory(function: &Function, node: NodeId, grouping: &mut Grouping) {
         return;
     }
     let Some(view) = grouping.view(data.operands[0]) else { return };
-    if !view.is_dense(&shape_of(function, data.operands[0])) {
+    if !view.is_dense(extents(function, data.operands[0])) {
         return;
     }
-    let strides = dense_strides(&shape_of(function, data.results[0]));
+    let strides = strides(extents(function, data.results[0]));
     grouping.homes[data.results[0]] = Home::Stored(View { strides, ..view.clone() });
 }

@@ -7,7 +7,7 @@ use loops::build::store;
 use strategies::ProducerKind;
 use sym::Expr;
 
-use super::index::shape_of;
+use super::index::extents;
 use super::write::Writer;
 
 impl Writer<'_> {
@@ -18,30 +18,28 @@ impl Writer<'_> {
         let data = &function.nodes[node];
         let Op::Pad { low, high, .. } = &data.op else { return };
         let (inner, outer) =
-            (shape_of(function, data.operands[0]), shape_of(function, data.results[0]));
-        let amount = |pads: &[Expr], axis: usize| pads[axis].as_constant().unwrap_or(0);
+            (extents(function, data.operands[0]), extents(function, data.results[0]));
         for axis in 0..outer.len() {
-            let (before, after) = (amount(low, axis), amount(high, axis));
-            for (start, extent) in [(0, before), (before + inner[axis], after)] {
-                if extent == 0 {
+            let behind = &low[axis] + &inner[axis];
+            for (start, extent) in [(Expr::ZERO, &low[axis]), (behind, &high[axis])] {
+                if extent.is_zero() {
                     continue;
                 }
-                let mut starts: Vec<i64> = (0..outer.len()).map(|axis| amount(low, axis)).collect();
-                let mut extents = inner.clone();
-                (starts[axis], extents[axis]) = (start, extent);
+                let (mut starts, mut extents) = (low.to_vec(), inner.to_vec());
+                (starts[axis], extents[axis]) = (start, extent.clone());
                 for later in axis + 1..outer.len() {
-                    (starts[later], extents[later]) = (0, outer[later]);
+                    (starts[later], extents[later]) = (Expr::ZERO, outer[later].clone());
                 }
                 self.slab(node, &starts, &extents);
             }
         }
     }
 
-    fn slab(&mut self, node: NodeId, starts: &[i64], extents: &[i64]) {
+    fn slab(&mut self, node: NodeId, starts: &[Expr], extents: &[Expr]) {
         let data = &self.function.nodes[node];
         let (fill, result) = (data.operands[1], data.results[0]);
         let axes = self.axes("a", extents);
-        let moved = |(expr, &start): (&Expr, &i64)| expr.clone() + start;
+        let moved = |(expr, start): (&Expr, &Expr)| expr + start;
         let index: Vec<Expr> = axes.index.iter().zip(starts).map(moved).collect();
         let value = self.element(fill, Vec::new());
         let placed = self.place(result, &index, Access::Write);

@@ -7,7 +7,7 @@ use loops::{Access, Condition, ScalarExpr};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use super::index::{linear_index, shape_of};
+use super::index::{extents, linear_index};
 use super::write::Writer;
 use crate::combination::Term;
 use crate::definitions::operand_index;
@@ -147,14 +147,14 @@ impl Writer<'_> {
     fn padding_conditions(&self, node: NodeId, index: &[Expr]) -> Vec<Condition> {
         let data = &self.function.nodes[node];
         let Op::Pad { low, interior, .. } = &data.op else { return Vec::new() };
-        let shape = shape_of(self.function, data.operands[0]);
+        let shape = extents(self.function, data.operands[0]);
         let ranges = |symbol| self.range(symbol);
         let mut conditions = Vec::new();
         for axis in 0..index.len() {
             let step = interior[axis] + 1;
             let past = self.simplify(&(index[axis].clone() - &low[axis]));
             let wrong = i64::from(base::fault::is_seeded("lower.pad"));
-            let last = Expr::constant((shape[axis] - 1 - wrong) * step);
+            let last = (shape[axis].clone() - (1 + wrong)) * step;
             if !sym::proves_less_equal(&Expr::ZERO, &past, &ranges) {
                 conditions.push(less_equal(0, past.clone()));
             }
@@ -193,23 +193,23 @@ impl Writer<'_> {
         position: usize,
         index: &[Expr],
     ) -> Vec<Expr> {
-        let shape = shape_of(self.function, data);
+        let shape = extents(self.function, data);
         let own = match indices.first() {
-            Some(&first) => shape_of(self.function, first).len() - batch,
+            Some(&first) => extents(self.function, first).len() - batch,
             None => 0,
         };
         let (before, inside) = (batch + position, batch + position + own);
         let place: Vec<Expr> = [&index[..batch], &index[before..inside]].concat();
         let mut kept = index[batch..before].iter().chain(&index[inside..]);
         let mut read = index[..batch].to_vec();
-        for (axis, &extent) in shape.iter().enumerate().skip(batch) {
+        for (axis, extent) in shape.iter().enumerate().skip(batch) {
             match axes.iter().position(|&indexed| indexed == axis) {
                 Some(number) => {
                     let value = self.element(indices[number], place.clone());
                     assert_eq!(self.guards, 0, "an index is checked outside of guards");
                     let at = self.checked_index(value, extent);
                     let is_wrong = base::fault::is_seeded("lower.gather");
-                    read.push(if is_wrong { Expr::constant(extent - 1) - &at } else { at });
+                    read.push(if is_wrong { extent.clone() - 1 - &at } else { at });
                 }
                 None => read.push(kept.next().cloned().unwrap_or(Expr::ZERO)),
             }
@@ -220,8 +220,8 @@ impl Writer<'_> {
     /// The generator splitmix64 (Steele, Lea and Flood, 2014), its state the key and the element's
     /// row-major position.
     pub(crate) fn random_bits(&mut self, node: NodeId, index: &[Expr]) -> ScalarExpr {
-        let shape = shape_of(self.function, self.function.nodes[node].results[0]);
-        let position = linear_index(&shape, index, &|symbol| self.range(symbol)) + 1;
+        let shape = extents(self.function, self.function.nodes[node].results[0]);
+        let position = linear_index(shape, index, &|symbol| self.range(symbol)) + 1;
         let number = |bits: u64| ScalarExpr::Constant(Scalar::u64(bits));
         let apply = |writer: &Self, function, a, b| writer.kernel.apply(function, vec![a, b]);
         let key = self.operand(node, 0, index);

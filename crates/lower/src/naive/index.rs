@@ -1,5 +1,5 @@
 //! Index arithmetic of the definitions: shapes, row-major positions, indices under another shape.
-//! Shapes are constant here (the function has been specialised).
+//! Definitions take any extents; grouping weighs constant ones.
 
 use base::Id;
 use graph::{Function, NodeId, Op, ValueId};
@@ -28,11 +28,34 @@ pub(crate) fn extents_of(
     ty.shape.iter().map(move |extent| extent.as_constant().unwrap_or_else(|| without()))
 }
 
+/// The extents of a tensor, whatever they are.
+///
+/// # Panics
+/// If the value is no tensor; [`crate::lower`] has refused such functions.
+pub(crate) fn extents(function: &Function, value: ValueId) -> &[Expr] {
+    match function.ty(value).as_tensor() {
+        Some(ty) => &ty.shape,
+        None => panic!("{value} of function {} is no tensor", function.name),
+    }
+}
+
 /// Elements from one index to the next along each axis of a dense tensor.
 pub(crate) fn dense_strides(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis].max(1);
+    }
+    strides
+}
+
+/// As [`dense_strides`], of any extents.
+pub(crate) fn strides(shape: &[Expr]) -> Vec<Expr> {
+    let mut strides = vec![Expr::ONE; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = match shape[axis].as_constant() {
+            Some(extent) => strides[axis].clone() * extent.max(1),
+            None => strides[axis].clone() * &shape[axis],
+        };
     }
     strides
 }
@@ -50,70 +73,91 @@ pub(crate) fn generic_index(shape: &[i64]) -> Vec<Expr> {
 ///
 /// # Panics
 /// If the node is no `Concat`.
-pub(crate) fn concat_offset(function: &Function, node: NodeId, operand: usize) -> i64 {
+pub(crate) fn concat_offset(function: &Function, node: NodeId, operand: usize) -> Expr {
     let data = &function.nodes[node];
     let Op::Concat { axis } = data.op else { panic!("{node} is no concat") };
-    data.operands[..operand].iter().map(|&value| shape_of(function, value)[axis]).sum()
+    data.operands[..operand].iter().map(|&value| &extents(function, value)[axis]).sum()
 }
 
 /// The index under shape `to` of the element that has `index` under shape `from`, both row-major.
 /// Runs of axes with equal products are translated on their own, so that axes which both shapes
 /// have in common keep their index.
 pub(crate) fn reshape_index(
-    from: &[i64],
-    to: &[i64],
+    from: &[Expr],
+    to: &[Expr],
     index: &[Expr],
     ranges: Ranges<'_>,
 ) -> Vec<Expr> {
     let mut made = Vec::with_capacity(to.len());
     let (mut source, mut target) = (0, 0);
     while target < to.len() {
-        let (first_source, first_target) = (source, target);
-        let (mut left, mut right) = (1, to[target]);
-        target += 1;
-        while left != right {
-            if left < right && source < from.len() {
-                left *= from[source];
-                source += 1;
-            } else if target < to.len() {
-                right *= to[target];
-                target += 1;
-            } else {
-                // Only tensors without elements get here.
-                return vec![Expr::ZERO; to.len()];
-            }
-        }
-        let run = first_source..source;
-        if run.len() == 1 && target == first_target + 1 && from[run.start] == to[first_target] {
+        let Some(end) = common_end(&from[source..], &to[target..]) else {
+            // Only tensors without elements get here.
+            return vec![Expr::ZERO; to.len()];
+        };
+        let (run, new) = (source..source + end.0, target..target + end.1);
+        (source, target) = (run.end, new.end);
+        if run.len() == 1 && new.len() == 1 {
             made.push(index[run.start].simplify(ranges));
             continue;
         }
         let linear = linear_index(&from[run.clone()], &index[run], ranges);
-        split_index(&linear, &to[first_target..target], ranges, &mut made);
+        split_index(&linear, &to[new], ranges, &mut made);
     }
     made
 }
 
+/// The fewest leading axes of two shapes that have the same number of elements, at least one axis
+/// of the second. Where that is not known of any but all axes, it is all.
+fn common_end(from: &[Expr], to: &[Expr]) -> Option<(usize, usize)> {
+    let (mut source, mut target) = (0, 1);
+    let (mut left, mut right) = (Expr::ONE, to[0].clone());
+    while left != right {
+        // A product of more symbols is taken for the larger.
+        let size = |product: &Expr| {
+            let sizes =
+                product.terms().iter().map(|term| (term.factors().len(), term.coefficient()));
+            sizes.max().unwrap_or((0, product.constant_part()))
+        };
+        let less = size(&left) < size(&right);
+        if less && source < from.len() {
+            left = left * &from[source];
+            source += 1;
+        } else if target < to.len() {
+            right = right * &to[target];
+            target += 1;
+        } else if left.as_constant().is_some() && right.as_constant().is_some() {
+            return None;
+        } else {
+            return Some((from.len(), to.len()));
+        }
+    }
+    Some((source, target))
+}
+
 /// The row-major position of an element.
-pub(crate) fn linear_index(shape: &[i64], index: &[Expr], ranges: Ranges<'_>) -> Expr {
+pub(crate) fn linear_index(shape: &[Expr], index: &[Expr], ranges: Ranges<'_>) -> Expr {
     let mut linear = Expr::ZERO;
-    for (expr, stride) in index.iter().zip(dense_strides(shape)) {
-        linear.add_scaled(expr, stride);
+    for (expr, stride) in index.iter().zip(strides(shape)) {
+        match stride.as_constant() {
+            Some(stride) => linear.add_scaled(expr, stride),
+            None => linear += &(expr * &stride),
+        }
     }
     linear.simplify(ranges)
 }
 
 /// The inverse of [`linear_index`].
-fn split_index(linear: &Expr, shape: &[i64], ranges: Ranges<'_>, made: &mut Vec<Expr>) {
-    let first = shape.iter().position(|&extent| extent != 1);
-    for (axis, stride) in dense_strides(shape).into_iter().enumerate() {
-        if shape[axis] == 1 {
+fn split_index(linear: &Expr, shape: &[Expr], ranges: Ranges<'_>, made: &mut Vec<Expr>) {
+    let first = shape.iter().position(|extent| !extent.is_one());
+    for (axis, stride) in strides(shape).into_iter().enumerate() {
+        if shape[axis].is_one() {
             made.push(Expr::ZERO);
             continue;
         }
-        let mut expr = linear.floor_div(&stride.into());
+        let mut expr = linear.floor_div(&stride);
         if Some(axis) != first {
-            expr = expr.modulo(&shape[axis].into());
+            expr = expr.modulo(&shape[axis]);
         }
         made.push(expr.simplify(ranges));
     }
@@ -126,11 +170,12 @@ mod tests {
     fn check(from: &[i64], to: &[i64], expected: &str) {
         let ranges = |symbol: SymbolId| Range::extent(from[symbol.index()]);
         let index = generic_index(from);
-        let made = reshape_index(from, to, &index, &ranges);
+        let all = |shape: &[i64]| shape.iter().map(|&extent| extent.into()).collect::<Vec<Expr>>();
+        let made = reshape_index(&all(from), &all(to), &index, &ranges);
         let texts: Vec<_> = made.iter().map(|expr| format!("{expr:?}")).collect();
         assert_eq!(texts.join(", "), expected);
         let target = |symbol: SymbolId| Range::extent(from[symbol.index()]);
-        let back = reshape_index(to, from, &made, &target);
+        let back = reshape_index(&all(to), &all(from), &made, &target);
         assert_eq!(back, index, "{from:?} and back from {to:?}");
     }
 

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use graph::{Function, NodeId, Op, Type, Users, ValueId};
 use rustc_hash::FxHashMap;
+use sym::Expr;
 
 use crate::groups::{Group, Grouping};
 
@@ -32,7 +33,7 @@ enum Part<'a> {
     /// A value in memory, and what it is if the definitions may look at it.
     Stored {
         ty: &'a Type,
-        strides: &'a [i64],
+        strides: &'a [Expr],
         literal: Option<&'a Op>,
     },
     /// A value that is computed from what is met next.

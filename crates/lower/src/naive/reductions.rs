@@ -11,7 +11,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
-use super::index::shape_of;
+use super::index::extents;
 use super::write::{Axes, Writer};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
@@ -74,7 +74,7 @@ impl Writer<'_> {
         let innermost = space.innermost_reduced().filter(contiguous);
         let extent = innermost.and_then(|axis| space.extents[axis].as_constant()).unwrap_or(1);
         let nests = match (innermost, partials(extent)) {
-            (Some(axis), count @ 2..) => self.interleaved(&update, result, axis, count),
+            (Some(axis), count @ 2..) => self.interleaved(&update, result, (axis, extent), count),
             _ => self.sequential(&update, result),
         };
         self.producer(self.internals[&result], kind, nests);
@@ -82,8 +82,7 @@ impl Writer<'_> {
 
     /// Initialises and updates in the order of the space.
     fn sequential(&mut self, update: &Update<'_>, result: ValueId) -> Vec<Nest> {
-        let extents = constant_extents(update.space);
-        let (parallel, reduced) = extents.split_at(update.space.parallel);
+        let (parallel, reduced) = update.space.extents.split_at(update.space.parallel);
         let first = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, first.extents());
         self.internals.insert(result, acc);
@@ -109,28 +108,27 @@ impl Writer<'_> {
         &mut self,
         update: &Update<'_>,
         result: ValueId,
-        axis: usize,
+        (axis, extent): (usize, i64),
         count: i64,
     ) -> Vec<Nest> {
-        let extents = constant_extents(update.space);
+        let extents = &update.space.extents;
         let (parallel, reduced) = extents.split_at(update.space.parallel);
         let first = self.axes("a", parallel);
         let shape = [first.extents(), vec![count.into()]].concat();
         let partial = self.scratch("partial", update.accumulator, shape);
         let identity = constant(update.reduction.identity(update.accumulator));
-        let lane = self.variable("l", count);
+        let lane = self.variable("l", &count.into());
         let place = [first.variables(), vec![lane.into()]].concat();
-        self.nest(&first.around(&[(lane, count)]), vec![store(partial, place, identity)]);
+        self.nest(&first.around(&[(lane, count.into())]), vec![store(partial, place, identity)]);
         let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
 
         let rows = self.axes("a", parallel);
         let mut depth = self.axes("r", &extents[update.space.parallel..axis]);
-        let extent = extents[axis];
         let chunks = (extent + count - 1) / count;
-        let chunk = self.axes("r", &[chunks]);
-        let lane = self.variable("l", count);
+        let chunk = self.axes("r", &[chunks.into()]);
+        let lane = self.variable("l", &count.into());
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
-        depth.loops.extend(&chunk.loops);
+        depth.loops.extend(chunk.loops);
         depth.index.push(position.clone());
         depth.index.resize(reduced.len(), Expr::ZERO);
         let value = self.term(update, &[&rows.index[..], &depth.index].concat());
@@ -140,7 +138,8 @@ impl Writer<'_> {
             let inside = self.with_lets(statements);
             statements = vec![if_then(vec![less(position, extent)], inside)];
         }
-        let inner = depth.loops.iter().copied().chain([(lane, count)]).collect::<Vec<_>>();
+        let lanes = [(lane, count.into())];
+        let inner = depth.loops.iter().cloned().chain(lanes).collect::<Vec<_>>();
         self.nest(&rows.around(&inner), statements);
         let reduced = self.names(&depth.loops);
         let lanes = self.lane_name(lane);
@@ -175,20 +174,21 @@ impl Writer<'_> {
         let function = self.function;
         let result = function.nodes[node].results[0];
         let anchor = domain.map_or(result, |domain| domain.anchor);
-        let mut extents = shape_of(function, anchor);
+        let mut extents = extents(function, anchor).to_vec();
         let inlined = |value: ValueId| !self.grouping.is_stored(value);
         let written = written_axes(function, node, domain, &inlined);
         let mut counts = vec![1; extents.len()];
         for axis in (0..extents.len()).filter(|&axis| written[axis]) {
-            counts[axis] = std::mem::replace(&mut extents[axis], 1);
+            let extent = std::mem::replace(&mut extents[axis], Expr::ONE);
+            counts[axis] = extent.as_constant().expect("extents that are written out are constant");
         }
         let axes = self.axes("a", &extents);
         let dtype = self.dtype(result);
         let sum = self.internals.remove(&result);
         if !self.grouping.is_stored(result) {
-            let shape = shape_of(function, result);
-            let extents = shape.iter().filter(|&&extent| extent != 1).map(|&e| e.into());
-            let buffer = self.scratch("row", dtype, extents.collect());
+            let shape = super::index::extents(function, result);
+            let shape = shape.iter().filter(|extent| !extent.is_one()).cloned().collect();
+            let buffer = self.scratch("row", dtype, shape);
             self.internals.insert(result, buffer);
         }
         let mut statements = Vec::new();
@@ -262,8 +262,4 @@ impl Writer<'_> {
     fn lane_name(&self, lane: SymbolId) -> Option<String> {
         Some(self.kernel.symbols[lane].name.clone())
     }
-}
-
-fn constant_extents(space: &IterationSpace) -> Vec<i64> {
-    space.extents.iter().map(|extent| extent.as_constant().unwrap_or(0)).collect()
 }

@@ -1,13 +1,13 @@
 //! Statement definitions: what has no index expression. Rows are independent, a row is sequential.
 
 use graph::{NodeId, ValueId};
-use loops::build::{constant, equal, guard, if_then, index, less, load, reduce, store};
+use loops::build::{constant, equal, guard, if_then, index, less, let_value, load, reduce, store};
 use loops::{Access, BufferId, ScalarExpr, Stmt};
 use strategies::{Nest, ProducerKind};
-use sym::Expr;
+use sym::{Expr, Range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
-use super::index::shape_of;
+use super::index::extents;
 use super::write::{Axes, Writer};
 
 /// Which element comes first.
@@ -51,7 +51,7 @@ impl Writer<'_> {
     }
 
     /// Loops over all axes but one, and over that one; the index of the element at hand.
-    fn rows_and(&mut self, shape: &[i64], axis: usize) -> (Axes, Axes, Vec<Expr>) {
+    fn rows_and(&mut self, shape: &[Expr], axis: usize) -> (Axes, Axes, Vec<Expr>) {
         let mut others = shape.to_vec();
         others.remove(axis);
         let (rows, along) = (self.axes("a", &others), self.axes("r", &shape[axis..=axis]));
@@ -64,11 +64,11 @@ impl Writer<'_> {
     pub(crate) fn arg_reduce(&mut self, node: NodeId, axis: usize, greatest: bool, last: bool) {
         let data = &self.function.nodes[node];
         let (operand, result) = (data.operands[0], data.results[0]);
-        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
-        let (rows, along, place) = self.rows_and(&shape, axis);
+        let (shape, dtype) = (extents(self.function, operand), self.dtype(operand));
+        let (rows, along, place) = self.rows_and(shape, axis);
         let best = self.scratch("best", dtype, rows.extents());
         let at = self.scratch("at", DType::I64, rows.extents());
-        let first = self.axes("a", &without(&shape, axis));
+        let first = self.axes("a", &without(shape, axis));
         let start = if greatest { Reduction::Max } else { Reduction::Min }.identity(dtype);
         let zero = constant(Scalar::i64(0));
         let begin =
@@ -113,16 +113,16 @@ impl Writer<'_> {
     ) {
         let data = &self.function.nodes[node];
         let (operand, result) = (data.operands[0], data.results[0]);
-        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
-        let first = self.axes("a", &without(&shape, axis));
+        let (shape, dtype) = (extents(self.function, operand), self.dtype(operand));
+        let first = self.axes("a", &without(shape, axis));
         let running = self.scratch("running", dtype, first.extents());
         let identity = constant(reduction.identity(dtype));
         self.nest(&first.loops, vec![store(running, first.variables(), identity)]);
         self.opaque(running, &first, &Axes::default());
 
-        let (rows, along, mut place) = self.rows_and(&shape, axis);
+        let (rows, along, mut place) = self.rows_and(shape, axis);
         if reverse {
-            place[axis] = Expr::constant(shape[axis] - 1) - &place[axis];
+            place[axis] = shape[axis].clone() - 1 - &place[axis];
         }
         let element = self.element(operand, place.clone());
         let (buffer, written) = self.written(result, &place);
@@ -138,18 +138,18 @@ impl Writer<'_> {
     pub(crate) fn sort(&mut self, node: NodeId, axis: usize, descending: bool) {
         let data = &self.function.nodes[node];
         let (operand, results) = (data.operands[0], data.results.clone());
-        let (shape, dtype) = (shape_of(self.function, operand), self.dtype(operand));
-        let extent = shape[axis];
-        let rows = self.axes("a", &without(&shape, axis));
+        let (shape, dtype) = (extents(self.function, operand), self.dtype(operand));
+        let extent = &shape[axis];
+        let rows = self.axes("a", &without(shape, axis));
         let at = |writer: &mut Writer<'_>| {
-            let along = writer.axes("r", &[extent]);
+            let along = writer.axes("r", std::slice::from_ref(extent));
             let mut place = rows.index.clone();
             place.insert(axis, along.index[0].clone());
             (along, place)
         };
         let buffers = |writer: &mut Writer<'_>| Pair {
-            values: writer.scratch("values", dtype, vec![extent.into()]),
-            places: writer.scratch("places", DType::I64, vec![extent.into()]),
+            values: writer.scratch("values", dtype, vec![extent.clone()]),
+            places: writer.scratch("places", DType::I64, vec![extent.clone()]),
         };
         let (mut from, mut to) = (buffers(self), buffers(self));
         let cursors = self.scratch("cursors", DType::I64, vec![2.into()]);
@@ -163,11 +163,17 @@ impl Writer<'_> {
         ];
         let mut body = self.looped(&along, fill);
         let order = Order { descending, is_float: dtype.is_float() };
-        let mut width = 1;
-        while width < extent {
-            body.extend(self.merge_pass(&from, &to, cursors, extent, width, order));
-            std::mem::swap(&mut from, &mut to);
-            width *= 2;
+        match extent.as_constant() {
+            Some(constant) => {
+                let mut width = 1;
+                while width < constant {
+                    let pass = self.merge_pass(&from, &to, cursors, extent, &width.into(), order);
+                    body.extend(pass);
+                    std::mem::swap(&mut from, &mut to);
+                    width *= 2;
+                }
+            }
+            None => body.extend(self.merge_passes(&from, &to, cursors, extent, order)),
         }
         let (along, place) = at(self);
         let (values, places) = (self.written(results[0], &place), self.written(results[1], &place));
@@ -184,11 +190,40 @@ impl Writer<'_> {
     /// Statements inside loops, with the values they share.
     fn looped(&mut self, axes: &Axes, statements: Vec<Stmt>) -> Vec<Stmt> {
         let mut body = self.with_lets(statements);
-        for &(variable, extent) in axes.loops.iter().rev() {
+        for (variable, extent) in axes.loops.iter().rev() {
             let kind = loops::LoopKind::Serial;
-            body = vec![loops::build::for_loop(variable, extent, kind, body)];
+            body = vec![loops::build::for_loop(*variable, extent, kind, body)];
         }
         body
+    }
+
+    /// All passes over rows of a free extent: the width of runs is kept while the kernel runs, and
+    /// what a pass made is copied back.
+    fn merge_passes(
+        &mut self,
+        from: &Pair,
+        to: &Pair,
+        cursors: BufferId,
+        extent: &Expr,
+        order: Order,
+    ) -> Vec<Stmt> {
+        let here = Vec::<Expr>::new;
+        let kept = self.scratch("width", DType::I64, Vec::new());
+        let width = self.kernel.add_value("width", DType::I64, Some(Range::new(1, 1 << 61)));
+        let mut body = vec![let_value(width, load(kept, here()))];
+        let width = Expr::symbol(width);
+        body.extend(self.merge_pass(from, to, cursors, extent, &width, order));
+        let along = self.axes("r", std::slice::from_ref(extent));
+        let position = &along.index[0];
+        let back = vec![
+            store(from.values, [position], load(to.values, [position])),
+            store(from.places, [position], load(to.places, [position])),
+        ];
+        body.extend(self.looped(&along, back));
+        body.push(store(kept, here(), index(width * 2)));
+        let condition = self.two(ScalarFunction::Lt, &load(kept, here()), &index(extent));
+        let passes = Stmt::While { setup: Vec::new(), condition, body };
+        vec![store(kept, here(), constant(Scalar::i64(1))), passes]
     }
 
     /// Merges neighbouring runs of `width` elements; `cursors` are the next elements of both.
@@ -197,23 +232,23 @@ impl Writer<'_> {
         from: &Pair,
         to: &Pair,
         cursors: BufferId,
-        extent: i64,
-        width: i64,
+        extent: &Expr,
+        width: &Expr,
         order: Order,
     ) -> Vec<Stmt> {
-        let along = self.axes("r", &[extent]);
+        let along = self.axes("r", std::slice::from_ref(extent));
         let position = along.index[0].clone();
-        let double = Expr::constant(2 * width);
-        let start = position.floor_div(&double) * (2 * width);
-        let limit = |expr: Expr| expr.min(&extent.into());
+        let double = width.clone() * 2;
+        let start = position.floor_div(&double) * &double;
+        let limit = |expr: Expr| expr.min(extent);
         let middle = limit(start.clone() + width);
-        let end = limit(start.clone() + 2 * width);
+        let end = limit(start.clone() + &double);
         let begin = if_then(
             vec![equal(position.modulo(&double), 0)],
             vec![store(cursors, [0], index(&start)), store(cursors, [1], index(&middle))],
         );
         let cursor = |number: i64| load(cursors, [number]);
-        let last = constant(Scalar::i64(extent - 1));
+        let last = number(extent.clone() - 1);
         let clamp =
             |writer: &Writer<'_>, value: ScalarExpr| writer.two(ScalarFunction::Min, &value, &last);
         let (left, right) = (clamp(self, cursor(0)), clamp(self, cursor(1)));
@@ -241,9 +276,9 @@ impl Writer<'_> {
         let mut body = vec![begin];
         body.extend(self.with_lets(statements));
         let mut axes = vec![];
-        for &(variable, extent) in along.loops.iter().rev() {
+        for (variable, extent) in along.loops.iter().rev() {
             axes.push(loops::build::for_loop(
-                variable,
+                *variable,
                 extent,
                 loops::LoopKind::Serial,
                 std::mem::take(&mut body),
@@ -271,13 +306,13 @@ impl Writer<'_> {
     ) {
         let data = &self.function.nodes[node];
         let (source, updates, result) = (data.operands[0], data.operands[1], data.results[0]);
-        let all = self.axes("a", &shape_of(self.function, source));
+        let all = self.axes("a", extents(self.function, source));
         let element = self.element(source, all.index.clone());
         let (buffer, place) = self.written(result, &all.index);
         self.nest(&all.loops, vec![store(buffer, place, element)]);
         self.opaque(buffer, &all, &Axes::default());
 
-        let shape = shape_of(self.function, updates);
+        let shape = extents(self.function, updates);
         let (rows, along) = shape.split_at(batch);
         let (rows, along) = (self.axes("a", rows), self.axes("r", along));
         let at = [&rows.index[..], &along.index].concat();
@@ -297,19 +332,19 @@ impl Writer<'_> {
     pub(crate) fn non_zero(&mut self, node: NodeId) {
         let data = &self.function.nodes[node];
         let (operand, results) = (data.operands[0], data.results.clone());
-        let shape = shape_of(self.function, operand);
-        let bound = shape_of(self.function, results[0])[0];
+        let shape = extents(self.function, operand);
+        let bound = &extents(self.function, results[0])[0];
         let found = self.scratch("found", DType::I64, Vec::new());
         let here = Vec::<Expr>::new;
         let mut body = vec![store(found, here(), constant(Scalar::i64(0)))];
 
-        if bound == 0 {
+        if bound.is_zero() {
             body.push(self.counted(results[1], found));
             self.nest(&[], body);
             return self.opaque(found, &Axes::default(), &Axes::default());
         }
-        let all = self.axes("r", &shape);
-        let last = constant(Scalar::i64(bound - 1));
+        let all = self.axes("r", shape);
+        let last = number(bound.clone() - 1);
         let row = self.two(ScalarFunction::Min, &load(found, here()), &last);
         let row = self.checked_index(row, bound);
         let element = self.element(operand, all.index.clone());
@@ -322,8 +357,8 @@ impl Writer<'_> {
         statements.push(reduce(found, here(), Reduction::Sum, one));
         body.extend(self.looped(&all, statements));
 
-        let rest = self.axes("r", &[bound, shape.len() as i64]);
-        let count = self.checked_index(load(found, here()), bound + 1);
+        let rest = self.axes("r", &[bound.clone(), shape.len().into()]);
+        let count = self.checked_index(load(found, here()), &(bound.clone() + 1));
         let (buffer, place) = self.written(results[0], &rest.index);
         let shown = load(buffer, place.clone());
         let zero = constant(Scalar::i64(0));
@@ -341,13 +376,18 @@ impl Writer<'_> {
     }
 }
 
+/// An i64 that is known, at the latest when the kernel runs.
+fn number(expr: Expr) -> ScalarExpr {
+    expr.as_constant().map_or_else(|| index(&expr), |value| constant(Scalar::i64(value)))
+}
+
 /// Values of a row and where they came from.
 struct Pair {
     values: BufferId,
     places: BufferId,
 }
 
-fn without(shape: &[i64], axis: usize) -> Vec<i64> {
+fn without(shape: &[Expr], axis: usize) -> Vec<Expr> {
     let mut others = shape.to_vec();
     others.remove(axis);
     others

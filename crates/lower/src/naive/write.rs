@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use base::SecondaryMap;
+use base::{Id, SecondaryMap};
 use graph::{Function, NodeId, Users, ValueId};
 use loops::build::{for_loop, let_value};
 use loops::{
@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use sym::{Atom, Expr, Range, SymbolId, Term};
 use tensor::DType;
 
-use super::index::{dense_strides, shape_of};
+use super::index::{extents, strides};
 use crate::combination::{Combination, Expansion};
 use crate::groups::{Grouping, View};
 use strategies::{Naive, Nest, Producer, ProducerKind};
@@ -54,8 +54,8 @@ pub(crate) struct Writer<'a> {
 
 struct Parameter {
     value: ValueId,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
+    shape: Vec<Expr>,
+    strides: Vec<Expr>,
     buffer: BufferId,
 }
 
@@ -63,46 +63,52 @@ struct Parameter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axes {
     /// Variable and extent, outermost first.
-    pub(crate) loops: Vec<(SymbolId, i64)>,
+    pub(crate) loops: Vec<(SymbolId, Expr)>,
     /// One expression an axis.
     pub(crate) index: Vec<Expr>,
 }
 
 impl Axes {
     /// These loops with others inside.
-    pub(crate) fn around(&self, inner: &[(SymbolId, i64)]) -> Vec<(SymbolId, i64)> {
+    pub(crate) fn around(&self, inner: &[(SymbolId, Expr)]) -> Vec<(SymbolId, Expr)> {
         [&self.loops[..], inner].concat()
     }
 
     /// The variables alone: the index into a buffer that has no axes of extent 1.
     pub(crate) fn variables(&self) -> Vec<Expr> {
-        self.loops.iter().map(|&(variable, _)| Expr::symbol(variable)).collect()
+        self.loops.iter().map(|(variable, _)| Expr::symbol(*variable)).collect()
     }
 
     /// The extents of the loops.
     pub(crate) fn extents(&self) -> Vec<Expr> {
-        self.loops.iter().map(|&(_, extent)| extent.into()).collect()
+        self.loops.iter().map(|(_, extent)| extent.clone()).collect()
     }
 }
 
 impl<'a> Writer<'a> {
-    /// An empty kernel.
+    /// An empty kernel. Where extents of the function are free, its first symbols are those of the
+    /// function, so that expressions over the latter may stand in it as they are.
     pub(crate) fn new(
         function: &'a Function,
         grouping: &'a Grouping,
         users: &'a Users,
         name: &str,
     ) -> Writer<'a> {
+        let (mut kernel, mut ranges) = (Kernel::new(name), SecondaryMap::with_default(Range::ALL));
+        for (id, symbol) in function.symbols.iter().filter(|_| grouping.free_extents) {
+            let own = kernel.add_shape(&symbol.name, id.index() as u32, symbol.range);
+            ranges.insert(own, symbol.range);
+        }
         Writer {
             function,
             grouping,
             users,
-            kernel: Kernel::new(name),
+            kernel,
             producers: Vec::new(),
             parameters: Vec::new(),
             whole: BTreeMap::new(),
             internals: BTreeMap::new(),
-            ranges: SecondaryMap::with_default(Range::ALL),
+            ranges,
             lets: Vec::new(),
             known: FxHashMap::default(),
             written_out: false,
@@ -121,25 +127,30 @@ impl<'a> Writer<'a> {
     // --- loops ---
 
     /// New loops over axes of these extents, called `name0`, `name1`, ...
-    pub(crate) fn axes(&mut self, name: &str, extents: &[i64]) -> Axes {
+    pub(crate) fn axes(&mut self, name: &str, extents: &[Expr]) -> Axes {
         let mut axes = Axes::default();
-        for &extent in extents {
-            if extent == 1 {
+        for extent in extents {
+            if extent.is_one() {
                 axes.index.push(Expr::ZERO);
                 continue;
             }
             let variable = self.variable(&numbered(name, "", axes.loops.len()), extent);
-            axes.loops.push((variable, extent));
+            axes.loops.push((variable, extent.clone()));
             axes.index.push(Expr::symbol(variable));
         }
         axes
     }
 
     /// A new loop variable.
-    pub(crate) fn variable(&mut self, name: &str, extent: i64) -> SymbolId {
+    pub(crate) fn variable(&mut self, name: &str, extent: &Expr) -> SymbolId {
         let variable = self.kernel.add_loop_variable(name);
-        self.ranges.insert(variable, Range::extent(extent));
+        self.ranges.insert(variable, self.range_within(extent));
         variable
+    }
+
+    /// The values that an index within an extent can have.
+    fn range_within(&self, extent: &Expr) -> Range {
+        Range::extent(extent.bounds(&|symbol| self.range(symbol)).max)
     }
 
     /// The values that a symbol can have.
@@ -172,10 +183,10 @@ impl<'a> Writer<'a> {
 
     /// Adds a nest to the body: the shared values of its statements, then the statements, inside
     /// serial loops.
-    pub(crate) fn nest(&mut self, loops: &[(SymbolId, i64)], statements: Vec<Stmt>) {
+    pub(crate) fn nest(&mut self, loops: &[(SymbolId, Expr)], statements: Vec<Stmt>) {
         let mut body = self.with_lets(statements);
-        for &(variable, extent) in loops.iter().rev() {
-            body = vec![for_loop(variable, extent, LoopKind::Serial, body)];
+        for (variable, extent) in loops.iter().rev() {
+            body = vec![for_loop(*variable, extent, LoopKind::Serial, body)];
         }
         self.kernel.body.extend(body);
     }
@@ -190,8 +201,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Names of loops, for a [`Nest`].
-    pub(crate) fn names(&self, loops: &[(SymbolId, i64)]) -> Vec<String> {
-        loops.iter().map(|&(variable, _)| self.kernel.symbols[variable].name.clone()).collect()
+    pub(crate) fn names(&self, loops: &[(SymbolId, Expr)]) -> Vec<String> {
+        loops.iter().map(|(variable, _)| self.kernel.symbols[*variable].name.clone()).collect()
     }
 
     /// Records the nests that define a buffer.
@@ -222,8 +233,11 @@ impl<'a> Writer<'a> {
     }
 
     /// An i64 as an index within an extent: running it with any other value is a fault.
-    pub(crate) fn checked_index(&mut self, value: ScalarExpr, extent: i64) -> Expr {
-        let range = Range::extent(extent);
+    pub(crate) fn checked_index(&mut self, value: ScalarExpr, extent: &Expr) -> Expr {
+        let Some(constant) = extent.as_constant() else {
+            return self.free_index(value, extent);
+        };
+        let range = Range::extent(constant);
         match &value {
             ScalarExpr::Constant(scalar) if range.contains(scalar.as_i64()) => {
                 return Expr::constant(scalar.as_i64());
@@ -237,6 +251,21 @@ impl<'a> Writer<'a> {
         self.ranges.insert(symbol, range);
         self.lets.push(let_value(symbol, value));
         Expr::symbol(symbol)
+    }
+
+    /// As [`Writer::checked_index`], within an extent that is free: the number of whole extents in
+    /// which the value lies is checked to be none.
+    fn free_index(&mut self, value: ScalarExpr, extent: &Expr) -> Expr {
+        let range = self.range_within(extent);
+        let at = self.kernel.add_value("at", DType::I64, Some(range));
+        self.ranges.insert(at, range);
+        self.lets.push(let_value(at, value));
+        let over = (Expr::symbol(at) - extent).max(&Expr::constant(-1));
+        let below = Range::new(-1, -1);
+        let checked = self.kernel.add_value("below", DType::I64, Some(below));
+        self.ranges.insert(checked, below);
+        self.lets.push(let_value(checked, ScalarExpr::Index(over)));
+        Expr::symbol(at)
     }
 
     // --- buffers ---
@@ -261,23 +290,25 @@ impl<'a> Writer<'a> {
         access: Access,
     ) -> Option<(BufferId, Vec<Expr>)> {
         if let Some(&buffer) = self.internals.get(&value) {
-            let shape = shape_of(self.function, value);
-            let kept = index.iter().zip(&shape).filter(|&(_, &extent)| extent != 1);
+            let shape = extents(self.function, value);
+            let kept = index.iter().zip(shape).filter(|&(_, extent)| !extent.is_one());
             return Some((buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
         }
         let grouping = self.grouping;
         let view = grouping.view(value)?;
         let is_whole = index.iter().all(|expr| quotients(expr) == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
-            let kept = index.iter().zip(kept).filter(|&(_, &kept)| kept);
-            return Some((*buffer, some_of(kept.map(|(expr, _)| expr), index.len())));
+            let shape = extents(self.function, value);
+            let all = index.iter().zip(shape).zip(kept).filter(|(_, kept)| **kept);
+            let within = all.map(|((expr, extent), _)| self.within(expr.clone(), extent));
+            return Some((*buffer, within.collect()));
         }
-        let shape = shape_of(self.function, value);
-        let kept: Vec<bool> = shape.iter().map(|&extent| extent != 1).collect();
-        let axes = self.merged_axes(&shape, view, index);
-        let shape: Vec<i64> = axes.iter().map(|axis| axis.extent).collect();
-        let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();
-        let index = axes.into_iter().map(|axis| axis.index).collect();
+        let shape = extents(self.function, value);
+        let kept: Vec<bool> = shape.iter().map(|extent| !extent.is_one()).collect();
+        let axes = self.merged_axes(shape, view, index);
+        let shape: Vec<Expr> = axes.iter().map(|axis| axis.extent.clone()).collect();
+        let strides: Vec<Expr> = axes.iter().map(|axis| axis.stride.clone()).collect();
+        let index = axes.into_iter().map(|axis| self.within(axis.index, &axis.extent)).collect();
         let buffer = self.parameter(value, shape, strides, access);
         if is_whole {
             self.whole.insert(value, (buffer, kept));
@@ -285,11 +316,23 @@ impl<'a> Writer<'a> {
         Some((buffer, index))
     }
 
+    /// An index of an axis. Where free extents decide it, nothing tells that it lies within a known
+    /// extent but the checks of those extents; then it is brought there, where it lies already.
+    fn within(&self, index: Expr, extent: &Expr) -> Expr {
+        let Some(extent) = extent.as_constant().filter(|_| self.grouping.free_extents) else {
+            return index;
+        };
+        match Range::extent(extent).includes(index.bounds(&|symbol| self.range(symbol))) {
+            true => index,
+            false => index.max(&Expr::ZERO).min(&Expr::constant(extent - 1)),
+        }
+    }
+
     fn parameter(
         &mut self,
         value: ValueId,
-        shape: Vec<i64>,
-        strides: Vec<i64>,
+        shape: Vec<Expr>,
+        strides: Vec<Expr>,
         access: Access,
     ) -> BufferId {
         let known = self.parameters.iter().find(|parameter| {
@@ -301,24 +344,23 @@ impl<'a> Writer<'a> {
         let ty = self.function.ty(value).as_tensor();
         let dtype = ty.map_or(DType::U8, |ty| ty.dtype);
         let name = if access == Access::Read { "in" } else { "out" };
-        let extents = shape.iter().map(|&extent| extent.into()).collect();
-        let buffer = self.kernel.add_parameter(name, dtype, extents, access);
-        if strides != dense_strides(&shape) {
-            let strides = strides.iter().map(|&stride| stride.into()).collect();
-            self.kernel.buffers[buffer].strides = Some(strides);
+        let buffer = self.kernel.add_parameter(name, dtype, shape.clone(), access);
+        if strides != self::strides(&shape) {
+            self.kernel.buffers[buffer].strides = Some(strides.clone());
         }
         self.parameters.push(Parameter { value, shape, strides, buffer });
         buffer
     }
 
-    fn merged_axes(&self, shape: &[i64], view: &View, index: &[Expr]) -> Vec<Axis> {
+    fn merged_axes(&self, shape: &[Expr], view: &View, index: &[Expr]) -> Vec<Axis> {
         let mut axes: Vec<Axis> = Vec::new();
-        for (axis, &extent) in shape.iter().enumerate() {
-            if extent == 1 {
+        for (axis, extent) in shape.iter().enumerate() {
+            if extent.is_one() {
                 continue;
             }
             let index = index[axis].clone();
-            let mut inner = Axis { extent, stride: view.strides[axis], index };
+            let (extent, stride) = (extent.clone(), view.strides[axis].clone());
+            let mut inner = Axis { extent, stride, index };
             while let Some(merged) = axes.last().and_then(|outer| self.merge(outer, &inner)) {
                 axes.pop();
                 inner = merged;
@@ -330,17 +372,14 @@ impl<'a> Writer<'a> {
 
     /// Two neighbouring axes as one, if the index gets simpler by that.
     fn merge(&self, outer: &Axis, inner: &Axis) -> Option<Axis> {
-        if outer.stride != inner.stride * inner.extent {
-            return None;
-        }
         let before = quotients(&outer.index) + quotients(&inner.index);
-        if before == 0 {
+        if before == 0 || outer.stride != inner.stride.clone() * &inner.extent {
             return None;
         }
-        let whole = self.simplify(&(outer.index.clone() * inner.extent + &inner.index));
+        let whole = self.simplify(&(outer.index.clone() * &inner.extent + &inner.index));
         (quotients(&whole) < before).then(|| Axis {
-            extent: outer.extent * inner.extent,
-            stride: inner.stride,
+            extent: outer.extent.clone() * &inner.extent,
+            stride: inner.stride.clone(),
             index: whole,
         })
     }
@@ -354,8 +393,8 @@ impl<'a> Writer<'a> {
 }
 
 struct Axis {
-    extent: i64,
-    stride: i64,
+    extent: Expr,
+    stride: Expr,
     index: Expr,
 }
 

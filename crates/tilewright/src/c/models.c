@@ -3,27 +3,33 @@
      main RUN SECONDS
 
    reads the weights from weights<model>, the inputs of the run, one behind the other, from
-   inputs<run>, and writes the outputs to outputs<run>. It ends by a signal if that takes more
+   inputs<run>, and writes the outputs to outputs<run>, each behind its extents. It ends by a signal if that takes more
    seconds; 0 are any number. */
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#define MOST_AXES 64
+#define MOST_MEMORY ((size_t)1 << 32)
+
+typedef struct {
+  const void *data;
+  int axes;
+  size_t bits; /* of an element */
+  int64_t extents[MOST_AXES];
+} Output;
+
 typedef struct {
   size_t weights; /* bytes of the file */
   size_t (*constants_size)(void);
-  size_t (*arena_size)(void);
   int (*setup)(const void *weights, void *constants);
-  int (*run)(const void *constants, void *arena, const void *const in[], void *const out[]);
+  int (*run)(const void *constants, const void *const in[], Output out[]);
   int inputs, outputs;
-  const size_t *bytes; /* of each input, then of each output */
+  const size_t *bytes; /* of each input */
 } Model;
-
-@MODELS@
-/* The model of each run. */
-static const int runs[] = { @RUNS@ };
 
 static void fail(const char *path)
 {
@@ -37,6 +43,10 @@ static void *allocate(size_t bytes)
   if (memory == NULL) fail("calloc");
   return memory;
 }
+
+@MODELS@
+/* The model of each run. */
+static const int runs[] = { @RUNS@ };
 
 static FILE *open_numbered(const char *kind, int number, const char *mode)
 {
@@ -59,9 +69,9 @@ int main(int argc, char **argv)
 {
   int number = argc > 1 ? atoi(argv[1]) : 0, port, fault;
   const Model *model = &models[runs[number]];
-  int ports = model->inputs + model->outputs;
-  void **memory = (void **)allocate((size_t)(ports + 1) * sizeof *memory);
-  void *constants = allocate(model->constants_size()), *arena = allocate(model->arena_size());
+  const void **in = (const void **)allocate((size_t)(model->inputs + 1) * sizeof *in);
+  Output *out = (Output *)allocate((size_t)(model->outputs + 1) * sizeof *out);
+  void *constants = allocate(model->constants_size());
   FILE *file = open_numbered("weights", runs[number], "rb");
   void *weights = read_next(file, model->weights);
   fclose(file);
@@ -69,22 +79,20 @@ int main(int argc, char **argv)
   fault = model->setup(weights, constants);
   free(weights);
   file = open_numbered("inputs", number, "rb");
-  for (port = 0; port < ports; port++) {
-    memory[port] =
-        port < model->inputs ? read_next(file, model->bytes[port]) : allocate(model->bytes[port]);
-  }
+  for (port = 0; port < model->inputs; port++) in[port] = read_next(file, model->bytes[port]);
   fclose(file);
-  if (fault == 0) {
-    fault = model->run(constants, arena, (const void *const *)memory, memory + model->inputs);
-  }
+  if (fault == 0) fault = model->run(constants, in, out);
   if (fault != 0) {
     fprintf(stderr, "fault %d\n", fault);
     return 1;
   }
   file = open_numbered("outputs", number, "wb");
-  for (port = model->inputs; port < ports; port++) {
-    size_t bytes = model->bytes[port];
-    if (fwrite(memory[port], 1, bytes, file) != bytes) fail("outputs");
+  for (port = 0; port < model->outputs; port++) {
+    size_t count = 1, axes = (size_t)out[port].axes, axis, bytes;
+    for (axis = 0; axis < axes; axis++) count *= (size_t)out[port].extents[axis];
+    bytes = (count * out[port].bits + 7) / 8;
+    if (fwrite(out[port].extents, 8, axes, file) != axes) fail("outputs");
+    if (fwrite(out[port].data, 1, bytes, file) != bytes) fail("outputs");
   }
   if (fclose(file) != 0) fail("outputs");
   return 0;

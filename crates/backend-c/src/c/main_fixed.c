@@ -1,0 +1,65 @@
+int main(int argc, char **argv)
+{
+  const char *directory = NULL, *paths[INPUTS + 1] = { NULL };
+  const void *in[INPUTS + 1] = { NULL };
+  void *out[OUTPUTS + 1] = { NULL }, *weights, *constants, *arena;
+  int given = 0, number, fault;
+  FILE *file;
+  for (number = 1; number < argc; number++) {
+    if (strcmp(argv[number], "-o") == 0 && number + 1 < argc) {
+      directory = argv[++number];
+    } else {
+      if (given <= INPUTS) paths[given] = argv[number];
+      given++;
+    }
+  }
+  if (given != INPUTS + 1) {
+    fprintf(stderr, "usage: %s WEIGHTS [INPUT.npy ...] [-o DIR], with %d input(s)\n", argv[0],
+        INPUTS);
+    return 2;
+  }
+  weights = allocate(WEIGHTS_BYTES);
+  file = fopen(paths[0], "rb");
+  if (file == NULL) fail(paths[0], "cannot be read");
+  read_bytes(paths[0], file, weights, WEIGHTS_BYTES);
+  fclose(file);
+  constants = allocate(@NAME@_constants_size());
+  arena = allocate(@NAME@_arena_size());
+  fault = @NAME@_setup(weights, constants);
+  free(weights);
+  for (number = 0; number < INPUTS; number++) {
+    Port *port = &inputs[number];
+    void *data = read_npy(paths[number + 1], port);
+    in[number] = data;
+    if (port->convert != NULL) {
+      void *converted = allocate(model_bytes(port));
+      memset(converted, 0, model_bytes(port));
+      port->convert(converted, data, (ptrdiff_t)elements(port));
+      in[number] = converted;
+      free(data);
+    }
+  }
+  for (number = 0; number < OUTPUTS; number++) out[number] = allocate(model_bytes(&outputs[number]));
+  if (fault == 0) fault = @NAME@_run(constants, arena, in, out);
+  if (fault != 0) {
+    fprintf(stderr, "error: the model stopped with fault %d, see model.h\n", fault);
+    return 1;
+  }
+  for (number = 0; number < OUTPUTS; number++) {
+    const Port *port = &outputs[number];
+    if (port->convert != NULL) {
+      void *converted = allocate(elements(port) * port->size);
+      port->convert(converted, out[number], (ptrdiff_t)elements(port));
+      free(out[number]);
+      out[number] = converted;
+    }
+    show(port, out[number]);
+    if (directory != NULL) {
+      char *path = (char *)allocate(strlen(directory) + strlen(port->file) + 2);
+      sprintf(path, "%s/%s", directory, port->file);
+      write_npy(path, port, out[number]);
+      free(path);
+    }
+  }
+  return 0;
+}
