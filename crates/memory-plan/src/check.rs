@@ -62,6 +62,7 @@ impl Replay<'_> {
                     (&argument.address, &argument.bytes, argument.reads, argument.writes)
                 });
                 self.touch(touched.collect());
+                self.between_rows(run);
             }
             Step::Barrier => self.period.clear(),
             Step::Bind { source, .. } => self.touch(vec![(source, &Expr::ONE, true, false)]),
@@ -95,6 +96,28 @@ impl Replay<'_> {
                 for _ in 0..2 {
                     self.block(body);
                 }
+            }
+        }
+    }
+
+    /// Who writes to a view of a slot has the bytes between its rows, and those behind the last up
+    /// to where the next would be: others that read several such views as one pass over them.
+    fn between_rows(&mut self, run: &Run) {
+        let Some(kernel) = self.kernels.get(run.kernel) else { return };
+        for (argument, &id) in run.arguments.iter().zip(&kernel.parameters) {
+            let Some(buffer) = kernel.buffers.get(id) else { continue };
+            let Some(strides) = buffer.strides.as_ref().filter(|_| argument.writes) else {
+                continue;
+            };
+            let number = |expr: &Expr| expr.as_constant().unwrap_or(0);
+            let rows =
+                buffer.shape.iter().zip(strides).map(|(count, by)| number(count) * number(by));
+            let elements = usize::try_from(rows.max().unwrap_or(0)).unwrap_or(0);
+            let whole = buffer.dtype.size_of_elements(elements).unwrap_or(0) as i64;
+            let slot = &self.program.slots[argument.address.slot];
+            let room = number(&slot.bytes) - number(&argument.address.offset);
+            if whole > number(&argument.bytes) {
+                self.write(&argument.address, &Expr::from(whole.min(room)));
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Damaged texts: of every level that is printed, parsed and verified, texts with a wrong line are
 //! refused, or mean what they meant.
 //!
-//! A definition is taken out, moved, or written twice, a name is another, or the text ends early, by
-//! a seed each. What parser and verifier accept must compute the same as before: what was changed was
-//! of no account.
+//! A definition is taken out, moved, or written twice, a name is another, or the text ends early,
+//! by a seed each. What parser and verifier accept must compute the same as before: what was
+//! changed was of no account.
 
 mod common;
 
