@@ -372,7 +372,9 @@ impl Writer {
         printer.line("(void)file;");
         printer.line("(void)block;");
         let mut made = BTreeSet::new();
-        for copy in layout.weight_copies.iter().filter(|copy| made.insert(copy.destination)) {
+        // What has no bytes lies where something else begins.
+        let copies = layout.weight_copies.iter().filter(|copy| copy.bytes > 0);
+        for copy in copies.filter(|copy| made.insert(copy.destination)) {
             let (to, from, bytes) = (copy.destination, copy.source, copy.bytes);
             let function = writer.helpers.copy();
             printer.line(format_args!("{function}(block + {to}, file + {from}, {bytes});"));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{
-    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes,
-    run_passes,
+    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, PassRow, Remark,
+    Result, codes, run_passes,
 };
 use formats::{FormatOptions, Winograd};
 use graph::Function;
@@ -19,6 +19,9 @@ use crate::source::Source;
 
 /// The name of format choice among those of passes.
 const FORMATS: &str = "formats";
+
+/// The name of shorter floats among those of passes.
+const PRECISION: &str = "precision";
 
 /// The name of products of integers among those of passes.
 const INTEGERS: &str = "integers";
@@ -35,8 +38,69 @@ pub(crate) const SCHEDULES: &str = "schedules";
 /// What may be left out of a compile, by name; single rules of graph passes may be, too.
 #[must_use]
 pub fn optimisations() -> Vec<&'static str> {
-    let own = [FORMATS, INTEGERS, WINOGRAD, FUSION, SCHEDULES];
-    graph_opt::passes().iter().map(|row| row.name).chain(own).collect()
+    let own = passes().map(|row| row.name);
+    graph_opt::passes()
+        .iter()
+        .map(|row| row.name)
+        .chain(own)
+        .chain([WINOGRAD, FUSION, SCHEDULES])
+        .collect()
+}
+
+/// The passes that choose formats, between those over graphs: they know the machine.
+fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
+    [
+        PassRow { name: INTEGERS, run: integers, after: &[] },
+        PassRow { name: PRECISION, run: precision, after: &[INTEGERS] },
+        PassRow { name: FORMATS, run: formats, after: &[INTEGERS, PRECISION] },
+    ]
+}
+
+/// A function on its way through the passes.
+struct Draft<'a> {
+    function: Arc<Function>,
+    target: &'a Target,
+    options: &'a Options,
+    formats: FormatOptions,
+}
+
+impl AsRef<Function> for Draft<'_> {
+    fn as_ref(&self) -> &Function {
+        &self.function
+    }
+}
+
+impl Draft<'_> {
+    fn take(&mut self) -> Function {
+        let nothing = Arc::new(Function::new(""));
+        Arc::unwrap_or_clone(std::mem::replace(&mut self.function, nothing))
+    }
+}
+
+fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    if !context.is_disabled(FORMATS) {
+        let (function, remarks) = (draft.take(), &mut context.remarks);
+        let chosen = formats::integers(function, draft.target, &draft.formats, remarks)?;
+        draft.function = Arc::new(chosen);
+    }
+    Ok(())
+}
+
+fn precision(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    let dtype = match draft.options.precision {
+        Precision::F32 => return Ok(()),
+        Precision::Bf16 => DType::BF16,
+    };
+    let (function, remarks) = (&draft.function, &mut context.remarks);
+    let short = formats::shorten(function, dtype, draft.target, &draft.formats, remarks)?;
+    draft.function = Arc::new(short);
+    Ok(())
+}
+
+fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    let (function, remarks) = (draft.take(), &mut context.remarks);
+    draft.function = Arc::new(formats::choose(function, draft.target, &draft.formats, remarks)?);
+    Ok(())
 }
 
 /// A model after the graph passes.
@@ -81,39 +145,21 @@ pub(crate) fn front(
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
-    let mut function = imported.clone();
-    optimise(&mut function, options)?;
-    let mut function = Arc::unwrap_or_clone(function);
-    let mut remarks = Vec::new();
-    let phases = &options.phases;
-    let formats = !options.disabled.contains(FORMATS);
-    let winograd = match options.disabled.contains(WINOGRAD) || !formats {
+    let winograd = match [FORMATS, WINOGRAD].iter().any(|&it| options.disabled.contains(it)) {
         true => Winograd::Never,
         false => Winograd::WherePredicted,
     };
-    let chosen = FormatOptions { winograd };
-    if formats && !options.disabled.contains(INTEGERS) {
-        function =
-            phases.time(INTEGERS, || formats::integers(function, target, &chosen, &mut remarks))?;
+    let formats = FormatOptions { winograd };
+    let mut draft = Draft { function: imported.clone(), target, options, formats };
+    let mut context = context(options);
+    optimise(&mut draft.function, options)?;
+    run_passes(&passes(), &mut draft, &mut context, &mut Hooks::of(options))?;
+    if !context.is_disabled(FORMATS) {
+        optimise(&mut draft.function, options)?;
     }
-    match options.precision {
-        Precision::F32 => {}
-        Precision::Bf16 => {
-            let (dtype, remarks) = (DType::BF16, &mut remarks);
-            function = phases.time("precision", || {
-                formats::shorten(&function, dtype, target, &chosen, remarks)
-            })?;
-        }
-    }
-    if formats {
-        let mut chosen = phases
-            .time(FORMATS, || formats::choose(function, target, &chosen, &mut remarks))
-            .map(Arc::new)?;
-        optimise(&mut chosen, options)?;
-        function = Arc::unwrap_or_clone(chosen);
-    }
+    let (function, remarks) = (Arc::unwrap_or_clone(draft.function), context.remarks);
     module.functions = base::Arena::default();
-    let (setup, main, plan) = phases.time("cut", || {
+    let (setup, main, plan) = options.phases.time("cut", || {
         let graph_opt::Cut { setup, main } = graph_opt::cut(function);
         let setup = module.functions.push(Arc::new(setup));
         let add = &mut |segment| module.functions.push(segment);
@@ -147,13 +193,11 @@ fn check_disabled(options: &Options) -> Result<()> {
 /// # Errors
 /// Internal errors of passes and, where passes are verified, of the verifier.
 pub(crate) fn optimise(function: &mut Arc<Function>, options: &Options) -> Result<()> {
-    let mut context = PassContext {
-        disabled: options.disabled.iter().cloned().collect(),
-        ..PassContext::default()
-    };
-    let verify = options.verify_passes || cfg!(debug_assertions);
-    let mut hooks = Hooks { verify, phases: &options.phases };
-    run_passes(graph_opt::passes(), function, &mut context, &mut hooks)
+    run_passes(graph_opt::passes(), function, &mut context(options), &mut Hooks::of(options))
+}
+
+fn context(options: &Options) -> PassContext {
+    PassContext { disabled: options.disabled.iter().cloned().collect(), ..PassContext::default() }
 }
 
 /// What the driver does around each graph pass.
@@ -162,13 +206,20 @@ struct Hooks<'a> {
     phases: &'a Phases,
 }
 
-impl PassHooks<Arc<Function>> for Hooks<'_> {
+impl Hooks<'_> {
+    fn of(options: &Options) -> Hooks<'_> {
+        let verify = options.verify_passes || cfg!(debug_assertions);
+        Hooks { verify, phases: &options.phases }
+    }
+}
+
+impl<Ir: AsRef<Function>> PassHooks<Ir> for Hooks<'_> {
     fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.phases.time(name, pass)
     }
 
-    fn after(&mut self, _name: &'static str, function: &Arc<Function>) -> Result<()> {
-        if self.verify { graph::verify(function) } else { Ok(()) }
+    fn after(&mut self, _name: &'static str, ir: &Ir) -> Result<()> {
+        if self.verify { graph::verify(ir.as_ref()) } else { Ok(()) }
     }
 }
 

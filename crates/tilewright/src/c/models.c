@@ -3,8 +3,8 @@
      main RUN SECONDS
 
    reads the weights from weights<model>, the inputs of the run, one behind the other, from
-   inputs<run>, and writes the outputs to outputs<run>, each behind its extents. It ends by a signal if that takes more
-   seconds; 0 are any number. */
+   inputs<run>, and writes the outputs to outputs<run>, each behind its extents. It ends by a
+   signal if that takes more seconds; 0 are any number. */
 
 #include <stddef.h>
 #include <stdint.h>
