@@ -161,7 +161,7 @@ impl Operand {
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
     /// for numbers.
     pub fn knowing(self, tensor: &Tensor) -> Operand {
-        let known = match tensor.len() <= KNOWN_ELEMENTS {
+        let known = match tensor.len() <= KNOWN_ELEMENTS && tensor.dtype() != DType::String {
             true => Operand::of_tensor(tensor),
             false => Operand::of_weight(String::new(), tensor.clone()),
         };

@@ -242,7 +242,7 @@ impl<'a> Node<'a> {
     /// The integers of an input, each constant or symbolic.
     pub(crate) fn exprs(&self, index: usize, what: &str) -> Accepted<Vec<Expr>> {
         let value = self.input(index)?;
-        if value.dtype().is_float() {
+        if value.dtype().is_float() || value.dtype() == DType::String {
             return Err(type_error(format!("the {what} must be integers, not {}", value.dtype())));
         }
         if value.weight().is_some() {
