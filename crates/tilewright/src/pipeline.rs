@@ -38,7 +38,8 @@ pub(crate) const SCHEDULES: &str = "schedules";
 /// What may be left out of a compile, by name; single rules of graph passes may be, too.
 #[must_use]
 pub fn optimisations() -> Vec<&'static str> {
-    let own = passes().map(|row| row.name);
+    // What is asked for is not left out.
+    let own = passes().map(|row| row.name).into_iter().filter(|name| *name != PRECISION);
     graph_opt::passes()
         .iter()
         .map(|row| row.name)
