@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base::limits::exceeded;
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Result, codes};
 use clap::Args;
 use tensor::Tensor;
 use tilewright::{Limits, Options, Phases, Port, Precision, TargetChoice};
@@ -234,7 +234,7 @@ impl InputArguments {
     /// shape is not known; random inputs beyond the limit.
     pub(crate) fn fill(
         &self,
-        mut given: BTreeMap<String, Tensor>,
+        given: BTreeMap<String, Tensor>,
         ports: &[Port],
         limits: &Limits,
         always: bool,
@@ -248,20 +248,14 @@ impl InputArguments {
                 .because(format!("at most {} are made up", limits.random_bytes))
                 .into());
         }
-        let mut tensors = Vec::new();
-        let mut found = Diagnostics::new();
-        for (number, port) in ports.iter().enumerate() {
-            match given.remove(&port.name) {
-                Some(tensor) => tensors.push(tensor),
-                None if self.random || always => match port.random(number as u64) {
-                    Ok(tensor) => tensors.push(tensor),
-                    Err(unbound) => found.append(unbound),
-                },
-                None => found.push(missing(port)),
+        tilewright::in_order(ports, given, &mut |number, port| match self.random || always {
+            true => port.random(number as u64),
+            false => {
+                let remedy =
+                    format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name);
+                Err(port.missing().remedy(remedy).into())
             }
-        }
-        given.keys().for_each(|name| found.push(unknown(name, ports)));
-        found.or_ok(tensors)
+        })
     }
 }
 
@@ -285,19 +279,4 @@ pub(crate) fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String
         }
     }
     Ok(tensors)
-}
-
-fn missing(port: &Port) -> Diagnostic {
-    Diagnostic::error(codes::MISSING_INPUT, format!("input `{}` is not given", port.name))
-        .at(port.to_string())
-        .because("the model declares no default value for it")
-        .remedy(format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name))
-}
-
-fn unknown(name: &str, ports: &[Port]) -> Diagnostic {
-    let names: Vec<_> = ports.iter().map(|port| format!("`{}`", port.name)).collect();
-    Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
-        .at(format!("--input {name}=…"))
-        .because(format!("its inputs are {}", names.join(", ")))
-        .remedy("use one of these names")
 }

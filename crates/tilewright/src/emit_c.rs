@@ -19,8 +19,7 @@ use crate::options::Options;
 use crate::options::TargetChoice;
 use crate::pipeline::{Front, front};
 use crate::plan::Plan;
-use crate::port::Port;
-use crate::port::{declared_ports, ports};
+use crate::port::{self, Port, declared_ports, ports};
 use crate::reference::evaluated;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
@@ -314,17 +313,9 @@ fn in_order(
     options: &Options,
     inputs: &BTreeMap<String, Tensor>,
 ) -> Result<Vec<Option<Value>>> {
-    let declared = source.inspect(&options.limits)?.inputs;
-    let names: Vec<String> = declared.iter().map(|port| format!("`{}`", port.name)).collect();
-    let unknown = inputs.keys().filter(|name| !declared.iter().any(|port| port.name == **name));
-    let unknown = unknown.map(|name| {
-        Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
-            .at(format!("the value given for `{name}`"))
-            .because(format!("its inputs are {}", names.join(", ")))
-            .remedy("use one of these names")
-    });
-    let found: Diagnostics = unknown.collect();
-    found.or_ok(declared.iter().map(|port| Some(inputs.get(&port.name)?.clone().into())).collect())
+    let ports = declared_ports(&source.inspect(&options.limits)?.inputs, options);
+    let given = inputs.iter().map(|(name, tensor)| (name.clone(), Some(tensor.clone().into())));
+    port::in_order(&ports, given.collect(), &mut |_, _| Ok(None))
 }
 
 /// Refuses a model that calls host functions.

@@ -1,5 +1,6 @@
 //! A compiled model: what callers hold and run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use tensor::{DType, Kind, Structure, Tensor, Value};
 use crate::cache::Cache;
 use crate::facts::{Inputs, attempt, until_told};
 use crate::options::Options;
-use crate::port::Port;
+use crate::port::{Port, in_order};
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant};
@@ -125,6 +126,16 @@ impl Executable {
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();
         Ok(outputs.filter_map(|output| Value::from_parts(output, &mut results)).collect())
+    }
+
+    /// Runs the model on values by name; gives its outputs in the order of the model.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; names that no input has, and inputs without a value.
+    pub fn run_named(&self, inputs: BTreeMap<String, Value>) -> Result<Vec<(String, Value)>> {
+        let missing = &mut |_: usize, port: &Port| Err(port.missing().into());
+        let values = self.run_values(&in_order(&self.inputs, inputs, missing)?)?;
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
     /// Whether the model as compiled so far draws random numbers.

@@ -60,7 +60,7 @@ pub use internal::catch_internal_errors;
 pub use measure::{Measurement, measure, phases};
 pub use options::{Options, Precision, TargetChoice};
 pub use pipeline::optimisations;
-pub use port::{Port, PortExtent};
+pub use port::{Port, PortExtent, in_order};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
 pub use tensor::npy::read as read_npy;

@@ -1,8 +1,9 @@
 //! Inputs and outputs as the caller sees them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Type};
 use import_onnx::ValueInfo;
 use tensor::{DType, Kind, Tensor, Value};
@@ -67,6 +68,15 @@ impl Port {
         });
         let elements = extents.fold(1, u64::saturating_mul);
         self.dtype.size_of_elements(elements as usize).map_or(u64::MAX, |bytes| bytes as u64)
+    }
+
+    /// The refusal of a run without a value for it.
+    #[must_use]
+    pub fn missing(&self) -> Diagnostic {
+        Diagnostic::error(codes::MISSING_INPUT, format!("input `{}` is not given", self.name))
+            .at(self.to_string())
+            .because("the model declares no default value for it")
+            .remedy("give a value of this name")
     }
 
     fn unbound(&self) -> Diagnostic {
@@ -190,6 +200,34 @@ impl fmt::Display for Port {
         }
         f.write_str("]")
     }
+}
+
+/// Values by name in the order of inputs; `missing` gives what stands for one that is not given.
+///
+/// # Errors
+/// `TW0202` for each name that is none of the inputs', and those of `missing`.
+pub fn in_order<T>(
+    inputs: &[Port],
+    mut given: BTreeMap<String, T>,
+    missing: &mut dyn FnMut(usize, &Port) -> Result<T>,
+) -> Result<Vec<T>> {
+    let (mut values, mut found) = (Vec::new(), Diagnostics::new());
+    for (number, port) in inputs.iter().enumerate() {
+        match given.remove(&port.name).map_or_else(|| missing(number, port), Ok) {
+            Ok(value) => values.push(value),
+            Err(refused) => found.append(refused),
+        }
+    }
+    let names: Vec<String> = inputs.iter().map(|port| format!("`{}`", port.name)).collect();
+    for name in given.keys() {
+        found.push(
+            Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
+                .at(format!("the value given for `{name}`"))
+                .because(format!("its inputs are {}", names.join(", ")))
+                .remedy("use one of these names"),
+        );
+    }
+    found.or_ok(values)
 }
 
 /// The parameters, or the results, of a function as ports.

@@ -569,3 +569,19 @@ fn sizes_of_turns_are_known_behind_a_loop() {
         ],
     );
 }
+
+/// Values go by name, in any order.
+#[test]
+fn inputs_go_by_name() {
+    let text = "input x: f32[2] input y: f32[2] z = Sub(x, y) output z: f32[2]";
+    let Some(executable) = executable(text) else { return };
+    let named = |names: &[&str]| {
+        let values = names.iter().zip([[1.0_f32, 2.0], [5.0, 7.0]]);
+        values.map(|(name, row)| ((*name).to_owned(), floats(&row).into())).collect()
+    };
+    let outputs = executable.run_named(named(&["y", "x"])).expect("it runs");
+    let (name, value) = &outputs[0];
+    assert_eq!((name.as_str(), value.as_tensor()), ("z", Some(&floats(&[4.0, 5.0]))));
+    let said = executable.run_named(named(&["y", "w"])).expect_err("no such input").to_string();
+    assert!(said.contains("`w`") && said.contains("input `x` is not given"), "{said}");
+}
