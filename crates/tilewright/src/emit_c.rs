@@ -14,7 +14,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
-use crate::facts::Inputs;
+use crate::facts::{Inputs, until_told};
 use crate::options::Options;
 use crate::options::TargetChoice;
 use crate::pipeline::{Front, front};
@@ -255,12 +255,14 @@ fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result
     }
     let known = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
     let mut values = BTreeMap::new();
-    loop {
+    until_told(&options.limits, || {
         let front = front(source, options, target, &facts)?;
         if front.needs.is_empty() {
-            values
-                .extend(facts.values.into_iter().filter(|(name, _)| known.tensor(name).is_some()));
-            return Ok((front, Facts { values, ..facts }));
+            let facts = std::mem::take(&mut facts);
+            let told = facts.values.into_iter();
+            values.extend(told.filter(|(name, _)| known.tensor(name).is_some()));
+            let values = std::mem::take(&mut values);
+            return Ok(Some((front, Facts { values, ..facts })));
         }
         let needs = &front.needs;
         let is_known = |need: &Need| need.result.is_some() || known.tensor(&need.name).is_some();
@@ -284,8 +286,8 @@ fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result
                 evaluated(&front.module, &part, options, &inputs, precision)?
             }
         };
-        known.tell(needs, &computed, &mut facts)?;
-    }
+        known.tell(needs, &computed, &mut facts).map(|()| None)
+    })
 }
 
 /// A function with those of its parameters alone that its results depend on.
