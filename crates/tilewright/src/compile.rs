@@ -82,7 +82,9 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         true => ports(imported, true),
         false => declared_ports(&declared()?.inputs, options),
     };
-    let outputs = match are_tensors && front.strings.is_empty() {
+    let mut results = imported.results().iter();
+    let gives_tensors = results.all(|&it| imported.ty(it).as_tensor().is_some());
+    let outputs = match are_tensors && gives_tensors && front.strings.is_empty() {
         true if front.outputs.iter().all(is_tensor) => ports(imported, false),
         _ => declared_ports(&declared()?.outputs, options),
     };

@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::facts::{Inputs, attempt, until_told};
 use crate::options::Options;
 use crate::port::{Port, in_order};
+use crate::run::SegmentMet;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant};
@@ -202,6 +203,17 @@ impl Executable {
         self.check_inputs(inputs)?;
         let inputs = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
         Ok(self.with_facts(inputs, &|_| Ok(()))?.0)
+    }
+
+    /// The variant for these inputs, and what a run computes: the code of each segment, with the
+    /// operands that it meets first.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn met(&self, inputs: &[Tensor]) -> Result<(Arc<Variant>, Vec<SegmentMet>)> {
+        let model = self.model();
+        let tensors = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
+        self.with_facts(tensors, &|variant| variant.segments_met(model, inputs))
     }
 
     /// Does something with the variant for such inputs.

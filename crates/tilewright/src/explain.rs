@@ -7,7 +7,7 @@ use std::time::Instant;
 use backend::Target;
 use base::{KernelId, Result};
 use lower::KernelInfo;
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 
 use crate::ceilings::Ceilings;
 use crate::executable::Executable;
@@ -71,8 +71,10 @@ pub struct ExplanationRow {
 /// # Errors
 /// Those of running it.
 pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation> {
-    let mut outputs = executable.run(inputs)?;
-    executable.run_into(inputs, &mut outputs)?;
+    // Twice: what is measured has been compiled, and has its memory.
+    let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+    executable.run_values(&values)?;
+    executable.run_values(&values)?;
     let (target, threads) = (executable.target(), executable.threads());
     let mut explanation = Explanation {
         target: target.name.clone(),
@@ -97,7 +99,7 @@ impl Explanation {
 
     /// Profiles the segments of what is compiled as a whole.
     fn add_whole(&mut self, executable: &Executable, inputs: &[Tensor]) -> Result<()> {
-        let variant = executable.variant(inputs)?;
+        let (variant, met) = executable.met(inputs)?;
         let front = &variant.front;
         let locations = &front.module.functions[front.plan].locations;
         let remark = |remark: &base::Remark| {
@@ -108,7 +110,7 @@ impl Explanation {
                 self.formats.push(text);
             }
         }
-        for segment in &variant.segments_met(executable.model(), inputs)? {
+        for segment in &met {
             let lowered = &segment.specialisation.lowered;
             let scratch = segment.specialisation.executable.scratch_bytes() as u64;
             let scratch = scratch * self.threads as u64;

@@ -31,7 +31,7 @@ pub(super) fn blame(
     inputs: &[Tensor],
     reference: &Reference,
 ) -> Result<String> {
-    let variant = executable.variant(inputs)?;
+    let (variant, runs) = executable.met(inputs)?;
     let front = &variant.front;
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {
@@ -39,7 +39,6 @@ pub(super) fn blame(
         return Ok(format!("{culprit}: {found}"));
     }
     let declared = settings(executable, EvaluationPrecision::Declared);
-    let runs = variant.segments_met(executable.model(), inputs)?;
     let segments =
         runs.iter().map(|run| (&*run.specialisation, operands(run, &halves.setup.results)));
     let lowered: Vec<_> = std::iter::once((&variant.setup, Vec::new())).chain(segments).collect();

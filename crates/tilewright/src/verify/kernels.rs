@@ -87,9 +87,8 @@ impl Verifier<'_> {
         inputs: &[Tensor],
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<VerifyReport> {
-        let variant = self.executable.variant(inputs)?;
+        let (variant, runs) = self.executable.met(inputs)?;
         let setup = &variant.setup;
-        let runs = variant.segments_met(self.executable.model(), inputs)?;
         let kernels = |run: &SegmentMet| run.specialisation.lowered.kernels.len();
         let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut report = VerifyReport::default();

@@ -103,7 +103,7 @@ impl Reference {
     /// A verdict for each output of two runs.
     pub(super) fn verdicts(
         &self,
-        executable: &Executable,
+        names: &[String],
         actual: &[Tensor],
         again: &[Tensor],
     ) -> Vec<OutputVerdict> {
@@ -113,7 +113,7 @@ impl Reference {
             if failure.is_none() && !same(actual, again) {
                 failure = Some("another run gives other bits".to_owned());
             }
-            let name = executable.outputs()[number].name.clone();
+            let name = names[number].clone();
             OutputVerdict { name, error, most, failure }
         };
         runs.map(verdict).collect()
