@@ -43,6 +43,7 @@ mod tolerance;
 mod variant;
 mod verify;
 
+pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
