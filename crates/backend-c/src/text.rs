@@ -279,7 +279,7 @@ impl PlanTexts<'_> {
         let rows: String = self.arguments.inputs.iter().map(numbers).collect();
         let count = self.arguments.free.len();
         let passed: String = (0..count).map(|number| format!(", extents[{number}]")).collect();
-        main_file(self.name, self.interface, weights, self.axes, include_str!("c/main_plan.c"))
+        main_file(self.name, self.interface, weights, self.axes, include_str!("c/run_plan.c"))
             .replace("@READ_SHAPE@", "  read_shape(path, header, port);\n")
             .replace("@SHAPES@", &include_str!("c/shapes.c").replace("@FREE@", &rows))
             .replace("@FREE_COUNT@", &count.to_string())
@@ -299,18 +299,18 @@ fn only_value(value: &Tensor) -> String {
 pub(crate) fn main_c(name: &str, interface: &Interface, weights: &Weights) -> String {
     let most_axes = interface.inputs.iter().chain(&interface.outputs).map(|p| p.shape.len()).max();
     let axes = most_axes.unwrap_or(0).max(1);
-    main_file(name, interface, weights, axes, include_str!("c/main_fixed.c"))
+    main_file(name, interface, weights, axes, include_str!("c/run_fixed.c"))
         .replace("@READ_SHAPE@", "")
         .replace("@SHAPES@", "")
 }
 
-/// A `main.c` with this function `main`, for ports with at most so many axes.
+/// A `main.c` with this function that runs the model, for ports with at most so many axes.
 fn main_file(
     name: &str,
     interface: &Interface,
     weights: &Weights,
     axes: usize,
-    main: &str,
+    run: &str,
 ) -> String {
     let mut helpers = Helpers::new(false);
     let mut taken = BTreeSet::new();
@@ -331,7 +331,8 @@ fn main_file(
     }
     // A table of nothing still has the row that ends it.
     let end = "  { 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }\n";
-    (include_str!("c/main.c").to_owned() + main)
+    [include_str!("c/main.c"), run, include_str!("c/main_end.c")]
+        .concat()
         .replace("@TITLE@", &comment(&interface.name))
         .replace("@NAME@", name)
         .replace("@AXES@", &axes.to_string())

@@ -21,8 +21,10 @@ pub struct Facts {
     pub structures: BTreeMap<String, Structure>,
     /// Shapes of inputs, by name.
     pub shapes: BTreeMap<String, Vec<i64>>,
-    /// Elements of inputs, and of values that needs name.
+    /// Elements of inputs, by name.
     pub values: BTreeMap<String, Tensor>,
+    /// Elements of values that are computed, as needs name them: by their place in the model.
+    pub computed: BTreeMap<String, Tensor>,
     /// Whether sizes are facts, too, instead of symbols: where a model is right for some sizes
     /// only, or cannot be imported for all.
     pub sizes: bool,
@@ -48,7 +50,7 @@ pub const FACT_ELEMENTS: usize = 1024;
 /// A fact that is missing.
 #[derive(Clone, Debug)]
 pub struct Need {
-    /// The input or the value, as the facts name it.
+    /// The input, or the value that is computed, as the facts name it.
     pub name: String,
     /// What must be known of it.
     pub kind: FactKind,
@@ -78,6 +80,18 @@ impl Here {
         Here { prefix: self.prefix.clone(), node, graphs: 0, binds: 0 }
     }
 
+    /// What a value of this name in the graph is called in all of the model. No other is called so:
+    /// a path has no colon.
+    pub(crate) fn value_name(&self, name: &str) -> String {
+        format!("{}:{name}", self.prefix)
+    }
+
+    /// What the next size that the node binds is called in all of the model.
+    pub(crate) fn size_name(&mut self) -> String {
+        self.binds += 1;
+        format!("{}{}#{}", self.prefix, self.node, self.binds)
+    }
+
     /// The next graph of the node.
     #[must_use]
     pub fn inside(&self) -> Here {
@@ -94,4 +108,6 @@ pub(crate) struct Needs {
     pub(crate) names: BTreeMap<ValueId, String>,
     /// Symbols that nodes bind, and the values that they are bound to.
     pub(crate) bound: BTreeMap<SymbolId, ValueId>,
+    /// Names of extents of what is taken out of lists or given by host functions.
+    pub(crate) extents: BTreeMap<SymbolId, String>,
 }

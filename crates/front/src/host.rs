@@ -3,7 +3,7 @@
 use base::Diagnostic;
 use eval::host::{HostCall, call_host};
 use graph::{HostAttributes, Op, TensorType};
-use sym::{Expr, Range};
+use sym::Expr;
 use tensor::{DType, Tensor};
 
 use crate::value::{Operand, constant_value};
@@ -58,16 +58,17 @@ impl Graph {
             return Ok(computed.into_iter().map(|it| constant_value(output, it, true)).collect());
         }
         let operands = self.all_data(operands.iter().copied())?;
-        let range = Range::new(0, self.limits.dimension);
         let mut types = Vec::new();
         for (dtype, extents) in results {
-            let mut new = || Expr::symbol(self.builder.new_symbol("extent", range));
-            let shape = extents.iter().map(|it| it.clone().unwrap_or_else(&mut new)).collect();
+            let extent = |it: &Option<Expr>| it.clone().unwrap_or_else(|| self.unknown_extent());
+            let shape = extents.iter().map(extent).collect();
             types.push(TensorType { dtype: *dtype, shape });
         }
         let op = Op::Host { name: name.to_owned(), attributes, results: types };
         let made = self.builder.add(op, &operands);
-        self.built_all(made)
+        let made = self.built_all(made)?;
+        self.need_extents(&made)?;
+        Ok(made)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use base::{Diagnostic, codes};
 use graph::{ElementType, ListOperation, Op, TensorType, Type, ValueId};
-use sym::{Expr, Range};
 use tensor::DType;
 
 use crate::value::{List, Operand};
@@ -43,16 +42,16 @@ impl Graph {
             ListOperation::Concat { is_new, .. } => self.taken(&held, usize::from(is_new))?,
             _ => types[0].clone(),
         };
-        self.node(Op::List { operation, results: vec![result] }, &operands)
+        let made = self.node(Op::List { operation, results: vec![result] }, &operands)?;
+        self.need_extents(std::slice::from_ref(&made))?;
+        Ok(made)
     }
 
     /// The type of an element that is taken out of a list, with more axes.
     fn taken(&mut self, held: &ElementType, more: usize) -> Accepted<Type> {
         Ok(match held {
             ElementType::Tensor { dtype, rank: Some(rank) } => {
-                let range = Range::new(0, self.limits.dimension);
-                let extent = |_| Expr::symbol(self.builder.new_symbol("extent", range));
-                let shape = (0..rank + more).map(extent).collect();
+                let shape = (0..rank + more).map(|_| self.unknown_extent()).collect();
                 Type::Tensor(TensorType { dtype: *dtype, shape })
             }
             ElementType::Sequence(inner) => Type::Sequence(inner.clone()),

@@ -2,9 +2,9 @@
 
 use base::{Diagnostic, Id, codes};
 use graph::{Definition, Function, ValueId};
-use sym::{Expr, SymbolId};
+use sym::{Expr, Range, SymbolId};
 
-use crate::facts::{FACT_ELEMENTS, FactKind, Here, Need};
+use crate::facts::{FACT_ELEMENTS, FactKind, Need};
 use crate::value::{Coded, Known, Operand};
 use crate::writer::{Accepted, Graph};
 
@@ -26,12 +26,56 @@ impl Graph {
             _ => elements.collect(),
         };
         for symbol in exprs.iter().flat_map(Expr::symbols) {
-            if let Some(&id) = self.needs.bound.get(&symbol) {
-                self.need_value(id, FactKind::Value, reason);
-            } else if let Some(name) = input_of(self.builder.function(), symbol) {
-                self.add_need(name, FactKind::Shape, None, reason);
-            }
+            self.need_symbol(symbol, reason);
         }
+    }
+
+    fn need_symbol(&mut self, symbol: SymbolId, reason: &Diagnostic) {
+        if let Some(&id) = self.needs.bound.get(&symbol) {
+            self.need_value(id, FactKind::Value, reason);
+        } else if let Some(name) = self.needs.extents.get(&symbol).cloned() {
+            // The extent as a value; one that is not known here is an extent inside of a region.
+            let is_outer = self.outer_values.is_none();
+            if let (true, Ok(id)) = (is_outer, self.builder.dimension(Expr::symbol(symbol))) {
+                self.needs.names.insert(id, name);
+                self.need_value(id, FactKind::Value, reason);
+            }
+        } else if let Some(name) = input_of(self.builder.function(), symbol) {
+            self.add_need(name, FactKind::Shape, None, reason);
+        }
+    }
+
+    /// An extent of a result that only a run knows, of the node that is made next; the number
+    /// itself where it is a fact.
+    pub(crate) fn unknown_extent(&mut self) -> Expr {
+        let name = self.outer_values.is_none().then(|| self.here.size_name());
+        if let Some(fact) = name.as_ref().and_then(|name| self.size_fact(name)) {
+            return fact;
+        }
+        let range = Range::new(0, self.limits.dimension);
+        let symbol = self.builder.new_symbol("extent", range);
+        if let Some(name) = name {
+            self.needs.extents.insert(symbol, name);
+        }
+        Expr::symbol(symbol)
+    }
+
+    /// Refuses extents that only a run knows where sizes are facts.
+    pub(crate) fn need_extents(&mut self, values: &[Operand]) -> Accepted<()> {
+        if !self.facts.sizes || self.outer_values.is_some() {
+            return Ok(());
+        }
+        let before = self.count_needs();
+        let reason = unknown_size();
+        for symbol in values.iter().flat_map(Operand::shape).flat_map(Expr::symbols) {
+            self.need_symbol(symbol, &reason);
+        }
+        if self.count_needs() == before { Ok(()) } else { Err(reason) }
+    }
+
+    fn size_fact(&self, name: &str) -> Option<Expr> {
+        let fact = self.facts.computed.get(name).filter(|fact| fact.len() == 1)?;
+        Some(Expr::from(fact.get_scalar(0).as_i64()))
     }
 
     fn need_value(&mut self, id: ValueId, kind: FactKind, reason: &Diagnostic) {
@@ -62,10 +106,13 @@ impl Graph {
             FactKind::Sizes => self.facts.sizes,
             FactKind::Structure => self.facts.structures.contains_key(&name),
             FactKind::Shape => self.facts.shapes.contains_key(&name),
+            FactKind::Value if id.is_some() => self.facts.computed.contains_key(&name),
             FactKind::Value => self.facts.values.contains_key(&name),
         };
-        let is_there =
-            self.needs.all.iter().any(|(need, _)| need.name == name && need.kind == kind);
+        let is_same = |(need, other): &(Need, Option<ValueId>)| {
+            need.name == name && need.kind == kind && other.is_some() == id.is_some()
+        };
+        let is_there = self.needs.all.iter().any(is_same);
         if !is_known && !is_there {
             let need = Need { name, kind, result: None, reason: reason.clone() };
             self.needs.all.push((need, id));
@@ -83,7 +130,8 @@ impl Graph {
         let is_of_shapes =
             [codes::INCONSISTENT_SHAPES, codes::UNKNOWN_CONTENTS, codes::UNSUPPORTED_OPERATOR]
                 .contains(&reason.code);
-        if is_of_shapes && !self.needs.bound.is_empty() && self.needs.all.is_empty() {
+        let has_sizes = !self.needs.bound.is_empty() || !self.needs.extents.is_empty();
+        if is_of_shapes && has_sizes && self.needs.all.is_empty() {
             self.add_need(String::new(), FactKind::Sizes, None, reason);
         }
     }
@@ -123,12 +171,11 @@ impl Graph {
             let (codes, texts) = (self.named(name, codes.clone()), texts.clone());
             return Operand::of_coded(Coded { codes, texts });
         }
-        let name = format!("{}{name}", self.here.prefix);
+        let name = self.here.value_name(name);
         if let Some(id) = value.node() {
             self.needs.names.entry(id).or_insert_with(|| name.clone());
         }
-        match self.facts.values.get(&name) {
-            // A value of another type is one of another name.
+        match self.facts.computed.get(&name) {
             Some(fact) if fact.dtype() == value.dtype() && fact.shape().len() == value.rank() => {
                 value.knowing(fact)
             }
@@ -149,11 +196,9 @@ impl Graph {
         }
         let id = self.data(value)?;
         if self.outer_values.is_none() {
-            let Here { prefix, node, binds, .. } = &self.here;
-            let name = format!("{prefix}{node}#{binds}");
-            self.here.binds += 1;
-            if let Some(fact) = self.facts.values.get(&name).filter(|fact| fact.len() == 1) {
-                return Ok(Expr::from(fact.get_scalar(0).as_i64()));
+            let name = self.here.size_name();
+            if let Some(fact) = self.size_fact(&name) {
+                return Ok(fact);
             }
             self.needs.names.insert(id, name);
             if self.facts.sizes {

@@ -145,9 +145,9 @@ fn all_needs_come_at_once() {
     );
     let model = parsed(&text);
     let needed_with = |told: usize| {
-        let value = |number| (format!("m{number}"), tensor::Tensor::from_slice(&[1], &[0_i64]));
-        let values = (0..told).map(value).collect();
-        let facts = Facts { values, ..Facts::default() };
+        let value = |number| (format!(":m{number}"), tensor::Tensor::from_slice(&[1], &[0_i64]));
+        let computed = (0..told).map(value).collect();
+        let facts = Facts { computed, ..Facts::default() };
         let imported = import_onnx::import_model(&model, None, &ImportOptions::default(), &facts);
         let imported = imported.expect("a module");
         let function = imported.module.functions.values().next().expect("a function");

@@ -259,8 +259,7 @@ fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result
         let front = front(source, options, target, &facts)?;
         if front.needs.is_empty() {
             let facts = std::mem::take(&mut facts);
-            let told = facts.values.into_iter();
-            values.extend(told.filter(|(name, _)| known.tensor(name).is_some()));
+            values.extend(facts.values);
             let values = std::mem::take(&mut values);
             return Ok(Some((front, Facts { values, ..facts })));
         }

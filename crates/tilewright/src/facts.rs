@@ -63,9 +63,11 @@ impl Inputs<'_> {
                     if tensor.len() > FACT_ELEMENTS {
                         return Err(unknown().into());
                     }
-                    if result.is_none() {
-                        facts.shapes.insert(name.clone(), shape(tensor));
+                    if result.is_some() {
+                        facts.computed.insert(name.clone(), tensor.clone());
+                        continue;
                     }
+                    facts.shapes.insert(name.clone(), shape(tensor));
                     facts.values.insert(name.clone(), tensor.clone());
                 }
             }

@@ -111,8 +111,8 @@ impl<'a> PlanRun<'a> {
             return Err(base::limits::exceeded("iterations", message)
                 .at("a run of the model")
                 .because(format!(
-                    "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, and so do \
-                     {COPIES_OF_A_TURN} values of sequences that are copied as one"
+                    "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, a copy of \
+                     {COPIES_OF_A_TURN} values of sequences as one"
                 ))
                 .into());
         }
@@ -163,16 +163,12 @@ impl Segments for PlanRun<'_> {
 /// What stands between segments, and failed.
 fn diagnostic(fault: EvaluationFault) -> Diagnostic {
     let place = if fault.place.is_empty() { "a run of the model".to_owned() } else { fault.place };
-    let code = match fault.code {
-        codes::INDEX_OUT_OF_RANGE => codes::SYMBOL_OUT_OF_RANGE,
-        code => code,
-    };
-    let remedy = match code {
+    let remedy = match fault.code {
         codes::SYMBOL_OUT_OF_RANGE => "check the inputs, or export the model with larger bounds",
         codes::BAD_IMAGE => "give the bytes of an undamaged image file",
         _ => "check the inputs that the model is given",
     };
-    Diagnostic::error(code, fault.message)
+    Diagnostic::error(fault.code, fault.message)
         .at(place)
         .because("it is computed from data, while the model runs")
         .remedy(remedy)

@@ -121,7 +121,8 @@ impl Variant {
     /// Whether the variant is for runs of which this is known.
     pub(crate) fn is_for(&self, facts: &Facts) -> bool {
         if base::fault::is_seeded("driver.variant") {
-            return self.facts.values.keys().eq(facts.values.keys());
+            return self.facts.values.keys().eq(facts.values.keys())
+                && self.facts.computed.keys().eq(facts.computed.keys());
         }
         self.facts == *facts
     }

@@ -189,3 +189,20 @@ fn no_rows_of_any_size_take_no_memory() {
         Err(found) => panic!("{found}"),
     }
 }
+
+/// To import a model again with more facts counts as turns.
+#[test]
+fn facts_are_told_so_often() {
+    let text = "input x: f32[2, 3] input a: i64[1] b = Abs(a) y = ReduceSum(x, b)
+        output y: f32[m, n]";
+    let at_most = |iterations: u64| {
+        let mut options = Options::default();
+        options.limits.iterations = iterations;
+        with_options(text, options)
+    };
+    let (Some(enough), Some(few)) = (at_most(1 << 12), at_most(1)) else { return };
+    let inputs = [Tensor::zeros(tensor::DType::F32, &[2, 3]), Tensor::from_slice(&[1], &[1_i64])];
+    assert_eq!(enough.run(&inputs).expect("two imports")[0].shape(), [2, 1]);
+    let said = refusal(&few, &inputs);
+    assert!(said.contains("--limit iterations=N") && said.contains("facts"), "{said}");
+}

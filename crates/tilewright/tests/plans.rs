@@ -585,3 +585,82 @@ fn inputs_go_by_name() {
     let said = executable.run_named(named(&["y", "w"])).expect_err("no such input").to_string();
     assert!(said.contains("`w`") && said.contains("input `x` is not given"), "{said}");
 }
+
+/// What is taken out of a list has any extents: one of 1 is repeated where it stands for more, and
+/// a product wants to know how many channels there are.
+#[test]
+fn extents_of_what_a_list_holds_may_be_facts() {
+    let text = "
+        input x: f32[6]
+        input last: i64[]
+        constant two: i64[1] {2}
+        constant first: i64[1] {0}
+        constant one: i64[] {1}
+        constant w: f32[3] {10.0, 20.0, 30.0}
+        holds = Constant() {value = bool[] {true}}
+        none = SequenceEmpty()
+        all = Loop(_, holds, none) {body = {
+            input turn: i64[] input goeson: bool[] input before: sequence f32[k]
+            next = Add(turn, one)
+            end = Unsqueeze(next, first)
+            head = Slice(x, first, end)
+            after = SequenceInsert(before, head)
+            more = Less(turn, last)
+            output more: bool[] output after: sequence f32[l]
+        }}
+        taken = SequenceAt(all, last)
+        sum = Add(taken, w)
+        output sum: f32[3]
+    ";
+    let Some(executable) = executable(text) else { return };
+    let x = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    check(
+        &executable,
+        &[
+            (vec![x.clone(), number(0)], vec![floats(&[11.0, 21.0, 31.0])]),
+            (vec![x.clone(), number(2)], vec![floats(&[11.0, 22.0, 33.0])]),
+        ],
+    );
+    let said = refusal(&executable, &[x, number(4)]);
+    assert!(said.contains("TW0204"), "{said}");
+}
+
+/// What two needs name is told apart: a value of the model may be called as another need is.
+#[test]
+fn values_of_all_names_may_be_facts() {
+    let text = "
+        input x: f32[2, 3]
+        input a: i64[1]
+        m = Abs(a)
+        odd = Neg(m)
+        size = Identity(x)
+        y = ReduceSum(x, m)
+        z = ReduceMax(size, odd)
+        output y: f32[p, q]
+        output z: f32[r, s]
+    ";
+    if !runs_code() {
+        return;
+    }
+    let mut model = model(text);
+    for node in &mut model.graph.as_mut().expect("a graph").node {
+        for name in node.input.iter_mut().chain(&mut node.output) {
+            *name = match name.as_str() {
+                "odd" => ":m".to_owned(),
+                "size" => "0#1".to_owned(),
+                _ => continue,
+            };
+        }
+    }
+    let executable = common::compiled(&model, Options::default());
+    let x = Tensor::from_slice(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let column = |values: &[f32]| Tensor::from_slice(&[2, 1], values);
+    let row = |values: &[f32]| Tensor::from_slice(&[1, 3], values);
+    check(
+        &executable,
+        &[
+            (vec![x.clone(), integers(&[1])], vec![column(&[6.0, 15.0]), column(&[3.0, 6.0])]),
+            (vec![x.clone(), integers(&[0])], vec![row(&[5.0, 7.0, 9.0]), row(&[4.0, 5.0, 6.0])]),
+        ],
+    );
+}

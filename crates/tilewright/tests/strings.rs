@@ -241,3 +241,22 @@ fn strings_between_numbers() {
         assert_eq!(outputs[2].to_f64_vec(), again.map(f64::from));
     }
 }
+
+/// Each string of one input with each of another: refused before they are made.
+#[test]
+fn strings_beyond_the_memory_are_refused() {
+    let text = "opset 20 input a: string[n, 1] input b: string[1, m] y = StringConcat(a, b)
+        output y: string[n, m]";
+    let mut options = Options::default();
+    options.limits.memory_bytes = 1 << 20;
+    if executable("input x: f32[1] output x: f32[1]").is_none() {
+        return;
+    }
+    let executable = compiled(&common::model(text), options);
+    let row = |shape: &[usize]| Tensor::from_strings(shape, vec!["ab".to_owned(); 600]);
+    let said = common::refusal(&executable, &[row(&[600, 1]), row(&[1, 600])]);
+    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
+    let few = |shape: &[usize]| Tensor::from_strings(shape, vec!["ab".to_owned(); 2]);
+    let outputs = executable.run(&[few(&[2, 1]), few(&[1, 2])]).expect("four strings");
+    assert_eq!(outputs[0].strings(), Some(&vec!["abab".to_owned(); 4][..]));
+}

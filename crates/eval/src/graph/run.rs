@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
                 if !range.contains(value) {
                     let name = self.function.symbol_name(*symbol);
                     let message = format!("`{name}` becomes {value}, which is not in {range}");
-                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    return Err(EvaluationFault::new(codes::SYMBOL_OUT_OF_RANGE, message));
                 }
                 self.symbols[*symbol] = Some(value);
                 check_assumptions(self.function, &self.symbols)?;
@@ -356,7 +356,7 @@ impl<'a> Run<'a> {
                 let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
                 if !range.contains(found as i64) {
                     let message = format!("`{name}` becomes {found}, which is not in {range}");
-                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
+                    return Err(EvaluationFault::new(codes::SYMBOL_OUT_OF_RANGE, message));
                 }
                 self.symbols[symbol] = Some(found as i64);
             }

@@ -236,7 +236,7 @@ fn unrolled(
     let mut carried = carried.to_vec();
     let mut stacks = vec![Vec::new(); body.output.len() - carried.len() - 1];
     for iteration in 0..count {
-        if iteration > MOST_WRITTEN_OUT {
+        if iteration == MOST_WRITTEN_OUT {
             return Ok(None);
         }
         let mut values = vec![

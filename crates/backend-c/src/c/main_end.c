@@ -1,11 +1,10 @@
+
 int main(int argc, char **argv)
 {
   const char *directory = NULL, *paths[INPUTS + 1] = { NULL };
   const void *in[INPUTS + 1] = { NULL };
-  void *results[OUTPUTS + 1] = { NULL }, *weights, *constants, *memory = NULL;
-  @NAME@_tensor out[OUTPUTS + 1];
-  size_t size = 1 << 20;
-  int given = 0, number, axis, fault;
+  void *out[OUTPUTS + 1] = { NULL }, *weights, *constants;
+  int given = 0, number, fault;
   FILE *file;
   for (number = 1; number < argc; number++) {
     if (strcmp(argv[number], "-o") == 0 && number + 1 < argc) {
@@ -40,37 +39,24 @@ int main(int argc, char **argv)
       free(data);
     }
   }
-  while (fault == 0) {
-    memory = allocate(size);
-    fault = @NAME@_run(constants, memory, size, in, out@PASSED@);
-    if (fault != @MEMORY@) break;
-    /* More of it. */
-    fault = 0;
-    free(memory);
-    if (size > (size_t)-1 / 2) fail("malloc", "out of memory");
-    size *= 2;
-  }
+  if (fault == 0) fault = run_model(constants, in, out);
   if (fault != 0) {
     fprintf(stderr, "error: the model stopped with fault %d, see model.h\n", fault);
     return 1;
   }
   for (number = 0; number < OUTPUTS; number++) {
-    Port *port = &outputs[number];
-    for (axis = 0; axis < port->axes; axis++) port->shape[axis] = (size_t)out[number].extents[axis];
-    /* The elements of an empty tensor may lie nowhere. */
-    results[number] = allocate(model_bytes(port));
-    if (model_bytes(port) > 0) memcpy(results[number], out[number].data, model_bytes(port));
+    const Port *port = &outputs[number];
     if (port->convert != NULL) {
       void *converted = allocate(elements(port) * port->size);
-      port->convert(converted, results[number], (ptrdiff_t)elements(port));
-      free(results[number]);
-      results[number] = converted;
+      port->convert(converted, out[number], (ptrdiff_t)elements(port));
+      free(out[number]);
+      out[number] = converted;
     }
-    show(port, results[number]);
+    show(port, out[number]);
     if (directory != NULL) {
       char *path = (char *)allocate(strlen(directory) + strlen(port->file) + 2);
       sprintf(path, "%s/%s", directory, port->file);
-      write_npy(path, port, results[number]);
+      write_npy(path, port, out[number]);
       free(path);
     }
   }
