@@ -70,7 +70,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
         Model { source: &source, options, target: &target, threads, store: &store, cache: &cache };
     let mut variant = Variant::make(model, Facts::default())?;
     if variant.front.needs.iter().any(|need| need.kind == FactKind::Sizes) {
-        cache.keep_variant(variant);
+        variant.keep(&cache);
         variant = Variant::make(model, Facts { sizes: true, ..Facts::default() })?;
     }
     let imported = &variant.front.imported;
@@ -92,7 +92,7 @@ pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Execut
     if let Some(shapes) = Option::filter(shapes, |_| are_tensors) {
         variant.prepare_fixed(model, shapes)?;
     }
-    cache.keep_variant(variant);
+    variant.keep(&cache);
     Ok(Executable {
         options: options.clone(),
         threads,

@@ -250,7 +250,7 @@ impl Executable {
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         match find() {
             Some(found) => Ok(found),
-            None => Ok(self.cache.keep_variant(Variant::make(self.model(), facts.clone())?)),
+            None => Ok(Variant::make(self.model(), facts.clone())?.keep(&self.cache)),
         }
     }
 

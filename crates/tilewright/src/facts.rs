@@ -119,11 +119,8 @@ pub(crate) fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
     }
 }
 
-/// What the function of a module gives, which computes facts.
-pub(crate) type Compute<'a> = dyn Fn(&Imported, &[Tensor]) -> Result<Vec<Value>> + 'a;
-
 /// A model, imported with these facts and all others that it needs for a run with such inputs;
-/// `compute` computes what no input tells.
+/// `compute` gives the results of its function, which are what no input tells.
 ///
 /// # Errors
 /// Those of the importer; facts that cannot be told.
@@ -132,7 +129,7 @@ pub(crate) fn import_for(
     options: &Options,
     mut facts: Facts,
     inputs: &[Value],
-    compute: &Compute<'_>,
+    compute: impl Fn(&Imported, &[Tensor]) -> Result<Vec<Value>>,
 ) -> Result<(Imported, Facts)> {
     let structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();

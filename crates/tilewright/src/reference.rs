@@ -41,7 +41,7 @@ pub(crate) fn read(
     facts: Facts,
     inputs: &[Value],
 ) -> Result<(Imported, Facts)> {
-    import_for(model, options, facts, inputs, &|imported, tensors| {
+    import_for(model, options, facts, inputs, |imported, tensors| {
         let precision = EvaluationPrecision::Declared;
         let function = function_of(&imported.module);
         evaluated(&imported.module, function, options, tensors, precision)

@@ -9,8 +9,9 @@ use import_onnx::Facts;
 use tensor::{DType, Tensor, Value};
 
 use crate::budget;
+use crate::cache::{SegmentFacts, Shapes};
 use crate::facts::Inputs;
-use crate::specialisation::{Specialisation, Wanted};
+use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant, bound};
 
 /// Turns of a loop that take as long as to compile a segment.
@@ -86,13 +87,13 @@ impl<'a> PlanRun<'a> {
         let unknown = || Diagnostics::internal(format!("a size that {id} is given is not known"));
         let sizes = segment.given.iter().map(|&it| symbols[it].ok_or_else(unknown));
         let sizes = sizes.collect::<Result<Vec<i64>>>()?;
-        let wanted = Wanted { variant: self.variant.id, function: id, sizes: &sizes, operands };
-        let specialisation = match self.model.cache.segment(&wanted) {
+        let (variant, shapes) = (self.variant.id, Shapes::Of(operands));
+        let facts = SegmentFacts { variant, function: id, sizes: sizes.into(), shapes };
+        let specialisation = match self.model.cache.segment(&facts) {
             Some(found) => found,
             None => {
                 self.turns += TURNS_OF_A_COMPILE;
-                let made_for = wanted.to_keep();
-                self.variant.compile(self.model, made_for, &bound(symbols), self.given_bytes)?
+                self.variant.compile(self.model, &facts, &bound(symbols), self.given_bytes)?
             }
         };
         let constants = &segment.constants;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use backend::Target;
-use base::{Diagnostic, FunctionId, Id, KernelId, ProgramId, Result};
+use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::Function;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
@@ -36,80 +36,8 @@ pub(crate) struct Specialisation {
     pub(crate) code_bytes: usize,
     /// Types of the results.
     pub(crate) outputs: Vec<(DType, Vec<usize>)>,
-    /// What it is for; none of `setup`.
-    pub(crate) made_for: Option<For>,
     /// Memory of callers that are not running.
     states: Mutex<Vec<State>>,
-}
-
-/// What a segment is compiled for: facts that decide its shapes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct For {
-    /// The variant whose plan calls it.
-    pub(crate) variant: u64,
-    /// The function of the variant's module.
-    pub(crate) function: FunctionId,
-    /// Sizes that its operands' shapes do not tell.
-    pub(crate) sizes: Vec<i64>,
-    /// Shapes of its operands.
-    pub(crate) shapes: Vec<Vec<usize>>,
-}
-
-/// As [`For`], of operands at hand.
-pub(crate) struct Wanted<'a> {
-    pub(crate) variant: u64,
-    pub(crate) function: FunctionId,
-    pub(crate) sizes: &'a [i64],
-    pub(crate) operands: &'a [Tensor],
-}
-
-impl Wanted<'_> {
-    /// Whether something was compiled for this.
-    pub(crate) fn is(&self, made_for: &For) -> bool {
-        let shapes = self.operands.iter().map(Tensor::shape);
-        self.variant == made_for.variant
-            && self.function == made_for.function
-            && self.sizes == made_for.sizes
-            && shapes.eq(made_for.shapes.iter().map(Vec::as_slice))
-    }
-
-    /// The same, to keep.
-    pub(crate) fn to_keep(&self) -> For {
-        For {
-            variant: self.variant,
-            function: self.function,
-            sizes: self.sizes.to_vec(),
-            shapes: self.operands.iter().map(|operand| operand.shape().to_vec()).collect(),
-        }
-    }
-
-    /// See [`fingerprint`].
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let shapes = self.operands.iter().map(Tensor::shape);
-        fingerprint(self.variant, self.function, self.sizes, shapes)
-    }
-}
-
-impl For {
-    /// See [`fingerprint`].
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let shapes = self.shapes.iter().map(Vec::as_slice);
-        fingerprint(self.variant, self.function, &self.sizes, shapes)
-    }
-}
-
-/// A number that tells most things apart that a segment may be compiled for.
-fn fingerprint<'a>(
-    variant: u64,
-    function: FunctionId,
-    sizes: &[i64],
-    shapes: impl Iterator<Item = &'a [usize]>,
-) -> u64 {
-    // The odd number nearest to 2^64 over the golden ratio, as of Fibonacci hashing.
-    let mix = |all: u64, one: u64| (all ^ one).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    let sizes = sizes.iter().map(|&size| size as u64);
-    let extents = shapes.flat_map(|shape| shape.iter().map(|&extent| extent as u64));
-    [variant, function.index() as u64].into_iter().chain(sizes).chain(extents).fold(0, mix)
 }
 
 /// Everything that is known when a function is specialised.
@@ -224,7 +152,6 @@ impl Specialisation {
             module,
             lowered,
             outputs,
-            made_for: None,
             states: Mutex::new(Vec::new()),
         })
     }

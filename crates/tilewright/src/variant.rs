@@ -4,6 +4,7 @@
 //! computes what the inputs do not tell. A variant has one `setup` and one block of constants,
 //! which the segments of its plan share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +19,13 @@ use sym::SymbolId;
 use tensor::Tensor;
 
 use crate::budget;
-use crate::cache::{Cache, Kept};
+use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::options::Options;
 use crate::pipeline::{Front, front};
 use crate::plan::Plan;
 use crate::port::ports;
 use crate::source::Source;
-use crate::specialisation::{For, Request, Specialisation, Wanted as WantedSegment};
+use crate::specialisation::{Request, Specialisation};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
@@ -56,13 +57,6 @@ pub(crate) struct Variant {
     pub(crate) setup: Specialisation,
     /// One compile at a time.
     compiling: Mutex<()>,
-}
-
-impl Kept for Variant {
-    /// Those of the constants and of the code that made them.
-    fn bytes(&self) -> usize {
-        self.constants.len() + self.setup.bytes()
-    }
 }
 
 impl Variant {
@@ -133,12 +127,18 @@ impl Variant {
     /// How they contradict it, or each other.
     pub(crate) fn check(&self, cache: &Cache<Variant>, inputs: &[Tensor]) -> Result<()> {
         let function = self.plan.only_segment();
-        let is_known = function.is_some_and(|id| cache.segment(&self.wanted(id, inputs)).is_some());
-        if is_known { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
+        let known = function.and_then(|id| cache.segment(&self.facts_of(id, Shapes::Of(inputs))));
+        if known.is_some() { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
     }
 
-    fn wanted<'w>(&self, function: FunctionId, operands: &'w [Tensor]) -> WantedSegment<'w> {
-        WantedSegment { variant: self.id, function, sizes: &[], operands }
+    fn facts_of<'a>(&self, function: FunctionId, shapes: Shapes<'a>) -> SegmentFacts<'a> {
+        SegmentFacts { variant: self.id, function, sizes: Cow::Borrowed(&[]), shapes }
+    }
+
+    /// The variant, kept in the cache of the model.
+    pub(crate) fn keep(self, cache: &Cache<Variant>) -> Arc<Variant> {
+        let bytes = self.constants.len() + self.setup.bytes();
+        cache.keep_variant(self, bytes)
     }
 
     /// Bytes of the block of constants.
@@ -157,13 +157,12 @@ impl Variant {
         inputs: &[Tensor],
     ) -> Result<Option<Arc<Specialisation>>> {
         let Some(id) = self.plan.only_segment() else { return Ok(None) };
-        let wanted = self.wanted(id, inputs);
-        if let Some(found) = model.cache.segment(&wanted) {
+        let facts = self.facts_of(id, Shapes::Of(inputs));
+        if let Some(found) = model.cache.segment(&facts) {
             return Ok(Some(found));
         }
         let symbols = bound(&self.symbols(inputs)?);
-        let made_for = wanted.to_keep();
-        self.compile(model, made_for, &symbols, self.given_bytes(inputs)).map(Some)
+        self.compile(model, &facts, &symbols, self.given_bytes(inputs)).map(Some)
     }
 
     /// Compiles the only segment, if there is one, for inputs of fixed shapes.
@@ -174,8 +173,8 @@ impl Variant {
         let Some(function) = self.plan.only_segment() else { return Ok(()) };
         let given = budget::input_bytes(&self.front.imported, &shapes)
             .saturating_add(budget::constant_bytes(&self.front.module));
-        let made_for = For { variant: self.id, function, sizes: Vec::new(), shapes };
-        self.compile(model, made_for, &BTreeMap::new(), given).map(|_| ())
+        let facts = self.facts_of(function, Shapes::These(shapes));
+        self.compile(model, &facts, &BTreeMap::new(), given).map(|_| ())
     }
 
     /// Bytes of the weights, and of the inputs of the model in a run with these.
@@ -254,16 +253,16 @@ impl Variant {
     pub(crate) fn compile(
         &self,
         model: Model<'_>,
-        made_for: For,
+        facts: &SegmentFacts<'_>,
         symbols: &BTreeMap<SymbolId, i64>,
         given_bytes: u64,
     ) -> Result<Arc<Specialisation>> {
         let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = model.cache.segment_for(&made_for) {
+        if let Some(found) = model.cache.segment(facts) {
             return Ok(found);
         }
-        let segment = self.plan.segment(made_for.function);
-        let mut specialisation = Specialisation::new(Request {
+        let segment = self.plan.segment(facts.function);
+        let specialisation = Specialisation::new(Request {
             module: &self.front.module,
             function: &segment.function,
             symbols,
@@ -273,8 +272,7 @@ impl Variant {
             given: Some(given_bytes),
             store: self.is_one_of_many().then_some(model.store),
         })?;
-        specialisation.made_for = Some(made_for);
-        Ok(model.cache.keep_segment(specialisation))
+        Ok(model.cache.keep_segment(facts, specialisation))
     }
 
     /// Whether there may be other code of the model: of other shapes or segments, or for other
