@@ -23,10 +23,18 @@ pub(super) struct Run<'a> {
     symbols: SymbolValues,
     values: SecondaryMap<ValueId, Option<Held>>,
     /// The symbols that control flow defines, of what has been met.
-    defined: SecondaryMap<NodeId, Option<Rc<[SymbolId]>>>,
+    defined: SecondaryMap<NodeId, Option<Rc<Defined>>>,
     /// The values that nothing reads after a node.
     last_uses: SecondaryMap<NodeId, Vec<ValueId>>,
     observe: &'a mut dyn FnMut(ValueId, &Tensor),
+}
+
+/// The symbols that a node defines.
+struct Defined {
+    /// By itself.
+    own: Vec<SymbolId>,
+    /// By the nodes of its regions.
+    inside: Vec<SymbolId>,
 }
 
 impl<'a> Run<'a> {
@@ -340,17 +348,14 @@ impl<'a> Run<'a> {
         values: &[ValueId],
         held: &[Held],
     ) -> Result<(), EvaluationFault> {
-        let function = self.function;
-        let defined = self.defined[node]
-            .get_or_insert_with(|| function.symbols_defined_by(node).into())
-            .clone();
-        if defined.is_empty() {
+        let (function, defined) = (self.function, self.defined(node));
+        if defined.own.is_empty() {
             return Ok(());
         }
         for (&value, held) in values.iter().zip(held) {
             let Some(tensor) = held.as_tensor() else { continue };
             for (extent, &found) in function.ty(value).exprs().iter().zip(tensor.shape()) {
-                let Some(symbol) = extent.as_symbol().filter(|it| defined.contains(it)) else {
+                let Some(symbol) = extent.as_symbol().filter(|it| defined.own.contains(it)) else {
                     continue;
                 };
                 let (name, range) = (function.symbol_name(symbol), function.symbols[symbol].range);
@@ -364,6 +369,17 @@ impl<'a> Run<'a> {
         check_assumptions(function, &self.symbols)
     }
 
+    fn defined(&mut self, node: NodeId) -> Rc<Defined> {
+        let function = self.function;
+        let find = || {
+            let inside = function.nodes[node].regions.iter();
+            let inside = inside.flat_map(|&region| &function.regions[region].nodes);
+            let inside = inside.flat_map(|&id| function.symbols_known_behind(id)).collect();
+            Rc::new(Defined { own: function.symbols_defined_by(node), inside })
+        };
+        self.defined[node].get_or_insert_with(find).clone()
+    }
+
     /// A turn of a loop: its region on these values.
     fn turn(
         &mut self,
@@ -371,6 +387,8 @@ impl<'a> Run<'a> {
         region: RegionId,
         parameters: Vec<Held>,
     ) -> Result<Vec<Held>, EvaluationFault> {
+        // What is assumed of a turn's sizes is not said of those of the turn before.
+        self.defined(node).inside.iter().for_each(|&symbol| self.symbols[symbol] = None);
         let values = &self.function.regions[region].parameters;
         self.bind_extents(node, values, &parameters)?;
         self.region(region, parameters)
