@@ -94,6 +94,24 @@ impl Graph {
         let (trip_count, carried) = (trip_count.clone(), carried.len());
         self.control(Op::Scan { trip_count, carried, reverse }, &operands, &[region])
     }
+
+    /// Runs `turn` on what is carried as long as `goes_on` says of it; gives what is carried at the
+    /// end. `outer` are the values that both read from around the loop.
+    pub fn repeat_while(
+        &mut self,
+        carried: &[Operand],
+        outer: &[&Operand],
+        goes_on: impl FnOnce(&mut Graph, &[Operand]) -> Accepted<Operand>,
+        turn: impl FnOnce(&mut Graph, &[Operand]) -> Accepted<Vec<Operand>>,
+    ) -> Accepted<Vec<Operand>> {
+        self.all_data(outer.iter().copied())?;
+        self.all_data(carried)?;
+        let types = carried.iter().map(|value| value.graph_type().map_err(type_error));
+        let types = types.collect::<Accepted<Vec<Type>>>()?;
+        let condition = region(self, &types, |graph, carried| Ok(vec![goes_on(graph, carried)?]))?;
+        let body = region(self, &types, turn)?;
+        self.control(Op::While { turns: None }, carried, &[condition, body])
+    }
 }
 
 /// The types of the parameters of a counted loop's region.

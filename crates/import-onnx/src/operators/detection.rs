@@ -1,12 +1,12 @@
 //! Boxes: suppression of those that overlap better ones, and samples of regions of images.
 
-use front::{Accepted, Graph, Operand, Turn, constant_shape, shape_error};
+use front::{Accepted, Graph, Operand, constant_shape, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use super::gather_scatter::{gather_axis, true_indices};
+use super::gather_scatter::true_indices;
 use super::windows::{entries, spatial};
 use crate::node::{Node, attribute_error};
 
@@ -85,6 +85,18 @@ fn scalar(node: &Node<'_>, graph: &mut Graph, index: usize) -> Accepted<Option<O
     }
 }
 
+/// The least of the ranks `[1, 1, n]` at which boxes `[b, c, n]` are meant, `[b, c, 1]`; else `none`.
+fn first_rank(
+    graph: &mut Graph,
+    is_meant: &Operand,
+    ranks: &Operand,
+    none: &Operand,
+) -> Accepted<Operand> {
+    let rank = graph.select(is_meant, ranks, none)?;
+    let least = graph.reduce_axes(&rank, &[2], Reduction::Min, true)?;
+    graph.min(&least, none)
+}
+
 /// `NonMaxSuppression`: boxes are looked at from the best score on; one is taken if none that was
 /// taken before overlaps it too much. Results are rows of batch, class and box.
 pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -107,52 +119,56 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
     };
     let by_centre = node.flag("center_point_box", false)?;
 
-    // Boxes of each class in the order of their scores: [n, b, c] and [n, b, c, 4].
+    // Boxes of each class in the order of their scores: [b, c, n] and [b, c, n, 4].
     let op = Op::Sort { axis: 2, descending: true };
     let (sorted, order) = graph.primitive_pair(op, &[scores])?;
-    let read = graph.gather(&boxes, &[1], std::slice::from_ref(&order), 1, 0);
-    let by_rank = graph.transpose(&read?, &[2, 0, 1, 3])?;
-    let alive = match scalar(node, graph, 4)? {
+    let by_rank = graph.gather(&boxes, &[1], std::slice::from_ref(&order), 1, 0)?;
+    let stays = match scalar(node, graph, 4)? {
         Some(least) => {
             let least = graph.cast(&least, sorted.dtype())?;
             graph.greater(&sorted, &least)?
         }
         None => graph.full(sorted.shape(), Scalar::bool(true))?,
     };
-    let alive = graph.transpose(&alive, &[2, 0, 1])?;
-    let taken_shape = [batch.clone(), classes.clone()];
-    let taken = graph.full(&taken_shape, Scalar::i64(0))?;
-    let ranks = graph.iota(DType::I64, &[count.clone(), Expr::ONE, Expr::ONE], 0)?;
+    let ranks = graph.iota(DType::I64, &[Expr::ONE, Expr::ONE, count.clone()], 2)?;
+    let count = graph.dimension(count.clone());
     let all = Sides::of(graph, &by_rank, by_centre)?;
-    let mut outer = vec![&most, &threshold, &ranks];
+
+    // A turn takes the best box left of each class, whose rank is `next`, or the number of boxes.
+    let first = first_rank(graph, &stays, &ranks, &count)?;
+    let mut outer = vec![&most, &threshold, &ranks, &count, &by_rank];
     outer.extend(all.low.iter().chain(&all.high));
-    let scanned = std::slice::from_ref(&by_rank);
-    let results = graph.scan(
-        (count, false),
-        &[alive, taken],
-        scanned,
+    let carried = [stays, first, Operand::of_scalar(Scalar::i64(0))];
+    let results = graph.repeat_while(
+        &carried,
         &outer,
-        |graph, rank, state, own| {
-            let (alive, taken) = (&state[0], &state[1]);
-            let index = graph.reshape(rank, &[Expr::ONE])?;
-            let is_alive = gather_axis(graph, alive, 0, &index)?;
-            let is_alive = graph.reshape(&is_alive, &taken_shape)?;
-            let has_room = graph.less(taken, &most)?;
-            let takes = graph.and(&is_alive, &has_room)?;
-            let own = Sides::of(graph, &own[0], by_centre)?;
+        |graph, carried| {
+            let is_one = graph.less(&carried[1], &count)?;
+            let is_one = graph.reduce_axes(&is_one, &[0, 1, 2], Reduction::Or, false)?;
+            let has_room = graph.less(&carried[2], &most)?;
+            graph.and(&is_one, &has_room)
+        },
+        |graph, carried| {
+            let [stays, next, taken] = carried else { unreachable!("as many as are given") };
+            let last = graph.add_number(&count, -1.0)?;
+            let place = graph.min(next, &last)?;
+            let place = graph.reshape(&place, &[batch.clone(), classes.clone()])?;
+            let own = graph.gather(&by_rank, &[2], &[place], 2, 0)?;
+            let shape = [batch.clone(), classes.clone(), Expr::ONE, Expr::from(4)];
+            let own = graph.reshape(&own, &shape)?;
+            let own = Sides::of(graph, &own, by_centre)?;
             let over = own.overlap(graph, &all, &threshold)?;
-            let is_later = graph.greater(&ranks, rank)?;
+            let is_later = graph.greater(&ranks, next)?;
             let over = graph.and(&over, &is_later)?;
-            let over = graph.and(&over, &takes)?;
-            let stays = graph.map(F::Not, &[&over])?;
-            let alive = graph.and(alive, &stays)?;
-            let one = graph.cast(&takes, DType::I64)?;
-            let taken = graph.add(taken, &one)?;
-            Ok(Turn { carried: vec![alive, taken], stacked: vec![takes] })
+            let is_kept = graph.map(F::Not, &[&over])?;
+            let stays = graph.and(stays, &is_kept)?;
+            let left = graph.and(&stays, &is_later)?;
+            let next = first_rank(graph, &left, &ranks, &count)?;
+            Ok(vec![stays, next, graph.add_number(taken, 1.0)?])
         },
     )?;
-    // The true places of [b, c, rank], with the box behind each rank.
-    let takes = graph.transpose(&results[2], &[1, 2, 0])?;
+    let is_before = graph.less(&ranks, &results[1])?;
+    let takes = graph.and(&results[0], &is_before)?;
     let places = true_indices(graph, &takes)?;
     let rows = places.shape()[0].clone();
     let mut columns = Vec::new();
