@@ -79,6 +79,7 @@ fn check_repository(root: &Path) -> Result<Report, String> {
         .map_err(|error| format!("layers.toml: {error}"))?;
     let mut report = Report::default();
     report.add("layers.toml", manifest::every_crate_has_a_layer(&layers, &crate_folders(&files)));
+    let lexicon = types::defined_words(&read(root, "docs/lexicon.md")?);
     let mut types = Vec::new();
     for file in &files {
         let Ok(bytes) = std::fs::read(root.join(file)) else { continue };
@@ -93,6 +94,9 @@ fn check_repository(root: &Path) -> Result<Report, String> {
         if is_of_a_library(&layers, file) {
             let found = types::public_types(&content).into_iter();
             types.extend(found.map(|(line, name)| (file.clone(), line, name)));
+        }
+        if is_of_the_driver(file) {
+            report.add(file, types::nouns_are_defined(&content, &lexicon));
         }
     }
     for (file, finding) in types::names_are_unique(&types) {
@@ -168,6 +172,12 @@ fn is_of_a_library(layers: &manifest::Layers, file: &str) -> bool {
     place.is_some_and(|(folder, rest)| {
         rest.starts_with("src/") && rest.ends_with(".rs") && !layers.is_dev_only(folder)
     })
+}
+
+/// Whether a file is source of the driver, or of what looks at its executables.
+fn is_of_the_driver(file: &str) -> bool {
+    let crates = ["crates/tilewright/src/", "crates/inspect/src/"];
+    file.ends_with(".rs") && crates.iter().any(|folder| file.starts_with(folder))
 }
 
 fn read(root: &Path, file: &str) -> Result<String, String> {

@@ -62,7 +62,7 @@ pub(crate) struct TimingArguments {
 impl TimingArguments {
     /// Where the phases of the compile are to report.
     pub(crate) fn phases(&self) -> Phases {
-        if self.timings { tilewright::phases() } else { Phases::default() }
+        if self.timings { inspect::phases() } else { Phases::default() }
     }
 
     /// Prints what they have reported.

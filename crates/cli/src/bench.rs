@@ -1,8 +1,8 @@
 //! `tilewright bench`: compile time, latency and memory of a model.
 
 use clap::Args;
+use inspect::Measurement;
 use serde_json::json;
-use tilewright::Measurement;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.phases = arguments.timings.phases();
     options.bind_shapes(&given);
     let measured =
-        tilewright::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
+        inspect::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
             arguments.inputs.fill(given.clone(), ports, &options.limits, true)
         })?;
     if arguments.json {

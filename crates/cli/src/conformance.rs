@@ -18,8 +18,8 @@ use std::time::Duration;
 use base::{Diagnostic, codes};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use inspect::conformance::{Subject, Verdict, cases_together, find_cases, is_as_c, run_cases};
 use serde_json::{Value, json};
-use tilewright::conformance::{Through, Verdict, cases_together, find_cases, is_as_c, run_cases};
 use tilewright::{Limits, Options, TargetChoice};
 
 use crate::Outcome;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             .into());
     }
     if is_as_c(&arguments.options(), arguments.through()) {
-        tilewright::check_c_compiler()?;
+        inspect::check_c_compiler()?;
     }
     let rows = run_all(arguments, &cases)?;
     let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
@@ -117,8 +117,8 @@ impl Arguments {
         }
     }
 
-    fn through(&self) -> Through {
-        if self.evaluator { Through::Evaluator } else { Through::Compiled }
+    fn through(&self) -> Subject {
+        if self.evaluator { Subject::Evaluator } else { Subject::Compiled }
     }
 }
 
@@ -327,7 +327,7 @@ fn as_text(rows: &[Row], cases: &[PathBuf]) -> String {
 
 /// The version of ONNX's own operator set that a case's model uses; 0 if it says none.
 fn opset(case: &std::path::Path) -> i64 {
-    let info = tilewright::inspect(&case.join("model.onnx"), &Limits::default());
+    let info = tilewright::model_info(&case.join("model.onnx"), &Limits::default());
     let versions = info.map(|info| info.opsets).unwrap_or_default();
     versions.iter().find(|(domain, _)| domain == "ai.onnx").map_or(0, |(_, version)| *version)
 }

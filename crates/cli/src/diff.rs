@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use tilewright::{Other, Tolerance};
+use inspect::{Counterpart, Tolerance};
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, OtherArguments};
@@ -44,15 +44,15 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut given = arguments.inputs.read()?;
     let mut options = arguments.model.options();
     let other = match &arguments.recorded {
-        _ if arguments.evaluator => Other::Evaluator,
-        None => Other::Compiled(Box::new(arguments.other.options(&options))),
+        _ if arguments.evaluator => Counterpart::Evaluator,
+        None => Counterpart::Compiled(Box::new(arguments.other.options(&options))),
         Some(place) => {
-            let (inputs, values) = tilewright::read_recorded(model, place, &options)?;
-            let ports = tilewright::inspect(model, &options.limits)?.inputs;
+            let (inputs, values) = inspect::read_recorded(model, place, &options)?;
+            let ports = tilewright::model_info(model, &options.limits)?.inputs;
             for (port, tensor) in ports.iter().zip(inputs) {
                 given.entry(port.name.clone()).or_insert(tensor);
             }
-            Other::Recorded(values)
+            Counterpart::Recorded(values)
         }
     };
     options.bind_shapes(&given);
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         bar.set_style(style);
     }
     let tolerance = Tolerance { relative: arguments.relative, of_largest: arguments.of_largest };
-    let found = tilewright::diff(model, &options, &other, &inputs, tolerance, &mut |at| {
+    let found = inspect::diff(model, &options, &other, &inputs, tolerance, &mut |at| {
         bar.set_message(at.to_owned());
         bar.tick();
     })?;

@@ -1,7 +1,7 @@
 //! `tilewright dump`: a stage of the compile as text.
 
 use clap::{Args, ValueEnum};
-use tilewright::Stage;
+use inspect::Stage;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -59,6 +59,6 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         StageArgument::Asm => Stage::Asm,
     };
     let kernel = arguments.kernel.as_deref();
-    say!("{}", tilewright::dump(&arguments.model.model, &options, stage, kernel)?);
+    say!("{}", inspect::dump(&arguments.model.model, &options, stage, kernel)?);
     Ok(Outcome::Good)
 }

@@ -1,8 +1,8 @@
 //! `tilewright explain`: where the time goes, and why the kernels are what they are.
 
 use clap::Args;
+use inspect::{Explanation, ExplanationRow};
 use serde_json::{Value, json};
-use tilewright::{Explanation, ExplanationRow};
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, true)?;
-    let explanation = tilewright::explain(&executable, &inputs)?;
+    let explanation = inspect::explain(&executable, &inputs)?;
     if arguments.json {
         say_line!("{}", as_json(&explanation));
     } else {

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 /// Prints what the model holds.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let info = tilewright::inspect(&arguments.model, &arguments.limits.limits())?;
+    let info = tilewright::model_info(&arguments.model, &arguments.limits.limits())?;
     if arguments.json {
         say_line!("{}", as_json(&info));
     } else {

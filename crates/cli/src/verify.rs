@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    let report = tilewright::verify(&executable, &inputs, &mut |done, total, name| {
+    let report = inspect::verify(&executable, &inputs, &mut |done, total, name| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
         bar.set_message(name.to_string());

@@ -60,7 +60,7 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 ///
 /// # Errors
 /// As [`compile`].
-pub(crate) fn compile_source(source: Source, options: &Options) -> Result<Executable> {
+pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
     let threads = options.thread_count();

@@ -17,7 +17,7 @@ use crate::executable::draws;
 use crate::facts::{Inputs, until_told};
 use crate::options::Options;
 use crate::options::TargetChoice;
-use crate::pipeline::{Front, front};
+use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
 use crate::port::{self, Port, declared_ports, ports};
 use crate::reference::evaluated;
@@ -49,36 +49,37 @@ pub fn emit_c(
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = Source::file(model);
     let inputs = in_order(&source, options, inputs)?;
-    let sources = compile(Request { source: &source, options, name: &name, inputs: &inputs })?;
+    let sources =
+        compile_to_c(CModelRequest { source: &source, options, name: &name, inputs: &inputs })?;
     write_all(&sources.code, folder)
 }
 
 /// What to compile to C.
-pub(crate) struct Request<'a> {
-    pub(crate) source: &'a Source,
-    pub(crate) options: &'a Options,
+pub struct CModelRequest<'a> {
+    pub source: &'a Source,
+    pub options: &'a Options,
     /// Of the model, from which those of functions are made.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// Of the model's inputs, in order, those that are known; what follows is not.
-    pub(crate) inputs: &'a [Option<Value>],
+    pub inputs: &'a [Option<Value>],
 }
 
 /// A model as C, and how its outputs are made of the program's.
-pub(crate) struct Sources {
-    pub(crate) code: CSources,
+pub struct CModel {
+    pub code: CSources,
     /// Inputs and outputs of the program.
-    pub(crate) interface: Interface,
-    pub(crate) outputs: Vec<Structure>,
-    pub(crate) strings: Strings,
+    pub interface: Interface,
+    pub outputs: Vec<Structure>,
+    pub strings: Strings,
     /// Whether it draws random numbers.
-    pub(crate) draws: bool,
+    pub draws: bool,
     /// Whether it is a plan, which divides the memory that its caller gives.
-    pub(crate) is_plan: bool,
+    pub is_plan: bool,
 }
 
-impl Sources {
+impl CModel {
     /// Whether the code is for such inputs.
-    pub(crate) fn is_for(&self, inputs: &[Tensor]) -> bool {
+    pub fn is_for(&self, inputs: &[Tensor]) -> bool {
         let ports = &self.interface.inputs;
         let fits = |(port, tensor): (&backend_c::CPort, &Tensor)| {
             port.dtype == tensor.dtype()
@@ -93,8 +94,8 @@ impl Sources {
 ///
 /// # Errors
 /// What is wrong with the model, its inputs or the options; see [`emit_c`].
-pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
-    let Request { options, name, inputs: known, .. } = request;
+pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
+    let CModelRequest { options, name, inputs: known, .. } = request;
     let target = row(&options.target)?;
     let (front, facts) = front_and_facts(&request, &target)?;
     refuse_host_functions(&front.main)?;
@@ -165,14 +166,14 @@ pub(crate) fn compile(request: Request<'_>) -> Result<Sources> {
     let is_plan = free || plan.only_segment().is_none();
     let draws = draws(&front.imported);
     let (outputs, strings) = (front.outputs, front.strings);
-    Ok(Sources { code, interface, outputs, strings, draws, is_plan })
+    Ok(CModel { code, interface, outputs, strings, draws, is_plan })
 }
 
 /// The front half for what is known of the inputs: the most specific that is one segment, else the
 /// plan for all values.
-fn front_and_facts(request: &Request<'_>, target: &Target) -> Result<(Front, Facts)> {
+fn front_and_facts(request: &CModelRequest<'_>, target: &Target) -> Result<(FrontHalf, Facts)> {
     let general = front_for(request, target, Facts::default());
-    let is_one_segment = |(front, _): &(Front, Facts)| {
+    let is_one_segment = |(front, _): &(FrontHalf, Facts)| {
         let inputs = front.imported.parameters().len();
         Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
     };
@@ -188,7 +189,7 @@ fn front_and_facts(request: &Request<'_>, target: &Target) -> Result<(Front, Fac
 }
 
 /// Refuses plans that work on lists.
-fn without_lists(made: (Front, Facts)) -> Result<(Front, Facts)> {
+fn without_lists(made: (FrontHalf, Facts)) -> Result<(FrontHalf, Facts)> {
     match has_lists(&made.0.module.functions[made.0.plan]) {
         true => Err(computes_lists().into()),
         false => Ok(made),
@@ -228,8 +229,12 @@ fn coded(strings: &Strings, result: usize) -> Vec<String> {
 
 /// The front half for the known inputs, and what is known of them: their shapes, and values where
 /// the model needs some.
-fn front_for(request: &Request<'_>, target: &Target, mut facts: Facts) -> Result<(Front, Facts)> {
-    let Request { source, options, inputs, .. } = *request;
+fn front_for(
+    request: &CModelRequest<'_>,
+    target: &Target,
+    mut facts: Facts,
+) -> Result<(FrontHalf, Facts)> {
+    let CModelRequest { source, options, inputs, .. } = *request;
     let (mut ports, mut structures, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
     // A module needs nothing.
     if !matches!(source, Source::Module(_)) {
@@ -354,7 +359,7 @@ fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
 }
 
 /// The values of symbols that the shapes of the known inputs give.
-fn symbols_of(front: &Front, known: &[Option<Value>]) -> Result<BTreeMap<SymbolId, i64>> {
+fn symbols_of(front: &FrontHalf, known: &[Option<Value>]) -> Result<BTreeMap<SymbolId, i64>> {
     let mut tensors: Vec<Option<Tensor>> = Vec::new();
     for input in known {
         match input {

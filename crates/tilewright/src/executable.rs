@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::facts::{Inputs, attempt, until_told};
 use crate::options::Options;
 use crate::port::{Port, in_order};
-use crate::run::SegmentMet;
+use crate::run::SegmentRun;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant};
@@ -70,6 +70,18 @@ impl Executable {
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// What it was compiled from.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What it was compiled with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Worker threads of a run, the caller's included.
@@ -140,7 +152,7 @@ impl Executable {
     }
 
     /// Whether the model as compiled so far draws random numbers.
-    pub(crate) fn draws(&self) -> bool {
+    pub fn draws(&self) -> bool {
         self.cache.variants().iter().any(|variant| draws(&variant.front.imported))
     }
 
@@ -210,7 +222,7 @@ impl Executable {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(crate) fn met(&self, inputs: &[Tensor]) -> Result<(Arc<Variant>, Vec<SegmentMet>)> {
+    pub fn met(&self, inputs: &[Tensor]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
         let model = self.model();
         let tensors = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
         self.with_facts(tensors, &|variant| variant.segments_met(model, inputs))
@@ -258,7 +270,7 @@ impl Executable {
     ///
     /// # Errors
     /// `TW0205` if what is compiled depends on inputs.
-    pub(crate) fn only_variant(&self) -> Result<Arc<Variant>> {
+    pub fn only_variant(&self) -> Result<Arc<Variant>> {
         self.cache.variant(|variant| variant.front.needs.is_empty()).ok_or_else(|| {
             let names: Vec<String> =
                 self.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
@@ -274,7 +286,7 @@ impl Executable {
     ///
     /// # Errors
     /// `TW0205` if the inputs' shapes are free.
-    pub(crate) fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
+    pub fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
         let variant = self.only_variant()?;
         if let Some(first) = self.cache.segments(variant.id).first() {
             return Ok(first.clone());
@@ -337,7 +349,7 @@ fn list() -> Diagnostics {
 }
 
 /// Whether a function draws random numbers.
-pub(crate) fn draws(function: &Function) -> bool {
+pub fn draws(function: &Function) -> bool {
     let nodes = function.nodes_in_order();
     nodes.iter().any(|&node| matches!(function.nodes[node].op, Op::RandomBits { .. }))
 }

@@ -109,7 +109,7 @@ pub(crate) fn until_told<T>(
 ///
 /// # Errors
 /// What is said of the first attempt.
-pub(crate) fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
+pub fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
     let is_misfit = |found: &Diagnostic| found.code == codes::WRONG_SHAPE;
     match attempt(Facts::default()) {
         Err(found) if found.iter().any(is_misfit) => {

@@ -14,8 +14,8 @@ use program::Step;
 use crate::options::Options;
 
 /// A program with its code.
-pub(crate) struct Linked {
-    pub(crate) executable: runtime::LoadedProgram,
+pub struct LinkedProgram {
+    pub executable: runtime::LoadedProgram,
     /// Machine code and the constants behind it.
     pub(crate) code_bytes: usize,
 }
@@ -25,13 +25,13 @@ pub(crate) struct Linked {
 ///
 /// # Errors
 /// Diagnostics of the back end; of the system, if it gives no executable memory.
-pub(crate) fn compile(
+pub fn compile_program(
     module: &Module,
     program: ProgramId,
     infos: &[KernelInfo],
     target: &Target,
     options: &Options,
-) -> Result<Linked> {
+) -> Result<LinkedProgram> {
     let program = &module.programs[program];
     let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
     let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
@@ -59,14 +59,14 @@ pub(crate) fn compile(
     let executable = backend_x64::executable(&module.kernels, program, code)?
         .with_most_turns(options.limits.turns);
     let code_bytes = kernels.iter().map(|(_, code)| code.bytes.len()).sum();
-    Ok(Linked { executable, code_bytes })
+    Ok(LinkedProgram { executable, code_bytes })
 }
 
 /// A kernel between selection and register allocation, as text.
 ///
 /// # Errors
 /// Diagnostics of the back end.
-pub(crate) fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
+pub fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
     let options = backend_x64::X64Options { want_vcode_text: true, ..Default::default() };
     let code = backend_x64::compile_with(kernel, target, options)?;
     Ok(code.vcode.unwrap_or_default())
@@ -76,7 +76,7 @@ pub(crate) fn vcode(kernel: &Kernel, target: &Target) -> Result<String> {
 ///
 /// # Errors
 /// Diagnostics of the back end.
-pub(crate) fn disassembly(kernel: &Kernel, target: &Target) -> Result<String> {
+pub fn disassembly(kernel: &Kernel, target: &Target) -> Result<String> {
     Ok(backend_x64::disassemble(&X64.compile(kernel, target)?))
 }
 
@@ -100,7 +100,7 @@ fn append_perf_map(lines: &str) -> Result<()> {
 }
 
 /// The kernels that steps run, each once, in order of first use.
-pub(crate) fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
+pub fn kernels_of(steps: &[Step]) -> Vec<KernelId> {
     let mut seen = base::SecondaryMap::<KernelId, bool>::new();
     let mut kernels = Vec::new();
     program::walk(steps, &mut |step| {

@@ -16,20 +16,13 @@
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
 mod budget;
-mod c_program;
 mod cache;
-mod ceilings;
 mod compile;
-pub mod conformance;
-mod difference;
-mod dump;
 mod emit_c;
 mod executable;
-mod explain;
 mod facts;
 mod internal;
 mod jit;
-mod measure;
 mod options;
 mod pipeline;
 mod plan;
@@ -39,26 +32,18 @@ mod run;
 mod source;
 mod specialisation;
 mod target;
-mod tolerance;
 mod variant;
-mod verify;
 
 pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
-pub use c_program::{check_c_compiler, run_module_as_c};
-pub use ceilings::Ceilings;
 pub use compile::{compile, compile_bytes, compile_module, inputs};
-pub use difference::{Difference, Other, diff, read_recorded};
-pub use dump::{Stage, dump};
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
-pub use explain::{Explanation, ExplanationRow, explain};
-pub use import_onnx::{ModelInfo, ValueInfo, inspect};
+pub use import_onnx::{ModelInfo, ValueInfo, inspect as model_info};
 pub use internal::catch_internal_errors;
-pub use measure::{Measurement, measure, phases};
 pub use options::{Options, Precision, TargetChoice};
 pub use pipeline::optimisations;
 pub use port::{Port, PortExtent, in_order};
@@ -68,5 +53,20 @@ pub use tensor::npy::read as read_npy;
 pub use tensor::random::random;
 pub use tensor::{DType, Kind, Structure, Tensor, Value};
 pub use tensor::{Deviation, compare};
-pub use tolerance::Tolerance;
-pub use verify::{KernelVerdict, VerifyReport, verify};
+
+/// What stands behind an executable: for those who look at it, not for those who run it.
+pub mod compiled {
+    pub use crate::compile::compile_source;
+    pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
+    pub use crate::executable::draws;
+    pub use crate::facts::attempt;
+    pub use crate::jit::{LinkedProgram, compile_program, disassembly, kernels_of, vcode};
+    pub use crate::pipeline::{FrontHalf, constant, front};
+    pub use crate::reference::{evaluate, function_of, read};
+    pub use crate::run::SegmentRun;
+    pub use crate::source::Source;
+    pub use crate::specialisation::{Request, Specialisation};
+    pub use crate::target::resolve;
+    pub use crate::variant::Variant;
+    pub use import_onnx::Facts;
+}

@@ -30,7 +30,7 @@ pub struct Options {
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
     pub verify_passes: bool,
-    /// Where the phases of the compile report how long they took; see [`crate::phases`].
+    /// Where the phases of the compile report how long they took; see [`Phases::recorded`].
     pub phases: Phases,
 }
 

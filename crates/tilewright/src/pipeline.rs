@@ -106,27 +106,27 @@ fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
 
 /// A model after the graph passes.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub struct FrontHalf {
     /// Constants, and the functions below.
-    pub(crate) module: Module,
+    pub module: Module,
     /// As imported; its parameters and results are the user's.
-    pub(crate) imported: Arc<Function>,
+    pub imported: Arc<Function>,
     /// What depends on weights alone.
-    pub(crate) setup: FunctionId,
+    pub setup: FunctionId,
     /// The rest.
-    pub(crate) main: Arc<Function>,
+    pub main: Arc<Function>,
     /// The same in plan form: it calls the functions between.
-    pub(crate) plan: FunctionId,
+    pub plan: FunctionId,
     /// How the model's inputs are made of the parameters.
-    pub(crate) inputs: Vec<Structure>,
+    pub inputs: Vec<Structure>,
     /// How the model's outputs are made of the results and the strings.
-    pub(crate) outputs: Vec<Structure>,
+    pub outputs: Vec<Structure>,
     /// Strings among what the outputs are made of.
-    pub(crate) strings: import_onnx::Strings,
+    pub strings: import_onnx::Strings,
     /// What must be known of a run besides: then the results are values that needs name.
-    pub(crate) needs: Vec<Need>,
+    pub needs: Vec<Need>,
     /// What format choice did, and why not more.
-    pub(crate) remarks: Vec<Remark>,
+    pub remarks: Vec<Remark>,
 }
 
 /// Imports a model, with what is known of a run, and runs the graph passes: optimisation, format
@@ -134,12 +134,12 @@ pub(crate) struct Front {
 ///
 /// # Errors
 /// Those of the importer; internal errors of passes.
-pub(crate) fn front(
+pub fn front(
     source: &Source,
     options: &Options,
     target: &Target,
     facts: &Facts,
-) -> Result<Front> {
+) -> Result<FrontHalf> {
     check_disabled(options)?;
     let Imported { mut module, inputs, outputs, strings, needs } =
         options.phases.time("import", || source.import(options, facts))?;
@@ -172,7 +172,7 @@ pub(crate) fn front(
     if options.verify_passes || cfg!(debug_assertions) {
         module::verify(&module)?;
     }
-    Ok(Front { module, imported, setup, main, plan, inputs, outputs, strings, needs, remarks })
+    Ok(FrontHalf { module, imported, setup, main, plan, inputs, outputs, strings, needs, remarks })
 }
 
 /// Refuses names that no pass and no rule has.
@@ -225,6 +225,6 @@ impl<Ir: AsRef<Function>> PassHooks<Ir> for Hooks<'_> {
 }
 
 /// The value of a constant of a module.
-pub(crate) fn constant(module: &Module, id: ConstantId) -> Tensor {
+pub fn constant(module: &Module, id: ConstantId) -> Tensor {
     module.constants[id].tensor.clone()
 }

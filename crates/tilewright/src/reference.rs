@@ -35,7 +35,7 @@ pub fn evaluate_bytes(
 ///
 /// # Errors
 /// What is wrong with the model or its inputs.
-pub(crate) fn read(
+pub fn read(
     model: &Source,
     options: &Options,
     facts: Facts,
@@ -49,7 +49,7 @@ pub(crate) fn read(
 }
 
 /// The function of a module that has been imported.
-pub(crate) fn function_of(module: &Module) -> &Arc<Function> {
+pub fn function_of(module: &Module) -> &Arc<Function> {
     let Some(function) = module.functions.values().next() else {
         unreachable!("an imported module has a function")
     };
@@ -82,7 +82,7 @@ pub(crate) fn evaluated(
 ///
 /// # Errors
 /// What is wrong with the model or its inputs; faults of the evaluation.
-pub(crate) fn evaluate(
+pub fn evaluate(
     model: &Source,
     options: &Options,
     inputs: &[Value],

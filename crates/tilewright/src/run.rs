@@ -21,23 +21,14 @@ const TURNS_OF_A_COMPILE: u64 = 64;
 const COPIES_OF_A_TURN: u64 = 32;
 
 /// Code that a run meets, and its operands then.
-pub(crate) struct SegmentMet {
-    pub(crate) specialisation: Arc<Specialisation>,
-    pub(crate) operands: Vec<Tensor>,
+pub struct SegmentRun {
+    /// The code.
+    pub specialisation: Arc<Specialisation>,
+    /// What it is given.
+    pub operands: Vec<Tensor>,
     /// The constants behind the operands, by their numbers among what `setup` gives.
-    pub(crate) constants: Vec<usize>,
+    pub constants: Vec<usize>,
 }
-
-/// A segment about to run.
-pub(crate) struct SegmentRun<'a> {
-    pub(crate) specialisation: &'a Arc<Specialisation>,
-    pub(crate) operands: &'a [Tensor],
-    /// The constants behind the operands, by their numbers among what `setup` gives.
-    pub(crate) constants: &'a [usize],
-}
-
-/// Hears of each segment before it runs.
-pub(crate) type Watch<'a> = dyn FnMut(&SegmentRun<'_>) -> Result<()> + 'a;
 
 /// A run of a plan.
 struct PlanRun<'a> {
@@ -45,7 +36,8 @@ struct PlanRun<'a> {
     model: Model<'a>,
     /// Bytes of weights and inputs of the model.
     given_bytes: u64,
-    watch: &'a mut Watch<'a>,
+    /// Where the first run of each segment is noted, if it is asked for.
+    met: Option<&'a mut Vec<SegmentRun>>,
     /// What a turn or a segment said when it failed.
     failure: Option<Diagnostics>,
     turns: u64,
@@ -57,9 +49,9 @@ impl<'a> PlanRun<'a> {
         variant: &'a Variant,
         model: Model<'a>,
         given_bytes: u64,
-        watch: &'a mut Watch<'a>,
+        met: Option<&'a mut Vec<SegmentRun>>,
     ) -> PlanRun<'a> {
-        PlanRun { variant, model, given_bytes, watch, failure: None, turns: 0, copies: 0 }
+        PlanRun { variant, model, given_bytes, met, failure: None, turns: 0, copies: 0 }
     }
 
     /// The results of the plan for inputs whose symbols are bound.
@@ -96,8 +88,12 @@ impl<'a> PlanRun<'a> {
                 self.variant.compile(self.model, &facts, &bound(symbols), self.given_bytes)?
             }
         };
-        let constants = &segment.constants;
-        (self.watch)(&SegmentRun { specialisation: &specialisation, operands, constants })?;
+        if let Some(met) = &mut self.met
+            && !met.iter().any(|it| Arc::ptr_eq(&it.specialisation, &specialisation))
+        {
+            let (specialisation, operands) = (specialisation.clone(), operands.to_vec());
+            met.push(SegmentRun { specialisation, operands, constants: segment.constants.clone() });
+        }
         let mut results = specialisation.new_outputs()?;
         self.variant.run_segment(self.model, &specialisation, operands, &mut results)?;
         Ok(results)
@@ -200,14 +196,14 @@ impl Variant {
     /// As [`Self::run_plan`].
     pub(crate) fn run(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<Value>> {
         let Some(segment) = self.only_segment(model, inputs)? else {
-            return self.run_plan(model, inputs, &mut |_| Ok(()));
+            return self.run_plan(model, inputs, None);
         };
         let mut outputs = segment.new_outputs()?;
         self.run_segment(model, &segment, inputs, &mut outputs)?;
         Ok(outputs.into_iter().map(Value::from).collect())
     }
 
-    /// Runs the plan; `watch` hears of each segment before it runs.
+    /// Runs the plan; the first run of each segment is noted in `met`.
     ///
     /// # Errors
     /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
@@ -215,10 +211,10 @@ impl Variant {
         &self,
         model: Model<'_>,
         inputs: &[Tensor],
-        watch: &mut Watch<'_>,
+        met: Option<&mut Vec<SegmentRun>>,
     ) -> Result<Vec<Value>> {
         let symbols = self.symbols(inputs)?;
-        PlanRun::new(self, model, self.given_bytes(inputs), watch).run(symbols, inputs)
+        PlanRun::new(self, model, self.given_bytes(inputs), met).run(symbols, inputs)
     }
 
     /// What a run with these inputs computes: the code of each segment, with the operands that it
@@ -230,24 +226,15 @@ impl Variant {
         &self,
         model: Model<'_>,
         inputs: &[Tensor],
-    ) -> Result<Vec<SegmentMet>> {
+    ) -> Result<Vec<SegmentRun>> {
         if let (Some(id), Some(specialisation)) =
             (self.plan.only_segment(), self.only_segment(model, inputs)?)
         {
             let constants = self.plan.segment(id).constants.clone();
-            return Ok(vec![SegmentMet { specialisation, operands: inputs.to_vec(), constants }]);
+            return Ok(vec![SegmentRun { specialisation, operands: inputs.to_vec(), constants }]);
         }
-        let mut met: Vec<SegmentMet> = Vec::new();
-        self.run_plan(model, inputs, &mut |run| {
-            if !met.iter().any(|it| Arc::ptr_eq(&it.specialisation, run.specialisation)) {
-                met.push(SegmentMet {
-                    specialisation: run.specialisation.clone(),
-                    operands: run.operands.to_vec(),
-                    constants: run.constants.to_vec(),
-                });
-            }
-            Ok(())
-        })?;
+        let mut met = Vec::new();
+        self.run_plan(model, inputs, Some(&mut met))?;
         Ok(met)
     }
 }

@@ -14,7 +14,7 @@ use crate::options::Options;
 
 /// A model to compile.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// A file, in whose folder its external data is looked for.
     File(PathBuf),
     /// The bytes of a file; it has no external data.

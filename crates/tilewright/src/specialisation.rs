@@ -23,39 +23,39 @@ const BYTES_OF_A_NODE: usize = 2 << 10;
 
 /// A function for one binding of its symbols, as code.
 #[derive(Debug)]
-pub(crate) struct Specialisation {
+pub struct Specialisation {
     /// The function, its kernels and its program; the constants of the model are shared.
-    pub(crate) module: Module,
+    pub module: Module,
     /// The program.
-    pub(crate) program: ProgramId,
+    pub program: ProgramId,
     /// How each kernel was made, in the order of the program.
-    pub(crate) lowered: Lowered,
+    pub lowered: Lowered,
     /// The program, ready to run.
-    pub(crate) executable: Arc<runtime::LoadedProgram>,
+    pub executable: Arc<runtime::LoadedProgram>,
     /// Bytes of machine code.
     pub(crate) code_bytes: usize,
     /// Types of the results.
-    pub(crate) outputs: Vec<(DType, Vec<usize>)>,
+    pub outputs: Vec<(DType, Vec<usize>)>,
     /// Memory of callers that are not running.
     states: Mutex<Vec<State>>,
 }
 
 /// Everything that is known when a function is specialised.
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     /// Constants of the model.
-    pub(crate) module: &'a Module,
+    pub module: &'a Module,
     /// The function, symbols free.
-    pub(crate) function: &'a Arc<Function>,
+    pub function: &'a Arc<Function>,
     /// Values of its symbols.
-    pub(crate) symbols: &'a BTreeMap<SymbolId, i64>,
+    pub symbols: &'a BTreeMap<SymbolId, i64>,
     /// What the function is to the executable.
-    pub(crate) role: Role,
-    pub(crate) target: &'a Target,
-    pub(crate) options: &'a Options,
+    pub role: Role,
+    pub target: &'a Target,
+    pub options: &'a Options,
     /// Bytes of the weights and inputs of the model; none where they are those of the function.
-    pub(crate) given: Option<u64>,
+    pub given: Option<u64>,
     /// Kernels of the same model, where it is specialised more than once.
-    pub(crate) store: Option<&'a Arc<KernelStore>>,
+    pub store: Option<&'a Arc<KernelStore>>,
 }
 
 /// A function for one binding of its symbols, before it becomes code.
@@ -66,9 +66,9 @@ pub(crate) struct LoweredFunction {
     /// The function, with constant extents.
     pub(crate) function: FunctionId,
     /// Its program, and how each kernel was made.
-    pub(crate) lowered: Lowered,
+    pub lowered: Lowered,
     /// Types of the results.
-    pub(crate) outputs: Vec<(DType, Vec<usize>)>,
+    pub outputs: Vec<(DType, Vec<usize>)>,
 }
 
 impl LoweredFunction {
@@ -140,11 +140,11 @@ impl Specialisation {
     ///
     /// # Errors
     /// Diagnostics of `lower` and of the back end.
-    pub(crate) fn new(request: Request<'_>) -> Result<Specialisation> {
+    pub fn new(request: Request<'_>) -> Result<Specialisation> {
         let (target, options) = (request.target, request.options);
         let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
-        let linked = jit::compile(&module, program, &lowered.kernels, target, options)?;
+        let linked = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
         Ok(Specialisation {
             program,
             executable: Arc::new(linked.executable),
@@ -160,7 +160,7 @@ impl Specialisation {
     ///
     /// # Errors
     /// Lack of memory.
-    pub(crate) fn new_outputs(&self) -> Result<Vec<Tensor>> {
+    pub fn new_outputs(&self) -> Result<Vec<Tensor>> {
         let output = |(dtype, shape): &(DType, Vec<usize>)| {
             let bytes = || tensor::tensor::byte_size(*dtype, shape).unwrap_or(usize::MAX);
             Tensor::try_zeros(*dtype, shape).ok_or_else(|| runtime::out_of_memory(bytes()).into())
@@ -189,7 +189,7 @@ impl Specialisation {
     ///
     /// # Errors
     /// Those of the work, and lack of memory.
-    pub(crate) fn with_state<T>(
+    pub fn with_state<T>(
         &self,
         threads: usize,
         work: impl FnOnce(&mut State) -> Result<T>,
@@ -239,7 +239,7 @@ impl Specialisation {
     }
 
     /// The kernels that the program runs, each once, in order of first use.
-    pub(crate) fn kernels(&self) -> Vec<KernelId> {
+    pub fn kernels(&self) -> Vec<KernelId> {
         jit::kernels_of(&self.module.programs[self.program].steps)
     }
 }

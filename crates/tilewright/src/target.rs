@@ -9,7 +9,7 @@ use crate::options::TargetChoice;
 ///
 /// # Errors
 /// `TW0401` for a name that no row has; `TW0402` if no row suits this machine.
-pub(crate) fn resolve(choice: &TargetChoice) -> Result<Target> {
+pub fn resolve(choice: &TargetChoice) -> Result<Target> {
     match choice {
         TargetChoice::Named(name) => Target::named(name).ok_or_else(|| unknown(name).into()),
         TargetChoice::Native => Target::native(&runtime::cpu::has_feature).ok_or_else(|| {

@@ -21,7 +21,7 @@ use tensor::Tensor;
 use crate::budget;
 use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::options::Options;
-use crate::pipeline::{Front, front};
+use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
 use crate::port::ports;
 use crate::source::Source;
@@ -45,16 +45,16 @@ pub(crate) struct Model<'a> {
 }
 
 /// A model, compiled as far as free extents let it.
-pub(crate) struct Variant {
+pub struct Variant {
     /// Tells the variants of an executable apart.
     pub(crate) id: u64,
-    pub(crate) front: Front,
+    pub front: FrontHalf,
     pub(crate) plan: Plan,
     /// What is known of the runs that it is for.
     pub(crate) facts: Facts,
     /// What `setup` computed.
     constants: Block,
-    pub(crate) setup: Specialisation,
+    pub setup: Specialisation,
     /// One compile at a time.
     compiling: Mutex<()>,
 }
@@ -184,7 +184,7 @@ impl Variant {
     }
 
     /// Bytes of what `setup` computed.
-    pub(crate) fn constant(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
+    pub fn constant(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
         self.constants.bytes().get(offset..)?.get(..bytes)
     }
 
@@ -212,7 +212,7 @@ impl Variant {
     ///
     /// # Errors
     /// Memory of the wrong size, which the callers of this have excluded.
-    pub(crate) fn call<'a>(
+    pub fn call<'a>(
         &'a self,
         specialisation: &'a Specialisation,
         state: &'a mut State,

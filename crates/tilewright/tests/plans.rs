@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::{BRANCHES, DECODER, SEQUENCES};
 use common::{executable, floats, integers, model, number, refusal, runs_code, with_options};
 use prost::Message;
 use tilewright::{Executable, Options, Tensor};
@@ -25,32 +26,6 @@ fn check(executable: &Executable, runs: &[(Vec<Tensor>, Vec<Tensor>)]) {
         }
     }
 }
-
-/// Tokens grow by the best one of a table's row until it is the last.
-const DECODER: &str = "
-    input prompt: i64[n]
-    input last: i64[]
-    constant table: f32[4, 4]
-      {0.0, 1.0, 0.5, 0.2, 0.1, 0.0, 3.0, 1.0, 0.5, 0.4, 0.3, 4.0, 5.0, 1.0, 2.0, 3.0}
-    constant most: i64[] {10}
-    constant end: i64[1] {-1}
-    holds = Constant() {value = bool[] {true}}
-    tokens, scores = Loop(most, holds, prompt) {body = {
-        input turn: i64[] input goeson: bool[] input now: i64[k]
-        newest = Gather(now, end)
-        row = Gather(table, newest)
-        next = ArgMax(row) {axis = 1, keepdims = 0}
-        grown = Concat(now, next) {axis = 0}
-        one = Squeeze(next)
-        isend = Equal(one, last)
-        more = Not(isend)
-        best = ReduceMax(row) {keepdims = 0}
-        output more: bool[] output grown: i64[l] output best: f32[]
-    }}
-    doubled = Add(tokens, tokens)
-    output doubled: i64[m]
-    output scores: f32[t]
-";
 
 fn decoded(prompt: &[i64], last: i64) -> (Vec<Tensor>, Vec<Tensor>) {
     let best = [(1, 1.0_f32), (2, 3.0), (3, 4.0), (0, 5.0)];
@@ -181,31 +156,6 @@ fn boxes_are_chosen_image_by_image() {
     check(&executable, &runs);
 }
 
-/// As many turns as there are positive numbers; each keeps what is above its own number.
-const SEQUENCES: &str = "
-    input x: f32[n]
-    constant zero: f32[] {0.0}
-    holds = Constant() {value = bool[] {true}}
-    positive = Greater(x, zero)
-    flags = Cast(positive) {to = 7}
-    count = ReduceSum(flags) {keepdims = 0}
-    none = SequenceEmpty() {dtype = 1}
-    start = SequenceInsert(none, x)
-    all = Loop(count, holds, start) {body = {
-        input turn: i64[] input goeson: bool[] input before: sequence f32
-        bar = Cast(turn) {to = 1}
-        above = Greater(x, bar)
-        kept = Compress(x, above) {axis = 0}
-        after = SequenceInsert(before, kept)
-        more = Identity(goeson)
-        output more: bool[] output after: sequence f32
-    }}
-    y = ConcatFromSequence(all) {axis = 0}
-    many = SequenceLength(all)
-    output y: f32[m]
-    output many: i64[]
-";
-
 #[test]
 fn sequences_grow_by_pieces_of_any_size() {
     let Some(executable) = executable(SEQUENCES) else { return };
@@ -219,34 +169,6 @@ fn sequences_grow_by_pieces_of_any_size() {
     };
     check(&executable, &[run(&[0.5, -1.0, 3.5, 1.5]), run(&[-1.0, -2.0]), run(&[9.0, 8.0, 7.0])]);
 }
-
-/// Branches of other shapes, of which one has a loop that grows.
-const BRANCHES: &str = "
-    input x: f32[4]
-    input count: i64[]
-    constant two: i64[1] {2}
-    constant first: i64[1] {0}
-    constant zero: f32[] {0.0}
-    holds = Constant() {value = bool[] {true}}
-    sum = ReduceSum(x) {keepdims = 0}
-    positive = Greater(sum, zero)
-    more = Abs(count)
-    y = If(positive) {then_branch = {
-        grown = Loop(more, holds, x) {body = {
-            input turn: i64[] input goeson: bool[] input before: f32[k]
-            tail = Slice(before, first, two)
-            after = Concat(tail, before) {axis = 0}
-            on = Identity(goeson)
-            output on: bool[] output after: f32[l]
-        }}
-        output grown: f32[k]
-    }, else_branch = {
-        head = Slice(x, first, two)
-        output head: f32[2]
-    }}
-    z = Neg(y)
-    output z: f32[m]
-";
 
 #[test]
 fn branches_give_other_shapes() {
@@ -433,23 +355,6 @@ fn stacks_beyond_the_memory_are_refused() {
     assert_eq!(outputs[1].shape(), [40, 256]);
     let said = refusal(&executable, &[number(1 << 40), row]);
     assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
-}
-
-#[test]
-fn each_part_is_verified_and_explained() {
-    for (text, inputs) in [
-        (DECODER, vec![integers(&[0]), number(3)]),
-        (BRANCHES, vec![floats(&[1.0, 2.0, 3.0, 4.0]), number(2)]),
-        (SEQUENCES, vec![floats(&[0.5, -1.0, 3.5, 1.5])]),
-    ] {
-        let Some(executable) = executable(text) else { return };
-        let report = tilewright::verify(&executable, &inputs, &mut |_, _, _| ());
-        let report = report.unwrap_or_else(|found| panic!("{found}"));
-        assert!(report.passed() && report.kernels.len() > 2, "{report}");
-        let explained = tilewright::explain(&executable, &inputs);
-        let explained = explained.unwrap_or_else(|found| panic!("{found}"));
-        assert!(explained.rows.len() > 2, "{explained}");
-    }
 }
 
 /// Ten tokens are ten shapes.

@@ -1,9 +1,10 @@
-//! Rule on the names of public types: one name is one type in all library crates, so that a reader
-//! who knows a name knows what it means everywhere.
+//! Rules on the names of types, so that a reader who knows a name knows what it means everywhere:
+//! the name of a public type is one type in all library crates, and the nouns of the driver, which
+//! newcomers read first, stand in the lexicon.
 
 use super::Finding;
 use super::code::{module_lines, only_code};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The public types that a file defines, with their lines: what `pub struct`, `enum`, `union`,
 /// `trait` and `type` name, and typed ids. Those of a module inside of the file bear that module's
@@ -48,9 +49,63 @@ pub(super) fn names_are_unique(types: &[(String, usize, String)]) -> Vec<(String
     findings
 }
 
+/// The words that the tables of the lexicon define: what stands in first columns, in lower case.
+pub(super) fn defined_words(lexicon: &str) -> BTreeSet<String> {
+    let rows = lexicon.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    rows.flat_map(|words| words.split(',')).map(|word| word.trim().to_lowercase()).collect()
+}
+
+/// The types that a file of the driver defines for other files must be called by a word of the
+/// lexicon: their names end in one, in singular or plural.
+pub(super) fn nouns_are_defined(text: &str, defined: &BTreeSet<String>) -> Vec<Finding> {
+    let for_others = text.replace("pub(crate) ", "pub ").replace("pub(super) ", "pub ");
+    let is_defined = |name: &str| {
+        let words = in_words(name);
+        let ends = words.char_indices().filter(|(at, c)| *at == 0 || *c == ' ');
+        let mut ends = ends.map(|(at, _)| words[at..].trim_start());
+        ends.any(|end| {
+            let singular = end.strip_suffix('s').unwrap_or(end);
+            defined.contains(end) || defined.contains(singular)
+        })
+    };
+    let types = public_types(&for_others).into_iter().filter(|(_, name)| !is_defined(name));
+    let finding = |(line, name): (usize, String)| {
+        let words = in_words(&name);
+        let message = format!(
+            "`{name}`: docs/lexicon.md defines no word in which `{words}` ends; use one that it \
+             defines, or add a row"
+        );
+        Finding::new(line, message)
+    };
+    types.map(finding).collect()
+}
+
+/// The words of a type's name, in lower case.
+fn in_words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nouns_of_the_lexicon_end_names() {
+        let lexicon =
+            "| word | meaning | not |\n|---|---|---|\n| input, back end | what | Thing |\n";
+        let defined = defined_words(lexicon);
+        let found = |text: &str| nouns_are_defined(text, &defined);
+        assert_eq!(found("pub(crate) struct ModelInputs;\npub enum BackEnd {}\nstruct Mine;"), []);
+        let lines = |text: &str| found(text).iter().map(|it| it.line).collect::<Vec<_>>();
+        assert_eq!(lines("struct A;\npub(super) struct InputThing;\npub struct Thing;"), [2, 3]);
+    }
 
     fn names(text: &str) -> Vec<String> {
         public_types(text).into_iter().map(|(_, name)| name).collect()

@@ -404,8 +404,15 @@ impl<'a> Run<'a> {
         let mut stacks = vec![Vec::new(); data.results.len() - carried.len()];
         let mut turns = 0;
         loop {
+            let defined = self.defined(node);
+            let last: Vec<Option<i64>> =
+                defined.inside.iter().map(|&symbol| self.symbols[symbol]).collect();
             let goes_on = self.turn(node, condition, carried.clone())?.swap_remove(0).tensor()?;
             if !goes_on.get_scalar(0).as_bool() {
+                // Sizes of the last turn are known behind the loop.
+                for (&symbol, value) in defined.inside.iter().zip(last) {
+                    self.symbols[symbol] = value;
+                }
                 break;
             }
             self.count_turn(&carried, &stacks)?;

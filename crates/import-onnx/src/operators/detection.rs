@@ -85,7 +85,7 @@ fn scalar(node: &Node<'_>, graph: &mut Graph, index: usize) -> Accepted<Option<O
     }
 }
 
-/// The least of the ranks `[1, 1, n]` at which boxes `[b, c, n]` are meant, `[b, c, 1]`; else `none`.
+/// The least of the ranks `[1, 1, n]` at which boxes `[b, c, n]` are meant, or `none`: `[b, c, 1]`.
 fn first_rank(
     graph: &mut Graph,
     is_meant: &Operand,

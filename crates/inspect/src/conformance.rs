@@ -18,14 +18,10 @@ use std::path::{Path, PathBuf};
 use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
+use tilewright::compiled::{Source, draws, evaluate};
+use tilewright::{Options, Precision, catch_internal_errors, compile};
 
 use crate::c_program;
-use crate::compile::compile;
-use crate::executable::draws;
-use crate::options::{Options, Precision};
-use crate::reference::evaluate;
-use crate::source::Source;
-use import_onnx::inspect;
 
 /// The least absolute tolerance, and that for Fourier transforms.
 const ABSOLUTE: f64 = 1e-5;
@@ -45,7 +41,7 @@ const TOGETHER_AS_C: usize = 40;
 
 /// What runs a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Through {
+pub enum Subject {
     /// Compiled code.
     Compiled,
     /// The reference evaluator.
@@ -89,25 +85,24 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
 
 /// How many cases are best run together: those whose models become C share a program.
 #[must_use]
-pub fn cases_together(options: &Options, through: Through) -> usize {
+pub fn cases_together(options: &Options, through: Subject) -> usize {
     if is_as_c(options, through) { TOGETHER_AS_C } else { 1 }
 }
 
 /// Runs cases; the verdict of each.
 #[must_use]
-pub fn run_cases(cases: &[PathBuf], options: &Options, through: Through) -> Vec<Verdict> {
+pub fn run_cases(cases: &[PathBuf], options: &Options, through: Subject) -> Vec<Verdict> {
     if is_as_c(options, through) {
         return as_c::run_cases(cases, options);
     }
-    let run =
-        |case| verdict(crate::internal::catch_internal_errors(|| try_case(case, options, through)));
+    let run = |case| verdict(catch_internal_errors(|| try_case(case, options, through)));
     cases.iter().map(|case| run(case)).collect()
 }
 
 /// Whether cases become C sources, which the system's C compiler compiles.
 #[must_use]
-pub fn is_as_c(options: &Options, through: Through) -> bool {
-    through == Through::Compiled && c_program::is_chosen(options)
+pub fn is_as_c(options: &Options, through: Subject) -> bool {
+    through == Subject::Compiled && c_program::is_chosen(options)
 }
 
 /// The verdict where there is none: the compiler's own faults, and faults of a run that the data do
@@ -126,15 +121,15 @@ fn verdict(outcome: Result<Verdict>) -> Verdict {
     })
 }
 
-fn try_case(path: &Path, options: &Options, through: Through) -> Result<Verdict> {
+fn try_case(path: &Path, options: &Options, through: Subject) -> Result<Verdict> {
     let mut case = Case::read(path, options)?;
-    if through == Through::Evaluator {
+    if through == Subject::Evaluator {
         case.options.limits.operations = OPERATIONS_OF_EVALUATOR;
     }
     let options = &case.options;
     let executable = match through {
-        Through::Compiled => Some(compile(&case.model, options)?),
-        Through::Evaluator => None,
+        Subject::Compiled => Some(compile(&case.model, options)?),
+        Subject::Evaluator => None,
     };
     let mut is_random = false;
     for set in &case.sets {
@@ -147,7 +142,7 @@ fn try_case(path: &Path, options: &Options, through: Through) -> Result<Verdict>
             None => {
                 let declared = eval::EvaluationPrecision::Declared;
                 let (function, actual) =
-                    evaluate(&Source::file(&case.model), options, &set.inputs, declared)?;
+                    evaluate(&Source::File(case.model.clone()), options, &set.inputs, declared)?;
                 is_random |= draws(&function);
                 actual
             }
@@ -173,7 +168,7 @@ struct Case {
 impl Case {
     fn read(case: &Path, options: &Options) -> Result<Case> {
         let model = case.join("model.onnx");
-        let info = inspect(&model, &options.limits)?;
+        let info = import_onnx::inspect(&model, &options.limits)?;
         let mut tolerance = Tolerance::of(case, info.operators.keys());
         if options.precision == Precision::Bf16 {
             tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use base::Result;
 use tensor::{Tensor, Value};
+use tilewright::compiled::{CModel, CModelRequest, Source, compile_to_c};
+use tilewright::{Options, catch_internal_errors};
 
 use super::{Case, Verdict, verdict};
 use crate::c_program::{Run, model_name, run_all};
-use crate::emit_c::{self, Request, Sources};
-use crate::options::Options;
-use crate::source::Source;
 
 /// How long a model may run on one set of data.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -30,7 +29,7 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
     let mut compiled: Vec<Result<Compiled>> = Vec::new();
     for path in cases {
         let first = models.len();
-        let outcome = crate::internal::catch_internal_errors(|| compile(path, options, first));
+        let outcome = catch_internal_errors(|| compile(path, options, first));
         compiled.push(outcome.map(|(case, own_models, own_runs)| {
             let is_random = own_models.iter().any(|model| model.draws);
             let numbers = runs.len()..runs.len() + own_runs.len();
@@ -55,10 +54,10 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
 
 /// Compiles the model of a case for each set of data that it has no code for yet. The number of the
 /// first model is given.
-fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<Sources>, Vec<Run>)> {
+fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<CModel>, Vec<Run>)> {
     let case = Case::read(path, options)?;
-    let source = Source::file(&case.model);
-    let (mut models, mut runs): (Vec<Sources>, Vec<Run>) = (Vec::new(), Vec::new());
+    let source = Source::File(case.model.clone());
+    let (mut models, mut runs): (Vec<CModel>, Vec<Run>) = (Vec::new(), Vec::new());
     for set in &case.sets {
         let inputs: Vec<Tensor> =
             set.inputs.iter().cloned().flat_map(Value::into_tensors).collect();
@@ -68,8 +67,9 @@ fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<So
                 let name = model_name(first + models.len());
                 let known: Vec<Option<Value>> = set.inputs.iter().cloned().map(Some).collect();
                 let options = &case.options;
-                let request = Request { source: &source, options, name: &name, inputs: &known };
-                models.push(emit_c::compile(request)?);
+                let request =
+                    CModelRequest { source: &source, options, name: &name, inputs: &known };
+                models.push(compile_to_c(request)?);
                 models.len() - 1
             }
         };

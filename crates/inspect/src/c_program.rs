@@ -15,16 +15,13 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use module::Module;
 use tensor::{TemporaryFolder, Tensor, Value};
-
-use crate::emit_c::{self, Request, Sources};
-use crate::options::{Options, TargetChoice};
-use crate::source::Source;
-use crate::target;
+use tilewright::compiled::{CModel, CModelRequest, Source, compile_to_c, resolve};
+use tilewright::{Options, TargetChoice};
 
 /// Whether options choose sources rather than machine code.
 pub(crate) fn is_chosen(options: &Options) -> bool {
     options.target != TargetChoice::Native
-        && target::resolve(&options.target).is_ok_and(|target| !target.isa.is_machine_code())
+        && resolve(&options.target).is_ok_and(|target| !target.isa.is_machine_code())
 }
 
 /// Runs a module with one graph function on tensors as C, one tensor an input.
@@ -44,8 +41,8 @@ pub fn run_module_as_c(model: Module, options: &Options, inputs: &[Tensor]) -> R
 /// if the program stops.
 pub(crate) fn run(source: &Source, options: &Options, inputs: &[Tensor]) -> Result<Vec<Value>> {
     let known: Vec<Option<Value>> = inputs.iter().map(|it| Some(it.clone().into())).collect();
-    let request = Request { source, options, name: &model_name(0), inputs: &known };
-    let sources = emit_c::compile(request)?;
+    let request = CModelRequest { source, options, name: &model_name(0), inputs: &known };
+    let sources = compile_to_c(request)?;
     let run = Run { model: 0, inputs: inputs.to_vec() };
     let mut results = run_all(&[sources], &[run], None)?;
     results.pop().unwrap_or_else(|| Ok(Vec::new()))
@@ -70,7 +67,7 @@ pub(crate) struct Run {
 /// `TW0404` without a C compiler; `TW0405` if the sources do not compile; files that cannot be
 /// written.
 pub(crate) fn run_all(
-    models: &[Sources],
+    models: &[CModel],
     runs: &[Run],
     limit: Option<Duration>,
 ) -> Result<Vec<Result<Vec<Value>>>> {
@@ -85,7 +82,7 @@ pub(crate) fn run_all(
 }
 
 /// Writes `main.c`, the models, their weights and the inputs of the runs.
-fn write(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<()> {
+fn write(folder: &Path, models: &[CModel], runs: &[Run]) -> std::io::Result<()> {
     for (number, model) in models.iter().enumerate() {
         std::fs::write(folder.join(format!("model{number}.c")), &model.code.model_c)?;
         let mut file = std::fs::File::create(folder.join(format!("weights{number}")))?;
@@ -99,7 +96,7 @@ fn write(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<()>
 }
 
 /// The program: declarations of the models' functions, and tables of models and runs.
-fn main_c(folder: &Path, models: &[Sources], runs: &[Run]) -> std::io::Result<String> {
+fn main_c(folder: &Path, models: &[CModel], runs: &[Run]) -> std::io::Result<String> {
     let (mut declarations, mut rows) = (String::new(), String::new());
     for (number, model) in models.iter().enumerate() {
         let (name, ports) = (model_name(number), &model.interface);
@@ -132,7 +129,7 @@ fn bytes_of(port: &CPort) -> usize {
 }
 
 /// The function that runs a model in memory of its own and says where its outputs are.
-fn run_function(number: usize, model: &Sources) -> String {
+fn run_function(number: usize, model: &CModel) -> String {
     let (name, outputs) = (model_name(number), &model.interface.outputs);
     let mut text = format!(
         "static int run{number}(const void *constants, const void *const in[], Output out[])\n{{\n"
@@ -233,7 +230,7 @@ fn start(folder: &Path, number: usize, limit: Option<Duration>) -> Result<()> {
 }
 
 /// The outputs that a run has written.
-fn outputs(folder: &Path, number: usize, model: &Sources) -> Result<Vec<Value>> {
+fn outputs(folder: &Path, number: usize, model: &CModel) -> Result<Vec<Value>> {
     let path = folder.join(format!("outputs{number}"));
     let mut bytes = Bytes::from(std::fs::read(&path).map_err(|error| {
         Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
@@ -284,14 +281,14 @@ mod tests {
     use super::*;
 
     /// A model that doubles its input, with something else in its first statement.
-    fn model(number: usize, statement: &str) -> Sources {
+    fn model(number: usize, statement: &str) -> CModel {
         let text = "function @main {\n  parameter %x: f32[1] as \"x\"\n  \
             %y: f32[1] = map add %x, %x\n  return %y as \"y\"\n}\n";
         let module = module::parse(text, &Bytes::new()).unwrap_or_else(|found| panic!("{found}"));
         let (source, options) = (Source::Module(Arc::new(module)), Options::default());
         let (name, inputs) = (model_name(number), &[]);
-        let request = Request { source: &source, options: &options, name: &name, inputs };
-        let mut model = emit_c::compile(request).unwrap_or_else(|found| panic!("{found}"));
+        let request = CModelRequest { source: &source, options: &options, name: &name, inputs };
+        let mut model = compile_to_c(request).unwrap_or_else(|found| panic!("{found}"));
         let code = &mut model.code.model_c;
         let start = code.rfind("\n{\n").map_or(0, |at| at + 3);
         code.insert_str(start, statement);

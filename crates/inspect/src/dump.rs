@@ -6,14 +6,8 @@ use std::path::Path;
 use base::{Diagnostic, KernelId, Result, codes};
 use module::Module;
 
-use crate::compile::compile;
-use crate::executable::Executable;
-use crate::jit;
-use crate::options::Options;
-use crate::pipeline;
-use crate::source::Source;
-use crate::specialisation::Specialisation;
-use crate::target;
+use tilewright::compiled::{Facts, Source, Specialisation, disassembly, front, resolve, vcode};
+use tilewright::{Executable, Options, compile};
 
 /// A stage of a compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +37,9 @@ pub enum Stage {
 pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>) -> Result<String> {
     match stage {
         Stage::Imported | Stage::Optimized | Stage::Plan => {
-            let target = target::resolve(&options.target)?;
-            let front = pipeline::front(
-                &Source::file(model),
-                options,
-                &target,
-                &import_onnx::Facts::default(),
-            )?;
+            let target = resolve(&options.target)?;
+            let front =
+                front(&Source::File(model.to_owned()), options, &target, &Facts::default())?;
             Ok(match stage {
                 Stage::Imported => front.imported.to_string(),
                 Stage::Plan => front.module.functions[front.plan].to_string(),
@@ -125,7 +115,7 @@ fn kernel_text(
             let _ = write!(text, "{kernel}");
             text
         }
-        Stage::Vcode => jit::vcode(kernel, executable.target())?,
-        _ => format!("{}:\n{}", kernel.name, jit::disassembly(kernel, executable.target())?),
+        Stage::Vcode => vcode(kernel, executable.target())?,
+        _ => format!("{}:\n{}", kernel.name, disassembly(kernel, executable.target())?),
     })
 }

@@ -10,9 +10,8 @@ use std::time::Instant;
 use backend::Target;
 use base::Result;
 use runtime::{Profile, State};
-
-use crate::jit;
-use crate::options::Options;
+use tilewright::Options;
+use tilewright::compiled::compile_program;
 
 /// Rounds, of which the best counts.
 const ROUNDS: usize = 4;
@@ -43,7 +42,7 @@ impl Ceilings {
         let lanes = u64::from(target.vector_bytes / 4);
         let module = module::parse(&source(lanes), &Default::default())?;
         let Some(program) = module.program("ceilings") else { unreachable!("it stands there") };
-        let linked = jit::compile(&module, program, &[], target, options)?;
+        let linked = compile_program(&module, program, &[], target, options)?;
         let executable = Arc::new(linked.executable);
         let mut state = State::new(executable.clone(), threads)?;
         let begin = Instant::now();
@@ -119,12 +118,12 @@ fn source(lanes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::TargetChoice;
-    use crate::target;
+    use tilewright::TargetChoice;
+    use tilewright::compiled::resolve;
 
     #[test]
     fn ceilings_are_those_of_a_processor() {
-        let Ok(target) = target::resolve(&TargetChoice::Native) else {
+        let Ok(target) = resolve(&TargetChoice::Native) else {
             eprintln!("skipped: this machine cannot run the JIT's code");
             return;
         };

@@ -12,13 +12,11 @@ use graph::{Function, ValueId};
 use program::{Address, Argument, Place, Slot, Step};
 use sym::Expr;
 use tensor::Tensor;
+use tilewright::Executable;
+use tilewright::compiled::{SegmentRun, Specialisation, Variant};
 
-use super::kernels::{Memory, Values};
-use crate::executable::Executable;
-use crate::run::SegmentMet;
-use crate::specialisation::Specialisation;
+use super::kernels::{ArgumentBuffer, Values};
 use crate::tolerance::Tolerance;
-use crate::variant::Variant;
 
 /// Gross differences are meant: errors that add up over a run are no fault of memory.
 const GROSS: Tolerance = Tolerance { relative: 1e-2, of_largest: 1e-2 };
@@ -52,7 +50,7 @@ struct Seen {
 pub(super) fn first_difference(
     executable: &Executable,
     variant: &Variant,
-    stage: &SegmentMet,
+    stage: &SegmentRun,
     values: &Values,
 ) -> Result<Option<String>> {
     let half = &*stage.specialisation;
@@ -109,7 +107,7 @@ pub(super) fn first_difference(
         let value = info.source.arguments[*argument];
         let code = &half.module.kernels[info.kernel];
         let expected = &values.of[&value];
-        let layout = Memory::new(&code.buffers[code.parameters[*argument]], expected);
+        let layout = ArgumentBuffer::new(&code.buffers[code.parameters[*argument]], expected);
         let comparison = GROSS.compare(&layout.read(bytes.bytes(), expected), expected);
         if !comparison.passed() {
             let (value, nodes) = (describe(function, value), info.nodes.join(", "));
@@ -138,7 +136,7 @@ fn run(
 ) -> Result<()> {
     let code = half.executable.code().clone();
     let made = backend_x64::executable(&half.module.kernels, program, code)?;
-    let mut state = runtime::State::new(Arc::new(made), executable.threads)?;
+    let mut state = runtime::State::new(Arc::new(made), executable.threads())?;
     variant.call(half, &mut state, operands, outputs)?.run()
 }
 

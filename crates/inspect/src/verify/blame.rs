@@ -14,13 +14,12 @@ use eval::EvaluationPrecision;
 use graph::{Function, ValueId};
 use module::Module;
 use tensor::Tensor;
+use tilewright::compiled::{FrontHalf, front};
+use tilewright::{Executable, Options, optimisations};
 
 use super::kernels::{Values, operands, settings};
 use super::memory;
 use super::outputs::Reference;
-use crate::executable::Executable;
-use crate::options::Options;
-use crate::pipeline::{Front, front, optimisations};
 
 /// Says what is to blame for wrong outputs.
 ///
@@ -133,7 +132,7 @@ struct Halves {
 }
 
 impl Halves {
-    fn evaluate(executable: &Executable, front: &Front, inputs: &[Tensor]) -> Result<Halves> {
+    fn evaluate(executable: &Executable, front: &FrontHalf, inputs: &[Tensor]) -> Result<Halves> {
         let module: &Module = &front.module;
         let declared = settings(executable, EvaluationPrecision::Declared);
         let setup = Values::compute(&module.functions[front.setup], module, &[], declared)?;
@@ -143,7 +142,7 @@ impl Halves {
     }
 
     /// The first value that differs; else, the first output.
-    fn first_difference(&self, front: &Front, reference: &Reference) -> Option<String> {
+    fn first_difference(&self, front: &FrontHalf, reference: &Reference) -> Option<String> {
         let main = &*front.main;
         let mut level = named(main, &self.main);
         level.extend(named(&front.module.functions[front.setup], &self.setup));
@@ -160,7 +159,12 @@ impl Halves {
         differing(reference, &level, true).or_else(|| (0..main.results().len()).find_map(output))
     }
 
-    fn wrong_output(&self, front: &Front, reference: &Reference, number: usize) -> Option<String> {
+    fn wrong_output(
+        &self,
+        front: &FrontHalf,
+        reference: &Reference,
+        number: usize,
+    ) -> Option<String> {
         let mut results = self.main.results.clone();
         front.strings.put_into_tensors(&mut results);
         reference.result(number, &results[number]).2
@@ -171,9 +175,9 @@ impl Halves {
 fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) -> Result<String> {
     let facts = reference.facts.clone();
     let is_right = |left_out: &[&str]| -> Result<bool> {
-        let mut options: Options = executable.options.clone();
+        let mut options: Options = executable.options().clone();
         options.disabled.extend(left_out.iter().map(|&name| name.to_owned()));
-        let front = front(&executable.source, &options, &executable.target, &facts)?;
+        let front = front(&reference.source, &options, executable.target(), &facts)?;
         let Ok(halves) = Halves::evaluate(executable, &front, inputs) else { return Ok(false) };
         let count = front.imported.results().len();
         Ok((0..count).all(|number| halves.wrong_output(&front, reference, number).is_none()))

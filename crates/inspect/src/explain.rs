@@ -8,11 +8,10 @@ use backend::Target;
 use base::{KernelId, Result};
 use lower::KernelInfo;
 use tensor::{Tensor, Value};
+use tilewright::Executable;
+use tilewright::compiled::{SegmentRun, Variant};
 
 use crate::ceilings::Ceilings;
-use crate::executable::Executable;
-use crate::run::SegmentMet;
-use crate::variant::Variant;
 
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;
@@ -81,7 +80,7 @@ pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation
         threads,
         rows: Vec::new(),
         total_us: 0.0,
-        ceilings: Ceilings::measure(target, &executable.options, threads)?,
+        ceilings: Ceilings::measure(target, executable.options(), threads)?,
         formats: Vec::new(),
         arena_bytes: 0,
         largest_live_set: 0,
@@ -128,9 +127,9 @@ impl Explanation {
         &mut self,
         executable: &Executable,
         variant: &Variant,
-        segment: &SegmentMet,
+        segment: &SegmentRun,
     ) -> Result<()> {
-        let SegmentMet { specialisation, operands, .. } = segment;
+        let SegmentRun { specialisation, operands, .. } = segment;
         let mut outputs = specialisation.new_outputs()?;
         let begin = Instant::now();
         let clock = move || begin.elapsed().as_nanos() as u64;

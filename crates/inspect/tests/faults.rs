@@ -5,18 +5,18 @@
 //! The table below says what is wrong, and who finds it; the switch is `base::fault`.
 #![cfg(debug_assertions)]
 
+#[path = "../../tilewright/tests/common/mod.rs"]
 mod common;
 
 use std::collections::BTreeMap;
 
 use base::fault::Seeded;
 use common::{compiled, model, runs_code};
+use inspect::{Counterpart, Tolerance, VerifyReport};
 use prost::Message;
 use tensor::random::random;
 use testkit::Folder;
-use tilewright::{
-    DType, Executable, Options, Other, PortExtent, TargetChoice, Tensor, Tolerance, VerifyReport,
-};
+use tilewright::{DType, Executable, Options, PortExtent, TargetChoice, Tensor};
 
 /// A fault.
 struct Fault {
@@ -414,7 +414,7 @@ impl Fault {
             executable.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
         }
         let inputs = inputs(&executable, self.given);
-        let report = tilewright::verify(&executable, &inputs, &mut |_, _, _| ());
+        let report = inspect::verify(&executable, &inputs, &mut |_, _, _| ());
         report.unwrap_or_else(|found| panic!("{found}"))
     }
 
@@ -470,10 +470,10 @@ impl Fault {
         let inputs = inputs(&right, self.given);
         let outputs = right.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
         let names = right.outputs().iter().map(|port| port.name.clone());
-        let recorded = Other::Recorded(names.zip(outputs).collect::<BTreeMap<_, _>>());
+        let recorded = Counterpart::Recorded(names.zip(outputs).collect::<BTreeMap<_, _>>());
         let diff = || {
             let (options, tolerance) = (Options::default(), Tolerance::default());
-            tilewright::diff(&path, &options, &recorded, &inputs, tolerance, &mut |_| ())
+            inspect::diff(&path, &options, &recorded, &inputs, tolerance, &mut |_| ())
                 .unwrap_or_else(|found| panic!("{found}"))
         };
         if let Some(difference) = diff() {

@@ -14,9 +14,9 @@ use std::fmt;
 
 use base::Result;
 use tensor::{Tensor, Value};
+use tilewright::Executable;
+use tilewright::compiled::{Source, Specialisation};
 
-use crate::executable::Executable;
-use crate::specialisation::Specialisation;
 use kernels::Verifier;
 use outputs::Reference;
 
@@ -114,6 +114,16 @@ pub fn verify(
     inputs: &[Tensor],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
+    verify_against(executable, executable.source(), inputs, progress)
+}
+
+/// As [`verify`], outputs against the model of a source.
+fn verify_against(
+    executable: &Executable,
+    source: &Source,
+    inputs: &[Tensor],
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<VerifyReport> {
     let code = |half: &Specialisation| Ok(half.executable.code().clone());
     // What cannot be run need not be evaluated, which takes longer.
     let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
@@ -126,7 +136,7 @@ pub fn verify(
     };
     let (actual, again) = (tensors(first), tensors(again));
     let mut report = Verifier { executable, code: &code }.kernels(inputs, progress)?;
-    let reference = Reference::new(executable, inputs)?;
+    let reference = Reference::new(executable, source, inputs)?;
     report.outputs = reference.verdicts(&names, &actual, &again);
     let is_right = report.outputs.iter().all(|verdict| verdict.failure.is_none());
     let kernels_are_right = report.kernels.iter().all(|verdict| verdict.failure.is_none());
@@ -147,9 +157,7 @@ mod tests {
     use tensor::ScalarFunction;
 
     use super::*;
-    use crate::compile::compile_module;
-    use crate::options::Options;
-    use crate::source::Source;
+    use tilewright::{Options, compile_module};
 
     const FUNCTION: &str = "function @f {
         parameter %x: f32[4] as \"x\"
@@ -173,7 +181,7 @@ mod tests {
         }
         let mut mistaken: Function = graph::parse(FUNCTION).expect("a function");
         let options = Options { threads: Some(1), ..Options::default() };
-        let mut executable =
+        let executable =
             compile_module(module_of(mistaken.clone()), &options).expect("it compiles");
         for (_, node) in mistaken.nodes.iter_mut() {
             if let Op::Map { function, .. } = &mut node.op
@@ -182,9 +190,10 @@ mod tests {
                 *function = to;
             }
         }
-        executable.source = Source::Module(Arc::new(module_of(mistaken)));
+        let source = Source::Module(Arc::new(module_of(mistaken)));
         let input = Tensor::from_slice(&[4], &[0.5_f32, -1.0, 0.25, 1.5]);
-        Some(verify(&executable, &[input], &mut |_, _, _| ()).expect("the evaluator runs"))
+        let report = verify_against(&executable, &source, &[input], &mut |_, _, _| ());
+        Some(report.expect("the evaluator runs"))
     }
 
     #[test]

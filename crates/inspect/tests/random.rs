@@ -103,7 +103,7 @@ fn wrong_in_c(sample: &GraphSample) -> Said {
         threads: Some(1),
         ..rounded_as_written()
     };
-    let run = || tilewright::run_module_as_c(sample.module(), &options, &sample.inputs);
+    let run = || inspect::run_module_as_c(sample.module(), &options, &sample.inputs);
     compared(sample, outcome(run)?)
 }
 

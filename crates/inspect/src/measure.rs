@@ -7,11 +7,7 @@ use std::time::{Duration, Instant};
 use base::Result;
 use base::timing::Phases;
 use tensor::Tensor;
-
-use crate::compile::compile;
-use crate::executable::Statistics;
-use crate::options::Options;
-use crate::port::Port;
+use tilewright::{Options, Port, Statistics, compile};
 
 /// Runs are timed one by one; their times are kept up to this many.
 const MOST_RUNS: usize = 1_000_000;

@@ -18,17 +18,15 @@ use import_onnx::excerpt::{declaration, excerpt, read_model, reads, tensor_proto
 use import_onnx::proto::{GraphProto, ModelProto};
 use prost::Message;
 use tensor::{StagedFiles, Tensor, Value};
+use tilewright::Options;
+use tilewright::compiled::{Source, compile_source, evaluate};
 
 use crate::c_program;
-use crate::compile::compile_source;
-use crate::options::Options;
-use crate::reference::evaluate;
-use crate::source::Source;
 use crate::tolerance::Tolerance;
 
 /// What a configuration is compared with.
 #[derive(Clone, Debug)]
-pub enum Other {
+pub enum Counterpart {
     /// The model compiled with other options; of a target of sources, by the system's compiler.
     Compiled(Box<Options>),
     /// The reference evaluator.
@@ -98,7 +96,7 @@ impl fmt::Display for Difference {
 pub fn diff(
     model: &Path,
     options: &Options,
-    other: &Other,
+    other: &Counterpart,
     inputs: &[Tensor],
     tolerance: Tolerance,
     progress: &mut dyn FnMut(&str),
@@ -123,7 +121,7 @@ struct Finder<'a> {
     graph: GraphProto,
     folder: Option<&'a Path>,
     options: &'a Options,
-    other: &'a Other,
+    other: &'a Counterpart,
     inputs: Vec<(String, Tensor)>,
     tolerance: Tolerance,
 }
@@ -288,8 +286,8 @@ impl Finder<'_> {
         let model = self.excerpt(nodes, inputs, outputs)?;
         let first = self.compiled(&model, self.options, inputs, outputs)?;
         let other = match self.other {
-            Other::Compiled(options) => self.compiled(&model, options, inputs, outputs)?,
-            Other::Evaluator => {
+            Counterpart::Compiled(options) => self.compiled(&model, options, inputs, outputs)?,
+            Counterpart::Evaluator => {
                 let values: Vec<Value> =
                     inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
                 let declared = eval::EvaluationPrecision::Declared;
@@ -297,7 +295,7 @@ impl Finder<'_> {
                 let (_, values) = evaluate(&part(&model), &options, &values, declared)?;
                 named(outputs, values)
             }
-            Other::Recorded(values) => {
+            Counterpart::Recorded(values) => {
                 let value = |name: &String| Some((name.clone(), values.get(name)?.clone()));
                 outputs.iter().filter_map(value).collect()
             }

@@ -17,12 +17,10 @@ use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::Code;
 use sym::Expr;
 use tensor::Tensor;
+use tilewright::Executable;
+use tilewright::compiled::{Request, SegmentRun, Specialisation, constant};
 
 use super::{KernelVerdict, VerifyReport};
-use crate::executable::Executable;
-use crate::pipeline::constant;
-use crate::run::SegmentMet;
-use crate::specialisation::{Request, Specialisation};
 use crate::tolerance::Tolerance;
 
 /// The byte that fills memory before a kernel writes it: of floats, not a number.
@@ -30,7 +28,7 @@ const POISON: u8 = 0xFF;
 
 /// How the evaluator computes what an executable is compared with.
 pub(super) fn settings(executable: &Executable, precision: EvaluationPrecision) -> Settings {
-    Settings { precision, most_turns: executable.options.limits.turns }
+    Settings { precision, most_turns: executable.options().limits.turns }
 }
 
 /// What the evaluator computes for the values of a function; of those in a loop, in its first turn.
@@ -89,7 +87,7 @@ impl Verifier<'_> {
     ) -> Result<VerifyReport> {
         let (variant, runs) = self.executable.met(inputs)?;
         let setup = &variant.setup;
-        let kernels = |run: &SegmentMet| run.specialisation.lowered.kernels.len();
+        let kernels = |run: &SegmentRun| run.specialisation.lowered.kernels.len();
         let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut report = VerifyReport::default();
         let constants = self.half(setup, &[], &mut report, &mut |done, name| {
@@ -195,7 +193,7 @@ impl Verifier<'_> {
             symbols: &BTreeMap::new(),
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
             target: self.executable.target(),
-            options: &self.executable.options,
+            options: self.executable.options(),
             given: None,
             store: None,
         })?;
@@ -218,7 +216,7 @@ impl Verifier<'_> {
 }
 
 /// What a segment is given: its operands, then what it reads of the results of `setup`.
-pub(super) fn operands(run: &SegmentMet, constants: &[Tensor]) -> Vec<Tensor> {
+pub(super) fn operands(run: &SegmentRun, constants: &[Tensor]) -> Vec<Tensor> {
     let constants = run.constants.iter().map(|&number| constants[number].clone());
     run.operands.iter().cloned().chain(constants).collect()
 }
@@ -264,7 +262,7 @@ fn difference(
     let mut memory = Vec::new();
     for (value, &parameter) in source.arguments.iter().zip(&kernel.parameters) {
         let buffer = &kernel.buffers[parameter];
-        let mut argument = Memory::new(buffer, &values.of[value]);
+        let mut argument = ArgumentBuffer::new(buffer, &values.of[value]);
         if argument.writes {
             argument.put_operand(function, source, *value, values);
         }
@@ -312,7 +310,7 @@ fn tolerance(function: &Function, source: &KernelSource) -> Tolerance {
 }
 
 /// The memory of one argument, as its buffer lays it out.
-pub(super) struct Memory {
+pub(super) struct ArgumentBuffer {
     bytes: Vec<u8>,
     /// For each element in row-major order, the byte where it is.
     places: Vec<usize>,
@@ -320,10 +318,10 @@ pub(super) struct Memory {
     writes: bool,
 }
 
-impl Memory {
+impl ArgumentBuffer {
     /// Holds a tensor's elements where the kernel reads them; all else is poison, so that elements
     /// left unwritten are found.
-    pub(super) fn new(buffer: &Buffer, tensor: &Tensor) -> Memory {
+    pub(super) fn new(buffer: &Buffer, tensor: &Tensor) -> ArgumentBuffer {
         let width = buffer.dtype.bytes().unwrap_or(1);
         let extent = |expr: &Expr| expr.as_constant().unwrap_or(0) as usize;
         let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
@@ -339,7 +337,7 @@ impl Memory {
             Scope::Parameter(access) => access,
             Scope::Scratch | Scope::Register => Access::Update,
         };
-        let mut memory = Memory {
+        let mut memory = ArgumentBuffer {
             bytes: vec![POISON; bytes],
             places,
             reads: access != Access::Write,
@@ -406,7 +404,7 @@ fn offset(mut element: usize, shape: &[usize], strides: &[usize]) -> usize {
 
 /// A program that runs the kernel once: argument `k` is input `k`; what it writes is an output,
 /// which begins as a copy of the input.
-fn program_of(info: &KernelInfo, memory: &[Memory]) -> Program {
+fn program_of(info: &KernelInfo, memory: &[ArgumentBuffer]) -> Program {
     let mut slots = Arena::default();
     let mut steps = Vec::new();
     let mut arguments = Vec::new();
@@ -456,8 +454,8 @@ mod tests {
     use tensor::{DType, ScalarFunction};
 
     use super::*;
-    use crate::jit;
-    use crate::options::Options;
+    use tilewright::Options;
+    use tilewright::compiled::compile_program;
 
     /// Verdicts on the digits classifier, these kernels spoiled before they are compared; `None`
     /// where this machine cannot run the code.
@@ -468,12 +466,12 @@ mod tests {
         }
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
         let options = Options { threads: Some(1), ..Options::default() };
-        let executable = crate::compile::compile(model, &options).expect("the model compiles");
+        let executable = tilewright::compile(model, &options).expect("the model compiles");
         let code = |half: &Specialisation| {
             let mut module = half.module.clone();
             spoil(&mut module, half, spoiled);
             let target = executable.target();
-            let linked = jit::compile(&module, half.program, &[], target, &options)?;
+            let linked = compile_program(&module, half.program, &[], target, &options)?;
             Ok(linked.executable.code().clone())
         };
         let verifier = Verifier { executable: &executable, code: &code };

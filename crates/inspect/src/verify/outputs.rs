@@ -17,14 +17,12 @@ use eval::EvaluationPrecision;
 use graph::{Function, Type};
 use import_onnx::{Facts, Imported};
 use tensor::{DType, Tensor, Value};
+use tilewright::compiled::{Source, attempt, function_of, read};
+use tilewright::{Executable, Precision};
 
 use super::OutputVerdict;
 use super::kernels::{Values, settings};
-use crate::executable::Executable;
-use crate::facts::attempt;
-use crate::reference::{function_of, read};
-use crate::tolerance::Tolerance;
-use crate::tolerance::last_place;
+use crate::tolerance::{Tolerance, last_place};
 
 /// The error that is always allowed.
 const LEAST: f64 = 1e-5;
@@ -41,6 +39,7 @@ const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 /// The imported function, evaluated.
 pub(super) struct Reference {
     pub(super) function: Arc<Function>,
+    pub(super) source: Source,
     /// What is known of the run.
     pub(super) facts: Facts,
     pub(super) declared: Values,
@@ -67,13 +66,17 @@ struct Judgement {
 }
 
 impl Reference {
-    /// Evaluates what an executable was compiled from, imported anew, so that nothing that it keeps
-    /// is trusted.
+    /// Evaluates a source with the options of an executable, imported anew, so that nothing that
+    /// the executable keeps is trusted.
     ///
     /// # Errors
     /// Faults of the evaluator.
-    pub(super) fn new(executable: &Executable, inputs: &[Tensor]) -> Result<Reference> {
-        let mut options = executable.options.clone();
+    pub(super) fn new(
+        executable: &Executable,
+        source: &Source,
+        inputs: &[Tensor],
+    ) -> Result<Reference> {
+        let mut options = executable.options().clone();
         let ports = executable.inputs().iter().zip(inputs);
         let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
         options.bind_shapes(&named);
@@ -85,19 +88,20 @@ impl Reference {
             Ok(values)
         };
         let (imported, facts, declared) = attempt(&|facts| {
-            let (imported, facts) = read(&executable.source, &options, facts, &values)?;
+            let (imported, facts) = read(source, &options, facts, &values)?;
             let declared = compute(&imported, EvaluationPrecision::Declared)?;
             Ok((imported, facts, declared))
         })?;
         let function = function_of(&imported.module).clone();
         let exact = compute(&imported, EvaluationPrecision::F64).ok();
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
-        let least = match executable.options.precision {
-            crate::options::Precision::F32 => LEAST,
-            crate::options::Precision::Bf16 => OF_SHORT_PRODUCTS,
+        let least = match executable.options().precision {
+            Precision::F32 => LEAST,
+            Precision::Bf16 => OF_SHORT_PRODUCTS,
         };
         let of_floats = function.values.values().any(|value| is_float(&value.ty));
-        Ok(Reference { function, facts, declared, exact, rule: Rule { of_floats, least } })
+        let source = source.clone();
+        Ok(Reference { function, source, facts, declared, exact, rule: Rule { of_floats, least } })
     }
 
     /// A verdict for each output of two runs.

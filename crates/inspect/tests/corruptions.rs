@@ -5,6 +5,7 @@
 //! by a seed each. What parser and verifier accept must compute the same as before: what was
 //! changed was of no account.
 
+#[path = "../../tilewright/tests/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;
@@ -198,14 +199,14 @@ fn plans() {
 }
 
 /// What is dumped of the model of digits at a stage: one text a kernel or program.
-fn dumped(stage: tilewright::Stage, word: &str) -> Vec<String> {
+fn dumped(stage: inspect::Stage, word: &str) -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
     let options = tilewright::Options {
         dims: [("batch".to_owned(), 2)].into(),
         target: tilewright::TargetChoice::Named("x86-64-v3".to_owned()),
         ..Default::default()
     };
-    let text = tilewright::dump(path.as_ref(), &options, stage, None);
+    let text = inspect::dump(path.as_ref(), &options, stage, None);
     let text = text.unwrap_or_else(|found| panic!("{found}"));
     let starts: Vec<usize> = text.match_indices(word).map(|(place, _)| place).collect();
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
@@ -216,7 +217,7 @@ fn dumped(stage: tilewright::Stage, word: &str) -> Vec<String> {
     starts.iter().zip(ends).map(part).collect()
 }
 
-fn check_kernels(stage: tilewright::Stage) {
+fn check_kernels(stage: inspect::Stage) {
     if !common::runs_code() {
         return;
     }
@@ -251,12 +252,12 @@ fn check_kernels(stage: tilewright::Stage) {
 
 #[test]
 fn kernels() {
-    check_kernels(tilewright::Stage::Kernels);
+    check_kernels(inspect::Stage::Kernels);
 }
 
 #[test]
 fn scheduled_kernels() {
-    check_kernels(tilewright::Stage::Scheduled);
+    check_kernels(inspect::Stage::Scheduled);
 }
 
 /// Slots are declared in any order; all else has its place.
@@ -265,7 +266,7 @@ fn programs() {
     if !common::runs_code() {
         return;
     }
-    let texts = dumped(tilewright::Stage::Program, "program @");
+    let texts = dumped(inspect::Stage::Program, "program @");
     let sorted = |program: &program::Program| {
         let text = program.to_string();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,0 +1,21 @@
+//! What looks at executables: whether they are right, where their time goes, where two of them
+//! part, and any stage of a compile as text. It uses what the driver offers, as any caller could.
+
+mod c_program;
+mod ceilings;
+pub mod conformance;
+mod difference;
+mod dump;
+mod explain;
+mod measure;
+mod tolerance;
+mod verify;
+
+pub use c_program::{check_c_compiler, run_module_as_c};
+pub use ceilings::Ceilings;
+pub use difference::{Counterpart, Difference, diff, read_recorded};
+pub use dump::{Stage, dump};
+pub use explain::{Explanation, ExplanationRow, explain};
+pub use measure::{Measurement, measure, phases};
+pub use tolerance::Tolerance;
+pub use verify::{KernelVerdict, OutputVerdict, VerifyReport, verify};
