@@ -97,10 +97,8 @@ fn compare(
 ) -> bool {
     let mut options = Options { limits: limits_of_evaluation(), ..options.clone() };
     let named = executable.inputs().iter().zip(inputs);
-    let tensors = named.filter_map(|(port, value)| {
-        value.as_tensor().map(|tensor| (port.name.clone(), tensor.clone()))
-    });
-    options.bind_shapes(&tensors.collect());
+    let named = named.map(|(port, value)| (port.name.clone(), value.clone()));
+    options.bind_shapes(&named.collect());
     let evaluate = |precision| {
         tilewright::evaluate_bytes(bytes.to_vec(), &options, inputs, precision)
             .map(|values| values.into_iter().flat_map(Value::into_tensors).collect::<Vec<_>>())

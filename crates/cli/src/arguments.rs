@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use base::limits::exceeded;
 use base::{Diagnostic, Result, codes};
 use clap::Args;
-use tensor::Tensor;
-use tilewright::{Limits, Options, Phases, Port, Precision, TargetChoice};
+use tilewright::{Kind, Limits, Options, Phases, Port, Precision, TargetChoice, Value};
 
 /// What to compile, and how.
 #[derive(Args, Clone, Debug)]
@@ -178,8 +177,8 @@ impl From<PrecisionArgument> for Precision {
 /// Where inputs come from.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
-    /// Reads an input from a file
-    #[arg(long = "input", value_name = "NAME=FILE.npy", value_parser = input)]
+    /// Reads an input from a file: `.npy`, or the test data of ONNX, `.pb`
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = input)]
     inputs: Vec<(String, PathBuf)>,
 
     /// Fills inputs that are not given: floats standard normal, integers 0 or 1, a fixed seed
@@ -197,7 +196,7 @@ pub(crate) fn dimension(text: &str) -> std::result::Result<(String, i64), String
 }
 
 pub(crate) fn input(text: &str) -> std::result::Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE.npy")?;
+    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
     Ok((name.to_string(), PathBuf::from(file)))
 }
 
@@ -223,22 +222,22 @@ impl InputArguments {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn read(&self) -> Result<BTreeMap<String, Tensor>> {
-        read_inputs(&self.inputs)
+    pub(crate) fn read(&self, model: &ModelArguments) -> Result<BTreeMap<String, Value>> {
+        read_inputs(&self.inputs, model)
     }
 
-    /// One tensor a port: the ones given, and random ones for the rest where that was asked for.
+    /// One value a port: the ones given, and random ones for the rest where that was asked for.
     ///
     /// # Errors
     /// A given name that the model does not have; a missing input without `--random`; a port whose
     /// shape is not known; random inputs beyond the limit.
     pub(crate) fn fill(
         &self,
-        given: BTreeMap<String, Tensor>,
+        given: BTreeMap<String, Value>,
         ports: &[Port],
         limits: &Limits,
         always: bool,
-    ) -> Result<Vec<Tensor>> {
+    ) -> Result<Vec<Value>> {
         let made_up = ports.iter().filter(|port| !given.contains_key(&port.name));
         let bytes = made_up.map(Port::least_bytes).fold(0, u64::saturating_add);
         if bytes > limits.random_bytes {
@@ -249,7 +248,7 @@ impl InputArguments {
                 .into());
         }
         tilewright::in_order(ports, given, &mut |number, port| match self.random || always {
-            true => port.random(number as u64),
+            true => port.random(number as u64).map(Value::from),
             false => {
                 let remedy =
                     format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name);
@@ -259,15 +258,25 @@ impl InputArguments {
     }
 }
 
-/// Reads the files given for inputs.
+/// Reads the files given for inputs of a model, of what kind it declares.
 ///
 /// # Errors
 /// A file that cannot be read, or an input given twice.
-pub(crate) fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Tensor>> {
-    let mut tensors = BTreeMap::new();
+pub(crate) fn read_inputs(
+    files: &[(String, PathBuf)],
+    model: &ModelArguments,
+) -> Result<BTreeMap<String, Value>> {
+    let mut values = BTreeMap::new();
+    let is_npy = |(_, file): &(String, PathBuf)| file.extension().is_none_or(|it| it != "pb");
+    let declared = match files.iter().all(is_npy) {
+        true => Vec::new(),
+        false => tilewright::model_info(&model.model, &model.limits.limits())?.inputs,
+    };
     for (name, file) in files {
-        let tensor = tensor::npy::read(file)?;
-        if tensors.insert(name.clone(), tensor).is_some() {
+        let port = declared.iter().find(|port| port.name == *name);
+        let kind = port.and_then(|port| port.kind.as_ref()).unwrap_or(&Kind::Tensor);
+        let value = tilewright::read_value(file, kind)?;
+        if values.insert(name.clone(), value).is_some() {
             return Err(Diagnostic::error(
                 codes::UNKNOWN_INPUT,
                 format!("input `{name}` is given twice"),
@@ -278,5 +287,5 @@ pub(crate) fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String
             .into());
         }
     }
-    Ok(tensors)
+    Ok(values)
 }

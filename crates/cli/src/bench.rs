@@ -34,7 +34,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Compiles and measures; inputs that are not given are random.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read()?;
+    let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.phases = arguments.timings.phases();
     options.bind_shapes(&given);

@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     timings: TimingArguments,
     /// Reads an input from a file: its shape, and where shapes in the model depend on its value
     /// this value, are fixed
-    #[arg(long = "input", value_name = "NAME=FILE.npy", value_parser = input)]
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = input)]
     inputs: Vec<(String, PathBuf)>,
     /// The folder to write to
     #[arg(short, long = "output", value_name = "DIR")]
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.phases = arguments.timings.phases();
     match arguments.emit {
         Form::C => {
-            let inputs = read_inputs(&arguments.inputs)?;
+            let inputs = read_inputs(&arguments.inputs, &arguments.model)?;
             tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
         }
     }

@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Runs the cases through the reference evaluator instead of compiled code
     #[arg(long)]
     evaluator: bool,
+    /// Verifies, explains, dumps and compares with the evaluator, too, what a case compiles to
+    #[arg(long, conflicts_with = "evaluator")]
+    inspect: bool,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -90,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             .remedy("give a folder of cases: `model.onnx` with `test_data_set_0` beside it")
             .into());
     }
-    if is_as_c(&arguments.options(), arguments.through()) {
+    if is_as_c(&arguments.options(), arguments.subject()) {
         inspect::check_c_compiler()?;
     }
     let rows = run_all(arguments, &cases)?;
@@ -117,17 +120,21 @@ impl Arguments {
         }
     }
 
-    fn through(&self) -> Subject {
-        if self.evaluator { Subject::Evaluator } else { Subject::Compiled }
+    fn subject(&self) -> Subject {
+        match (self.evaluator, self.inspect) {
+            (true, _) => Subject::Evaluator,
+            (_, true) => Subject::Inspected,
+            _ => Subject::Compiled,
+        }
     }
 }
 
 /// The loop of a child process.
 fn work(arguments: &Arguments) {
-    let (options, through) = (arguments.options(), arguments.through());
+    let (options, subject) = (arguments.options(), arguments.subject());
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let paths: Vec<PathBuf> = serde_json::from_str(&line).unwrap_or_default();
-        let verdicts = run_cases(&paths, &options, through).into_iter();
+        let verdicts = run_cases(&paths, &options, subject).into_iter();
         let verdicts = verdicts.map(|verdict| match verdict {
             Verdict::Passed => ("passed", String::new()),
             Verdict::Random => ("random", String::new()),
@@ -148,7 +155,7 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    let together = cases_together(&arguments.options(), arguments.through());
+    let together = cases_together(&arguments.options(), arguments.subject());
     let batches: Vec<&[PathBuf]> = cases.chunks(together).collect();
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(vec![Vec::new(); batches.len()]);
@@ -213,6 +220,9 @@ impl Worker {
         }
         for (name, extent) in &arguments.dims {
             command.arg("--dim").arg(format!("{name}={extent}"));
+        }
+        if arguments.inspect {
+            command.arg("--inspect");
         }
         if arguments.evaluator {
             command.arg("--evaluator");

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 /// Compiles, compares, and looks for the first node where there is a difference.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let model = &arguments.model.model;
-    let mut given = arguments.inputs.read()?;
+    let mut given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     let other = match &arguments.recorded {
         _ if arguments.evaluator => Counterpart::Evaluator,
@@ -49,8 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         Some(place) => {
             let (inputs, values) = inspect::read_recorded(model, place, &options)?;
             let ports = tilewright::model_info(model, &options.limits)?.inputs;
-            for (port, tensor) in ports.iter().zip(inputs) {
-                given.entry(port.name.clone()).or_insert(tensor);
+            for (port, value) in ports.iter().zip(inputs) {
+                given.entry(port.name.clone()).or_insert(value);
             }
             Counterpart::Recorded(values)
         }

@@ -45,9 +45,16 @@ enum StageArgument {
 
 /// Prints the stage.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read()?;
+    let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
+    let inputs = match given.is_empty() {
+        true => None,
+        false => {
+            let ports = tilewright::inputs(&arguments.model.model, &options)?;
+            Some(arguments.inputs.fill(given, &ports, &options.limits, true)?)
+        }
+    };
     let stage = match arguments.stage {
         StageArgument::Imported => Stage::Imported,
         StageArgument::Optimized => Stage::Optimized,
@@ -58,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         StageArgument::Vcode => Stage::Vcode,
         StageArgument::Asm => Stage::Asm,
     };
-    let kernel = arguments.kernel.as_deref();
-    say!("{}", inspect::dump(&arguments.model.model, &options, stage, kernel)?);
+    let (model, kernel) = (&arguments.model.model, arguments.kernel.as_deref());
+    say!("{}", inspect::dump(model, &options, stage, inputs.as_deref(), kernel)?);
     Ok(Outcome::Good)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 /// Compiles, profiles some runs, prints a row a kernel.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read()?;
+    let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;

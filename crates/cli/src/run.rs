@@ -26,12 +26,11 @@ pub(crate) struct Arguments {
 
 /// Compiles, runs once, prints or writes the outputs.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read()?;
+    let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.phases = arguments.timings.phases();
     let executable = tilewright::compile(&arguments.model.model, &options)?;
     let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, false)?;
-    let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
     let (mut names, mut tensors) = (Vec::new(), Vec::new());
     for (port, value) in executable.outputs().iter().zip(executable.run_values(&inputs)?) {
         if let (Value::Maps(keys, _), None) = (&value, &arguments.output_dir) {

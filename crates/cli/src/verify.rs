@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 /// Compiles, feeds each kernel the evaluator's values, compares what it computes.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read()?;
+    let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
     let executable = tilewright::compile(&arguments.model.model, &options)?;

@@ -95,7 +95,7 @@ pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
 
 /// Tells what a decoded model holds.
 #[must_use]
-pub fn inspect_model(model: &ModelProto) -> ModelInfo {
+pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
     let empty = GraphProto::default();
     let graph = model.graph.as_ref().unwrap_or(&empty);
     let functions = names::functions(model);

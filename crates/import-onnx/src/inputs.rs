@@ -12,7 +12,7 @@ use sym::{Expr, Range};
 use tensor::{DType, Kind, Structure, Tensor};
 
 use crate::data_type::data_type;
-use crate::excerpt;
+use crate::decoded;
 
 use crate::options::ImportOptions;
 use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
@@ -161,7 +161,7 @@ fn of_map(value: &ValueInfoProto, ty: &type_proto::Map) -> Option<Vec<ValueInfoP
     // There are as many of both.
     let count = dimension::Value::DimParam(format!("{}.count", value.name));
     let vector = |(name, dtype): (&String, DType)| {
-        excerpt::declared(name, dtype, std::iter::once(count.clone()))
+        decoded::declared(name, dtype, std::iter::once(count.clone()))
     };
     Some(names.iter().zip(types).map(vector).collect())
 }

@@ -13,7 +13,7 @@
 //! Relies on `front` for values and primitives, and on `sym` for the arithmetic of extents.
 
 pub mod data_type;
-pub mod excerpt;
+mod decoded;
 mod external;
 mod importer;
 mod info;
@@ -25,6 +25,7 @@ mod operators;
 mod options;
 mod order;
 pub mod proto;
+mod recorded;
 mod survey;
 mod tensors;
 mod wire;
@@ -36,14 +37,12 @@ use base::{Diagnostic, Diagnostics, Limits, codes};
 use bytes::Bytes;
 use module::Module;
 use prost::Message;
-use tensor::{Kind, Tensor};
 
+pub use decoded::DecodedModel;
 pub use front::{FACT_ELEMENTS, FactKind, Facts, Need};
-pub use info::{
-    ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, inspect_model, supported_operators,
-};
-pub use names::place;
+pub use info::{ModelInfo, OperatorRow, ValueInfo, inspect, inspect_bytes, supported_operators};
 pub use options::{ImportOptions, Imported, Strings};
+pub use recorded::{encode_value, read_tensor, read_value, tensor_proto};
 
 /// Imports a model file; external data is looked for in its folder.
 ///
@@ -96,82 +95,6 @@ pub fn import_bytes(
 fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
     let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
     move |found| found.map(place)
-}
-
-/// Reads a tensor file (`TensorProto`), as test cases hold them.
-///
-/// # Errors
-/// A diagnostic when the bytes are not a tensor.
-pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
-    let proto = proto::TensorProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-    let external = external::ExternalData::new(None);
-    let tensor = tensors::decode(&proto, &external, &Limits::default())?;
-    Ok((proto.name, tensor))
-}
-
-/// Reads a value file of test cases: a `TensorProto`, `SequenceProto` or `OptionalProto`, by what
-/// the model declares. Also tells the name recorded in it.
-///
-/// # Errors
-/// A diagnostic when the bytes are no such value.
-pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, tensor::Value)> {
-    match kind {
-        Kind::Tensor => read_tensor(bytes).map(|(name, tensor)| (name, tensor.into())),
-        Kind::Sequence(inner) => {
-            let proto = proto::SequenceProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-            let name = proto.name.clone();
-            Ok((name, sequence(proto, inner)?))
-        }
-        Kind::Optional(inner) => {
-            let proto = proto::OptionalProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-            let name = proto.name.clone();
-            Ok((name, optional(proto, inner)?))
-        }
-        Kind::Maps | Kind::Map => Err(unread_maps().into()),
-    }
-}
-
-/// The refusal of recorded maps.
-fn unread_maps() -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
-        .at("a recorded value")
-        .because("the model declares maps")
-        .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
-}
-
-fn sequence(proto: proto::SequenceProto, kind: &Kind) -> base::Result<tensor::Value> {
-    let values: Vec<tensor::Value> = match kind {
-        Kind::Tensor => proto.tensor_values.iter().map(plain).collect::<base::Result<_>>()?,
-        Kind::Sequence(inner) => {
-            let values = proto.sequence_values.into_iter();
-            values.map(|value| sequence(value, inner)).collect::<base::Result<_>>()?
-        }
-        Kind::Optional(inner) => {
-            let values = proto.optional_values.into_iter();
-            values.map(|value| optional(value, inner)).collect::<base::Result<_>>()?
-        }
-        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
-    };
-    Ok(tensor::Value::Sequence(values))
-}
-
-fn optional(proto: proto::OptionalProto, kind: &Kind) -> base::Result<tensor::Value> {
-    let value = match kind {
-        Kind::Tensor => proto.tensor_value.as_ref().map(plain).transpose()?,
-        Kind::Sequence(inner) => {
-            proto.sequence_value.map(|value| sequence(value, inner)).transpose()?
-        }
-        Kind::Optional(inner) => {
-            proto.optional_value.map(|value| optional(*value, inner)).transpose()?
-        }
-        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
-    };
-    Ok(tensor::Value::Optional(value.map(Box::new)))
-}
-
-fn plain(proto: &proto::TensorProto) -> base::Result<tensor::Value> {
-    let external = external::ExternalData::new(None);
-    Ok(tensors::decode(proto, &external, &Limits::default())?.into())
 }
 
 fn read(path: &Path) -> base::Result<Bytes> {

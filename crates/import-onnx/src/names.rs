@@ -31,7 +31,7 @@ pub(crate) fn node_name(node: &NodeProto) -> &str {
 }
 
 /// How a diagnostic names a node: by its name, or by its place in the file.
-pub fn place(node: &NodeProto, index: usize) -> String {
+pub(crate) fn place(node: &NodeProto, index: usize) -> String {
     match node.name.as_str() {
         "" => format!("node {index} ({})", node.op_type),
         name => format!("node \"{name}\" ({})", node.op_type),

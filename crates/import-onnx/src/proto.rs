@@ -281,38 +281,22 @@ pub struct SparseTensorProto {
     pub dims: Vec<i64>,
 }
 
-/// A sequence of values of one kind.
+/// A sequence of values of one kind, or an optional value: one of at most one value. Both of the
+/// format's messages have these fields.
 #[derive(Clone, PartialEq, Message)]
-pub struct SequenceProto {
+pub struct ListProto {
     /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// Tensors.
     #[prost(message, repeated, tag = "3")]
-    pub tensor_values: Vec<TensorProto>,
+    pub tensors: Vec<TensorProto>,
     /// Sequences.
     #[prost(message, repeated, tag = "5")]
-    pub sequence_values: Vec<SequenceProto>,
+    pub sequences: Vec<ListProto>,
     /// Optional values.
     #[prost(message, repeated, tag = "7")]
-    pub optional_values: Vec<OptionalProto>,
-}
-
-/// A value that may be absent.
-#[derive(Clone, PartialEq, Message)]
-pub struct OptionalProto {
-    /// Its name.
-    #[prost(string, tag = "1")]
-    pub name: String,
-    /// A tensor.
-    #[prost(message, optional, tag = "3")]
-    pub tensor_value: Option<TensorProto>,
-    /// A sequence.
-    #[prost(message, optional, tag = "5")]
-    pub sequence_value: Option<SequenceProto>,
-    /// An optional value.
-    #[prost(message, optional, boxed, tag = "7")]
-    pub optional_value: Option<Box<OptionalProto>>,
+    pub optionals: Vec<ListProto>,
 }
 
 /// A value's name and type.

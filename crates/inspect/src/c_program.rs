@@ -30,20 +30,22 @@ pub(crate) fn is_chosen(options: &Options) -> bool {
 /// What is wrong with the inputs or the options; `TW0404` without a C compiler; `TW0405` if the
 /// program stops.
 pub fn run_module_as_c(model: Module, options: &Options, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let values = run(&Source::Module(Arc::new(model)), options, inputs)?;
+    let inputs: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+    let values = run(&Source::Module(Arc::new(model)), options, &inputs)?;
     Ok(values.into_iter().flat_map(Value::into_tensors).collect())
 }
 
-/// Runs a model as C, one tensor an input.
+/// Runs a model as C, one value an input.
 ///
 /// # Errors
 /// What is wrong with the model, its inputs or the options; `TW0404` without a C compiler; `TW0405`
 /// if the program stops.
-pub(crate) fn run(source: &Source, options: &Options, inputs: &[Tensor]) -> Result<Vec<Value>> {
-    let known: Vec<Option<Value>> = inputs.iter().map(|it| Some(it.clone().into())).collect();
+pub(crate) fn run(source: &Source, options: &Options, inputs: &[Value]) -> Result<Vec<Value>> {
+    let known: Vec<Option<Value>> = inputs.iter().cloned().map(Some).collect();
     let request = CModelRequest { source, options, name: &model_name(0), inputs: &known };
     let sources = compile_to_c(request)?;
-    let run = Run { model: 0, inputs: inputs.to_vec() };
+    let inputs = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+    let run = Run { model: 0, inputs };
     let mut results = run_all(&[sources], &[run], None)?;
     results.pop().unwrap_or_else(|| Ok(Vec::new()))
 }

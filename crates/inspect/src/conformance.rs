@@ -19,9 +19,9 @@ use base::{Diagnostic, Diagnostics, Result, codes};
 use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
 use tilewright::compiled::{Source, draws, evaluate};
-use tilewright::{Options, Precision, catch_internal_errors, compile};
+use tilewright::{Executable, Options, Precision, catch_internal_errors, compile};
 
-use crate::c_program;
+use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
 
 /// The least absolute tolerance, and that for Fourier transforms.
 const ABSOLUTE: f64 = 1e-5;
@@ -46,6 +46,9 @@ pub enum Subject {
     Compiled,
     /// The reference evaluator.
     Evaluator,
+    /// Compiled code, and what looks at it: it is verified, explained, dumped at every stage, and
+    /// compared with the evaluator by `diff`, on the inputs of the case.
+    Inspected,
 }
 
 /// What became of a case.
@@ -85,24 +88,24 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
 
 /// How many cases are best run together: those whose models become C share a program.
 #[must_use]
-pub fn cases_together(options: &Options, through: Subject) -> usize {
-    if is_as_c(options, through) { TOGETHER_AS_C } else { 1 }
+pub fn cases_together(options: &Options, subject: Subject) -> usize {
+    if is_as_c(options, subject) { TOGETHER_AS_C } else { 1 }
 }
 
 /// Runs cases; the verdict of each.
 #[must_use]
-pub fn run_cases(cases: &[PathBuf], options: &Options, through: Subject) -> Vec<Verdict> {
-    if is_as_c(options, through) {
+pub fn run_cases(cases: &[PathBuf], options: &Options, subject: Subject) -> Vec<Verdict> {
+    if is_as_c(options, subject) {
         return as_c::run_cases(cases, options);
     }
-    let run = |case| verdict(catch_internal_errors(|| try_case(case, options, through)));
+    let run = |case| verdict(catch_internal_errors(|| try_case(case, options, subject)));
     cases.iter().map(|case| run(case)).collect()
 }
 
 /// Whether cases become C sources, which the system's C compiler compiles.
 #[must_use]
-pub fn is_as_c(options: &Options, through: Subject) -> bool {
-    through == Subject::Compiled && c_program::is_chosen(options)
+pub fn is_as_c(options: &Options, subject: Subject) -> bool {
+    subject == Subject::Compiled && c_program::is_chosen(options)
 }
 
 /// The verdict where there is none: the compiler's own faults, and faults of a run that the data do
@@ -121,14 +124,14 @@ fn verdict(outcome: Result<Verdict>) -> Verdict {
     })
 }
 
-fn try_case(path: &Path, options: &Options, through: Subject) -> Result<Verdict> {
+fn try_case(path: &Path, options: &Options, subject: Subject) -> Result<Verdict> {
     let mut case = Case::read(path, options)?;
-    if through == Subject::Evaluator {
+    if subject == Subject::Evaluator {
         case.options.limits.operations = OPERATIONS_OF_EVALUATOR;
     }
     let options = &case.options;
-    let executable = match through {
-        Subject::Compiled => Some(compile(&case.model, options)?),
+    let executable = match subject {
+        Subject::Compiled | Subject::Inspected => Some(compile(&case.model, options)?),
         Subject::Evaluator => None,
     };
     let mut is_random = false;
@@ -150,8 +153,40 @@ fn try_case(path: &Path, options: &Options, through: Subject) -> Result<Verdict>
         if let Some(failed) = case.failure(set, &actual, is_random) {
             return Ok(failed);
         }
+        if let (Some(executable), Subject::Inspected) = (&executable, subject) {
+            let found = inspected(&case, executable, &set.inputs, is_random);
+            let found =
+                found.unwrap_or_else(|(what, found)| Some(format!("{what}: {}", one_line(&found))));
+            if let Some(reason) = found {
+                return Ok(Verdict::Failed(format!("{}: {reason}", set.name)));
+            }
+        }
     }
     Ok(if is_random { Verdict::Random } else { Verdict::Passed })
+}
+
+/// What is said of a right run by what looks at it: a false alarm, or the refusal of one of them.
+fn inspected(
+    case: &Case,
+    executable: &Executable,
+    inputs: &[Value],
+    is_random: bool,
+) -> std::result::Result<Option<String>, (&'static str, Diagnostics)> {
+    let report = verify(executable, inputs, &mut |_, _, _| ()).map_err(|it| ("verify", it))?;
+    if !report.passed() && !is_random {
+        return Ok(Some(format!("verify: {report}")));
+    }
+    explain(executable, inputs).map_err(|it| ("explain", it))?;
+    for stage in Stage::ALL {
+        dump(&case.model, &case.options, stage, Some(inputs), None).map_err(|it| ("dump", it))?;
+    }
+    let (evaluator, tolerance) = (Counterpart::Evaluator, crate::Tolerance::default());
+    match diff(&case.model, &case.options, &evaluator, inputs, tolerance, &mut |_| ()) {
+        Ok(Some(difference)) if !is_random => Ok(Some(format!("diff: {difference}"))),
+        // An output without elements is equal to another.
+        Err(found) if found.iter().all(|it| it.code == codes::NOTHING_COMPARED) => Ok(None),
+        done => done.map(|_| None).map_err(|it| ("diff", it)),
+    }
 }
 
 /// A case, read.

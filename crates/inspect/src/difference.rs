@@ -14,10 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use import_onnx::excerpt::{declaration, excerpt, read_model, reads, tensor_proto};
-use import_onnx::proto::{GraphProto, ModelProto};
-use prost::Message;
-use tensor::{StagedFiles, Tensor, Value};
+use import_onnx::{DecodedModel, encode_value};
+use tensor::{StagedFiles, Value};
 use tilewright::Options;
 use tilewright::compiled::{Source, compile_source, evaluate};
 
@@ -32,7 +30,7 @@ pub enum Counterpart {
     /// The reference evaluator.
     Evaluator,
     /// Values by name: of outputs, and of any other values of the model.
-    Recorded(BTreeMap<String, Tensor>),
+    Recorded(BTreeMap<String, Value>),
 }
 
 /// The first node whose value differs.
@@ -47,10 +45,10 @@ pub struct Difference {
     /// The nodes that it takes to show it, the node itself last.
     pub nodes: Vec<String>,
     /// A model of these nodes.
-    model: ModelProto,
-    inputs: Vec<(String, Tensor)>,
+    model: DecodedModel,
+    inputs: Vec<(String, Value)>,
     /// What the other configuration gives.
-    outputs: Vec<(String, Tensor)>,
+    outputs: Vec<(String, Value)>,
 }
 
 impl Difference {
@@ -65,11 +63,11 @@ impl Difference {
         let mut put = |path: PathBuf, bytes: Vec<u8>| {
             files.write(path, |file| std::io::Write::write_all(file, &bytes))
         };
-        put(folder.join("model.onnx"), self.model.encode_to_vec())?;
+        put(folder.join("model.onnx"), self.model.encode())?;
         for (kind, values) in [("input", &self.inputs), ("output", &self.outputs)] {
-            for (number, (name, tensor)) in values.iter().enumerate() {
+            for (number, (name, value)) in values.iter().enumerate() {
                 let path = data.join(format!("{kind}_{number}.pb"));
-                put(path, tensor_proto(name, tensor).encode_to_vec())?;
+                encode_value(name, value).map_or(Ok(()), |bytes| put(path, bytes))?;
             }
         }
         files.commit()
@@ -86,7 +84,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares a configuration with another one on these inputs, one tensor for each of the model's;
+/// Compares a configuration with another one on these inputs, one value for each of the model's;
 /// none if no output differs. `progress` hears what is at hand.
 ///
 /// # Errors
@@ -97,16 +95,14 @@ pub fn diff(
     model: &Path,
     options: &Options,
     other: &Counterpart,
-    inputs: &[Tensor],
+    inputs: &[Value],
     tolerance: Tolerance,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Option<Difference>> {
-    let whole = read_model(model, &options.limits)?;
-    let info = import_onnx::inspect(model, &options.limits)?;
-    let names = info.inputs.iter().map(|port| port.name.clone());
+    let whole = DecodedModel::read(model, &options.limits)?;
+    let ports = whole.info().inputs.into_iter();
+    let names = ports.map(|port| port.name);
     let finder = Finder {
-        folder: model.parent(),
-        graph: whole.graph.clone().unwrap_or_default(),
         whole,
         options,
         other,
@@ -117,28 +113,25 @@ pub fn diff(
 }
 
 struct Finder<'a> {
-    whole: ModelProto,
-    graph: GraphProto,
-    folder: Option<&'a Path>,
+    whole: DecodedModel,
     options: &'a Options,
     other: &'a Counterpart,
-    inputs: Vec<(String, Tensor)>,
+    inputs: Vec<(String, Value)>,
     tolerance: Tolerance,
 }
 
 /// Part of the model, run in both configurations.
 struct Pair {
-    model: ModelProto,
-    first: Vec<(String, Tensor)>,
-    other: Vec<(String, Tensor)>,
+    model: DecodedModel,
+    first: Vec<(String, Value)>,
+    other: Vec<(String, Value)>,
 }
 
 impl Finder<'_> {
     fn find(&self, progress: &mut dyn FnMut(&str)) -> Result<Option<Difference>> {
-        let count = self.graph.node.len();
+        let count = self.whole.node_count();
         progress("the whole model");
-        let outputs: Vec<String> =
-            self.graph.output.iter().map(|output| output.name.clone()).collect();
+        let outputs = self.whole.outputs();
         let all: BTreeSet<usize> = (0..count).collect();
         let pair = self.pair(&all, &self.inputs, &outputs)?;
         if !self.differs(&pair) {
@@ -161,25 +154,22 @@ impl Finder<'_> {
 
     /// The values of nodes that others read, or that are outputs.
     fn frontier(&self, nodes: &BTreeSet<usize>) -> Vec<String> {
-        let mut wanted: BTreeSet<&str> =
-            self.graph.output.iter().map(|output| output.name.as_str()).collect();
-        for (number, node) in self.graph.node.iter().enumerate() {
-            if !nodes.contains(&number) {
-                wanted.extend(reads(node));
-            }
+        let outputs = self.whole.outputs();
+        let mut wanted: BTreeSet<&str> = outputs.iter().map(String::as_str).collect();
+        for number in (0..self.whole.node_count()).filter(|number| !nodes.contains(number)) {
+            wanted.extend(self.whole.reads(number));
         }
-        let made = nodes.iter().flat_map(|&number| &self.graph.node[number].output);
-        made.filter(|name| !name.is_empty() && wanted.contains(name.as_str())).cloned().collect()
+        let made = nodes.iter().flat_map(|&number| self.whole.gives(number));
+        made.filter(|name| wanted.contains(name)).map(str::to_owned).collect()
     }
 
     /// The nodes that make what a node reads, and so on, the node itself included.
     fn behind(&self, node: usize) -> BTreeSet<usize> {
-        let mut wanted = reads(&self.graph.node[node]);
+        let mut wanted = self.whole.reads(node);
         let mut found = BTreeSet::from([node]);
         for number in (0..node).rev() {
-            let earlier = &self.graph.node[number];
-            if earlier.output.iter().any(|name| wanted.contains(name.as_str())) {
-                wanted.extend(reads(earlier));
+            if self.whole.gives(number).any(|name| wanted.contains(name)) {
+                wanted.extend(self.whole.reads(number));
                 found.insert(number);
             }
         }
@@ -188,8 +178,7 @@ impl Finder<'_> {
 
     /// The smallest model that ends with a node and differs.
     fn reduce(&self, node: usize, progress: &mut dyn FnMut(&str)) -> Result<Difference> {
-        let outputs: Vec<String> =
-            self.graph.node[node].output.iter().filter(|name| !name.is_empty()).cloned().collect();
+        let outputs: Vec<String> = self.whole.gives(node).map(str::to_owned).collect();
         let behind: Vec<usize> = self.behind(node).into_iter().collect();
         let mut count = 1;
         loop {
@@ -211,32 +200,20 @@ impl Finder<'_> {
 
     /// What some nodes read that neither they nor constants give, as the first configuration
     /// computes it.
-    fn inputs_of(&self, nodes: &BTreeSet<usize>) -> Result<Vec<(String, Tensor)>> {
-        let made: BTreeSet<&str> = nodes
-            .iter()
-            .flat_map(|&number| &self.graph.node[number].output)
-            .map(String::as_str)
-            .collect();
-        let wanted: BTreeSet<&str> = nodes
-            .iter()
-            .flat_map(|&number| reads(&self.graph.node[number]))
-            .filter(|name| !made.contains(name))
-            .collect();
-        let mut given: Vec<(String, Tensor)> = self
-            .inputs
-            .iter()
-            .filter(|(name, _)| wanted.contains(name.as_str()))
-            .cloned()
-            .collect();
-        let earlier: Vec<String> = (0..self.graph.node.len())
-            .flat_map(|number| &self.graph.node[number].output)
-            .filter(|name| wanted.contains(name.as_str()))
-            .cloned()
-            .collect();
+    fn inputs_of(&self, nodes: &BTreeSet<usize>) -> Result<Vec<(String, Value)>> {
+        let whole = &self.whole;
+        let made: BTreeSet<&str> = nodes.iter().flat_map(|&number| whole.gives(number)).collect();
+        let read = nodes.iter().flat_map(|&number| whole.reads(number));
+        let wanted: BTreeSet<&str> = read.filter(|name| !made.contains(name)).collect();
+        let given = self.inputs.iter().filter(|(name, _)| wanted.contains(name.as_str()));
+        let mut given: Vec<(String, Value)> = given.cloned().collect();
+        let all = (0..whole.node_count()).flat_map(|number| whole.gives(number));
+        let earlier: Vec<String> =
+            all.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
         if !earlier.is_empty() {
             let last = nodes.last().copied().unwrap_or(0);
             let before: BTreeSet<usize> = (0..last).collect();
-            let model = self.excerpt(&before, &self.inputs, &earlier)?;
+            let model = whole.excerpt(&before, &self.inputs, &earlier)?;
             given.extend(self.compiled(&model, self.options, &self.inputs, &earlier)?);
         }
         Ok(given)
@@ -245,14 +222,13 @@ impl Finder<'_> {
     fn difference(
         &self,
         nodes: BTreeSet<usize>,
-        inputs: Vec<(String, Tensor)>,
+        inputs: Vec<(String, Value)>,
         pair: Pair,
     ) -> Result<Difference> {
         let (value, comparison) = self.first_difference(&pair).unwrap_or_else(|| {
             (String::new(), "it differs only together with what follows".to_owned())
         });
-        let place = |number: usize| import_onnx::place(&self.graph.node[number], number);
-        let places: Vec<String> = nodes.iter().map(|&number| place(number)).collect();
+        let places: Vec<String> = nodes.iter().map(|&number| self.whole.place(number)).collect();
         Ok(Difference {
             node: places.last().cloned().unwrap_or_default(),
             value,
@@ -271,8 +247,21 @@ impl Finder<'_> {
     fn first_difference(&self, pair: &Pair) -> Option<(String, String)> {
         pair.other.iter().find_map(|(name, expected)| {
             let (_, actual) = pair.first.iter().find(|(other, _)| other == name)?;
-            let comparison = self.tolerance.compare(actual, expected);
-            (!comparison.passed()).then(|| (name.clone(), comparison.to_string()))
+            Some((name.clone(), self.wrong(actual, expected)?))
+        })
+    }
+
+    /// How a value differs from another, if it does.
+    fn wrong(&self, actual: &Value, expected: &Value) -> Option<String> {
+        if actual.structure() != expected.structure() {
+            let (is, other) = (actual.structure(), expected.structure());
+            return Some(format!("it is {is:?} instead of {other:?}"));
+        }
+        let tensors = |value: &Value| value.clone().into_tensors().into_iter();
+        let mut pairs = tensors(actual).zip(tensors(expected));
+        pairs.find_map(|(actual, expected)| {
+            let comparison = self.tolerance.compare(&actual, &expected);
+            (!comparison.passed()).then(|| comparison.to_string())
         })
     }
 
@@ -280,16 +269,15 @@ impl Finder<'_> {
     fn pair(
         &self,
         nodes: &BTreeSet<usize>,
-        inputs: &[(String, Tensor)],
+        inputs: &[(String, Value)],
         outputs: &[String],
     ) -> Result<Pair> {
-        let model = self.excerpt(nodes, inputs, outputs)?;
+        let model = self.whole.excerpt(nodes, inputs, outputs)?;
         let first = self.compiled(&model, self.options, inputs, outputs)?;
         let other = match self.other {
             Counterpart::Compiled(options) => self.compiled(&model, options, inputs, outputs)?,
             Counterpart::Evaluator => {
-                let values: Vec<Value> =
-                    inputs.iter().map(|(_, tensor)| tensor.clone().into()).collect();
+                let values: Vec<Value> = inputs.iter().map(|(_, value)| value.clone()).collect();
                 let declared = eval::EvaluationPrecision::Declared;
                 let options = self.own(self.options);
                 let (_, values) = evaluate(&part(&model), &options, &values, declared)?;
@@ -303,30 +291,18 @@ impl Finder<'_> {
         Ok(Pair { model, first, other })
     }
 
-    fn excerpt(
-        &self,
-        nodes: &BTreeSet<usize>,
-        inputs: &[(String, Tensor)],
-        outputs: &[String],
-    ) -> Result<ModelProto> {
-        let inputs: Vec<_> = inputs.iter().map(|(name, it)| declaration(name, it)).collect();
-        excerpt(&self.whole, self.folder, nodes, &inputs, outputs)
-    }
-
     fn compiled(
         &self,
-        model: &ModelProto,
+        model: &DecodedModel,
         options: &Options,
-        inputs: &[(String, Tensor)],
+        inputs: &[(String, Value)],
         outputs: &[String],
-    ) -> Result<Vec<(String, Tensor)>> {
+    ) -> Result<Vec<(String, Value)>> {
         let (source, options) = (part(model), self.own(options));
-        let values = if c_program::is_chosen(&options) {
-            let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
-            c_program::run(&source, &options, &tensors)?
-        } else {
-            let values = inputs.iter().map(|(_, tensor)| tensor.clone().into());
-            compile_source(source, &options)?.run_values(&values.collect::<Vec<Value>>())?
+        let values: Vec<Value> = inputs.iter().map(|(_, value)| value.clone()).collect();
+        let values = match c_program::is_chosen(&options) {
+            true => c_program::run(&source, &options, &values)?,
+            false => compile_source(source, &options)?.run_values(&values)?,
         };
         Ok(named(outputs, values))
     }
@@ -342,14 +318,15 @@ impl Finder<'_> {
 }
 
 /// A part of a model, which has no external data.
-fn part(model: &ModelProto) -> Source {
-    Source::Model(Arc::new(model.clone()), None)
+fn part(model: &DecodedModel) -> Source {
+    Source::Model(Arc::new(model.clone()))
 }
 
 /// Whether both configurations have elements of one value.
 fn compares_something(pair: &Pair) -> bool {
+    let is_something = |value: &Value| value.as_tensor().is_none_or(|tensor| !tensor.is_empty());
     let has_elements = |name: &String| {
-        pair.first.iter().any(|(other, tensor)| other == name && !tensor.is_empty())
+        pair.first.iter().any(|(other, value)| other == name && is_something(value))
     };
     pair.other.iter().any(|(name, _)| has_elements(name))
 }
@@ -358,50 +335,35 @@ fn nothing(outputs: &[String]) -> Diagnostics {
     let names: Vec<String> = outputs.iter().map(|name| format!("`{name}`")).collect();
     Diagnostic::error(codes::NOTHING_COMPARED, "nothing was compared")
         .at(format!("the outputs {}", names.join(", ")))
-        .because("none is a tensor that has elements in both configurations")
+        .because("none has elements in both configurations")
         .remedy("give inputs that are not empty, and recorded values under the outputs' names")
         .into()
 }
 
-/// The tensors among values, with their names.
-fn named(names: &[String], values: Vec<Value>) -> Vec<(String, Tensor)> {
-    let tensor = |(name, value): (&String, Value)| match value {
-        Value::Tensor(tensor) => Some((name.clone(), tensor)),
-        _ => None,
-    };
-    names.iter().zip(values).filter_map(tensor).collect()
+fn named(names: &[String], values: Vec<Value>) -> Vec<(String, Value)> {
+    names.iter().cloned().zip(values).collect()
 }
+
+/// Inputs in order, and outputs and other values by name.
+pub type Recorded = (Vec<Value>, BTreeMap<String, Value>);
 
 /// Values that were recorded: of a folder `test_data_set_<i>` the outputs, of an archive `.npz` the
 /// arrays by name. Of a folder also the inputs, in order.
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn read_recorded(
-    model: &Path,
-    place: &Path,
-    options: &Options,
-) -> Result<(Vec<Tensor>, BTreeMap<String, Tensor>)> {
+pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<Recorded> {
     if !place.is_dir() {
-        return Ok((Vec::new(), tensor::npz::read(place)?.into_iter().collect()));
+        let arrays = tensor::npz::read(place)?.into_iter();
+        return Ok((Vec::new(), arrays.map(|(name, array)| (name, array.into())).collect()));
     }
     let info = import_onnx::inspect(model, &options.limits)?;
-    let tensors = |kind: &str, ports: &[import_onnx::ValueInfo]| -> Result<Vec<(String, Tensor)>> {
-        let values = crate::conformance::values(place, kind, ports)?;
-        let named = |(number, (name, value)): (usize, (String, Value))| {
-            let declared = ports.get(number).map(|port| port.name.clone());
-            let name = if name.is_empty() { declared.unwrap_or_default() } else { name };
-            match value {
-                Value::Tensor(tensor) => Ok((name, tensor)),
-                _ => Err(Diagnostic::error(codes::WRONG_DTYPE, format!("`{name}` is no tensor"))
-                    .at(place.display().to_string())
-                    .because("only tensors are compared")
-                    .remedy("use `conformance` for cases with sequences")
-                    .into()),
-            }
-        };
-        values.into_iter().enumerate().map(named).collect()
+    let inputs = crate::conformance::values(place, "input", &info.inputs)?;
+    let outputs = crate::conformance::values(place, "output", &info.outputs)?;
+    let named = |(number, (name, value)): (usize, (String, Value))| {
+        let declared = info.outputs.get(number).map(|port| port.name.clone());
+        (if name.is_empty() { declared.unwrap_or_default() } else { name }, value)
     };
-    let inputs = tensors("input", &info.inputs)?.into_iter().map(|(_, tensor)| tensor).collect();
-    Ok((inputs, tensors("output", &info.outputs)?.into_iter().collect()))
+    let inputs = inputs.into_iter().map(|(_, value)| value).collect();
+    Ok((inputs, outputs.into_iter().enumerate().map(named).collect()))
 }

@@ -6,7 +6,10 @@ use std::path::Path;
 use base::{Diagnostic, KernelId, Result, codes};
 use module::Module;
 
-use tilewright::compiled::{Facts, Source, Specialisation, disassembly, front, resolve, vcode};
+use tensor::Value;
+use tilewright::compiled::{
+    Facts, FrontHalf, Source, Specialisation, disassembly, front, resolve, vcode,
+};
 use tilewright::{Executable, Options, compile};
 
 /// A stage of a compile.
@@ -30,37 +33,69 @@ pub enum Stage {
     Asm,
 }
 
+impl Stage {
+    /// All stages, in their order.
+    pub const ALL: [Stage; 8] = [
+        Stage::Imported,
+        Stage::Optimized,
+        Stage::Plan,
+        Stage::Kernels,
+        Stage::Scheduled,
+        Stage::Program,
+        Stage::Vcode,
+        Stage::Asm,
+    ];
+}
+
 /// Compiles as far as the stage needs and prints it; of kernels, only the one named, if one is.
 ///
+/// What is compiled depends on the inputs where the model needs facts, and the code of segments does
+/// where extents are free or computed: then it is that of a run with these, one value for each of
+/// the model's inputs, in order. Without them it is what all runs share.
+///
 /// # Errors
-/// Those of the compile; a kernel that is not there.
-pub fn dump(model: &Path, options: &Options, stage: Stage, kernel: Option<&str>) -> Result<String> {
-    match stage {
-        Stage::Imported | Stage::Optimized | Stage::Plan => {
-            let target = resolve(&options.target)?;
-            let front =
-                front(&Source::File(model.to_owned()), options, &target, &Facts::default())?;
-            Ok(match stage {
-                Stage::Imported => front.imported.to_string(),
-                Stage::Plan => front.module.functions[front.plan].to_string(),
-                _ => {
-                    let functions = front.module.functions.iter();
-                    let functions = functions.filter(|(id, _)| *id != front.plan);
-                    functions.map(|(_, function)| format!("{function}\n")).collect()
-                }
-            })
+/// Those of the compile and of the run; a kernel that is not there.
+pub fn dump(
+    model: &Path,
+    options: &Options,
+    stage: Stage,
+    inputs: Option<&[Value]>,
+    kernel: Option<&str>,
+) -> Result<String> {
+    if let (Stage::Imported | Stage::Optimized | Stage::Plan, None) = (stage, inputs) {
+        let target = resolve(&options.target)?;
+        let source = Source::File(model.to_owned());
+        return Ok(functions(&front(&source, options, &target, &Facts::default())?, stage));
+    }
+    let executable = compile(model, options)?;
+    let (variant, segments) = match inputs {
+        Some(inputs) => {
+            let (variant, runs) = executable.met(inputs)?;
+            (variant, runs.into_iter().map(|run| run.specialisation).collect())
         }
+        None => (executable.only_variant()?, vec![executable.only_specialisation()?]),
+    };
+    let halves: Vec<&Specialisation> =
+        std::iter::once(&variant.setup).chain(segments.iter().map(|it| &**it)).collect();
+    match stage {
+        Stage::Imported | Stage::Optimized | Stage::Plan => Ok(functions(&variant.front, stage)),
+        Stage::Program => {
+            let program = |half: &&Specialisation| half.module.programs[half.program].to_string();
+            Ok(halves.iter().map(program).collect::<Vec<String>>().join("\n"))
+        }
+        _ => kernels(&executable, &halves, stage, kernel),
+    }
+}
+
+/// The functions of a front half at a stage.
+fn functions(front: &FrontHalf, stage: Stage) -> String {
+    match stage {
+        Stage::Imported => front.imported.to_string(),
+        Stage::Plan => front.module.functions[front.plan].to_string(),
         _ => {
-            let executable = compile(model, options)?;
-            let specialisation = executable.only_specialisation()?;
-            let variant = executable.only_variant()?;
-            let halves = [&variant.setup, &specialisation];
-            if stage == Stage::Program {
-                let program =
-                    |half: &Specialisation| half.module.programs[half.program].to_string();
-                return Ok(halves.map(program).join("\n"));
-            }
-            kernels(&executable, &halves, stage, kernel)
+            let functions = front.module.functions.iter();
+            let functions = functions.filter(|(id, _)| *id != front.plan);
+            functions.map(|(_, function)| format!("{function}\n")).collect()
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use backend::Target;
 use base::{KernelId, Result};
 use lower::KernelInfo;
-use tensor::{Tensor, Value};
+use tensor::Value;
 use tilewright::Executable;
 use tilewright::compiled::{SegmentRun, Variant};
 
@@ -69,11 +69,10 @@ pub struct ExplanationRow {
 ///
 /// # Errors
 /// Those of running it.
-pub fn explain(executable: &Executable, inputs: &[Tensor]) -> Result<Explanation> {
+pub fn explain(executable: &Executable, inputs: &[Value]) -> Result<Explanation> {
     // Twice: what is measured has been compiled, and has its memory.
-    let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-    executable.run_values(&values)?;
-    executable.run_values(&values)?;
+    executable.run_values(inputs)?;
+    executable.run_values(inputs)?;
     let (target, threads) = (executable.target(), executable.threads());
     let mut explanation = Explanation {
         target: target.name.clone(),
@@ -97,7 +96,7 @@ impl Explanation {
     }
 
     /// Profiles the segments of what is compiled as a whole.
-    fn add_whole(&mut self, executable: &Executable, inputs: &[Tensor]) -> Result<()> {
+    fn add_whole(&mut self, executable: &Executable, inputs: &[Value]) -> Result<()> {
         let (variant, met) = executable.met(inputs)?;
         let front = &variant.front;
         let locations = &front.module.functions[front.plan].locations;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base::Result;
 use base::timing::Phases;
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 use tilewright::{Options, Port, Statistics, compile};
 
 /// Runs are timed one by one; their times are kept up to this many.
@@ -43,7 +43,7 @@ pub struct Measurement {
 }
 
 /// Compiles a model and runs it for some seconds, at least three times after the first run.
-/// `inputs` gives a tensor for each port.
+/// `inputs` gives a value for each port.
 ///
 /// # Errors
 /// Those of `compile`, of `inputs`, and of running.
@@ -51,7 +51,7 @@ pub fn measure(
     model: &Path,
     options: &Options,
     seconds: f64,
-    inputs: impl FnOnce(&[Port]) -> Result<Vec<Tensor>>,
+    inputs: impl FnOnce(&[Port]) -> Result<Vec<Value>>,
 ) -> Result<Measurement> {
     warm_page_cache(model);
     let start = Instant::now();
@@ -59,14 +59,23 @@ pub fn measure(
     let compile_ms = milliseconds(start.elapsed());
     let inputs = inputs(executable.inputs())?;
     let start = Instant::now();
-    let mut outputs = executable.run(&inputs)?;
+    let outputs = executable.run_values(&inputs)?;
     let first_run_ms = milliseconds(start.elapsed());
+    let tensors = |values: &[Value]| -> Option<Vec<Tensor>> {
+        values.iter().map(|value| value.as_tensor().cloned()).collect()
+    };
+    // Into the memory of the outputs before, where they are tensors.
+    let mut memory = tensors(&inputs).zip(tensors(&outputs));
+    drop(outputs);
     let budget = Duration::from_secs_f64(seconds);
     let mut times = Vec::new();
     let begin = Instant::now();
     while times.len() < LEAST_RUNS || (begin.elapsed() < budget && times.len() < MOST_RUNS) {
         let start = Instant::now();
-        executable.run_into(&inputs, &mut outputs)?;
+        match &mut memory {
+            Some((inputs, outputs)) => executable.run_into(inputs, outputs)?,
+            None => drop(executable.run_values(&inputs)?),
+        }
         times.push(milliseconds(start.elapsed()));
     }
     times.sort_by(f64::total_cmp);

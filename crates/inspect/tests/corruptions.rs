@@ -206,7 +206,7 @@ fn dumped(stage: inspect::Stage, word: &str) -> Vec<String> {
         target: tilewright::TargetChoice::Named("x86-64-v3".to_owned()),
         ..Default::default()
     };
-    let text = inspect::dump(path.as_ref(), &options, stage, None);
+    let text = inspect::dump(path.as_ref(), &options, stage, None, None);
     let text = text.unwrap_or_else(|found| panic!("{found}"));
     let starts: Vec<usize> = text.match_indices(word).map(|(place, _)| place).collect();
     let ends = starts.iter().skip(1).copied().chain([text.len()]);

@@ -16,7 +16,7 @@ use inspect::{Counterpart, Tolerance, VerifyReport};
 use prost::Message;
 use tensor::random::random;
 use testkit::Folder;
-use tilewright::{DType, Executable, Options, PortExtent, TargetChoice, Tensor};
+use tilewright::{DType, Executable, Options, PortExtent, TargetChoice, Tensor, Value};
 
 /// A fault.
 struct Fault {
@@ -414,6 +414,7 @@ impl Fault {
             executable.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
         }
         let inputs = inputs(&executable, self.given);
+        let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
         let report = inspect::verify(&executable, &inputs, &mut |_, _, _| ());
         report.unwrap_or_else(|found| panic!("{found}"))
     }
@@ -470,10 +471,12 @@ impl Fault {
         let inputs = inputs(&right, self.given);
         let outputs = right.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
         let names = right.outputs().iter().map(|port| port.name.clone());
+        let outputs = outputs.into_iter().map(Value::from);
         let recorded = Counterpart::Recorded(names.zip(outputs).collect::<BTreeMap<_, _>>());
+        let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
         let diff = || {
             let (options, tolerance) = (Options::default(), Tolerance::default());
-            inspect::diff(&path, &options, &recorded, &inputs, tolerance, &mut |_| ())
+            inspect::diff(&path, &options, &recorded, &values, tolerance, &mut |_| ())
                 .unwrap_or_else(|found| panic!("{found}"))
         };
         if let Some(difference) = diff() {

@@ -3,6 +3,8 @@
 #[path = "../../tilewright/tests/common/mod.rs"]
 mod common;
 
+use tilewright::Value;
+
 use common::{BRANCHES, DECODER, SEQUENCES, executable, floats, integers, number};
 
 #[test]
@@ -13,6 +15,7 @@ fn each_part_is_verified_and_explained() {
         (SEQUENCES, vec![floats(&[0.5, -1.0, 3.5, 1.5])]),
     ] {
         let Some(executable) = executable(text) else { return };
+        let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
         let report = inspect::verify(&executable, &inputs, &mut |_, _, _| ());
         let report = report.unwrap_or_else(|found| panic!("{found}"));
         assert!(report.passed() && report.kernels.len() > 2, "{report}");

@@ -260,5 +260,5 @@ pub fn tensor(parser: &mut Parser<'_>) -> Parsed<Tensor> {
 
 /// A tensor as the file would hold it.
 pub fn tensor_proto(tensor: &Tensor) -> TensorProto {
-    import_onnx::excerpt::tensor_proto("", tensor)
+    import_onnx::tensor_proto("", tensor)
 }

@@ -24,7 +24,7 @@ use crate::variant::{Model, Variant};
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
-    compile_source(Source::file(model.as_ref()), options)
+    compile_source(Source::File(model.as_ref().to_owned()), options)
 }
 
 /// The inputs of a model under these options, without compiling it.
@@ -32,7 +32,7 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
 /// # Errors
 /// Those of the importer.
 pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
-    let source = Source::file(model.as_ref());
+    let source = Source::File(model.as_ref().to_owned());
     let Imported { module, needs, .. } = source.import(options, &Facts::default())?;
     Ok(match needs.is_empty() {
         true => module.functions.values().flat_map(|function| ports(function, true)).collect(),

@@ -42,12 +42,12 @@ use crate::variant::bound;
 pub fn emit_c(
     model: impl AsRef<Path>,
     options: &Options,
-    inputs: &BTreeMap<String, Tensor>,
+    inputs: &BTreeMap<String, Value>,
     folder: impl AsRef<Path>,
 ) -> Result<()> {
     let (model, folder) = (model.as_ref(), folder.as_ref());
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let source = Source::file(model);
+    let source = Source::File(model.to_owned());
     let inputs = in_order(&source, options, inputs)?;
     let sources =
         compile_to_c(CModelRequest { source: &source, options, name: &name, inputs: &inputs })?;
@@ -317,10 +317,10 @@ fn behind_results(function: &Function) -> Function {
 fn in_order(
     source: &Source,
     options: &Options,
-    inputs: &BTreeMap<String, Tensor>,
+    inputs: &BTreeMap<String, Value>,
 ) -> Result<Vec<Option<Value>>> {
     let ports = declared_ports(&source.inspect(&options.limits)?.inputs, options);
-    let given = inputs.iter().map(|(name, tensor)| (name.clone(), Some(tensor.clone().into())));
+    let given = inputs.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
     port::in_order(&ports, given.collect(), &mut |_, _| Ok(None))
 }
 

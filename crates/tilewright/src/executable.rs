@@ -130,11 +130,7 @@ impl Executable {
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
-        let mut structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
-        if structures.iter().all(|structure| *structure == Structure::Tensor) {
-            structures.clear();
-        }
-        let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+        let (structures, tensors) = taken_apart(inputs);
         let (variant, results) = self.run_with(&structures, &tensors)?;
         let mut results = results.into_iter();
         let outputs = variant.front.outputs.iter();
@@ -222,10 +218,10 @@ impl Executable {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn met(&self, inputs: &[Tensor]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
-        let model = self.model();
-        let tensors = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
-        self.with_facts(tensors, &|variant| variant.segments_met(model, inputs))
+    pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
+        let (structures, tensors) = taken_apart(inputs);
+        let inputs = Inputs { ports: &self.inputs, structures: &structures, tensors: &tensors };
+        self.with_facts(inputs, &|variant| variant.segments_met(self.model(), &tensors))
     }
 
     /// Does something with the variant for such inputs.
@@ -341,6 +337,15 @@ impl Executable {
         }
         Ok(())
     }
+}
+
+/// How values are made of tensors, which is empty if they are tensors themselves; and the tensors.
+fn taken_apart(values: &[Value]) -> (Vec<Structure>, Vec<Tensor>) {
+    let mut structures: Vec<Structure> = values.iter().map(Value::structure).collect();
+    if structures.iter().all(|structure| *structure == Structure::Tensor) {
+        structures.clear();
+    }
+    (structures, values.iter().cloned().flat_map(Value::into_tensors).collect())
 }
 
 /// What is said of an output that is no tensor where one is wanted.

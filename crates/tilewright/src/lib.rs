@@ -46,7 +46,7 @@ pub use import_onnx::{ModelInfo, ValueInfo, inspect as model_info};
 pub use internal::catch_internal_errors;
 pub use options::{Options, Precision, TargetChoice};
 pub use pipeline::optimisations;
-pub use port::{Port, PortExtent, in_order};
+pub use port::{Port, PortExtent, in_order, read_value};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
 pub use tensor::npy::read as read_npy;

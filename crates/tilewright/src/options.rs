@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::Limits;
 use base::timing::Phases;
 use import_onnx::ImportOptions;
-use tensor::Tensor;
+use tensor::Value;
 
 /// How to compile a model.
 #[derive(Clone, Debug, Default)]
@@ -55,9 +55,10 @@ pub enum Precision {
 }
 
 impl Options {
-    /// Binds dimensions to the shapes of the inputs given.
-    pub fn bind_shapes(&mut self, inputs: &BTreeMap<String, Tensor>) {
-        for (name, tensor) in inputs {
+    /// Binds dimensions to the shapes of those inputs given that are tensors.
+    pub fn bind_shapes(&mut self, inputs: &BTreeMap<String, Value>) {
+        for (name, value) in inputs {
+            let Some(tensor) = value.as_tensor() else { continue };
             let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
             self.input_shapes.insert(name.clone(), shape);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{Function, Type};
@@ -200,6 +201,20 @@ impl fmt::Display for Port {
         }
         f.write_str("]")
     }
+}
+
+/// Reads a value of this kind from a file: a tensor from `.npy`, any but maps from the test data
+/// of ONNX, `.pb`.
+///
+/// # Errors
+/// Files that cannot be read, or hold something else.
+pub fn read_value(path: &Path, kind: &Kind) -> Result<Value> {
+    if path.extension().is_none_or(|extension| extension != "pb") {
+        return Ok(tensor::npy::read(path)?.into());
+    }
+    let bytes = tensor::map_file(path)?;
+    let place = |found: Diagnostics| found.map(|it| it.at(path.display().to_string()));
+    Ok(import_onnx::read_value(bytes, kind).map_err(place)?.1)
 }
 
 /// Values by name in the order of inputs; `missing` gives what stands for one that is not given.

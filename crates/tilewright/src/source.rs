@@ -1,12 +1,11 @@
 //! Where a model comes from: a file, its bytes, or a graph function.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
-use import_onnx::proto::ModelProto;
-use import_onnx::{Facts, Imported, ModelInfo, Strings};
+use import_onnx::{DecodedModel, Facts, Imported, ModelInfo, Strings};
 use module::Module;
 use tensor::Structure;
 
@@ -19,18 +18,13 @@ pub enum Source {
     File(PathBuf),
     /// The bytes of a file; it has no external data.
     Bytes(Bytes),
-    /// A decoded model, and the folder of its external data.
-    Model(Arc<ModelProto>, Option<PathBuf>),
+    /// A decoded model.
+    Model(Arc<DecodedModel>),
     /// A module with one graph function on tensors, and the constants that it reads.
     Module(Arc<Module>),
 }
 
 impl Source {
-    /// The source of a file.
-    pub(crate) fn file(path: &Path) -> Source {
-        Source::File(path.to_owned())
-    }
-
     /// See [`import_onnx::import_with`].
     ///
     /// # Errors
@@ -43,9 +37,7 @@ impl Source {
                 let model = import_onnx::decode(bytes.clone(), &options.limits)?;
                 import_onnx::import_model(&model, None, &import, facts)
             }
-            Source::Model(model, folder) => {
-                import_onnx::import_model(model, folder.as_deref(), &import, facts)
-            }
+            Source::Model(model) => model.import(&import, facts),
             Source::Module(module) => {
                 let functions = module.functions.values();
                 let count = functions.map(|function| function.results().len()).sum();
@@ -68,7 +60,7 @@ impl Source {
         match self {
             Source::File(path) => import_onnx::inspect(path, limits),
             Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
-            Source::Model(model, _) => Ok(import_onnx::inspect_model(model)),
+            Source::Model(model) => Ok(model.info()),
             Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")
                 .because("it is a graph function already")
                 .remedy("look at the function itself")

@@ -13,13 +13,13 @@ use base::Result;
 use eval::EvaluationPrecision;
 use graph::{Function, ValueId};
 use module::Module;
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 use tilewright::compiled::{FrontHalf, front};
 use tilewright::{Executable, Options, optimisations};
 
 use super::kernels::{Values, operands, settings};
-use super::memory;
 use super::outputs::Reference;
+use super::{memory, tensors};
 
 /// Says what is to blame for wrong outputs.
 ///
@@ -27,10 +27,11 @@ use super::outputs::Reference;
 /// Faults of the evaluator.
 pub(super) fn blame(
     executable: &Executable,
-    inputs: &[Tensor],
+    inputs: &[Value],
     reference: &Reference,
 ) -> Result<String> {
     let (variant, runs) = executable.met(inputs)?;
+    let inputs = &*tensors(inputs);
     let front = &variant.front;
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {

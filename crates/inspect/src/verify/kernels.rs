@@ -16,7 +16,7 @@ use module::Module;
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::Code;
 use sym::Expr;
-use tensor::Tensor;
+use tensor::{Tensor, Value};
 use tilewright::Executable;
 use tilewright::compiled::{Request, SegmentRun, Specialisation, constant};
 
@@ -63,7 +63,7 @@ impl Values {
         let results =
             eval::graph::evaluate_observed(function, &weights, &inputs, settings, &mut keep)
                 .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
-        let results = results.into_iter().flat_map(tensor::Value::into_tensors).collect();
+        let results = results.into_iter().flat_map(Value::into_tensors).collect();
         Ok(Values { of, results })
     }
 }
@@ -82,7 +82,7 @@ impl Verifier<'_> {
     /// A verdict for each kernel of `setup`, then of `main`.
     pub(super) fn kernels(
         &self,
-        inputs: &[Tensor],
+        inputs: &[Value],
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<VerifyReport> {
         let (variant, runs) = self.executable.met(inputs)?;
@@ -476,7 +476,12 @@ mod tests {
         };
         let verifier = Verifier { executable: &executable, code: &code };
         let images = [tensor::random::random(DType::F32, &[2, 1, 8, 8], 1)];
-        Some(verifier.kernels(&images, &mut |_, _, _| ()).expect("the evaluator runs").kernels)
+        Some(
+            verifier
+                .kernels(&images.map(Value::from), &mut |_, _, _| ())
+                .expect("the evaluator runs")
+                .kernels,
+        )
     }
 
     /// Turns maxima of two values into minima, in the kernels of such sources.

@@ -111,30 +111,31 @@ impl fmt::Display for VerifyReport {
 /// Inputs that do not fit; faults of the evaluator.
 pub fn verify(
     executable: &Executable,
-    inputs: &[Tensor],
+    inputs: &[Value],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
     verify_against(executable, executable.source(), inputs, progress)
+}
+
+/// What values are made of.
+fn tensors(values: &[Value]) -> Vec<Tensor> {
+    values.iter().cloned().flat_map(Value::into_tensors).collect()
 }
 
 /// As [`verify`], outputs against the model of a source.
 fn verify_against(
     executable: &Executable,
     source: &Source,
-    inputs: &[Tensor],
+    inputs: &[Value],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
     let code = |half: &Specialisation| Ok(half.executable.code().clone());
     // What cannot be run need not be evaluated, which takes longer.
-    let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
-    let (first, again) = (executable.run_values(&values)?, executable.run_values(&values)?);
+    let (first, again) = (executable.run_values(inputs)?, executable.run_values(inputs)?);
     let outputs = executable.outputs().iter().zip(&first);
     let names: Vec<String> =
         outputs.flat_map(|(port, value)| value.structure().names(&port.name)).collect();
-    let tensors = |values: Vec<Value>| -> Vec<Tensor> {
-        values.into_iter().flat_map(Value::into_tensors).collect()
-    };
-    let (actual, again) = (tensors(first), tensors(again));
+    let (actual, again) = (tensors(&first), tensors(&again));
     let mut report = Verifier { executable, code: &code }.kernels(inputs, progress)?;
     let reference = Reference::new(executable, source, inputs)?;
     report.outputs = reference.verdicts(&names, &actual, &again);
@@ -192,7 +193,7 @@ mod tests {
         }
         let source = Source::Module(Arc::new(module_of(mistaken)));
         let input = Tensor::from_slice(&[4], &[0.5_f32, -1.0, 0.25, 1.5]);
-        let report = verify_against(&executable, &source, &[input], &mut |_, _, _| ());
+        let report = verify_against(&executable, &source, &[input.into()], &mut |_, _, _| ());
         Some(report.expect("the evaluator runs"))
     }
 

@@ -20,8 +20,8 @@ use tensor::{DType, Tensor, Value};
 use tilewright::compiled::{Source, attempt, function_of, read};
 use tilewright::{Executable, Precision};
 
-use super::OutputVerdict;
 use super::kernels::{Values, settings};
+use super::{OutputVerdict, tensors};
 use crate::tolerance::{Tolerance, last_place};
 
 /// The error that is always allowed.
@@ -74,21 +74,21 @@ impl Reference {
     pub(super) fn new(
         executable: &Executable,
         source: &Source,
-        inputs: &[Tensor],
+        inputs: &[Value],
     ) -> Result<Reference> {
         let mut options = executable.options().clone();
         let ports = executable.inputs().iter().zip(inputs);
         let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
         options.bind_shapes(&named);
-        let values: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+        let tensors = tensors(inputs);
         let compute = |imported: &Imported, precision| -> Result<Values> {
             let (module, settings) = (&imported.module, settings(executable, precision));
-            let mut values = Values::compute(function_of(module), module, inputs, settings)?;
+            let mut values = Values::compute(function_of(module), module, &tensors, settings)?;
             imported.strings.put_into_tensors(&mut values.results);
             Ok(values)
         };
         let (imported, facts, declared) = attempt(&|facts| {
-            let (imported, facts) = read(source, &options, facts, &values)?;
+            let (imported, facts) = read(source, &options, facts, inputs)?;
             let declared = compute(&imported, EvaluationPrecision::Declared)?;
             Ok((imported, facts, declared))
         })?;

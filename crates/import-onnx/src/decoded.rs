@@ -1,0 +1,168 @@
+//! A decoded model, and models cut out of it: some of its nodes, with chosen values as inputs and
+//! outputs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use base::Limits;
+use prost::Message;
+use tensor::{DType, Value};
+
+use crate::data_type::number_of;
+use crate::external::ExternalData;
+use crate::names::place;
+use crate::order::names_read;
+use crate::proto::{
+    Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, dimension, type_proto,
+};
+use crate::recorded::tensor_proto;
+use crate::{Facts, ImportOptions, Imported, ModelInfo, info, tensors};
+
+/// A model file, decoded. Nodes go by their numbers in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub struct DecodedModel {
+    proto: ModelProto,
+    graph: GraphProto,
+    /// Where external data lies.
+    folder: Option<PathBuf>,
+}
+
+impl DecodedModel {
+    /// Decodes a model file.
+    ///
+    /// # Errors
+    /// As [`crate::import`] for files that are no models or exceed a limit.
+    pub fn read(path: &Path, limits: &Limits) -> base::Result<DecodedModel> {
+        let read = |bytes| crate::decode(bytes, limits);
+        let mut proto = crate::read(path).and_then(read).map_err(crate::place_in(path))?;
+        let graph = proto.graph.take().unwrap_or_default();
+        Ok(DecodedModel { proto, graph, folder: path.parent().map(Path::to_owned) })
+    }
+
+    /// As [`crate::import_with`].
+    ///
+    /// # Errors
+    /// As [`crate::import`].
+    pub fn import(&self, options: &ImportOptions, facts: &Facts) -> base::Result<Imported> {
+        crate::import_model(&self.whole(), self.folder.as_deref(), options, facts)
+    }
+
+    /// As [`crate::inspect`].
+    #[must_use]
+    pub fn info(&self) -> ModelInfo {
+        info::inspect_model(&self.whole())
+    }
+
+    /// The bytes of its file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.whole().encode_to_vec()
+    }
+
+    fn whole(&self) -> ModelProto {
+        ModelProto { graph: Some(self.graph.clone()), ..self.proto.clone() }
+    }
+
+    /// How many nodes it has.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.graph.node.len()
+    }
+
+    /// A node as a place in the model.
+    #[must_use]
+    pub fn place(&self, node: usize) -> String {
+        place(&self.graph.node[node], node)
+    }
+
+    /// The names that a node reads: its inputs, and what the graphs in its attributes see of the
+    /// graph around them.
+    #[must_use]
+    pub fn reads(&self, node: usize) -> BTreeSet<&str> {
+        names_read(&self.graph.node[node]).into_iter().collect()
+    }
+
+    /// The names of what a node gives.
+    pub fn gives(&self, node: usize) -> impl Iterator<Item = &str> {
+        let outputs = self.graph.node[node].output.iter().map(String::as_str);
+        outputs.filter(|name| !name.is_empty())
+    }
+
+    /// The names of the outputs.
+    #[must_use]
+    pub fn outputs(&self) -> Vec<String> {
+        self.graph.output.iter().map(|output| output.name.clone()).collect()
+    }
+
+    /// The model of the nodes of these numbers, in order, for these inputs. Its outputs are the
+    /// values of these names; constants are those that it reads, with external data brought in.
+    ///
+    /// # Errors
+    /// External data that cannot be read.
+    pub fn excerpt(
+        &self,
+        nodes: &BTreeSet<usize>,
+        inputs: &[(String, Value)],
+        outputs: &[String],
+    ) -> base::Result<DecodedModel> {
+        let whole = &self.graph;
+        let node: Vec<NodeProto> =
+            nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
+        let mut wanted: BTreeSet<&str> = node.iter().flat_map(names_read).collect();
+        wanted.extend(outputs.iter().map(String::as_str));
+        inputs.iter().for_each(|(name, _)| _ = wanted.remove(name.as_str()));
+        let is_wanted = |name: &str| wanted.contains(name);
+        let mut initializer = Vec::new();
+        for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
+            initializer.push(self.within(tensor)?);
+        }
+        let sparse = whole
+            .sparse_initializer
+            .iter()
+            .filter(|sparse| sparse.values.as_ref().is_some_and(|values| is_wanted(&values.name)));
+        let graph = GraphProto {
+            name: whole.name.clone(),
+            initializer,
+            sparse_initializer: sparse.cloned().collect(),
+            input: inputs.iter().filter_map(|(name, value)| self.input(name, value)).collect(),
+            output: outputs.iter().map(ValueInfoProto::untyped).collect(),
+            node,
+            ..GraphProto::default()
+        };
+        Ok(DecodedModel { proto: self.proto.clone(), graph, folder: None })
+    }
+
+    /// The declaration of an input: of a tensor's type and shape, or as the model has it.
+    fn input(&self, name: &str, value: &Value) -> Option<ValueInfoProto> {
+        let Some(tensor) = value.as_tensor() else {
+            return self.graph.input.iter().find(|input| input.name == name).cloned();
+        };
+        let extents = tensor.shape().iter();
+        let extents = extents.map(|&extent| dimension::Value::DimValue(extent as i64));
+        Some(declared(name, tensor.dtype(), extents))
+    }
+
+    /// A tensor of the file with its elements in it.
+    fn within(&self, tensor: &TensorProto) -> base::Result<TensorProto> {
+        if tensor.data_location != 1 {
+            return Ok(tensor.clone());
+        }
+        let external = ExternalData::new(self.folder.as_deref());
+        let read = tensors::decode(tensor, &external, &Limits::default())?;
+        Ok(tensor_proto(&tensor.name, &read))
+    }
+}
+
+/// The declaration of an input.
+pub(crate) fn declared(
+    name: &str,
+    dtype: DType,
+    extents: impl Iterator<Item = dimension::Value>,
+) -> ValueInfoProto {
+    let extent = |extent| Dimension { value: Some(extent) };
+    let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
+    let ty = type_proto::Tensor { elem_type: number_of(dtype), shape };
+    let value = Some(type_proto::Value::Tensor(ty));
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
+}

@@ -1,0 +1,108 @@
+//! Values as test cases record them: a file a value, which is a tensor, a sequence or an optional
+//! value by what the model declares.
+
+use base::{Diagnostic, Limits, codes};
+use bytes::Bytes;
+use prost::Message;
+use tensor::{Kind, Tensor, Value};
+
+use crate::data_type::number_of;
+use crate::external::ExternalData;
+use crate::proto::{ListProto, TensorProto};
+use crate::{not_onnx, tensors};
+
+/// Reads a tensor file (`TensorProto`); also tells the name recorded in it.
+///
+/// # Errors
+/// A diagnostic when the bytes are not a tensor.
+pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
+    let proto = TensorProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    let tensor = plain(&proto)?;
+    Ok((proto.name, tensor))
+}
+
+/// Reads a file of a value of this kind; also tells the name recorded in it.
+///
+/// # Errors
+/// A diagnostic when the bytes are no such value.
+pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
+    if *kind == Kind::Tensor {
+        return read_tensor(bytes).map(|(name, tensor)| (name, tensor.into()));
+    }
+    let proto = ListProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    let value = list(&proto, kind)?;
+    Ok((proto.name, value))
+}
+
+fn list(proto: &ListProto, kind: &Kind) -> base::Result<Value> {
+    let values = |inner: &Kind| -> base::Result<Vec<Value>> {
+        let lists = match inner {
+            Kind::Tensor => {
+                return proto.tensors.iter().map(|it| plain(it).map(Value::from)).collect();
+            }
+            Kind::Sequence(_) => &proto.sequences,
+            _ => &proto.optionals,
+        };
+        lists.iter().map(|it| list(it, inner)).collect()
+    };
+    match kind {
+        Kind::Sequence(inner) => Ok(Value::Sequence(values(inner)?)),
+        Kind::Optional(inner) => Ok(Value::Optional(values(inner)?.pop().map(Box::new))),
+        Kind::Tensor | Kind::Maps | Kind::Map => {
+            Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
+                .at("a recorded value")
+                .because("the model declares maps")
+                .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
+                .into())
+        }
+    }
+}
+
+fn plain(proto: &TensorProto) -> base::Result<Tensor> {
+    Ok(tensors::decode(proto, &ExternalData::new(None), &Limits::default())?)
+}
+
+/// The file of a value, as [`read_value`] reads it; none of maps.
+#[must_use]
+pub fn encode_value(name: &str, value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::Tensor(tensor) => Some(tensor_proto(name, tensor).encode_to_vec()),
+        _ => Some(list_proto(name, value)?.encode_to_vec()),
+    }
+}
+
+fn list_proto(name: &str, value: &Value) -> Option<ListProto> {
+    let values: Vec<&Value> = match value {
+        Value::Sequence(values) => values.iter().collect(),
+        Value::Optional(value) => value.iter().map(|value| &**value).collect(),
+        _ => return None,
+    };
+    let mut proto = ListProto { name: name.to_owned(), ..ListProto::default() };
+    for value in values {
+        match value {
+            Value::Tensor(tensor) => proto.tensors.push(tensor_proto("", tensor)),
+            Value::Sequence(_) => proto.sequences.push(list_proto("", value)?),
+            _ => proto.optionals.push(list_proto("", value)?),
+        }
+    }
+    Some(proto)
+}
+
+/// A tensor as files hold it.
+#[must_use]
+pub fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
+    let mut proto = TensorProto {
+        name: name.to_owned(),
+        dims: tensor.shape().iter().map(|&extent| extent as i64).collect(),
+        data_type: number_of(tensor.dtype()),
+        ..TensorProto::default()
+    };
+    match tensor.strings() {
+        Some(strings) => {
+            let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+            proto.string_data = strings.iter().map(bytes).collect();
+        }
+        None => proto.raw_data = Some(tensor.bytes().to_vec().into()),
+    }
+    proto
+}
