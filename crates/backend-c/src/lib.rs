@@ -43,7 +43,7 @@ use base::{ConstantId, FunctionId, KernelId, Limits, Locations, ProgramId};
 use graph::Function;
 use module::Module;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Tensor};
+use tensor::{DType, Kind, Tensor};
 
 pub use layout::Weights;
 pub use text::declarations;
@@ -77,6 +77,9 @@ pub struct CPort {
     /// Of an input: the elements that the code is for, where other elements would need other code.
     /// The code refuses all others.
     pub value: Option<Tensor>,
+    /// A tensor, or a list: then element type and shape are those of the tensors in it, with no
+    /// axes.
+    pub kind: Kind,
     /// Of an output: strings in which its elements are numbers, from 0; empty where they are none.
     pub strings: Vec<String>,
 }
@@ -85,7 +88,8 @@ impl CPort {
     /// One of any value, whose elements are what they are.
     #[must_use]
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<usize>) -> CPort {
-        CPort { name: name.into(), dtype, shape, value: None, strings: Vec::new() }
+        let (name, kind) = (name.into(), Kind::Tensor);
+        CPort { name, dtype, shape, value: None, kind, strings: Vec::new() }
     }
 }
 

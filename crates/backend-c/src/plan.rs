@@ -1,10 +1,16 @@
 //! What stands between the programs of a plan: calls of them, branches, loops, symbols.
 //!
-//! A value is a `tw_value`: where its elements lie, how many bytes they take, its extents. Memory
-//! is divided from both ends while the plan runs: values are made from below, the rows that loops
-//! stack from above. What a turn of a loop makes is given back at its end, but for what the loop
-//! carries, which moves down to where the turn began. Symbols are variables, checked as soon as
-//! they have values.
+//! A value is a `tw_value`: where its elements lie, how many bytes they take, its extents. A list
+//! is a vector of such values: a sequence, or an optional value, which holds one or none. What it
+//! holds is not copied, and nothing changes a list that is there.
+//!
+//! Memory is divided from both ends while the plan runs: values are made from below, the rows that
+//! loops stack from above. What a turn of a loop makes is given back at its end, but for what the
+//! loop carries and what that holds, which moves down to where the turn began. Symbols are
+//! variables, checked as soon as they have values.
+
+mod lists;
+mod loops;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +24,7 @@ use tensor::DType;
 
 use crate::helpers::Helpers;
 use crate::index::{IndexContext, integer};
-use crate::names::{Names, mentions};
+use crate::names::{Names, identifier, mentions};
 use crate::{COptions, CPlan, CSegment, Interface, program::RESERVED};
 
 /// Sizes above this many bytes are too large before they are computed exactly.
@@ -108,7 +114,7 @@ pub(crate) fn write(
 ) -> base::Result<Written> {
     let function = plan.function;
     let mut names = Names::default();
-    for taken in RESERVED.into_iter().chain(["operands", "results", "scratch"]) {
+    for taken in RESERVED.into_iter().chain(["operands", "results", "scratch", "low", "held"]) {
         names.fresh(taken);
     }
     let symbols = function.symbols.values().map(|symbol| names.fresh(&symbol.name)).collect();
@@ -130,19 +136,15 @@ pub(crate) fn write(
     let arguments = writer.arguments(count)?;
     let axes = function.values.values().map(|value| value.ty.exprs().len());
     let axes = axes.max().unwrap_or(0).max(1);
-    writer.helpers.region(axes);
     writer.printer.indent();
     writer.head(&arguments, count)?;
     writer.nodes(function.body)?;
     for (number, &value) in function.results().iter().enumerate() {
         let name = writer.value(value);
-        writer.line(format!("out[{number}].data = {name}.data;"));
-        let rank = function.ty(value).exprs().len();
-        for axis in 0..rank {
-            writer.line(format!("out[{number}].extents[{axis}] = {name}.extents[{axis}];"));
-        }
+        writer.line(format!("out[{number}] = {name};"));
     }
     let code = writer.printer.finish();
+    writer.helpers.values(&code, axes, &identifier(&interface.name));
     let (mut printer, mut body, mut unused) = (Printer::new(), String::new(), Vec::new());
     printer.indent();
     for (id, symbol) in function.symbols.ids().zip(&writer.symbols) {
@@ -169,22 +171,6 @@ pub(crate) fn write(
         body.push_str(&format!("  (void){name};\n"));
     }
     Ok(Written { axes, arguments, body })
-}
-
-/// Names of what belongs to a loop.
-struct Loop {
-    /// The array of what it carries.
-    carried: String,
-    /// The first row of each stack.
-    rows: String,
-    /// Where its rows begin, from above.
-    top: String,
-    /// Where the memory of its turns begins.
-    mark: String,
-    /// Where it ends that is needed by the next turn.
-    kept: String,
-    /// Turns so far.
-    count: String,
 }
 
 struct PlanWriter<'a> {
@@ -215,6 +201,11 @@ impl PlanWriter<'_> {
 
     fn value(&self, value: ValueId) -> String {
         self.values[value.index()].clone()
+    }
+
+    /// The element of a scalar.
+    fn element(&self, value: ValueId, ty: &str) -> String {
+        format!("*(const {ty} *){}.data", self.value(value))
     }
 
     fn symbol(&self, symbol: SymbolId) -> String {
@@ -379,7 +370,8 @@ impl PlanWriter<'_> {
     /// Makes memory for a value whose extents are set.
     fn make(&mut self, name: &str, dtype: DType, rank: usize) {
         let (bits, fault) = (dtype.bits(), Fault::TooLittleMemory.code());
-        self.line(format!("if (!tw_make(&region, &{name}, {bits}, {rank})) return {fault};"));
+        let test = format!("tw_make(&region, &{name}, {bits}, {rank}) == NULL");
+        self.line(format!("if ({test}) return {fault};"));
     }
 
     /// Symbols of the inputs' shapes, and the inputs as values.
@@ -393,8 +385,8 @@ impl PlanWriter<'_> {
         for (number, &value) in self.function.parameters().iter().take(inputs).enumerate() {
             let (dtype, rank) = self.set_extents(value)?;
             let (name, bits) = (self.value(value), dtype.bits());
-            // What is only read is held as what may be written; nothing writes it.
-            self.line(format!("{name}.data = (unsigned char *)(uintptr_t)in[{number}];"));
+            self.line(format!("{name}.data = in[{number}];"));
+            self.line(format!("{name}.axes = {rank};"));
             self.line(format!("{name}.bytes = tw_bytes({bits}, {rank}, {name}.extents);"));
             self.line(format!("if ({name}.bytes < 0) return {fault};"));
         }
@@ -415,14 +407,16 @@ impl PlanWriter<'_> {
             Op::Call { function: called, .. } => self.call(*called, id),
             Op::Bind { symbol, .. } => {
                 let (operand, result) = (self.value(node.operands[0]), self.value(node.results[0]));
-                let name = self.symbol(*symbol);
+                let (name, bound) =
+                    (self.symbol(*symbol), self.element(node.operands[0], "int64_t"));
                 self.line(format!("{result} = {operand};"));
-                self.line(format!("{name} = *(const int64_t *){operand}.data;"));
+                self.line(format!("{name} = {bound};"));
                 self.check_symbols(&[*symbol]);
                 Ok(())
             }
             Op::If { .. } => self.branch(id),
             Op::While { .. } | Op::Scan { .. } => self.looped(id),
+            Op::List { operation, .. } => self.list(*operation, id),
             op => {
                 let message = format!("`{}` stands in a plan", op.name());
                 Err(Diagnostic::error(INTERNAL_ERROR, message).at("the plan of the model").into())
@@ -451,13 +445,14 @@ impl PlanWriter<'_> {
             let estimate = self.estimate(&segment.arena);
             self.line(format!("if ({estimate} > {MOST_BYTES}) return {fault};"));
         }
-        let list = |writer: &Self, values: &[ValueId]| -> String {
-            let texts = values.iter().map(|&value| format!("{}.data", writer.value(value)));
-            let texts: Vec<String> = texts.collect();
+        let list = |values: &[ValueId], memory: &dyn Fn(String) -> String| -> String {
+            let texts: Vec<String> =
+                values.iter().map(|&value| memory(self.value(value))).collect();
             if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
         };
-        let operands = list(self, &node.operands[..segment.inputs.min(node.operands.len())]);
-        let results = list(self, &node.results);
+        let operands = &node.operands[..segment.inputs.min(node.operands.len())];
+        let operands = list(operands, &|name| format!("{name}.data"));
+        let results = list(&node.results, &|name| format!("tw_memory(&{name})"));
         let mut arguments = vec!["constants", "scratch", "operands", "results"]
             .into_iter()
             .map(str::to_owned)
@@ -471,11 +466,12 @@ impl PlanWriter<'_> {
         self.inside(|writer| {
             writer.line(format!("const void *operands[] = {{ {operands} }};"));
             writer.line(format!("void *results[] = {{ {results} }};"));
-            writer.line(format!("unsigned char *scratch = tw_take(&region, {arena});"));
+            writer.line("unsigned char *const low = region.low;");
+            writer.line(format!("unsigned char *const scratch = tw_take(&region, {arena});"));
             writer.line(format!("if (scratch == NULL) return {fault};"));
             writer.line(format!("fault = {name}({arguments});"));
             writer.line("if (fault != 0) return fault;");
-            writer.line("region.low = scratch;");
+            writer.line("region.low = low;");
             Ok(())
         })?;
         self.line("}");
@@ -513,8 +509,8 @@ impl PlanWriter<'_> {
     fn branch(&mut self, id: NodeId) -> base::Result<()> {
         let function = self.function;
         let node = &function.nodes[id];
-        let condition = self.value(node.operands[0]);
-        self.line(format!("if (*{condition}.data != 0) {{"));
+        let condition = self.element(node.operands[0], "unsigned char");
+        self.line(format!("if ({condition} != 0) {{"));
         let before = self.known.clone();
         for (number, &region) in node.regions.iter().enumerate() {
             if number > 0 {
@@ -529,194 +525,6 @@ impl PlanWriter<'_> {
         }
         self.line("}");
         self.bind_extents(id, &node.results);
-        Ok(())
-    }
-
-    /// A loop: the values that it carries are an array, which every turn reads and sets.
-    fn looped(&mut self, id: NodeId) -> base::Result<()> {
-        let function = self.function;
-        let node = &function.nodes[id];
-        let (carried, first, body) = match &node.op {
-            Op::Scan { carried, .. } => (*carried, 1, node.regions[0]),
-            _ => (node.operands.len(), 0, node.regions[1]),
-        };
-        let stacks = &node.results[carried..];
-        if let Some(&value) = stacks
-            .iter()
-            .chain(node.operands.iter().skip(carried))
-            .find(|&&value| self.dtype(value).bits() < 8)
-        {
-            let message = format!("a loop has rows of {}", self.dtype(value));
-            return Err(Diagnostic::error(UNSUPPORTED_TYPE, message)
-                .at(function.locations.describe(node.location))
-                .because("elements that share bytes cannot be cut into rows in C")
-                .remedy("`run` the model, or widen the elements before the loop")
-                .into());
-        }
-        let before = self.known.clone();
-        let parameters = &function.regions[body].parameters;
-        let mut name = |word: &str| self.names.fresh(word);
-        let names = Loop {
-            carried: name("carried"),
-            rows: name("rows"),
-            top: name("top"),
-            mark: name("mark"),
-            kept: name("kept"),
-            count: name("count"),
-        };
-        let Loop { carried: array, rows, top, mark, kept, count } = &names;
-        self.line("{");
-        self.inside(|writer| {
-            writer.line(format!("tw_value {array}[{}];", carried.max(1)));
-            if !stacks.is_empty() {
-                writer.line(format!("tw_value {rows}[{}];", stacks.len()));
-                writer.line(format!("unsigned char *const {top} = region.high;"));
-            }
-            writer.line(format!("unsigned char *const {mark} = region.low;"));
-            writer.line(format!("unsigned char *{kept} = {mark};"));
-            writer.line(format!("int64_t {count} = 0;"));
-            for (number, &operand) in node.operands.iter().take(carried).enumerate() {
-                let operand = writer.value(operand);
-                writer.line(format!("{array}[{number}] = {operand};"));
-            }
-            let trips = match &node.op {
-                Op::Scan { trip_count, .. } => Some(writer.expression(trip_count)),
-                _ => None,
-            };
-            writer.line("for (;;) {");
-            writer.inside(|writer| {
-                match &trips {
-                    Some(trips) => writer.line(format!("if ({count} >= {trips}) break;")),
-                    None => writer.condition(id, &names)?,
-                }
-                let (most, fault) = (writer.most_turns, Fault::TooManyTurns.code());
-                writer.line(format!("if (turns++ == {most}u) return {fault};"));
-                let state = &parameters[first..first + carried];
-                writer.state(state, array);
-                if let Op::Scan { reverse, .. } = node.op {
-                    let place = match (reverse, &trips) {
-                        (true, Some(trips)) => format!("{trips} - 1 - {count}"),
-                        _ => count.clone(),
-                    };
-                    writer.slices(id, carried, count, &place)?;
-                }
-                writer.bind_extents(id, parameters);
-                writer.nodes(body)?;
-                let results = &function.regions[body].results;
-                for (number, &row) in results.iter().skip(carried).enumerate() {
-                    writer.push_row(number, row, &names);
-                }
-                for (number, &value) in results.iter().take(carried).enumerate() {
-                    let value = writer.value(value);
-                    writer.line(format!("{array}[{number}] = {value};"));
-                }
-                let keep = writer.helpers.keep();
-                writer.line(format!("{kept} = {keep}(&region, {mark}, {array}, {carried});"));
-                writer.line(format!("{count}++;"));
-                Ok(())
-            })?;
-            writer.line("}");
-            writer.line(format!("region.low = {kept};"));
-            writer.known = before;
-            for (number, &value) in node.results.iter().take(carried).enumerate() {
-                let value = writer.value(value);
-                writer.line(format!("{value} = {array}[{number}];"));
-            }
-            writer.line(format!("(void){array};"));
-            if let Op::While { turns: Some(symbol) } = node.op {
-                let name = writer.symbol(symbol);
-                writer.line(format!("{name} = {count};"));
-                writer.check_symbols(&[symbol]);
-            }
-            writer.bind_extents(id, &node.results[..carried]);
-            let reverse = matches!(node.op, Op::Scan { reverse: true, .. });
-            writer.stacks(stacks, reverse, &names)
-        })?;
-        self.line("}");
-        self.known.extend(function.symbols_known_behind(id));
-        Ok(())
-    }
-
-    /// The parameters that a turn reads of what is carried.
-    fn state(&mut self, parameters: &[ValueId], array: &str) {
-        for (number, &value) in parameters.iter().enumerate() {
-            let value = self.value(value);
-            self.line(format!("{value} = {array}[{number}];"));
-        }
-    }
-
-    /// Leaves the loop unless the condition holds; what computes it gives its memory back.
-    fn condition(&mut self, id: NodeId, names: &Loop) -> base::Result<()> {
-        let function = self.function;
-        let region = function.nodes[id].regions[0];
-        let parameters = &function.regions[region].parameters;
-        self.state(parameters, &names.carried);
-        self.bind_extents(id, parameters);
-        self.nodes(region)?;
-        let condition = self.value(function.regions[region].results[0]);
-        self.line(format!("if (*{condition}.data == 0) break;"));
-        self.line(format!("region.low = {};", names.kept));
-        Ok(())
-    }
-
-    /// The number of a turn, and the rows that it reads.
-    fn slices(&mut self, id: NodeId, carried: usize, count: &str, place: &str) -> base::Result<()> {
-        let function = self.function;
-        let parameters = &function.regions[function.nodes[id].regions[0]].parameters;
-        let turn = self.value(parameters[0]);
-        self.make(&turn, DType::I64, 0);
-        self.line(format!("*(int64_t *){turn}.data = {count};"));
-        let fault = Fault::TooLittleMemory.code();
-        let operands = &function.nodes[id].operands[carried..];
-        for (&operand, &row) in operands.iter().zip(&parameters[1 + carried..]) {
-            let rank = function.ty(operand).exprs().len();
-            let (operand, row) = (self.value(operand), self.value(row));
-            let row_of = self.helpers.row();
-            let arguments = format!("&region, &{row}, &{operand}, {place}, {rank}");
-            self.line(format!("if (!{row_of}({arguments})) return {fault};"));
-        }
-        Ok(())
-    }
-
-    /// Keeps a row of a stack; all rows of one have the same shape.
-    fn push_row(&mut self, number: usize, row: ValueId, Loop { rows, count, .. }: &Loop) {
-        let rank = self.function.ty(row).exprs().len();
-        let row = self.value(row);
-        let push = self.helpers.push();
-        self.line(format!("if ({count} == 0) {rows}[{number}] = {row};"));
-        self.line(format!("fault = {push}(&region, &{rows}[{number}], &{row}, {rank});"));
-        self.line("if (fault != 0) return fault;");
-    }
-
-    /// Puts the rows together.
-    fn stacks(&mut self, stacks: &[ValueId], reverse: bool, names: &Loop) -> base::Result<()> {
-        if stacks.is_empty() {
-            return Ok(());
-        }
-        let stack = self.helpers.stack();
-        let Loop { rows, top, count, .. } = names;
-        for (number, &value) in stacks.iter().enumerate() {
-            let name = self.value(value);
-            self.line(format!("if ({count} > 0) {{"));
-            let rank = self.tensor(value)?.1.len();
-            self.inside(|writer| {
-                writer.line(format!("{name}.extents[0] = {count};"));
-                for axis in 1..rank {
-                    let from = format!("{rows}[{number}].extents[{}]", axis - 1);
-                    writer.line(format!("{name}.extents[{axis}] = {from};"));
-                }
-                Ok(())
-            })?;
-            self.line("} else {");
-            self.inside(|writer| writer.set_extents(value).map(|_| ()))?;
-            self.line("}");
-            let dtype = self.dtype(value);
-            self.make(&name, dtype, rank);
-            let (all, reverse) = (stacks.len(), i32::from(reverse));
-            let arguments = format!("{rows}, {all}, {number}, {count}, {reverse}");
-            self.line(format!("{stack}({name}.data, {top}, {arguments});"));
-        }
-        self.line(format!("region.high = {top};"));
         Ok(())
     }
 }

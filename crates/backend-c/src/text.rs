@@ -1,9 +1,9 @@
 //! The files around kernels and programs: heads, declarations, the program that runs the model.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use program::Fault;
-use tensor::{Class, DType, Scalar, Tensor};
+use tensor::{Class, DType, Kind, Scalar, Tensor};
 
 use crate::dtype::{constant, is_packed, is_short_float, storage_type, wide_type};
 use crate::helpers::Helpers;
@@ -156,7 +156,7 @@ pub(crate) fn model_h(
     weights: &Weights,
     sizes: [u64; 2],
 ) -> String {
-    let shape = |port: &CPort| format!("{:?}", port.shape);
+    let shape = |port: &CPort| format!("{}{:?}", port.dtype, port.shape);
     let (inputs, outputs) = (&interface.inputs, &interface.outputs);
     header(include_str!("c/model.h"), name, interface, weights, sizes[0])
         .replace("@INPUTS@", &port_list("in", inputs.iter().map(|port| (port, shape(port)))))
@@ -186,19 +186,34 @@ fn header(
         .replace("@MEMORY@", &Fault::TooLittleMemory.code().to_string())
 }
 
-/// Ports, with the texts of their shapes, for the header.
+/// Ports, with the texts of their types, for the header.
 fn port_list<'a>(word: &str, ports: impl Iterator<Item = (&'a CPort, String)>) -> String {
-    let line = |(number, (port, shape)): (usize, (&CPort, String))| {
-        let (dtype, name) = (port.dtype, comment(&port.name));
+    let line = |(number, (port, ty)): (usize, (&CPort, String))| {
+        let name = comment(&port.name);
         let value = port.value.as_ref().map(only_value).unwrap_or_default();
         let strings: Vec<String> = port.strings.iter().map(|text| quoted(text)).collect();
         let strings = match strings.is_empty() {
             true => String::new(),
             false => format!(", numbers in {{ {} }}", comment(&strings.join(", "))),
         };
-        format!("     {word}[{number}]: {dtype}{shape} {name}{value}{strings}\n")
+        format!("     {word}[{number}]: {ty} {name}{value}{strings}\n")
     };
     ports.enumerate().map(line).collect()
+}
+
+/// What headers of models with lists say of them.
+const LISTS: &str = "\
+    \x20  A sequence is a vector of @NAME@_tensor, one for each of its values; an optional value\n\
+    \x20  is a vector of 1 or none. Lists may share what they hold.\n\n";
+
+/// The type of a port of a plan, whose shape has this text.
+fn type_text(port: &CPort, kind: &Kind, shape: &str) -> String {
+    match kind {
+        Kind::Sequence(held) => format!("sequence of {}", type_text(port, held, shape)),
+        Kind::Optional(held) => format!("optional {}", type_text(port, held, shape)),
+        _ if port.kind != Kind::Tensor => port.dtype.to_string(),
+        _ => format!("{}[{shape}]", port.dtype),
+    }
 }
 
 /// What there is to say of a plan around what runs it.
@@ -227,13 +242,11 @@ impl PlanTexts<'_> {
         functions: &str,
         body: &str,
     ) -> String {
-        let PlanTexts { name, axes, constants, .. } = self;
+        let PlanTexts { name, constants, .. } = self;
         let parameters = self.parameters();
         let mut text = model_head(self.interface, kernels, helpers);
         text.push_str(&break_lines(&format!(
-            "typedef struct {{\n  const void *data;\n  int64_t extents[{axes}];\n\
-            }} {name}_tensor;\n\n\
-            {functions}\
+            "{functions}\
             size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
             int {name}_setup(const void *weights, void *constants)\n{{\n{setup}  return 0;\n}}\n\n\
             int {name}_run(const void *constants, void *memory, size_t size, \
@@ -246,14 +259,15 @@ impl PlanTexts<'_> {
     /// `model.h`.
     pub(crate) fn model_h(&self, weights: &Weights) -> String {
         let (name, arguments) = (self.name, self.arguments);
-        let with = |ports: &'_ [CPort], shapes: &[String]| -> Vec<(CPort, String)> {
-            let shapes = shapes.iter().map(|shape| format!("[{shape}]"));
-            ports.iter().cloned().zip(shapes).collect()
+        let list = |word, ports: &[CPort], shapes: &[String]| {
+            let ports = ports.iter().zip(shapes);
+            port_list(word, ports.map(|(port, shape)| (port, type_text(port, &port.kind, shape))))
         };
-        let inputs = with(&self.interface.inputs, &arguments.input_shapes);
-        let outputs = with(&self.interface.outputs, &arguments.output_shapes);
-        let list = |word, ports: &[(CPort, String)]| {
-            port_list(word, ports.iter().map(|(port, shape)| (port, shape.clone())))
+        let Interface { inputs, outputs, .. } = self.interface;
+        let is_list = |port: &CPort| port.kind != Kind::Tensor;
+        let lists = match inputs.iter().chain(outputs).any(is_list) {
+            true => LISTS.replace("@NAME@", name),
+            false => String::new(),
         };
         let free: Vec<&str> = arguments.free.iter().map(|free| free.name.as_str()).collect();
         let free = match free.is_empty() {
@@ -261,8 +275,9 @@ impl PlanTexts<'_> {
             false => format!(", and the extents {} of the inputs", free.join(", ")),
         };
         header(include_str!("c/plan.h"), name, self.interface, weights, self.constants)
-            .replace("@INPUTS@", &list("in", &inputs))
-            .replace("@OUTPUTS@", &list("out", &outputs))
+            .replace("@INPUTS@", &list("in", inputs, &arguments.input_shapes))
+            .replace("@OUTPUTS@", &list("out", outputs, &arguments.output_shapes))
+            .replace("@LISTS@", &lists)
             .replace("@FREE@", &comment(&free))
             .replace("@AXES@", &self.axes.to_string())
             .replace("@PARAMETERS@", &self.parameters())
@@ -313,7 +328,7 @@ fn main_file(
     run: &str,
 ) -> String {
     let mut helpers = Helpers::new(false);
-    let mut taken = BTreeSet::new();
+    let mut taken = BTreeMap::new();
     let mut inputs = String::new();
     for port in &interface.inputs {
         let file_dtype = file_dtype(port.dtype);
@@ -326,11 +341,11 @@ fn main_file(
         let file_dtype = file_dtype(port.dtype);
         let convert =
             (file_dtype != port.dtype).then(|| helpers.convert_elements(port.dtype, file_dtype));
-        let file = file_name(&port.name, &mut taken);
+        let file = file_name(port, &mut taken);
         outputs.push_str(&port_row(port, &file, convert));
     }
     // A table of nothing still has the row that ends it.
-    let end = "  { 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }\n";
+    let end = "  { 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }\n";
     [include_str!("c/main.c"), run, include_str!("c/main_end.c")]
         .concat()
         .replace("@TITLE@", &comment(&interface.name))
@@ -369,23 +384,50 @@ fn port_row(port: &CPort, file: &str, convert: Option<String>) -> String {
     let axes: Vec<String> = port.shape.iter().map(usize::to_string).collect();
     let axes = if axes.is_empty() { "0".to_owned() } else { axes.join(", ") };
     let (name, file, dtype) = (quoted(&port.name), quoted(file), port.dtype);
-    let bits = dtype.bits();
+    let (bits, lists) = (dtype.bits(), list_letters(&port.kind));
     let (convert, count) = (convert.unwrap_or("NULL".to_owned()), port.shape.len());
     let types = format!("\"{dtype}\", \"{order}{kind}{size}\", {size}, {bits}, {convert}");
-    format!("  {{ {name}, {file}, {types}, {count}, {{ {axes} }} }},\n")
+    format!("  {{ {name}, {file}, \"{lists}\", {types}, {count}, {{ {axes} }} }},\n")
 }
 
-/// `<name>.npy` with what file systems may not like replaced; a second one of a name has a number.
-fn file_name(name: &str, taken: &mut BTreeSet<String>) -> String {
+/// The lists around the tensors of a port, outermost first.
+fn list_letters(kind: &Kind) -> String {
+    match kind {
+        Kind::Sequence(held) => format!("s{}", list_letters(held)),
+        Kind::Optional(held) => format!("o{}", list_letters(held)),
+        Kind::Tensor | Kind::Maps | Kind::Map => String::new(),
+    }
+}
+
+/// The name of a port's file, without `.npy`: what file systems may not like is replaced, and a
+/// second one of a name has a number. A sequence is in files `<name>_0_` and so on. Taken names say
+/// whether they are those of sequences.
+fn file_name(port: &CPort, taken: &mut BTreeMap<String, bool>) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let stem: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    let mut file = format!("{stem}.npy");
+    let stem: String = port.name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let is_sequence = list_letters(&port.kind).contains('s');
+    let is_part = |of_sequence: bool, stem: &str, other: &str| {
+        of_sequence && other.strip_prefix(stem).is_some_and(is_number_of_value)
+    };
+    let mut file = stem.clone();
     let mut number = 2;
-    while !taken.insert(file.clone()) {
-        file = format!("{stem}_{number}.npy");
+    while taken.iter().any(|(other, &of_sequence)| {
+        *other == file || is_part(of_sequence, other, &file) || is_part(is_sequence, &file, other)
+    }) {
+        file = format!("{stem}_{number}");
         number += 1;
     }
+    taken.insert(file.clone(), is_sequence);
     file
+}
+
+/// Whether a text is what the file of a sequence's value has behind the name: `_0_`, `_3__1_`.
+fn is_number_of_value(text: &str) -> bool {
+    let Some((number, rest)) = text.strip_prefix('_').and_then(|text| text.split_once('_')) else {
+        return false;
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && (rest.is_empty() || is_number_of_value(rest))
 }
 
 /// A text as a literal of C.
@@ -414,10 +456,18 @@ mod tests {
 
     #[test]
     fn files() {
-        let mut taken = BTreeSet::new();
-        let mut name = |text| file_name(text, &mut taken);
-        assert_eq!(name("a/b:0"), "a_b_0.npy");
-        assert_eq!(name("a_b_0"), "a_b_0_2.npy");
-        assert_eq!(name("a b 0"), "a_b_0_3.npy");
+        let mut taken = BTreeMap::new();
+        let mut name = |text, kind| {
+            let port = CPort { kind, ..CPort::new(text, DType::F32, Vec::new()) };
+            file_name(&port, &mut taken)
+        };
+        assert_eq!(name("a/b:0", Kind::Tensor), "a_b_0");
+        assert_eq!(name("a_b_0", Kind::Tensor), "a_b_0_2");
+        assert_eq!(name("a b 0", Kind::Tensor), "a_b_0_3");
+        assert_eq!(name("a", Kind::Sequence(Box::new(Kind::Tensor))), "a");
+        assert_eq!(name("a_0_", Kind::Tensor), "a_0__2");
+        assert_eq!(name("a_b", Kind::Sequence(Box::new(Kind::Tensor))), "a_b");
+        assert_eq!(name("b_1_", Kind::Tensor), "b_1_");
+        assert_eq!(name("b", Kind::Sequence(Box::new(Kind::Tensor))), "b_2");
     }
 }

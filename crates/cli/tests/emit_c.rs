@@ -199,6 +199,58 @@ fn sizes_from_data_reach_branches_and_sorted_rows() {
 }
 
 #[test]
+fn loops_and_branches_carry_lists() {
+    let text = "
+        input x: f32[n]
+        input place: i64[]
+        constant most: i64[] {4}
+        constant first: i64[1] {0}
+        constant one: i64[] {1}
+        constant two: i64[] {2}
+        holds = Constant() {value = bool[] {true}}
+        none = SequenceEmpty()
+        all, rest = Loop(most, holds, none, x) {body = {
+            input turn: i64[] input goeson: bool[]
+            input before: sequence f32[k] input now: f32[l]
+            end = Reshape(turn, first_axis)
+            constant first_axis: i64[1] {1}
+            piece = Slice(now, first, end)
+            half = Div(turn, two)
+            after = SequenceInsert(before, piece, half)
+            longer = Concat(now, piece) {axis = 0}
+            output goeson: bool[] output after: sequence f32[k] output longer: f32[m]
+        }}
+        found = SequenceAt(all, place)
+        joined = ConcatFromSequence(all) {axis = 0}
+        count = SequenceLength(all)
+        isfirst = Less(place, one)
+        chosen = If(isfirst) {then_branch = {
+            grown = SequenceInsert(all, x)
+            output grown: sequence f32[k]
+        }, else_branch = {
+            less = SequenceErase(all, place)
+            output less: sequence f32[k]
+        }}
+        left = SequenceLength(chosen)
+        output all: sequence f32[k]
+        output chosen: sequence f32[k]
+        output rest: f32[r]
+        output found: f32[f]
+        output joined: f32[j]
+        output count: i64[]
+        output left: i64[]";
+    let folder = Folder::new();
+    let model = write_model(&folder, text);
+    let given = |x: &[f32], place: i64| {
+        vec![Tensor::from_slice(&[x.len()], x), Tensor::from_slice(&[], &[place])]
+    };
+    let runs = [given(&[1.0, -2.0, 3.0], 0), given(&[5.0], 2), given(&[4.0, 7.0], -1)];
+    let tensors = ["all_0_", "all_1_", "all_2_", "all_3_", "chosen_0_", "chosen_1_", "chosen_2_"];
+    let tensors = [&tensors[..], &["rest", "found", "joined", "count", "left"]].concat();
+    agrees_for_all(&model, [&["x", "place"], &tensors], &runs);
+}
+
+#[test]
 fn the_header_lists_the_strings_of_labels() {
     let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] output y: string[2]
         y = "ai.onnx.ml" LabelEncoder(x)

@@ -12,7 +12,9 @@
 use std::collections::BTreeMap;
 
 use base::{Arena, ConstantId, Diagnostics};
-use graph::{Function, FunctionBuilder, NodeId, Op, RegionId, TensorType, Type, ValueId};
+use graph::{
+    Function, FunctionBuilder, NodeId, Op, RegionId, TensorType, Type, ValueId, element_count,
+};
 use module::Constant;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
@@ -44,30 +46,24 @@ fn dtype_of(function: &Function, value: ValueId) -> DType {
     function.ty(value).as_tensor().map_or(DType::Bool, |ty| ty.dtype)
 }
 
-/// The type of packed bytes for a tensor type of sub-byte elements with constant extents.
-fn packed(ty: &TensorType) -> Built<TensorType> {
-    let bytes = ty.dtype.size_of_elements(count(&ty.shape)?).ok_or("too many elements")?;
-    Ok(TensorType { dtype: DType::U8, shape: [Expr::from(bytes)].into() })
-}
-
-fn count(shape: &[Expr]) -> Built<usize> {
-    let extents = shape.iter().map(|extent| extent.as_constant().map(|extent| extent.max(0)));
-    let extents: Option<Vec<i64>> = extents.collect();
-    Ok(extents.ok_or("an extent is not constant")?.iter().product::<i64>() as usize)
+/// The bytes of packed elements of so many bits.
+fn packed_bytes(shape: &[Expr], dtype: DType) -> Expr {
+    element_count(shape).ceil_div(&Expr::from(dtype.per_byte()))
 }
 
 /// The type that a caller's value of a type has in memory.
-fn stored(ty: &Type) -> Built<Type> {
-    Ok(match ty {
+fn stored(ty: &Type) -> Type {
+    match ty {
         Type::Tensor(tensor) if tensor.dtype != DType::String && tensor.dtype.bits() < 8 => {
-            Type::Tensor(packed(tensor)?)
+            let shape = [packed_bytes(&tensor.shape, tensor.dtype)].into();
+            Type::Tensor(TensorType { dtype: DType::U8, shape })
         }
         Type::Tensor(tensor) => {
             let (dtype, shape) = (carrier(tensor.dtype), tensor.shape.clone());
             Type::Tensor(TensorType { dtype, shape })
         }
         other => other.clone(),
-    })
+    }
 }
 
 /// A constant as the function reads it: the same bytes.
@@ -86,7 +82,8 @@ pub fn has_narrow_elements(function: &Function) -> bool {
     function.values.values().any(|value| narrow(value) == Some(true))
 }
 
-/// Replaces narrow elements in a function of constant extents, and in the constants that it reads.
+/// Replaces narrow elements in a function, and in the constants that it reads. Symbols that extents
+/// of its parameters define are given to what comes out, as those of packed elements define none.
 ///
 /// # Errors
 /// An ill-typed node, which is a broken invariant.
@@ -103,12 +100,14 @@ pub fn widen(
 fn widened(function: &Function) -> Built<Function> {
     let mut made = Function::new(&function.name);
     made.symbols = function.symbols.clone();
+    let extents = function.parameters().iter().flat_map(|&value| function.ty(value).exprs());
+    made.given = function.given.iter().copied().chain(extents.flat_map(Expr::symbols)).collect();
     made.assumptions = function.assumptions.clone();
     made.locations = function.locations.clone();
     let mut widen =
         Widen { source: function, builder: FunctionBuilder::extend(made), values: BTreeMap::new() };
     for (&value, name) in function.parameters().iter().zip(&function.parameter_names) {
-        let ty = stored(function.ty(value))?;
+        let ty = stored(function.ty(value));
         let parameter = widen.builder.parameter(name, ty);
         let value_inside = widen.unpack(parameter, function.ty(value))?;
         widen.define(value, value_inside);
@@ -194,7 +193,7 @@ impl Widen<'_> {
             Op::Literal(tensor) => Ok(vec![self.builder.literal(carried(tensor))]),
             Op::Weight { constant, result } => {
                 let whole = Type::Tensor(result.clone());
-                let Type::Tensor(result) = stored(&whole)? else {
+                let Type::Tensor(result) = stored(&whole) else {
                     unreachable!("a tensor stays one")
                 };
                 let weight = self.builder.weight(*constant, result)?;
@@ -363,7 +362,7 @@ impl Widen<'_> {
         else {
             return Ok(stored);
         };
-        let (count, each) = (count(&ty.shape)?, 8 / i64::from(ty.dtype.bits()));
+        let (count, each) = (element_count(&ty.shape), 8 / i64::from(ty.dtype.bits()));
         let bytes = self.builder.shape(stored)?[0].clone();
         let space = [bytes.clone(), Expr::from(each)];
         let repeated = self.builder.broadcast(stored, &space, &[0])?;
@@ -376,7 +375,7 @@ impl Widen<'_> {
         let codes = self.builder.map(ScalarFunction::Shr, &[repeated, shifts])?;
         let elements = self.of_code(codes, ty.dtype)?;
         let flat = self.builder.reshape(elements, &[&bytes * each])?;
-        let whole = self.builder.slice_axis(flat, 0, Expr::ZERO, 1, Expr::from(count))?;
+        let whole = self.builder.slice_axis(flat, 0, Expr::ZERO, 1, count)?;
         self.builder.reshape(whole, &ty.shape)
     }
 
@@ -386,19 +385,18 @@ impl Widen<'_> {
         else {
             return Ok(value);
         };
-        let (count, bits) = (count(&ty.shape)?, i64::from(ty.dtype.bits()));
-        let each = 8 / bits;
-        let bytes = (count as i64 + each - 1) / each;
+        let (count, bits) = (element_count(&ty.shape), i64::from(ty.dtype.bits()));
+        let (each, bytes) = (8 / bits, packed_bytes(&ty.shape, ty.dtype));
         let codes = self.code(value, ty.dtype)?;
-        let flat = self.builder.reshape(codes, &[Expr::from(count)])?;
+        let flat = self.builder.reshape(codes, std::slice::from_ref(&count))?;
         let zero = self.builder.literal(Tensor::scalar(Scalar::zero(DType::U8)));
-        let missing = Expr::from(bytes * each - count as i64);
+        let missing = &bytes * each - &count;
         let whole = self.builder.pad(flat, zero, &[Expr::ZERO], &[missing], &[0])?;
-        let rows = self.builder.reshape(whole, &[Expr::from(bytes), Expr::from(each)])?;
+        let rows = self.builder.reshape(whole, &[bytes.clone(), Expr::from(each)])?;
         let mut packed: Option<ValueId> = None;
         for place in 0..each {
             let column = self.builder.slice_axis(rows, 1, Expr::from(place), 1, Expr::ONE)?;
-            let column = self.builder.reshape(column, &[Expr::from(bytes)])?;
+            let column = self.builder.reshape(column, std::slice::from_ref(&bytes))?;
             let amount = Scalar::from_i64(DType::U8, place * bits);
             let amount = self.builder.literal(Tensor::scalar(amount));
             let moved = self.builder.map_broadcast(ScalarFunction::Shl, &[column, amount])?;

@@ -225,8 +225,14 @@ fn quantised(windows: bool, [rows, depth, columns, zero]: [i64; 4]) -> Function 
     graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false, sizes: false };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 12,
+    symbolic: true,
+    control_flow: true,
+    few_bits: false,
+    sizes: false,
+    lists: false,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]

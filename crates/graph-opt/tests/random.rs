@@ -8,8 +8,14 @@ use proptest::prelude::*;
 use testkit::{GraphOptions, graph_samples};
 use tilewright_graph_opt::{apply_rule, cut, laws, passes};
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 24,
+    symbolic: true,
+    control_flow: true,
+    few_bits: false,
+    sizes: true,
+    lists: false,
+};
 
 fn data(sample: &testkit::GraphSample) -> common::Data {
     let constants = sample.constants.iter().cloned().enumerate();

@@ -14,7 +14,7 @@ use backend_c::CPort;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use module::Module;
-use tensor::{TemporaryFolder, Tensor, Value};
+use tensor::{DType, Kind, TemporaryFolder, Tensor, Value};
 use tilewright::compiled::{CModel, CModelRequest, Source, compile_to_c, resolve};
 use tilewright::{Options, TargetChoice};
 
@@ -130,6 +130,14 @@ fn bytes_of(port: &CPort) -> usize {
     tensor::tensor::byte_size(port.dtype, &port.shape).unwrap_or(0)
 }
 
+/// How many lists stand around the tensors of a value.
+fn lists_around(kind: &Kind) -> usize {
+    match kind {
+        Kind::Sequence(held) | Kind::Optional(held) => 1 + lists_around(held),
+        Kind::Tensor | Kind::Maps | Kind::Map => 0,
+    }
+}
+
 /// The function that runs a model in memory of its own and says where its outputs are.
 fn run_function(number: usize, model: &CModel) -> String {
     let (name, outputs) = (model_name(number), &model.interface.outputs);
@@ -139,45 +147,40 @@ fn run_function(number: usize, model: &CModel) -> String {
     let count = outputs.len();
     match model.is_plan {
         false => {
-            let sizes: String =
-                outputs.iter().map(|port| format!("allocate({}u), ", bytes_of(port))).collect();
-            text.push_str(&format!("  void *memory[{}];\n  int fault;\n", count + 1));
-            for (at, size) in sizes.split_inclusive("), ").enumerate() {
-                let size = size.trim_end_matches(", ");
-                text.push_str(&format!("  memory[{at}] = {size};\n"));
+            text.push_str(&format!(
+                "  static Fixed made[{0}];\n  void *memory[{0}];\n  int fault;\n",
+                count + 1
+            ));
+            for (at, port) in outputs.iter().enumerate() {
+                let (bytes, axes) = (bytes_of(port), port.shape.len());
+                text.push_str(&format!("  made[{at}].head.bytes = {bytes};\n"));
+                text.push_str(&format!("  made[{at}].head.axes = {axes};\n"));
+                text.push_str(&format!("  memory[{at}] = allocate({bytes}u);\n"));
+                text.push_str(&format!("  made[{at}].head.data = memory[{at}];\n"));
+                for (axis, extent) in port.shape.iter().enumerate() {
+                    text.push_str(&format!("  made[{at}].extents[{axis}] = {extent};\n"));
+                }
             }
             text.push_str(&format!(
                 "  fault = {name}_run(constants, allocate({name}_arena_size()), in, memory);\n"
             ));
-            for (at, port) in outputs.iter().enumerate() {
-                text.push_str(&format!("  out[{at}].data = memory[{at}];\n"));
-                for (axis, extent) in port.shape.iter().enumerate() {
-                    text.push_str(&format!("  out[{at}].extents[{axis}] = {extent};\n"));
-                }
-            }
         }
-        true => {
-            text.push_str(&format!(
-                "  {name}_tensor made[{}];\n  size_t size = 1 << 20;\n  int fault;\n  \
-                for (;;) {{\n    void *memory = allocate(size);\n    \
-                fault = {name}_run(constants, memory, size, in, made);\n    \
-                if (fault != {} || size > MOST_MEMORY) break;\n    \
-                free(memory);\n    size *= 2;\n  }}\n",
-                count + 1,
-                program::Fault::TooLittleMemory.code()
-            ));
-            for (at, port) in outputs.iter().enumerate() {
-                text.push_str(&format!("  out[{at}].data = made[{at}].data;\n"));
-                for axis in 0..port.shape.len() {
-                    let extent = format!("made[{at}].extents[{axis}]");
-                    text.push_str(&format!("  out[{at}].extents[{axis}] = {extent};\n"));
-                }
-            }
-        }
+        // It begins with too little memory for most, so that faults of that are met, too.
+        true => text.push_str(&format!(
+            "  static {name}_tensor made[{}];\n  size_t size = 256;\n  int fault;\n  \
+            for (;;) {{\n    void *memory = allocate(size);\n    \
+            fault = {name}_run(constants, memory, size, in, made);\n    \
+            if (fault != {} || size > MOST_MEMORY) break;\n    \
+            free(memory);\n    size *= 2;\n  }}\n",
+            count + 1,
+            program::Fault::TooLittleMemory.code()
+        )),
     }
     for (at, port) in outputs.iter().enumerate() {
-        let (rank, bits) = (port.shape.len(), port.dtype.bits());
-        text.push_str(&format!("  out[{at}].axes = {rank};\n  out[{at}].bits = {bits};\n"));
+        let lists = lists_around(&port.kind);
+        text.push_str(&format!("  out[{at}].value = &made[{at}];\n"));
+        text.push_str(&format!("  out[{at}].size = sizeof *made;\n"));
+        text.push_str(&format!("  out[{at}].lists = {lists};\n"));
     }
     text + "  return fault;\n}\n"
 }
@@ -239,22 +242,40 @@ fn outputs(folder: &Path, number: usize, model: &CModel) -> Result<Vec<Value>> {
             .at(path.display().to_string())
             .because(error.to_string())
     })?);
-    let mut results = Vec::new();
-    for port in &model.interface.outputs {
-        let mut extent = |_: &usize| {
-            let own = bytes.split_to(bytes.len().min(8));
-            let own = <[u8; 8]>::try_from(&own[..]).map_or(0, i64::from_le_bytes);
-            usize::try_from(own).unwrap_or(0)
-        };
-        let shape: Vec<usize> = port.shape.iter().map(&mut extent).collect();
-        let size = tensor::tensor::byte_size(port.dtype, &shape).unwrap_or(0);
-        let own = bytes.split_to(size.min(bytes.len()));
-        results.push(Tensor::from_bytes(port.dtype, &shape, own).map_err(stopped)?.into());
-    }
+    let read = |port: &CPort| read_value(&mut bytes, &port.kind, port.dtype);
+    let mut results = model.interface.outputs.iter().map(read).collect::<Result<Vec<Value>>>()?;
     model.strings.put_into(&mut results);
     let mut results = results.into_iter();
     let structures = model.outputs.iter();
     Ok(structures.filter_map(|output| Value::from_parts(output, &mut results)).collect())
+}
+
+/// The next value of a file: the number of its axes, its extents, then its elements or the values
+/// that it holds.
+fn read_value(bytes: &mut Bytes, kind: &Kind, dtype: DType) -> Result<Value> {
+    let number = |bytes: &mut Bytes| {
+        let own = bytes.split_to(bytes.len().min(8));
+        let own = <[u8; 8]>::try_from(&own[..]).map_or(0, i64::from_le_bytes);
+        usize::try_from(own).unwrap_or(0)
+    };
+    let axes = number(bytes).min(bytes.len());
+    let shape: Vec<usize> = (0..axes).map(|_| number(bytes)).collect();
+    let count = shape.first().copied().unwrap_or(0).min(bytes.len());
+    let mut values = |held: &Kind| -> Result<Vec<Value>> {
+        (0..count).map(|_| read_value(bytes, held, dtype)).collect()
+    };
+    Ok(match kind {
+        Kind::Sequence(held) => Value::Sequence(values(held)?),
+        Kind::Optional(held) => {
+            let values: Vec<Value> = values(held)?;
+            Value::Optional(values.into_iter().next().map(Box::new))
+        }
+        Kind::Tensor | Kind::Maps | Kind::Map => {
+            let size = tensor::tensor::byte_size(dtype, &shape).unwrap_or(0);
+            let own = bytes.split_to(size.min(bytes.len()));
+            Tensor::from_bytes(dtype, &shape, own).map_err(stopped)?.into()
+        }
+    })
 }
 
 fn no_compiler(compiler: &str, error: &std::io::Error) -> Diagnostic {

@@ -3,18 +3,23 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use base::{ConstantId, Diagnostics, Id};
-use eval::EvaluationPrecision;
+use base::Diagnostics;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, reduce};
-use tilewright::{Options, TargetChoice};
+use tilewright::{Options, TargetChoice, Value};
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 16, symbolic: true, control_flow: true, few_bits: true, sizes: true };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 16,
+    symbolic: true,
+    control_flow: true,
+    few_bits: true,
+    sizes: true,
+    lists: true,
+};
 
-/// What one way of computing gives; none where it lacks a function of the sample, or the machine
-/// lacks the target.
+/// What one way of computing gives: the tensors that results are made of. None where it lacks a
+/// function of the sample, or the machine lacks the target.
 type Outcome = Result<Option<Vec<Tensor>>, String>;
 
 fn outcome(run: impl FnOnce() -> Result<Vec<Tensor>, Diagnostics>) -> Outcome {
@@ -39,18 +44,22 @@ fn on_target(sample: &GraphSample, target: &str, disabled: &[&str]) -> Outcome {
     let target = TargetChoice::Named(target.to_owned());
     let mut options = Options { target, threads: Some(2), ..rounded_as_written() };
     options.disabled.extend(disabled.iter().map(|&name| name.to_owned()));
-    outcome(|| tilewright::compile_module(sample.module(), &options)?.run(&sample.inputs))
+    let inputs: Vec<Value> = sample.inputs.iter().cloned().map(Value::from).collect();
+    outcome(|| {
+        let values = tilewright::compile_module(sample.module(), &options)?.run_values(&inputs)?;
+        Ok(values.into_iter().flat_map(Value::into_tensors).collect())
+    })
 }
 
 fn evaluated(sample: &GraphSample) -> Result<Vec<Tensor>, String> {
-    let constants = |id: ConstantId| sample.constants[id.index()].clone();
-    let inputs = &sample.inputs;
-    eval::graph::evaluate(&sample.function, &constants, inputs, EvaluationPrecision::Declared)
-        .map_err(|fault| fault.to_string())
+    sample.evaluated().map_err(|fault| fault.to_string())
 }
 
 /// What is wrong with results, if something is.
 fn difference(results: &[Tensor], expected: &[Tensor]) -> Option<String> {
+    if results.len() != expected.len() {
+        return Some(format!("{} tensors, not {}", results.len(), expected.len()));
+    }
     results.iter().zip(expected).enumerate().find_map(|(number, (result, expected))| {
         let comparison = compare(result, expected, 1e-5, 1e-5);
         (!comparison.passed()).then(|| format!("result {number}: {comparison}"))
@@ -226,8 +235,7 @@ fn machine_code_without_optimisation() {
 
 #[test]
 fn sources_in_c() {
-    // C sources hold one segment.
-    let samples = graph_samples(GraphOptions { sizes: false, ..OPTIONS });
+    let samples = graph_samples(OPTIONS);
     if has_c_compiler() {
         counted(config(8), LEAST_SHARE, samples, |it| check(&it, wrong_in_c));
     }

@@ -379,6 +379,10 @@ impl Emitter<'_> {
     /// Where a stored value begins.
     pub(crate) fn address(&mut self, frame: &mut Frame<'_>, value: ValueId) -> Address {
         let (root, offset) = match frame.grouping.view(value) {
+            // What has no elements lies where its root begins, which may have none either.
+            Some(View { root, .. }) if byte_count(frame.function, value).is_zero() => {
+                (*root, Expr::ZERO)
+            }
             Some(View { root, offset, .. }) => {
                 (*root, offset.clone() * element_bytes(frame, value))
             }

@@ -184,8 +184,14 @@ fn refuse(text: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: true, control_flow: true, few_bits: false, sizes: false };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 12,
+    symbolic: true,
+    control_flow: true,
+    few_bits: false,
+    sizes: false,
+    lists: false,
+};
 
 /// Of random functions so many have only scalar functions that are there for their types.
 const LEAST_SHARE: f64 = 0.95;

@@ -111,8 +111,14 @@ fn lowered(sample: &GraphSample) -> Option<Module> {
     Some(module)
 }
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 12, symbolic: false, control_flow: false, few_bits: false, sizes: false };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 12,
+    symbolic: false,
+    control_flow: false,
+    few_bits: false,
+    sizes: false,
+    lists: false,
+};
 
 /// Of random functions so many have kernels that share a pair of parameters.
 const LEAST_SHARE: f64 = 0.6;

@@ -4,60 +4,22 @@
 //! rounding to integers) read only values whose bits every correct compiler agrees on, so results
 //! may be compared with a tolerance.
 
+mod lists;
+mod sample;
 mod sizes;
 
-use std::sync::Arc;
-
 use base::{ConstantId, Id};
-use graph::{Function, FunctionBuilder, IterationSpace, TensorType, Type, ValueId, accumulator_of};
-use module::{Constant, Module};
+use graph::{FunctionBuilder, IterationSpace, TensorType, Type, ValueId, accumulator_of};
 use proptest::prelude::*;
 use sym::{Expr, Range};
 use tensor::random::Generator;
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
+use lists::KnownList;
+pub use sample::{GraphOptions, GraphSample};
+
 /// The most elements of a value.
 const LARGEST: i64 = 600;
-
-/// What may occur.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GraphOptions {
-    /// The number of nodes aimed at.
-    pub nodes: usize,
-    /// Whether extents may be symbolic.
-    pub symbolic: bool,
-    /// Whether there may be regions.
-    pub control_flow: bool,
-    /// Whether elements may be of few bits: floats of 8 and 4, integers of 4 and 2.
-    pub few_bits: bool,
-    /// Whether extents may be known only while running.
-    pub sizes: bool,
-}
-
-/// A function, and what it takes to run it.
-#[derive(Clone, Debug)]
-pub struct GraphSample {
-    /// Well-formed.
-    pub function: Function,
-    /// The weights, by constant.
-    pub constants: Vec<Tensor>,
-    /// One an input; the symbol `n`, where there is one, is 3.
-    pub inputs: Vec<Tensor>,
-}
-
-impl GraphSample {
-    /// A module of the function and its constants.
-    #[must_use]
-    pub fn module(&self) -> Module {
-        let mut module = Module::default();
-        module.functions.push(Arc::new(self.function.clone()));
-        for (number, tensor) in self.constants.iter().enumerate() {
-            let name = format!("weight{number}");
-            module.constants.push(Constant { name, tensor: tensor.clone() });
-        }
-        module
-    }
-}
 
 /// Samples of up to a number of nodes; they shrink to fewer.
 pub fn graph_samples(options: GraphOptions) -> impl Strategy<Value = GraphSample> {
@@ -73,6 +35,7 @@ pub fn random_graph(seed: u64, options: GraphOptions) -> GraphSample {
         values: Vec::new(),
         constants: Vec::new(),
         inputs: Vec::new(),
+        lists: Vec::new(),
         few_bits: options.few_bits,
     };
     growth.sources(options);
@@ -103,6 +66,7 @@ struct Growth {
     values: Vec<Known>,
     constants: Vec<Tensor>,
     inputs: Vec<Tensor>,
+    lists: Vec<KnownList>,
     few_bits: bool,
 }
 
@@ -222,6 +186,9 @@ impl Growth {
     fn node(&mut self, options: GraphOptions) -> Grown {
         if options.sizes && self.below(8) == 0 {
             return self.sized();
+        }
+        if options.lists && self.below(4) == 0 {
+            return self.listed();
         }
         match self.below(if options.control_flow { 24 } else { 22 }) {
             0..=3 => self.unary(),
@@ -585,10 +552,11 @@ impl Growth {
     /// The results are the values that nothing reads, parameters apart.
     fn finish(self) -> GraphSample {
         let users = self.builder.function().users();
-        let unread = |known: &&Known| users[known.value].is_empty();
-        let is_result = |known: &&Known| self.builder.function().producer(known.value).is_some();
-        let mut results: Vec<ValueId> =
-            self.values.iter().filter(is_result).filter(unread).map(|known| known.value).collect();
+        let unread = |value: &ValueId| users[*value].is_empty();
+        let is_result = |value: &ValueId| self.builder.function().producer(*value).is_some();
+        let tensors = self.values.iter().map(|known| known.value);
+        let all = tensors.chain(self.lists.iter().map(|list| list.value));
+        let mut results: Vec<ValueId> = all.filter(is_result).filter(unread).collect();
         results.sort();
         results.dedup();
         let names = (0..).map(|number| format!("result {number}"));

@@ -13,8 +13,14 @@ use tensor::random::Generator;
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 use testkit::{GraphOptions, counted, graph_samples};
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 16, symbolic: true, control_flow: true, few_bits: false, sizes: false };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 16,
+    symbolic: true,
+    control_flow: true,
+    few_bits: false,
+    sizes: false,
+    lists: false,
+};
 
 /// How far inputs are moved.
 const STEP: f64 = 1.0 / 1024.0;

@@ -5,8 +5,14 @@ use eval::EvaluationPrecision;
 use proptest::prelude::*;
 use testkit::{GraphOptions, GraphSample, counted, graph_samples};
 
-const OPTIONS: GraphOptions =
-    GraphOptions { nodes: 24, symbolic: true, control_flow: true, few_bits: false, sizes: true };
+const OPTIONS: GraphOptions = GraphOptions {
+    nodes: 24,
+    symbolic: true,
+    control_flow: true,
+    few_bits: false,
+    sizes: true,
+    lists: false,
+};
 
 fn evaluate(sample: &GraphSample, precision: EvaluationPrecision) -> Vec<tensor::Tensor> {
     let constant = |id: base::ConstantId| sample.constants[id.index()].clone();

@@ -18,6 +18,7 @@ fn left(wanted: fn(&Op) -> bool) -> Vec<usize> {
         control_flow: true,
         few_bits: false,
         sizes: false,
+        lists: false,
     };
     let samples = (0..40).map(|seed| random_graph(seed, options));
     let failing: Vec<GraphSample> = samples.filter(|sample| has(sample, wanted)).collect();

@@ -82,9 +82,7 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
         true => ports(imported, true),
         false => declared_ports(&declared()?.inputs, options),
     };
-    let mut results = imported.results().iter();
-    let gives_tensors = results.all(|&it| imported.ty(it).as_tensor().is_some());
-    let outputs = match are_tensors && gives_tensors && front.strings.is_empty() {
+    let outputs = match are_tensors && front.strings.is_empty() {
         true if front.outputs.iter().all(is_tensor) => ports(imported, false),
         _ => declared_ports(&declared()?.outputs, options),
     };

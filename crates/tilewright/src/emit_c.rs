@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use backend::Target;
-use backend_c::{CProgram, CSources, Interface};
+use backend_c::{CPort, CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
-use graph::{Definition, Function, Op, Type, ValueId};
+use graph::{Definition, Function, Op, ValueId};
 use import_onnx::{Facts, Need, Strings};
 use lower::Role;
 use sym::{Expr, SymbolId};
@@ -81,7 +81,7 @@ impl CModel {
     /// Whether the code is for such inputs.
     pub fn is_for(&self, inputs: &[Tensor]) -> bool {
         let ports = &self.interface.inputs;
-        let fits = |(port, tensor): (&backend_c::CPort, &Tensor)| {
+        let fits = |(port, tensor): (&CPort, &Tensor)| {
             port.dtype == tensor.dtype()
                 && port.shape == tensor.shape()
                 && port.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes())
@@ -119,22 +119,23 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let constants = setup.lowered.constants.offsets.clone();
     let extent = |extent: &Expr| extent.as_constant().map_or(0, |extent| extent.max(0) as usize);
     let port = |name: &String, value| {
-        let Some(ty) = function.ty(value).as_tensor() else { return Err(no_tensor(name)) };
-        Ok(backend_c::CPort::new(name, ty.dtype, ty.shape.iter().map(extent).collect()))
+        let (kind, dtype) = port::kind_of(function.ty(value));
+        let shape = function.ty(value).exprs().iter().map(extent).collect();
+        CPort { kind, ..CPort::new(name, dtype, shape) }
     };
-    let input = |(named, &value): (&Port, &ValueId)| {
-        let value = backend_c::CPort { value: None, ..port(&named.name, value)? };
-        Ok(backend_c::CPort { value: facts.values.get(&named.name).cloned(), ..value })
+    let input = |(named, &value): (&Port, &ValueId)| CPort {
+        value: facts.values.get(&named.name).cloned(),
+        ..port(&named.name, value)
     };
-    let output = |(number, (&value, name)): (usize, (&ValueId, &String))| {
-        let strings = coded(&front.strings, number);
-        Ok(backend_c::CPort { strings, ..port(name, value)? })
+    let output = |(number, (&value, name)): (usize, (&ValueId, &String))| CPort {
+        strings: coded(&front.strings, number),
+        ..port(name, value)
     };
     let results = function.results().iter().zip(&front.imported.result_names).enumerate();
     let interface = Interface {
         name: name.to_owned(),
-        inputs: inputs.iter().zip(function.parameters()).map(input).collect::<Result<_>>()?,
-        outputs: results.map(output).collect::<Result<_>>()?,
+        inputs: inputs.iter().zip(function.parameters()).map(input).collect(),
+        outputs: results.map(output).collect(),
     };
     let c_options = backend_c::COptions { most_turns: options.limits.turns, ..Default::default() };
     let is_free = |extent: &Expr| extent.as_constant().is_none();
@@ -178,45 +179,14 @@ fn front_and_facts(request: &CModelRequest<'_>, target: &Target) -> Result<(Fron
         Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
     };
     if request.inputs.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
-        return general.and_then(without_lists);
+        return general;
     }
     // Of known inputs sizes are known.
     let sizes = Facts { sizes: true, ..Facts::default() };
     match front_for(request, target, sizes) {
         Ok(made) if is_one_segment(&made) => Ok(made),
-        _ => general.and_then(without_lists),
+        _ => general,
     }
-}
-
-/// Refuses plans that work on lists.
-fn without_lists(made: (FrontHalf, Facts)) -> Result<(FrontHalf, Facts)> {
-    match has_lists(&made.0.module.functions[made.0.plan]) {
-        true => Err(computes_lists().into()),
-        false => Ok(made),
-    }
-}
-
-/// Whether a plan works on sequences or optional values.
-fn has_lists(plan: &Function) -> bool {
-    plan.values.values().any(|value| !matches!(value.ty, Type::Tensor(_)))
-        || plan.nodes.values().any(|node| matches!(node.op, Op::List { .. }))
-}
-
-/// The refusal of a model whose lists only a run knows.
-fn computes_lists() -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED_TYPE, "the model computes sequences or optional values")
-        .at("the model")
-        .because("C code computes with arrays, and what these lists hold is known by a run alone")
-        .remedy("`run` the model, or export it without such values")
-}
-
-/// The refusal of a port that is no tensor.
-fn no_tensor(name: &str) -> Diagnostics {
-    Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("`{name}` is no tensor"))
-        .at("the model's inputs and outputs")
-        .because("C code takes and gives arrays")
-        .remedy("give the inputs, so that it is known what they are made of, or `run` the model")
-        .into()
 }
 
 /// The strings in which the elements of a result are numbers, if they are. Strings are counted

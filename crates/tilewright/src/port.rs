@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{Function, Type};
+use graph::{ElementType, Function, Type};
 use import_onnx::ValueInfo;
 use tensor::{DType, Kind, Tensor, Value};
 
@@ -256,16 +256,34 @@ pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
         Some(extent) => PortExtent::Fixed(extent as usize),
         None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
     };
-    let port = |(&value, name): (&graph::ValueId, &String)| match function.ty(value) {
-        Type::Tensor(ty) => Some(Port {
-            name: name.clone(),
-            dtype: ty.dtype,
-            shape: ty.shape.iter().map(extent).collect(),
-            kind: Kind::Tensor,
-        }),
-        _ => None,
+    let port = |(&value, name): (&graph::ValueId, &String)| {
+        let ((kind, dtype), name) = (kind_of(function.ty(value)), name.clone());
+        let shape = match function.ty(value).as_tensor() {
+            Some(ty) => ty.shape.iter().map(extent).collect(),
+            None => vec![PortExtent::Any],
+        };
+        Port { name, dtype, shape, kind }
     };
-    values.iter().zip(names).filter_map(port).collect()
+    values.iter().zip(names).map(port).collect()
+}
+
+/// What values of a type are, and the element type of the tensors that they are made of. A list
+/// that never holds a tensor has one all the same.
+pub(crate) fn kind_of(ty: &Type) -> (Kind, DType) {
+    kind_of_element(&ElementType::of(ty))
+}
+
+fn kind_of_element(element: &ElementType) -> (Kind, DType) {
+    let held = |inner: &ElementType, list: fn(Box<Kind>) -> Kind| {
+        let (kind, dtype) = kind_of_element(inner);
+        (list(Box::new(kind)), dtype)
+    };
+    match element {
+        ElementType::Any => (Kind::Tensor, DType::U8),
+        ElementType::Tensor { dtype, .. } => (Kind::Tensor, *dtype),
+        ElementType::Sequence(inner) => held(inner, Kind::Sequence),
+        ElementType::Optional(inner) => held(inner, Kind::Optional),
+    }
 }
 
 /// Inputs or outputs as the model declares them.

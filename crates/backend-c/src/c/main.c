@@ -3,8 +3,8 @@
      main WEIGHTS [INPUT.npy ...] [-o DIR]
 
    WEIGHTS is weights.bin; inputs come in the order of the model, in C order and little-endian.
-   Each output is printed: its name, type, shape and first values. With -o it is also written to
-   DIR, which must exist, as <name>.npy. Types that NumPy lacks are read and written as the narrowest
+   Each output is printed: its name, type, shape and first values; of a list each tensor that it
+   holds. With -o it is also written to DIR, which must exist, as <name>.npy. Types that NumPy lacks are read and written as the narrowest
    one that holds all their values.
    Exit status: 0 good; 1 a file is wrong, or the model stopped; 2 the command line is wrong. */
 
@@ -24,7 +24,8 @@
 
 typedef struct {
   const char *name;
-  const char *file;
+  const char *file;  /* without .npy */
+  const char *lists; /* s for each sequence around the tensors, o for each optional value */
   const char *dtype;
   const char *descr; /* NumPy's name of the type */
   size_t size;       /* of an element in the file, in bytes */
@@ -39,6 +40,9 @@ typedef struct {
 
 static Port outputs[OUTPUTS + 1] = {
 @OUTPUTS@};
+
+/* Where outputs are written to, if they are. */
+static const char *directory;
 
 static void fail(const char *place, const char *reason)
 {
@@ -185,11 +189,11 @@ static void print_element(const Port *port, const void *data, size_t number)
   }
 }
 
-static void show(const Port *port, const void *data)
+static void show(const Port *port, const char *name, const void *data)
 {
   size_t number, count = elements(port);
   int axis;
-  printf("%s %s[", port->name, port->dtype);
+  printf("%s %s[", name, port->dtype);
   for (axis = 0; axis < port->axes; axis++) {
     printf("%s%lu", axis > 0 ? ", " : "", (unsigned long)port->shape[axis]);
   }
@@ -200,3 +204,21 @@ static void show(const Port *port, const void *data)
   printf("%s\n", count > SHOWN ? " ..." : "");
 }
 
+/* Shows a tensor of an output under a name, and writes it to the file of another. */
+static void give(const Port *port, const char *name, const char *file, const void *data)
+{
+  void *converted = NULL;
+  if (port->convert != NULL) {
+    converted = allocate(elements(port) * port->size);
+    port->convert(converted, data, (ptrdiff_t)elements(port));
+    data = converted;
+  }
+  show(port, name, data);
+  if (directory != NULL) {
+    char *path = (char *)allocate(strlen(directory) + strlen(file) + 6);
+    sprintf(path, "%s/%s.npy", directory, file);
+    write_npy(path, port, data);
+    free(path);
+  }
+  free(converted);
+}

@@ -1,9 +1,9 @@
 
 int main(int argc, char **argv)
 {
-  const char *directory = NULL, *paths[INPUTS + 1] = { NULL };
+  const char *paths[INPUTS + 1] = { NULL };
   const void *in[INPUTS + 1] = { NULL };
-  void *out[OUTPUTS + 1] = { NULL }, *weights, *constants;
+  void *weights, *constants;
   int given = 0, number, fault;
   FILE *file;
   for (number = 1; number < argc; number++) {
@@ -39,26 +39,10 @@ int main(int argc, char **argv)
       free(data);
     }
   }
-  if (fault == 0) fault = run_model(constants, in, out);
+  if (fault == 0) fault = run_model(constants, in);
   if (fault != 0) {
     fprintf(stderr, "error: the model stopped with fault %d, see model.h\n", fault);
     return 1;
-  }
-  for (number = 0; number < OUTPUTS; number++) {
-    const Port *port = &outputs[number];
-    if (port->convert != NULL) {
-      void *converted = allocate(elements(port) * port->size);
-      port->convert(converted, out[number], (ptrdiff_t)elements(port));
-      free(out[number]);
-      out[number] = converted;
-    }
-    show(port, out[number]);
-    if (directory != NULL) {
-      char *path = (char *)allocate(strlen(directory) + strlen(port->file) + 2);
-      sprintf(path, "%s/%s", directory, port->file);
-      write_npy(path, port, out[number]);
-      free(path);
-    }
   }
   return 0;
 }

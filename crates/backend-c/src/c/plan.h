@@ -8,12 +8,12 @@
       It says in out where each output lies, in that memory or among the inputs, and its shape.
 
 @INPUTS@@OUTPUTS@
-   All memory is aligned for any type, as malloc aligns it. Nothing is allocated, nothing but these
+@LISTS@   All memory is aligned for any type, as malloc aligns it. Nothing is allocated, nothing but these
    arguments is read or written: callers with memory of their own may run at the same time.
 
-   A result other than 0 says that nothing was computed: @INDEX@ if an index was out of range, @SIZE@ if a
-   size was, @TURNS@ if loops turned too often, @VALUE@ if an input has another value than the code is
-   for, @MEMORY@ if the memory is too small: then more of it may do. */
+   A result other than 0 says that nothing was computed: @INDEX@ if an index was out of range or a list
+   empty, @SIZE@ if a size was out of range, @TURNS@ if loops turned too often, @VALUE@ if an input has
+   another value than the code is for, @MEMORY@ if the memory is too small: then more of it may do. */
 
 #ifndef @GUARD@
 #define @GUARD@
@@ -27,6 +27,8 @@ extern "C" {
 
 typedef struct {
   const void *data;
+  int64_t bytes; /* of all elements */
+  int64_t axes;
   int64_t extents[@AXES@];
 } @NAME@_tensor;
 

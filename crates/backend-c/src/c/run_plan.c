@@ -1,27 +1,49 @@
 
-/* Runs the model in as much memory as it takes, and gives each output memory of its own. */
-static int run_model(const void *constants, const void *const in[], void *out[])
+/* Gives the tensors of a value, which stands in these lists, under names made of these. */
+static void give_value(Port *port, const @NAME@_tensor *value, const char *lists, const char *name,
+    const char *file)
 {
-  @NAME@_tensor made[OUTPUTS + 1];
+  const @NAME@_tensor *values = (const @NAME@_tensor *)value->data;
+  int64_t number, axis;
+  if (*lists == 0) {
+    port->axes = (int)value->axes;
+    for (axis = 0; axis < value->axes; axis++) port->shape[axis] = (size_t)value->extents[axis];
+    give(port, name, file, value->data);
+    return;
+  }
+  for (number = 0; number < value->extents[0]; number++) {
+    char *inner = (char *)allocate(strlen(name) + 24), *path = (char *)allocate(strlen(file) + 24);
+    strcpy(inner, name);
+    strcpy(path, file);
+    if (*lists == 's') {
+      sprintf(inner + strlen(inner), "[%ld]", (long)number);
+      sprintf(path + strlen(path), "_%ld_", (long)number);
+    }
+    give_value(port, &values[number], lists + 1, inner, path);
+    free(inner);
+    free(path);
+  }
+}
+
+/* Runs the model in as much memory as it takes, and gives its outputs. */
+static int run_model(const void *constants, const void *const in[])
+{
+  @NAME@_tensor out[OUTPUTS + 1];
   size_t size = 1 << 20;
   void *memory;
-  int number, axis, fault;
+  int number, fault;
   for (;;) {
     memory = allocate(size);
-    fault = @NAME@_run(constants, memory, size, in, made@PASSED@);
+    fault = @NAME@_run(constants, memory, size, in, out@PASSED@);
     if (fault != @MEMORY@) break;
     free(memory);
     if (size > (size_t)-1 / 2) fail("malloc", "out of memory");
     size *= 2;
   }
-  if (fault != 0) return fault;
-  for (number = 0; number < OUTPUTS; number++) {
+  for (number = 0; number < OUTPUTS && fault == 0; number++) {
     Port *port = &outputs[number];
-    for (axis = 0; axis < port->axes; axis++) port->shape[axis] = (size_t)made[number].extents[axis];
-    /* The elements of an empty tensor may lie nowhere. */
-    out[number] = allocate(model_bytes(port));
-    if (model_bytes(port) > 0) memcpy(out[number], made[number].data, model_bytes(port));
+    give_value(port, &out[number], port->lists, port->name, port->file);
   }
   free(memory);
-  return 0;
+  return fault;
 }

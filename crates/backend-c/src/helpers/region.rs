@@ -1,45 +1,47 @@
-//! Values of plans, and the memory that they lie in.
+//! Values of plans, and the memory that they lie in: functions of `c/values.c`, where empty lines
+//! stand between the definitions, the first of which are the types.
 
 use program::Fault;
 
 use super::Helpers;
+use crate::names::mentions;
+
+const VALUES: &str = include_str!("../c/values.c");
 
 impl Helpers {
-    /// Values with at most so many axes, and the memory in which they are made.
-    pub(crate) fn region(&mut self, axes: usize) {
-        self.define("tw_region".to_owned(), |_, _| {
-            include_str!("../c/region.c").replace("@AXES@", &axes.to_string())
+    /// The types of values with at most so many axes and what the code calls that works on them.
+    /// `name` is the model's.
+    pub(crate) fn values(&mut self, code: &str, axes: usize, name: &str) {
+        let types = VALUES.split("\n\n").next().unwrap_or_default();
+        self.define("tw_value".to_owned(), |_, _| {
+            types.replace("@AXES@", &axes.to_string()).replace("@NAME@", name)
         });
+        self.functions_in(code);
     }
 
-    /// Keeps values of a turn: `(region, mark, values, count)`; where free memory begins.
-    pub(crate) fn keep(&mut self) -> String {
-        self.define("tw_keep".to_owned(), |_, _| include_str!("../c/keep.c").to_owned())
+    /// Defines the functions that a text mentions.
+    fn functions_in(&mut self, text: &str) {
+        if mentions(text, "tw_copy") {
+            self.copy();
+        }
+        for definition in VALUES.split("\n\n").skip(1) {
+            let name = defined(definition);
+            if mentions(text, name) {
+                self.define(name.to_owned(), |helpers, _| {
+                    helpers.functions_in(definition);
+                    definition
+                        .replace("@INDEX@", &Fault::IndexOutOfRange.code().to_string())
+                        .replace("@SIZE@", &Fault::SizeOutOfRange.code().to_string())
+                        .replace("@MEMORY@", &Fault::TooLittleMemory.code().to_string())
+                });
+            }
+        }
     }
+}
 
-    /// A copy of a row: `(region, row, operand, place, rank of the operand)`; whether there was
-    /// memory.
-    pub(crate) fn row(&mut self) -> String {
-        let copy = self.copy();
-        self.define("tw_row".to_owned(), |_, _| include_str!("../c/row.c").replace("@COPY@", &copy))
-    }
-
-    /// Keeps a row above: `(region, first row, row, rank)`; a fault.
-    pub(crate) fn push(&mut self) -> String {
-        let copy = self.copy();
-        self.define("tw_push".to_owned(), |_, _| {
-            include_str!("../c/push.c")
-                .replace("@COPY@", &copy)
-                .replace("@SHAPE@", &Fault::SizeOutOfRange.code().to_string())
-                .replace("@MEMORY@", &Fault::TooLittleMemory.code().to_string())
-        })
-    }
-
-    /// Puts rows together: `(to, top, first rows, number of stacks, stack, rows, in reverse)`.
-    pub(crate) fn stack(&mut self) -> String {
-        let copy = self.copy();
-        self.define("tw_stack".to_owned(), |_, _| {
-            include_str!("../c/stack.c").replace("@COPY@", &copy)
-        })
-    }
+/// The function that a text defines.
+fn defined(definition: &str) -> &str {
+    let head = definition.lines().find(|line| line.starts_with("static ")).unwrap_or_default();
+    let head = head.split('(').next().unwrap_or_default();
+    head.rsplit([' ', '*']).next().unwrap_or_default()
 }

@@ -3,23 +3,35 @@
      main RUN SECONDS
 
    reads the weights from weights<model>, the inputs of the run, one behind the other, from
-   inputs<run>, and writes the outputs to outputs<run>, each behind its extents. It ends by a
-   signal if that takes more seconds; 0 are any number. */
+   inputs<run>, and writes the outputs to outputs<run>: of each value the number of its axes, its
+   extents, then its elements or, of a list, the values that it holds. It ends by a signal if that takes more seconds; 0 are any number. */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MOST_AXES 64
 #define MOST_MEMORY ((size_t)1 << 32)
 
+/* What values of all models begin with; then come their extents. */
 typedef struct {
   const void *data;
-  int axes;
-  size_t bits; /* of an element */
+  int64_t bytes, axes;
+} Head;
+
+/* A value of a model of fixed sizes. */
+typedef struct {
+  Head head;
   int64_t extents[MOST_AXES];
+} Fixed;
+
+typedef struct {
+  const void *value;
+  size_t size; /* of the values of this model */
+  int lists;   /* around the tensors */
 } Output;
 
 typedef struct {
@@ -65,6 +77,28 @@ static void *read_next(FILE *file, size_t bytes)
   return memory;
 }
 
+static void write_value(FILE *file, const unsigned char *value, size_t size, int lists)
+{
+  const unsigned char *extents = value + sizeof(Head);
+  int64_t count, number;
+  size_t axes, bytes;
+  Head head;
+  memcpy(&head, value, sizeof head);
+  axes = (size_t)head.axes;
+  bytes = (size_t)head.bytes;
+  if (fwrite(&head.axes, 8, 1, file) != 1) fail("outputs");
+  if (fwrite(extents, 8, axes, file) != axes) fail("outputs");
+  if (lists == 0) {
+    if (fwrite(head.data, 1, bytes, file) != bytes) fail("outputs");
+    return;
+  }
+  memcpy(&count, extents, sizeof count);
+  for (number = 0; number < count; number++) {
+    const unsigned char *values = (const unsigned char *)head.data;
+    write_value(file, values + (size_t)number * size, size, lists - 1);
+  }
+}
+
 int main(int argc, char **argv)
 {
   int number = argc > 1 ? atoi(argv[1]) : 0, port, fault;
@@ -88,11 +122,7 @@ int main(int argc, char **argv)
   }
   file = open_numbered("outputs", number, "wb");
   for (port = 0; port < model->outputs; port++) {
-    size_t count = 1, axes = (size_t)out[port].axes, axis, bytes;
-    for (axis = 0; axis < axes; axis++) count *= (size_t)out[port].extents[axis];
-    bytes = (count * out[port].bits + 7) / 8;
-    if (fwrite(out[port].extents, 8, axes, file) != axes) fail("outputs");
-    if (fwrite(out[port].data, 1, bytes, file) != bytes) fail("outputs");
+    write_value(file, (const unsigned char *)out[port].value, out[port].size, out[port].lists);
   }
   if (fclose(file) != 0) fail("outputs");
   return 0;

@@ -30,6 +30,11 @@ impl Writer<'_> {
 
     /// As [`Writer::element`], at an index in simplest form.
     fn simple_element(&mut self, value: ValueId, index: Vec<Expr>) -> ScalarExpr {
+        // Of no elements none is read, which the checks of free extents alone tell.
+        let is_empty = extents(self.function, value).iter().any(Expr::is_zero);
+        if is_empty && self.grouping.free_extents {
+            return ScalarExpr::Constant(Scalar::zero(self.dtype(value)));
+        }
         let known = self.known.get(&value).and_then(|places| places.get(&index));
         if let Some(known) = known {
             return known.clone();

@@ -94,7 +94,7 @@ impl Growth {
     }
 
     /// All axes reduced: integers to their sum, floats to their greatest, whose bits are sure.
-    fn reduced(&mut self, value: ValueId) -> Option<ValueId> {
+    pub(super) fn reduced(&mut self, value: ValueId) -> Option<ValueId> {
         let TensorType { dtype, shape } = self.ty(value);
         let axes: Vec<usize> = (0..shape.len()).collect();
         let reduction = if dtype.is_float() { Reduction::Max } else { Reduction::Sum };
