@@ -345,14 +345,14 @@ fn named(names: &[String], values: Vec<Value>) -> Vec<(String, Value)> {
 }
 
 /// Inputs in order, and outputs and other values by name.
-pub type Recorded = (Vec<Value>, BTreeMap<String, Value>);
+pub type RecordedCase = (Vec<Value>, BTreeMap<String, Value>);
 
 /// Values that were recorded: of a folder `test_data_set_<i>` the outputs, of an archive `.npz` the
 /// arrays by name. Of a folder also the inputs, in order.
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<Recorded> {
+pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<RecordedCase> {
     if !place.is_dir() {
         let arrays = tensor::npz::read(place)?.into_iter();
         return Ok((Vec::new(), arrays.map(|(name, array)| (name, array.into())).collect()));

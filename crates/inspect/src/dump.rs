@@ -49,9 +49,9 @@ impl Stage {
 
 /// Compiles as far as the stage needs and prints it; of kernels, only the one named, if one is.
 ///
-/// What is compiled depends on the inputs where the model needs facts, and the code of segments does
-/// where extents are free or computed: then it is that of a run with these, one value for each of
-/// the model's inputs, in order. Without them it is what all runs share.
+/// What is compiled depends on the inputs where the model needs facts, and so does the code of
+/// segments where extents are free or computed: then it is that of a run with these, one value for
+/// each of the model's inputs, in order. Without them it is what all runs share.
 ///
 /// # Errors
 /// Those of the compile and of the run; a kernel that is not there.

@@ -13,7 +13,7 @@ mod verify;
 
 pub use c_program::{check_c_compiler, run_module_as_c};
 pub use ceilings::Ceilings;
-pub use difference::{Counterpart, Difference, Recorded, diff, read_recorded};
+pub use difference::{Counterpart, Difference, RecordedCase, diff, read_recorded};
 pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use measure::{Measurement, measure, phases};

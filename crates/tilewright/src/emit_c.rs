@@ -8,13 +8,13 @@ use backend::Target;
 use backend_c::{CPort, CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
 use graph::{Definition, Function, Op, ValueId};
-use import_onnx::{Facts, Need, Strings};
+use import_onnx::{Facts, Strings};
 use lower::Role;
 use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
 
 use crate::executable::draws;
-use crate::facts::{Inputs, until_told};
+use crate::facts::Inputs;
 use crate::options::Options;
 use crate::options::TargetChoice;
 use crate::pipeline::{FrontHalf, front};
@@ -206,62 +206,44 @@ fn front_for(
 ) -> Result<(FrontHalf, Facts)> {
     let CModelRequest { source, options, inputs, .. } = *request;
     let (mut ports, mut structures, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
-    // A module needs nothing.
-    if !matches!(source, Source::Module(_)) {
-        let declared = declared_ports(&source.inspect(&options.limits)?.inputs, options);
-        refuse_strings(&declared, inputs)?;
-        for (port, value) in declared.into_iter().zip(inputs) {
-            let Some(value) = value else { continue };
-            port.check_value(value)?;
-            let structure = value.structure();
-            for (name, tensor) in
-                structure.names(&port.name).into_iter().zip(value.clone().into_tensors())
-            {
-                let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
-                facts.shapes.insert(name, shape);
-                tensors.push(tensor);
-            }
-            if structure != Structure::Tensor {
-                facts.structures.insert(port.name.clone(), structure.clone());
-            }
-            structures.push(structure);
-            ports.push(port);
+    let declared = source.declared_inputs(options)?;
+    refuse_strings(&declared, inputs)?;
+    for (port, value) in declared.into_iter().zip(inputs) {
+        let Some(value) = value else { continue };
+        port.check_value(value)?;
+        let structure = value.structure();
+        let parts = value.clone().into_tensors();
+        for (name, tensor) in structure.names(&port.name).into_iter().zip(&parts) {
+            let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
+            facts.shapes.insert(name, shape);
         }
+        if structure != Structure::Tensor {
+            facts.structures.insert(port.name.clone(), structure.clone());
+        }
+        tensors.extend(parts);
+        structures.push(structure);
+        ports.push(port);
     }
     let known = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
+    // What is computed is known for the inputs that it is computed from.
     let mut values = BTreeMap::new();
-    until_told(&options.limits, || {
-        let front = front(source, options, target, &facts)?;
-        if front.needs.is_empty() {
-            let facts = std::mem::take(&mut facts);
-            values.extend(facts.values);
-            let values = std::mem::take(&mut values);
-            return Ok(Some((front, Facts { values, ..facts })));
-        }
-        let needs = &front.needs;
-        let is_known = |need: &Need| need.result.is_some() || known.tensor(&need.name).is_some();
-        if let Some(need) = needs.iter().find(|need| !is_known(need)) {
-            let remedy = format!("give it with `--input {}=FILE.npy`", need.name);
-            return Err(need.reason.clone().remedy(remedy).into());
-        }
-        // What is computed is known for the inputs that it is computed from.
-        let computed = match needs.iter().any(|need| need.result.is_some()) {
-            false => Vec::new(),
-            true => {
-                let part = behind_results(&front.imported);
-                let tensor = |name: &String| {
-                    let unknown = || Diagnostics::from(needs[0].reason.clone());
-                    known.tensor(name).cloned().ok_or_else(unknown)
-                };
-                let names = &part.parameter_names;
-                let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
-                values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
-                let precision = eval::EvaluationPrecision::Declared;
-                evaluated(&front.module, &part, options, &inputs, precision)?
-            }
+    let compute = |front: &FrontHalf| {
+        let part = behind_results(&front.imported);
+        let tensor = |name: &String| {
+            let unknown = || Diagnostics::from(front.needs[0].reason.clone());
+            known.tensor(name).cloned().ok_or_else(unknown)
         };
-        known.tell(needs, &computed, &mut facts).map(|()| None)
-    })
+        let names = &part.parameter_names;
+        let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
+        values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
+        let precision = eval::EvaluationPrecision::Declared;
+        evaluated(&front.module, &part, options, &inputs, precision)
+    };
+    let make = |facts: &Facts| front(source, options, target, facts);
+    let (made, facts) =
+        known.settle(&options.limits, facts, make, |front| &front.needs, compute)?;
+    values.extend(facts.values);
+    Ok((made, Facts { values, ..facts }))
 }
 
 /// A function with those of its parameters alone that its results depend on.

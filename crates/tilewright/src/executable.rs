@@ -12,7 +12,7 @@ use lower::KernelStore;
 use tensor::{DType, Kind, Structure, Tensor, Value};
 
 use crate::cache::Cache;
-use crate::facts::{Inputs, attempt, until_told};
+use crate::facts::{Inputs, attempt};
 use crate::options::Options;
 use crate::port::{Port, in_order};
 use crate::run::SegmentRun;
@@ -231,21 +231,16 @@ impl Executable {
         what: &dyn Fn(&Variant) -> Result<T>,
     ) -> Result<(Arc<Variant>, T)> {
         attempt(&|facts| {
-            let variant = self.variant_with(facts, inputs)?;
+            let (variant, _) = inputs.settle(
+                &self.options.limits,
+                facts,
+                |facts| self.variant_of(facts),
+                |variant| &variant.front.needs,
+                |variant| variant.run(self.model(), inputs.tensors),
+            )?;
             variant.check(&self.cache, inputs.tensors)?;
             let done = what(&variant)?;
             Ok((variant, done))
-        })
-    }
-
-    /// The variant for these facts and all others that the model needs of such inputs.
-    fn variant_with(&self, mut facts: Facts, inputs: Inputs<'_>) -> Result<Arc<Variant>> {
-        until_told(&self.options.limits, || {
-            let variant = self.variant_of(&facts)?;
-            if variant.front.needs.is_empty() {
-                return Ok(Some(variant));
-            }
-            variant.tell(self.model(), inputs, &mut facts).map(|()| None)
         })
     }
 

@@ -8,8 +8,10 @@ use tensor::{Structure, Tensor, Value};
 
 use crate::options::Options;
 use crate::port::Port;
-use crate::port::declared_ports;
 use crate::source::Source;
+
+/// Turns of a loop that take as long as to import a model with more facts.
+const TURNS_OF_AN_IMPORT: u64 = 1024;
 
 /// The inputs of a run.
 #[derive(Clone, Copy)]
@@ -36,16 +38,45 @@ impl Inputs<'_> {
         names.zip(self.tensors).find(|(other, _)| other == name).map(|(_, tensor)| tensor)
     }
 
-    /// Adds what is needed to the facts; `computed` are the results of the function that computes
-    /// what no input tells.
+    /// What `make` makes of facts that need no others, and the facts: those that are needed are
+    /// told of the inputs, or are results of `compute`, round after round.
     ///
     /// # Errors
-    /// Why a fact is needed that cannot be told.
-    pub(crate) fn tell(&self, needs: &[Need], computed: &[Value], facts: &mut Facts) -> Result<()> {
+    /// Those of both; why a fact is needed that cannot be told, or too many rounds.
+    pub(crate) fn settle<T>(
+        &self,
+        limits: &Limits,
+        mut facts: Facts,
+        make: impl Fn(&Facts) -> Result<T>,
+        needs: fn(&T) -> &[Need],
+        mut compute: impl FnMut(&T) -> Result<Vec<Value>>,
+    ) -> Result<(T, Facts)> {
+        let most = limits.iterations / TURNS_OF_AN_IMPORT;
+        for _ in 0..most.max(1) {
+            let made = make(&facts)?;
+            let needs = needs(&made);
+            if needs.is_empty() {
+                return Ok((made, facts));
+            }
+            let computed = match needs.iter().any(|need| need.result.is_some()) {
+                true => compute(&made)?,
+                false => Vec::new(),
+            };
+            self.tell(needs, &computed, &mut facts)?;
+        }
+        let message = format!("facts are needed more than {most} times");
+        let because =
+            format!("to import it with others counts as {TURNS_OF_AN_IMPORT} turns of a loop");
+        Err(exceeded("iterations", message).at("the model").because(because).into())
+    }
+
+    /// Adds what is needed to the facts; `computed` are the results of the function that computes
+    /// what no input tells.
+    fn tell(&self, needs: &[Need], computed: &[Value], facts: &mut Facts) -> Result<()> {
         let shape = |tensor: &Tensor| tensor.shape().iter().map(|&extent| extent as i64).collect();
         let before = facts.clone();
         for Need { name, kind, result, reason } in needs {
-            let unknown = || reason.clone();
+            let unknown = || reason.clone().remedy(format!("give `--input {name}=FILE`"));
             let tensor = || {
                 let computed = result.and_then(|number| computed.get(number));
                 let computed = computed.and_then(Value::as_tensor);
@@ -81,29 +112,6 @@ impl Inputs<'_> {
     }
 }
 
-/// Turns of a loop that take as long as to import a model with more facts.
-const TURNS_OF_AN_IMPORT: u64 = 1024;
-
-/// Does something with more and more facts, until it needs no others.
-///
-/// # Errors
-/// Its own; when it needs facts too often.
-pub(crate) fn until_told<T>(
-    limits: &Limits,
-    mut step: impl FnMut() -> Result<Option<T>>,
-) -> Result<T> {
-    let most = limits.iterations / TURNS_OF_AN_IMPORT;
-    for _ in 0..most.max(1) {
-        if let Some(done) = step()? {
-            return Ok(done);
-        }
-    }
-    Err(exceeded("iterations", format!("facts are needed more than {most} times"))
-        .at("the model")
-        .because(format!("to import it with others counts as {TURNS_OF_AN_IMPORT} turns of a loop"))
-        .into())
-}
-
 /// Does something with sizes as symbols; or, where the model is not right for all sizes (an extent
 /// of 1 may be repeated where it has a name), with sizes as facts.
 ///
@@ -127,21 +135,19 @@ pub fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
 pub(crate) fn import_for(
     source: &Source,
     options: &Options,
-    mut facts: Facts,
+    facts: Facts,
     inputs: &[Value],
     compute: impl Fn(&Imported, &[Tensor]) -> Result<Vec<Value>>,
 ) -> Result<(Imported, Facts)> {
     let structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
     let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-    until_told(&options.limits, || {
-        let imported = source.import(options, &facts)?;
-        if imported.needs.is_empty() {
-            return Ok(Some((imported, std::mem::take(&mut facts))));
-        }
-        let ports = declared_ports(&source.inspect(&options.limits)?.inputs, options);
-        let inputs = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
-        let is_computed = imported.needs.iter().any(|need| need.result.is_some());
-        let computed = if is_computed { compute(&imported, &tensors)? } else { Vec::new() };
-        inputs.tell(&imported.needs, &computed, &mut facts).map(|()| None)
-    })
+    let ports = source.declared_inputs(options)?;
+    let inputs = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
+    inputs.settle(
+        &options.limits,
+        facts,
+        |facts| source.import(options, facts),
+        |imported| &imported.needs,
+        |imported| compute(imported, &tensors),
+    )
 }

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
 use eval::EvaluationFault;
 use eval::graph::{Segments, SymbolValues};
-use import_onnx::Facts;
 use tensor::{DType, Tensor, Value};
 
 use crate::budget;
 use crate::cache::{SegmentFacts, Shapes};
-use crate::facts::Inputs;
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant, bound};
 
@@ -172,24 +170,6 @@ fn diagnostic(fault: EvaluationFault) -> Diagnostic {
 }
 
 impl Variant {
-    /// Adds what the model needs of a run to the facts of the variant.
-    ///
-    /// # Errors
-    /// Facts that cannot be told; faults of the run that computes them.
-    pub(crate) fn tell(
-        &self,
-        model: Model<'_>,
-        inputs: Inputs<'_>,
-        facts: &mut Facts,
-    ) -> Result<()> {
-        let needs = &self.front.needs;
-        let computed = match needs.iter().any(|need| need.result.is_some()) {
-            true => self.run(model, inputs.tensors)?,
-            false => Vec::new(),
-        };
-        inputs.tell(needs, &computed, facts)
-    }
-
     /// Runs the plan, or its only segment.
     ///
     /// # Errors

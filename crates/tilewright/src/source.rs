@@ -10,6 +10,7 @@ use module::Module;
 use tensor::Structure;
 
 use crate::options::Options;
+use crate::port::{Port, declared_ports};
 
 /// A model to compile.
 #[derive(Clone, Debug)]
@@ -49,6 +50,17 @@ impl Source {
                     needs: Vec::new(),
                 })
             }
+        }
+    }
+
+    /// The inputs as the model declares them; none of a module, which needs no facts.
+    ///
+    /// # Errors
+    /// Those of the importer.
+    pub(crate) fn declared_inputs(&self, options: &Options) -> Result<Vec<Port>> {
+        match self {
+            Source::Module(_) => Ok(Vec::new()),
+            _ => Ok(declared_ports(&self.inspect(&options.limits)?.inputs, options)),
         }
     }
 
