@@ -77,8 +77,8 @@ pub struct CPort {
     /// Of an input: the elements that the code is for, where other elements would need other code.
     /// The code refuses all others.
     pub value: Option<Tensor>,
-    /// A tensor, or a list: then element type and shape are those of the tensors in it, with no
-    /// axes.
+    /// A tensor, or a list: then element type and shape are those of the tensors in it, whose
+    /// extents are free; where their number of axes is not known, there are none.
     pub kind: Kind,
     /// Of an output: strings in which its elements are numbers, from 0; empty where they are none.
     pub strings: Vec<String>,

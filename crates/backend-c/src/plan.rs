@@ -25,7 +25,7 @@ use tensor::DType;
 use crate::helpers::Helpers;
 use crate::index::{IndexContext, integer};
 use crate::names::{Names, identifier, mentions};
-use crate::{COptions, CPlan, CSegment, Interface, program::RESERVED};
+use crate::{COptions, CPlan, CPort, CSegment, Interface, program::RESERVED};
 
 /// Sizes above this many bytes are too large before they are computed exactly.
 const MOST_BYTES: &str = "4e18";
@@ -134,10 +134,10 @@ pub(crate) fn write(
         most_turns,
     };
     let arguments = writer.arguments(count)?;
-    let axes = function.values.values().map(|value| value.ty.exprs().len());
+    let axes = function.values.values().map(|value| lists::most_axes(&value.ty));
     let axes = axes.max().unwrap_or(0).max(1);
     writer.printer.indent();
-    writer.head(&arguments, count)?;
+    writer.head(&arguments, &interface.inputs)?;
     writer.nodes(function.body)?;
     for (number, &value) in function.results().iter().enumerate() {
         let name = writer.value(value);
@@ -375,16 +375,22 @@ impl PlanWriter<'_> {
     }
 
     /// Symbols of the inputs' shapes, and the inputs as values.
-    fn head(&mut self, arguments: &Arguments, inputs: usize) -> base::Result<()> {
+    fn head(&mut self, arguments: &Arguments, inputs: &[CPort]) -> base::Result<()> {
         self.line("tw_region region;");
         self.line("region.low = (unsigned char *)memory;");
         self.line("region.high = region.low + size;");
         let free: Vec<SymbolId> = arguments.free.iter().map(|free| free.symbol).collect();
         self.check_symbols(&free);
         let fault = Fault::SizeOutOfRange.code();
-        for (number, &value) in self.function.parameters().iter().take(inputs).enumerate() {
+        let parameters = self.function.parameters();
+        for (number, (&value, port)) in parameters.iter().zip(inputs).enumerate() {
+            let name = self.value(value);
+            if self.function.ty(value).as_tensor().is_none() {
+                self.given_list(number, value, port)?;
+                continue;
+            }
             let (dtype, rank) = self.set_extents(value)?;
-            let (name, bits) = (self.value(value), dtype.bits());
+            let bits = dtype.bits();
             self.line(format!("{name}.data = in[{number}];"));
             self.line(format!("{name}.axes = {rank};"));
             self.line(format!("{name}.bytes = tw_bytes({bits}, {rank}, {name}.extents);"));

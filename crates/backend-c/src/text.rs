@@ -203,8 +203,9 @@ fn port_list<'a>(word: &str, ports: impl Iterator<Item = (&'a CPort, String)>) -
 
 /// What headers of models with lists say of them.
 const LISTS: &str = "\
-    \x20  A sequence is a vector of @NAME@_tensor, one for each of its values; an optional value\n\
-    \x20  is a vector of 1 or none. Lists may share what they hold.\n\n";
+    \x20  A list is a @NAME@_tensor with one axis whose data are others, one for each value: any\n\
+    \x20  number of a sequence, 1 or none of an optional value. Of an input, in points to it, and\n\
+    \x20  its bytes need not be told. Lists in out may share what they hold.\n\n";
 
 /// The type of a port of a plan, whose shape has this text.
 fn type_text(port: &CPort, kind: &Kind, shape: &str) -> String {
@@ -390,8 +391,9 @@ fn port_row(port: &CPort, file: &str, convert: Option<String>) -> String {
     format!("  {{ {name}, {file}, \"{lists}\", {types}, {count}, {{ {axes} }} }},\n")
 }
 
-/// The lists around the tensors of a port, outermost first.
-fn list_letters(kind: &Kind) -> String {
+/// The lists around the tensors of a port, outermost first: `s` for a sequence, `o` for an optional
+/// value.
+pub(crate) fn list_letters(kind: &Kind) -> String {
     match kind {
         Kind::Sequence(held) => format!("s{}", list_letters(held)),
         Kind::Optional(held) => format!("o{}", list_letters(held)),

@@ -251,6 +251,48 @@ fn loops_and_branches_carry_lists() {
 }
 
 #[test]
+fn lists_are_inputs() {
+    if !has_c_compiler() {
+        return;
+    }
+    let text = "input all: sequence f32[n, 2] input place: i64[]
+        taken = SequenceAt(all, place)
+        twice = Add(taken, taken)
+        longer = SequenceInsert(all, twice, place)
+        joined = ConcatFromSequence(longer) {axis = 0}
+        count = SequenceLength(all)
+        output longer: sequence f32[k, 2] output joined: f32[j, 2] output count: i64[]";
+    let folder = Folder::new();
+    let model = write_model(&folder, text);
+    succeed(&["compile", &model, "--emit", "c", "-o", &folder.file("")]);
+    let header = std::fs::read_to_string(folder.path().join("model.h")).expect("reads");
+    assert!(header.contains("in[0]: sequence of f32 all\n"), "{header}");
+    build_c_program(folder.path(), &[]);
+    let tensors = [vec![1.0f32, 2.0], vec![3.0, 4.0, 5.0, 6.0]];
+    for (number, elements) in tensors.into_iter().enumerate() {
+        let tensor = Tensor::from_vec(&[elements.len() / 2, 2], elements);
+        let path = folder.path().join(format!("x{number}.npy"));
+        tensor::npy::write(path, &tensor).expect("is written");
+    }
+    let place = Tensor::from_slice(&[], &[-1_i64]);
+    tensor::npy::write(folder.path().join("place.npy"), &place).expect("is written");
+    let run = |list: &str| {
+        let mut command = Command::new(folder.path().join("main"));
+        command.args(["weights.bin", list, "place.npy", "-o", "."]);
+        let output = command.current_dir(folder.path()).output().expect("it starts");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let expected = "longer[0] f32[1, 2]: 1 2\nlonger[1] f32[2, 2]: 6 8 10 12\n\
+        longer[2] f32[2, 2]: 3 4 5 6\njoined f32[5, 2]: 1 2 6 8 10 12 3 4 ...\ncount i64[]: 2\n";
+    assert_eq!(run("[x0.npy,x1.npy]"), expected);
+    let written = tensor::npy::read(Path::new(&folder.file("longer_1_.npy"))).expect("reads");
+    assert_eq!(written, Tensor::from_vec(&[2, 2], vec![6.0f32, 8.0, 10.0, 12.0]));
+    assert_eq!(run("[]"), "error: the model stopped with fault 1, see model.h\n");
+    assert!(run("[place.npy]").starts_with("error: place.npy: wrong type of elements"));
+    assert_eq!(run("x0.npy"), "error: x0.npy: is no list, [FILE,...]\n");
+}
+
+#[test]
 fn the_header_lists_the_strings_of_labels() {
     let text = r#"opset "ai.onnx.ml" 4 input x: i64[2] output y: string[2]
         y = "ai.onnx.ml" LabelEncoder(x)

@@ -17,7 +17,8 @@ use tensor::{Structure, Tensor};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// How inputs that are no tensors are made of them, by name. Those tensors have the names that
-    /// [`Structure::names`] gives.
+    /// [`Structure::names`] gives. [`Structure::Tensor`] says of a sequence or an optional value
+    /// that a run tells all of it: it is one value of the graph.
     pub structures: BTreeMap<String, Structure>,
     /// Shapes of inputs, by name.
     pub shapes: BTreeMap<String, Vec<i64>>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, FactKind, Graph, Operand};
-use graph::{TensorType, Type};
+use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Kind, Structure, Tensor};
 
@@ -42,6 +42,8 @@ pub(crate) struct Declared {
     pub(crate) data_type: i32,
     /// The shape, where even the rank is known.
     pub(crate) shape: Option<Vec<Extent>>,
+    /// The type of a sequence or an optional value, which is no tensor.
+    pub(crate) list: Option<Type>,
 }
 
 /// Reads the declared types of inputs or outputs. Extents without a name get one of their own.
@@ -100,7 +102,43 @@ fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Accepte
             *extent = Extent::Named(name);
         }
     }
-    Ok(Declared { name: value.name.clone(), data_type: tensor.elem_type, shape })
+    Ok(Declared { name: value.name.clone(), data_type: tensor.elem_type, shape, list: None })
+}
+
+/// As [`declared`], with lists that a run tells all of.
+pub(crate) fn declared_with_lists(
+    values: &[ValueInfoProto],
+) -> Vec<std::result::Result<Declared, Diagnostic>> {
+    let with_lists = |(value, declared): (&ValueInfoProto, _)| match list_type(value) {
+        Some(list) => {
+            let (name, list) = (value.name.clone(), Some(list));
+            Ok(Declared { name, data_type: 0, shape: Some(Vec::new()), list })
+        }
+        None => declared,
+    };
+    values.iter().zip(declared(values)).map(with_lists).collect()
+}
+
+/// The type of a sequence or an optional value of tensors.
+fn list_type(value: &ValueInfoProto) -> Option<Type> {
+    match element_type(value.r#type.as_ref()?)? {
+        ElementType::Sequence(held) => Some(Type::Sequence(held)),
+        ElementType::Optional(held) => Some(Type::Optional(held)),
+        ElementType::Any | ElementType::Tensor { .. } => None,
+    }
+}
+
+fn element_type(ty: &TypeProto) -> Option<ElementType> {
+    let held = |inner: &type_proto::Element| element_type(inner.elem_type.as_ref()?).map(Box::new);
+    match ty.value.as_ref()? {
+        type_proto::Value::Tensor(tensor) => {
+            let dtype = data_type(tensor.elem_type.into()).ok()?;
+            Some(ElementType::Tensor { dtype, rank: tensor.shape.as_ref().map(|it| it.dim.len()) })
+        }
+        type_proto::Value::Sequence(inner) => Some(ElementType::Sequence(held(inner)?)),
+        type_proto::Value::Optional(inner) => Some(ElementType::Optional(held(inner)?)),
+        _ => None,
+    }
 }
 
 /// What a model declares a value to be; none for what is made of no tensors.
@@ -206,6 +244,11 @@ fn add_parameter(
     bound: &BTreeMap<String, i64>,
     graph: &mut Graph,
 ) -> Accepted<Operand> {
+    if let Some(list) = &input.list {
+        let id = graph.builder.parameter(input.name.clone(), list.clone());
+        graph.builder.set_name(id, input.name.clone());
+        return Ok(Operand::of_value(id, list));
+    }
     let dtype = data_type(input.data_type.into())?;
     let given = graph.facts.shapes.get(&input.name).or(options.input_shapes.get(&input.name));
     let shape: Vec<Expr> = match (&input.shape, given.cloned()) {

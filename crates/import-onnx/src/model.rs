@@ -123,7 +123,7 @@ impl Importer<'_> {
         let mut declared: Vec<Declared> = Vec::new();
         let wanted: Vec<_> = inputs::without_default(body).into_iter().cloned().collect();
         let (parts, structures) = self.parts(&wanted)?;
-        for input in inputs::declared(&parts) {
+        for input in inputs::declared_with_lists(&parts) {
             match input {
                 Ok(input) => declared.push(input),
                 Err(diagnostic) => found.push(diagnostic),

@@ -7,7 +7,7 @@ use std::path::Path;
 use backend::Target;
 use backend_c::{CPort, CProgram, CSources, Interface};
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
-use graph::{Definition, Function, Op, ValueId};
+use graph::{Function, Op, ValueId};
 use import_onnx::{Facts, Strings};
 use lower::Role;
 use sym::{Expr, SymbolId};
@@ -100,6 +100,8 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let (front, facts) = front_and_facts(&request, &target)?;
     refuse_host_functions(&front.main)?;
     let inputs = ports(&front.imported, true);
+    let strings = inputs.iter().filter(|port| port.dtype == DType::String);
+    strings.map(is_strings).collect::<Diagnostics>().or_ok(())?;
     let symbols = symbols_of(&front, known)?;
     let plan = Plan::new(&front.module, front.plan, inputs.len());
     let mut function = Function::clone(&plan.function);
@@ -119,8 +121,11 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let constants = setup.lowered.constants.offsets.clone();
     let extent = |extent: &Expr| extent.as_constant().map_or(0, |extent| extent.max(0) as usize);
     let port = |name: &String, value| {
-        let (kind, dtype) = port::kind_of(function.ty(value));
-        let shape = function.ty(value).exprs().iter().map(extent).collect();
+        let (kind, dtype, rank) = port::kind_of(function.ty(value));
+        let shape = match function.ty(value).as_tensor() {
+            Some(ty) => ty.shape.iter().map(extent).collect(),
+            None => vec![0; rank.unwrap_or(0)],
+        };
         CPort { kind, ..CPort::new(name, dtype, shape) }
     };
     let input = |(named, &value): (&Port, &ValueId)| CPort {
@@ -178,7 +183,8 @@ fn front_and_facts(request: &CModelRequest<'_>, target: &Target) -> Result<(Fron
         let inputs = front.imported.parameters().len();
         Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
     };
-    if request.inputs.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
+    let is_known = request.inputs.iter().any(Option::is_some);
+    if !is_known || general.as_ref().is_ok_and(is_one_segment) {
         return general;
     }
     // Of known inputs sizes are known.
@@ -208,8 +214,14 @@ fn front_for(
     let (mut ports, mut structures, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
     let declared = source.declared_inputs(options)?;
     refuse_strings(&declared, inputs)?;
-    for (port, value) in declared.into_iter().zip(inputs) {
-        let Some(value) = value else { continue };
+    let known = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+    for (port, value) in declared.into_iter().zip(known) {
+        let Some(value) = value else {
+            if is_list(&port.kind) {
+                facts.structures.insert(port.name, Structure::Tensor);
+            }
+            continue;
+        };
         port.check_value(value)?;
         let structure = value.structure();
         let parts = value.clone().into_tensors();
@@ -246,20 +258,33 @@ fn front_for(
     Ok((made, Facts { values, ..facts }))
 }
 
-/// A function with those of its parameters alone that its results depend on.
-fn behind_results(function: &Function) -> Function {
-    let mut seen: BTreeSet<ValueId> = function.results().iter().copied().collect();
-    let mut work: Vec<ValueId> = seen.iter().copied().collect();
-    while let Some(id) = work.pop() {
-        if let Definition::Result(node, _) = function.values[id].definition {
-            work.extend(function.reads(node).into_iter().filter(|id| seen.insert(*id)));
-        }
+/// Whether values of a kind are lists of tensors, or of such lists.
+fn is_list(kind: &Kind) -> bool {
+    match kind {
+        Kind::Sequence(held) | Kind::Optional(held) => **held == Kind::Tensor || is_list(held),
+        Kind::Tensor | Kind::Maps | Kind::Map => false,
     }
-    let named = function.parameters().iter().zip(&function.parameter_names);
-    let (parameters, names): (Vec<ValueId>, Vec<String>) =
-        named.filter(|(id, _)| seen.contains(id)).map(|(&id, name)| (id, name.clone())).unzip();
-    let results = function.results().to_vec();
-    let mut part = function.part(parameters, results);
+}
+
+/// A function with those of its parameters alone that its results depend on: by their elements, or
+/// by symbols that no other such parameter tells.
+fn behind_results(function: &Function) -> Function {
+    let whole = function.part(function.parameters().to_vec(), function.results().to_vec());
+    let users = whole.users();
+    let is_used = |id: &ValueId| !users[*id].is_empty() || whole.results().contains(id);
+    let told = |id: &ValueId| whole.ty(*id).exprs().iter().filter_map(Expr::as_symbol);
+    let exprs = whole.nodes.values().flat_map(|node| node.op.exprs());
+    let mut missing: BTreeSet<SymbolId> = exprs.flat_map(Expr::symbols).collect();
+    for symbol in whole.parameters().iter().filter(|id| is_used(id)).flat_map(told) {
+        missing.remove(&symbol);
+    }
+    let named = whole.parameters().iter().zip(&function.parameter_names);
+    let tells = |id: &ValueId| told(id).any(|symbol| missing.contains(&symbol));
+    let (parameters, names) = named
+        .filter(|(id, _)| is_used(id) || tells(id))
+        .map(|(&id, name)| (id, name.clone()))
+        .unzip();
+    let mut part = whole.part(parameters, whole.results().to_vec());
     part.parameter_names = names;
     part.result_names.clone_from(&function.result_names);
     part
@@ -295,19 +320,22 @@ fn refuse_host_functions(function: &Function) -> Result<()> {
 /// Refuses inputs that are strings: by their declaration or, where that says no more than that they
 /// are made of something, by the values.
 fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
-    let is_strings = |(number, port): &(usize, &Port)| match known.get(*number) {
+    let holds_strings = |(number, port): &(usize, &Port)| match known.get(*number) {
         Some(Some(value)) => {
             value.clone().into_tensors().iter().any(|tensor| tensor.dtype() == DType::String)
         }
         _ => port.kind == Kind::Tensor && port.dtype == DType::String,
     };
-    let strings = declared.iter().enumerate().filter(is_strings).map(|(_, port)| {
-        Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
-            .at(port.to_string())
-            .because("what is computed from strings is no C code")
-            .remedy("export the model without its work on strings, or `run` it")
-    });
-    strings.collect::<Diagnostics>().or_ok(())
+    let strings = declared.iter().enumerate().filter(holds_strings);
+    strings.map(|(_, port)| is_strings(port)).collect::<Diagnostics>().or_ok(())
+}
+
+/// The refusal of an input that is strings.
+fn is_strings(port: &Port) -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
+        .at(port.to_string())
+        .because("what is computed from strings is no C code")
+        .remedy("export the model without its work on strings, or `run` it")
 }
 
 /// The values of symbols that the shapes of the known inputs give.

@@ -257,7 +257,7 @@ pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
         None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
     };
     let port = |(&value, name): (&graph::ValueId, &String)| {
-        let ((kind, dtype), name) = (kind_of(function.ty(value)), name.clone());
+        let ((kind, dtype, _), name) = (kind_of(function.ty(value)), name.clone());
         let shape = match function.ty(value).as_tensor() {
             Some(ty) => ty.shape.iter().map(extent).collect(),
             None => vec![PortExtent::Any],
@@ -267,20 +267,21 @@ pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
     values.iter().zip(names).map(port).collect()
 }
 
-/// What values of a type are, and the element type of the tensors that they are made of. A list
-/// that never holds a tensor has one all the same.
-pub(crate) fn kind_of(ty: &Type) -> (Kind, DType) {
+/// What values of a type are, and of the tensors that they are made of the element type and the
+/// number of axes, where all have the same. A list that never holds a tensor has an element type
+/// all the same.
+pub(crate) fn kind_of(ty: &Type) -> (Kind, DType, Option<usize>) {
     kind_of_element(&ElementType::of(ty))
 }
 
-fn kind_of_element(element: &ElementType) -> (Kind, DType) {
+fn kind_of_element(element: &ElementType) -> (Kind, DType, Option<usize>) {
     let held = |inner: &ElementType, list: fn(Box<Kind>) -> Kind| {
-        let (kind, dtype) = kind_of_element(inner);
-        (list(Box::new(kind)), dtype)
+        let (kind, dtype, rank) = kind_of_element(inner);
+        (list(Box::new(kind)), dtype, rank)
     };
     match element {
-        ElementType::Any => (Kind::Tensor, DType::U8),
-        ElementType::Tensor { dtype, .. } => (Kind::Tensor, *dtype),
+        ElementType::Any => (Kind::Tensor, DType::U8, None),
+        ElementType::Tensor { dtype, rank } => (Kind::Tensor, *dtype, *rank),
         ElementType::Sequence(inner) => held(inner, Kind::Sequence),
         ElementType::Optional(inner) => held(inner, Kind::Optional),
     }

@@ -2,7 +2,8 @@
 
      main WEIGHTS [INPUT.npy ...] [-o DIR]
 
-   WEIGHTS is weights.bin; inputs come in the order of the model, in C order and little-endian.
+   WEIGHTS is weights.bin; inputs come in the order of the model, in C order and little-endian. A
+   list is [FILE,...], a list of lists [[FILE,...],...], what is empty [].
    Each output is printed: its name, type, shape and first values; of a list each tensor that it
    holds. With -o it is also written to DIR, which must exist, as <name>.npy. Types that NumPy lacks are read and written as the narrowest
    one that holds all their values.
@@ -127,6 +128,18 @@ static void require(const char *path, const char *header, const char *text, cons
   read_bytes(path, file, data, bytes);
   fclose(file);
   return data;
+}
+
+/* The elements in a file, as the model has them. */
+static void *read_tensor(const char *path, Port *port)
+{
+  void *converted, *data = read_npy(path, port);
+  if (port->convert == NULL) return data;
+  converted = allocate(model_bytes(port));
+  memset(converted, 0, model_bytes(port));
+  port->convert(converted, data, (ptrdiff_t)elements(port));
+  free(data);
+  return converted;
 }
 
 static void write_npy(const char *path, const Port *port, const void *data)

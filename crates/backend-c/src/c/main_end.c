@@ -28,16 +28,7 @@ int main(int argc, char **argv)
   fault = @NAME@_setup(weights, constants);
   free(weights);
   for (number = 0; number < INPUTS; number++) {
-    Port *port = &inputs[number];
-    void *data = read_npy(paths[number + 1], port);
-    in[number] = data;
-    if (port->convert != NULL) {
-      void *converted = allocate(model_bytes(port));
-      memset(converted, 0, model_bytes(port));
-      port->convert(converted, data, (ptrdiff_t)elements(port));
-      in[number] = converted;
-      free(data);
-    }
+    in[number] = read_input(paths[number + 1], &inputs[number]);
   }
   if (fault == 0) fault = run_model(constants, in);
   if (fault != 0) {

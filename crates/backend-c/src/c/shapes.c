@@ -7,7 +7,8 @@ static const int free_axes[INPUTS + 1][AXES] = {
 static int64_t extents[@FREE_COUNT@ + 1];
 static int is_told[@FREE_COUNT@ + 1];
 
-/* Takes the free extents of a file's header that no input has told before. */
+/* Takes the free extents of a file's header that no input has told before; of a tensor in a list
+   all extents are free. */
 static void read_shape(const char *path, const char *header, Port *port)
 {
   const char *text = strstr(header, "'shape': (");
@@ -19,6 +20,7 @@ static void read_shape(const char *path, const char *header, Port *port)
     char *end;
     unsigned long extent = strtoul(text, &end, 10);
     if (end == text) fail(path, "has too few axes");
+    if (*port->lists != 0) port->shape[axis] = (size_t)extent;
     if (number > 0 && !is_told[number - 1]) {
       extents[number - 1] = (int64_t)extent;
       is_told[number - 1] = 1;

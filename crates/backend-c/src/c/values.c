@@ -304,3 +304,28 @@ static int tw_join(tw_region *region, tw_value *joined, const tw_value *list, in
   }
   return 0;
 }
+
+/* A value that the caller gives, whose tensors stand in these lists (s: a sequence, o: an optional
+   value); a fault unless it is one and there is memory. */
+static int tw_given(tw_region *region, tw_value *value, const tw_value *given, const char *lists,
+    int64_t bits, int64_t axes)
+{
+  int64_t count, number;
+  tw_value *values;
+  if (given->axes != (*lists == 0 ? axes : 1)) return @SIZE@;
+  if (*lists == 0) {
+    *value = *given;
+    value->bytes = tw_bytes(bits, axes, given->extents);
+    return value->bytes < 0 ? @SIZE@ : 0;
+  }
+  count = given->extents[0];
+  if (count < 0 || (*lists == 'o' && count > 1)) return @SIZE@;
+  values = tw_list(region, value, count);
+  if (values == NULL) return @MEMORY@;
+  for (number = 0; number < count; number++) {
+    const tw_value *held = (const tw_value *)given->data + number;
+    int fault = tw_given(region, &values[number], held, lists + 1, bits, axes);
+    if (fault != 0) return fault;
+  }
+  return 0;
+}

@@ -1,11 +1,15 @@
 //! What plans do with sequences and optional values.
 
-use graph::{ListOperation, NodeId, ValueId};
+use base::Diagnostic;
+use base::codes::UNSUPPORTED_TYPE;
+use graph::{ElementType, ListOperation, NodeId, Type, ValueId};
 use program::Fault;
 use sym::Expr;
 use tensor::DType;
 
 use super::PlanWriter;
+use crate::CPort;
+use crate::text::list_letters;
 
 impl PlanWriter<'_> {
     pub(super) fn list(&mut self, operation: ListOperation, id: NodeId) -> base::Result<()> {
@@ -59,6 +63,31 @@ impl PlanWriter<'_> {
         Ok(())
     }
 
+    /// An input that is a list: what the caller tells of it is checked, and copied but for the
+    /// elements of tensors.
+    pub(super) fn given_list(
+        &mut self,
+        number: usize,
+        value: ValueId,
+        port: &CPort,
+    ) -> base::Result<()> {
+        let element = ElementType::of(self.function.ty(value));
+        let &ElementType::Tensor { dtype, rank: Some(rank) } = held_in(&element) else {
+            let message = format!("input `{}` holds tensors of any rank", port.name);
+            return Err(Diagnostic::error(UNSUPPORTED_TYPE, message)
+                .at("the model's inputs")
+                .because("a tensor of C code has a known number of axes")
+                .remedy("export the model with the shapes of what the input holds")
+                .into());
+        };
+        let (name, bits, letters) = (self.value(value), dtype.bits(), list_letters(&port.kind));
+        let given = format!("(const tw_value *)in[{number}]");
+        let arguments = format!("&region, &{name}, {given}, \"{letters}\", {bits}, {rank}");
+        self.line(format!("fault = tw_given({arguments});"));
+        self.line("if (fault != 0) return fault;");
+        Ok(())
+    }
+
     /// A list of values.
     fn list_of(&mut self, name: &str, values: &[ValueId]) {
         let (count, fault) = (values.len(), Fault::TooLittleMemory.code());
@@ -91,5 +120,21 @@ impl PlanWriter<'_> {
             let expected = self.expression(extent);
             self.line(format!("if ({name}.extents[{axis}] != {expected}) return {fault};"));
         }
+    }
+}
+
+/// What a list holds in the end, which is no list.
+fn held_in(element: &ElementType) -> &ElementType {
+    match element {
+        ElementType::Sequence(held) | ElementType::Optional(held) => held_in(held),
+        ElementType::Any | ElementType::Tensor { .. } => element,
+    }
+}
+
+/// The axes that a value takes room for: its own, or those of the tensors in it.
+pub(super) fn most_axes(ty: &Type) -> usize {
+    match held_in(&ElementType::of(ty)) {
+        ElementType::Tensor { rank, .. } => rank.unwrap_or(0),
+        _ => 0,
     }
 }
