@@ -11,8 +11,8 @@ use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::order::names_read;
 use crate::proto::{
-    Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, dimension, type_proto,
+    DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 use crate::tensors;
 
@@ -86,7 +86,7 @@ fn within(tensor: &TensorProto, folder: Option<&Path>) -> base::Result<TensorPro
 /// The declaration of an input of a tensor's type and shape.
 #[must_use]
 pub fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
-    let extents = tensor.shape().iter().map(|&extent| dimension::Value::DimValue(extent as i64));
+    let extents = tensor.shape().iter().map(|&extent| DimensionValue::DimValue(extent as i64));
     declared(name, tensor.dtype(), extents)
 }
 
@@ -94,12 +94,12 @@ pub fn declaration(name: &str, tensor: &Tensor) -> ValueInfoProto {
 pub(crate) fn declared(
     name: &str,
     dtype: DType,
-    extents: impl Iterator<Item = dimension::Value>,
+    extents: impl Iterator<Item = DimensionValue>,
 ) -> ValueInfoProto {
-    let extent = |extent| Dimension { value: Some(extent) };
+    let extent = |extent| DimensionProto { value: Some(extent) };
     let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
-    let ty = type_proto::Tensor { elem_type: number_of(dtype), shape };
-    let value = Some(type_proto::Value::Tensor(ty));
+    let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
+    let value = Some(TypeValue::Tensor(ty));
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
 }
 
