@@ -9,10 +9,10 @@ use tensor::{DType, Tensor};
 
 use crate::data_type::number_of;
 use crate::external::ExternalData;
-use crate::order::names_read;
+use crate::order::{names_captured, names_read};
 use crate::proto::{
-    DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
+    DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, SparseTensorProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 use crate::tensors;
 
@@ -47,29 +47,20 @@ pub fn excerpt(
 ) -> base::Result<ModelProto> {
     let empty = GraphProto::default();
     let whole = model.graph.as_ref().unwrap_or(&empty);
-    let node: Vec<NodeProto> =
-        nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
-    let mut wanted: BTreeSet<&str> = node.iter().flat_map(names_read).collect();
-    wanted.extend(outputs.iter().map(String::as_str));
-    inputs.iter().for_each(|input| _ = wanted.remove(input.name.as_str()));
-    let is_wanted = |name: &str| wanted.contains(name);
-    let mut initializer = Vec::new();
-    for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
-        initializer.push(within(tensor, folder)?);
-    }
-    let sparse = whole
-        .sparse_initializer
-        .iter()
-        .filter(|sparse| sparse.values.as_ref().is_some_and(|values| is_wanted(&values.name)));
-    let graph = GraphProto {
+    let mut graph = GraphProto {
         name: whole.name.clone(),
-        initializer,
-        sparse_initializer: sparse.cloned().collect(),
+        node: nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect(),
         input: inputs.to_vec(),
         output: outputs.iter().map(ValueInfoProto::untyped).collect(),
-        node,
         ..GraphProto::default()
     };
+    let read = names_captured(&graph);
+    let is_read = |tensor: &&TensorProto| read.contains(tensor.name.as_str());
+    let dense = whole.initializer.iter().filter(is_read).map(|tensor| within(tensor, folder));
+    let dense = dense.collect::<base::Result<_>>()?;
+    let is_read = |it: &&SparseTensorProto| it.values.as_ref().is_some_and(|it| is_read(&it));
+    let sparse = whole.sparse_initializer.iter().filter(is_read).cloned().collect();
+    (graph.initializer, graph.sparse_initializer) = (dense, sparse);
     Ok(ModelProto { graph: Some(graph), ..model.clone() })
 }
 

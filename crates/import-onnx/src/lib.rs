@@ -115,58 +115,42 @@ pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
 /// # Errors
 /// A diagnostic when the bytes are no such value.
 pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, tensor::Value)> {
+    let mut inner = kind;
+    while let Kind::Sequence(next) | Kind::Optional(next) = inner {
+        inner = next;
+    }
     match kind {
-        Kind::Tensor => read_tensor(bytes).map(|(name, tensor)| (name, tensor.into())),
-        Kind::Sequence(inner) => {
+        _ if *inner != Kind::Tensor => {
+            Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
+                .at("a recorded value")
+                .because("the model declares maps")
+                .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
+                .into())
+        }
+        Kind::Sequence(_) => {
             let proto = proto::SequenceProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-            let name = proto.name.clone();
-            Ok((name, sequence(proto, inner)?))
+            Ok((proto.name.clone(), sequence(&proto)?))
         }
-        Kind::Optional(inner) => {
+        Kind::Optional(_) => {
             let proto = proto::OptionalProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-            let name = proto.name.clone();
-            Ok((name, optional(proto, inner)?))
+            Ok((proto.name.clone(), optional(&proto)?))
         }
-        Kind::Maps | Kind::Map => Err(unread_maps().into()),
+        _ => read_tensor(bytes).map(|(name, tensor)| (name, tensor.into())),
     }
 }
 
-/// The refusal of recorded maps.
-fn unread_maps() -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
-        .at("a recorded value")
-        .because("the model declares maps")
-        .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
+fn sequence(proto: &proto::SequenceProto) -> base::Result<tensor::Value> {
+    let tensors = proto.tensor_values.iter().map(plain);
+    let sequences = proto.sequence_values.iter().map(sequence);
+    let all = tensors.chain(sequences).chain(proto.optional_values.iter().map(optional));
+    all.collect::<base::Result<_>>().map(tensor::Value::Sequence)
 }
 
-fn sequence(proto: proto::SequenceProto, kind: &Kind) -> base::Result<tensor::Value> {
-    let values: Vec<tensor::Value> = match kind {
-        Kind::Tensor => proto.tensor_values.iter().map(plain).collect::<base::Result<_>>()?,
-        Kind::Sequence(inner) => {
-            let values = proto.sequence_values.into_iter();
-            values.map(|value| sequence(value, inner)).collect::<base::Result<_>>()?
-        }
-        Kind::Optional(inner) => {
-            let values = proto.optional_values.into_iter();
-            values.map(|value| optional(value, inner)).collect::<base::Result<_>>()?
-        }
-        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
-    };
-    Ok(tensor::Value::Sequence(values))
-}
-
-fn optional(proto: proto::OptionalProto, kind: &Kind) -> base::Result<tensor::Value> {
-    let value = match kind {
-        Kind::Tensor => proto.tensor_value.as_ref().map(plain).transpose()?,
-        Kind::Sequence(inner) => {
-            proto.sequence_value.map(|value| sequence(value, inner)).transpose()?
-        }
-        Kind::Optional(inner) => {
-            proto.optional_value.map(|value| optional(*value, inner)).transpose()?
-        }
-        Kind::Maps | Kind::Map => return Err(unread_maps().into()),
-    };
-    Ok(tensor::Value::Optional(value.map(Box::new)))
+fn optional(proto: &proto::OptionalProto) -> base::Result<tensor::Value> {
+    let tensor = proto.tensor_value.as_ref().map(plain);
+    let sequence = || proto.sequence_value.as_ref().map(sequence);
+    let value = tensor.or_else(sequence).or_else(|| proto.optional_value.as_deref().map(optional));
+    Ok(tensor::Value::Optional(value.transpose()?.map(Box::new)))
 }
 
 fn plain(proto: &proto::TensorProto) -> base::Result<tensor::Value> {

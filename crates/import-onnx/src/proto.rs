@@ -186,6 +186,19 @@ impl NodeProto {
     }
 }
 
+impl GraphProto {
+    /// The graph and all graphs inside of its nodes.
+    pub(crate) fn all(&self) -> Vec<&GraphProto> {
+        let mut all = vec![self];
+        let mut count = 0;
+        while let Some(&graph) = all.get(count) {
+            all.extend(graph.node.iter().flat_map(NodeProto::inner_graphs));
+            count += 1;
+        }
+        all
+    }
+}
+
 impl ValueInfoProto {
     /// A name of which no type is declared.
     #[must_use]
