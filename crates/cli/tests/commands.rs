@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use base::text::Parser;
-use import_onnx::proto::{ModelProto, StringStringEntryProto, type_proto};
+use import_onnx::proto::{ModelProto, StringStringEntryProto, TypeValue};
 use prost::Message;
 use support::{DIGITS, Folder, tilewright};
 use testkit::{has_c_compiler, onnx_text};
@@ -96,7 +96,7 @@ fn prepare(folder: &Path, line: &str, block: &str) -> Result<(), String> {
             let inputs = model.graph.iter_mut().flat_map(|graph| &mut graph.input);
             for value in inputs.filter(|value| value.name == input) {
                 let ty = value.r#type.as_mut().and_then(|ty| ty.value.as_mut());
-                if let Some(type_proto::Value::Tensor(tensor)) = ty {
+                if let Some(TypeValue::Tensor(tensor)) = ty {
                     tensor.elem_type = number.parse().map_err(|_| "expected a number")?;
                 }
             }

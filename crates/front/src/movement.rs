@@ -1,10 +1,12 @@
 //! The movement primitives of [`Graph`]: each result element is an element of an operand. Movements
 //! of known values with few elements are folded.
 
-use graph::Shape;
-use sym::Expr;
-
 use std::collections::BTreeSet;
+
+use base::ConstantId;
+use graph::{FunctionBuilder, Op, Shape};
+use sym::Expr;
+use tensor::Tensor;
 
 use crate::value::{KNOWN_ELEMENTS, Known, Operand, constant_shape};
 use crate::writer::{Accepted, Graph, shape_error, type_error};
@@ -32,17 +34,10 @@ impl Graph {
             })
             .collect();
         let value = self.refine(value, &refined)?;
-        let moved = self.fold_movement(&value, &shape, |index, source| {
-            for ((at, &axis), extent) in source.iter_mut().zip(axes).zip(&refined) {
-                *at = if extent.as_constant() == Some(1) { 0 } else { index[axis] };
-            }
-        });
-        if let Some(folded) = moved {
-            return Ok(folded);
+        if value.ty().shape == shape {
+            return Ok(value);
         }
-        let id = self.data(&value)?;
-        let built = self.builder.broadcast(id, shape, axes);
-        self.built(built)
+        self.moved(Op::Broadcast { shape, axes: axes.to_vec() }, &[&value], &[])
     }
 
     /// Broadcasts to a shape as NumPy does: the last axes correspond.
@@ -75,14 +70,7 @@ impl Graph {
             return Ok(value.clone());
         }
         self.check_size(shape)?;
-        if let (Some(known), Some(shape)) = (value.known(), constant_shape(shape))
-            && shape.iter().product::<usize>() == known.len()
-        {
-            return Ok(Operand::of_known(value.dtype(), &shape, known.to_vec()));
-        }
-        let id = self.data(value)?;
-        let built = self.builder.reshape(id, shape);
-        self.built(built)
+        self.moved(Op::Reshape { shape: shape.into() }, &[value], &[])
     }
 
     /// Result axis `k` is operand axis `permutation[k]`.
@@ -92,19 +80,10 @@ impl Graph {
             let rank = value.rank();
             return Err(shape_error(format!("{permutation:?} does not permute {rank} axes")));
         }
-        let shape: Vec<Expr> =
-            permutation.iter().map(|&axis| value.shape()[axis].clone()).collect();
-        let moved = self.fold_movement(value, &shape, |index, source| {
-            for (at, &axis) in index.iter().zip(permutation) {
-                source[axis] = *at;
-            }
-        });
-        if let Some(folded) = moved {
-            return Ok(folded);
+        if permutation.is_sorted() {
+            return Ok(value.clone());
         }
-        let id = self.data(value)?;
-        let built = self.builder.transpose(id, permutation);
-        self.built(built)
+        self.moved(Op::Transpose { permutation: permutation.to_vec() }, &[value], &[])
     }
 
     /// `result[i] = value[starts + i * steps]`
@@ -116,20 +95,12 @@ impl Graph {
         shape: &[Expr],
     ) -> Accepted<Operand> {
         self.check_size(shape)?;
-        let first: Option<Vec<i64>> = starts.iter().map(Expr::as_constant).collect();
-        if let Some(first) = first {
-            let moved = self.fold_movement(value, shape, |index, source| {
-                for (axis, at) in source.iter_mut().enumerate() {
-                    *at = (first[axis] + index[axis] as i64 * steps[axis]) as usize;
-                }
-            });
-            if let Some(folded) = moved {
-                return Ok(folded);
-            }
+        let is_whole = starts.iter().all(Expr::is_zero) && steps.iter().all(|&step| step == 1);
+        if is_whole && value.shape() == shape {
+            return Ok(value.clone());
         }
-        let id = self.data(value)?;
-        let built = self.builder.slice(id, starts, steps, shape);
-        self.built(built)
+        let (starts, steps, shape) = (starts.to_vec(), steps.to_vec(), shape.into());
+        self.moved(Op::Slice { starts, steps, shape }, &[value], &[])
     }
 
     /// As [`Self::slice`], along one axis only.
@@ -172,18 +143,12 @@ impl Graph {
         if let Some(other) = values.iter().find(|value| value.dtype() != dtype) {
             return Err(type_error(format!("{dtype} and {} in one tensor", other.dtype())));
         }
-        let known: Option<Vec<&[Known]>> = values.iter().map(|value| value.known()).collect();
-        if let (Some(known), 1, 0) = (known, shape.len(), axis) {
-            let elements = known.concat();
-            if elements.len() <= KNOWN_ELEMENTS {
-                return Ok(Operand::of_known(dtype, &[elements.len()], elements));
-            }
-        }
         shape[axis] = values.iter().map(|value| &value.shape()[axis]).sum();
         self.check_size(&shape)?;
-        let operands = self.all_data(&values)?;
-        let built = self.builder.concat(axis, &operands);
-        self.built(built)
+        match &values[..] {
+            [value] => Ok(value.clone()),
+            values => self.moved(Op::Concat { axis }, &values.iter().collect::<Vec<_>>(), &[]),
+        }
     }
 
     /// Values that have the same extents on all axes but one.
@@ -202,39 +167,60 @@ impl Graph {
         values.iter().map(refine).collect()
     }
 
-    /// A known value moved, where the result has few elements: `source` fills in where a result
-    /// element is read.
-    pub fn fold_movement(
-        &self,
-        value: &Operand,
-        shape: &[Expr],
-        source: impl Fn(&[usize], &mut [usize]),
-    ) -> Option<Operand> {
-        let (known, from, to) = (value.known()?, value.constant_shape()?, constant_shape(shape)?);
-        let count = to.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))?;
-        if count > KNOWN_ELEMENTS {
-            return None;
-        }
-        let mut elements = Vec::with_capacity(count);
-        let (mut index, mut at) = (vec![0; to.len()], vec![0; from.len()]);
-        for number in 0..count {
-            let mut rest = number;
-            for axis in (0..to.len()).rev() {
-                index[axis] = rest % to[axis];
-                rest /= to[axis];
-            }
-            source(&index, &mut at);
-            let mut place = 0;
-            for (at, extent) in at.iter().zip(&from) {
-                if at >= extent {
-                    return None;
-                }
-                place = place * extent + at;
-            }
-            elements.push(known[place].clone());
-        }
-        Some(Operand::of_known(value.dtype(), &to, elements))
+    /// Indexes `data` along `axes`; see `graph::Op::Gather`.
+    pub fn gather(
+        &mut self,
+        data: &Operand,
+        axes: &[usize],
+        indices: &[Operand],
+        batch: usize,
+        position: usize,
+    ) -> Accepted<Operand> {
+        let op = Op::Gather { axes: axes.to_vec(), batch, position };
+        self.moved(op, &[data], &indices.iter().collect::<Vec<_>>())
     }
+
+    /// A movement of values, at indices. Where all are known and the result has few elements, those
+    /// are known, too.
+    fn moved(&mut self, op: Op, values: &[&Operand], indices: &[&Operand]) -> Accepted<Operand> {
+        match fold_movement(&op, values, indices) {
+            Some(folded) => Ok(folded),
+            None => self.primitive(op, &[values, indices].concat()),
+        }
+    }
+}
+
+/// The elements of a movement of known values: those which the evaluator puts where they go when
+/// it moves their numbers.
+fn fold_movement(op: &Op, values: &[&Operand], indices: &[&Operand]) -> Option<Operand> {
+    let known: Option<Vec<&[Known]>> = values.iter().map(|value| value.known()).collect();
+    let (known, dtype) = (known?.concat(), values[0].dtype());
+    if !op.has_constant_exprs() {
+        return None;
+    }
+    let mut builder = FunctionBuilder::new("movement");
+    let (mut count, mut operands) = (0, Vec::new());
+    for value in values {
+        let shape = value.constant_shape()?;
+        let end = count + shape.iter().product::<usize>() as i64;
+        let numbers: Vec<i64> = (count..end).collect();
+        operands.push(builder.literal(Tensor::from_slice(&shape, &numbers)));
+        count = end;
+    }
+    for index in indices {
+        let (shape, numbers) = (index.constant_shape()?, index.known().and(index.numbers())?);
+        operands.push(builder.literal(Tensor::from_scalars(index.dtype(), &shape, &numbers)));
+    }
+    let result = builder.add(op.clone(), &operands).ok()?[0];
+    let shape = constant_shape(&builder.function().ty(result).as_tensor()?.shape)?;
+    let is_few = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
+    is_few.filter(|count| *count <= KNOWN_ELEMENTS)?;
+    let function = builder.finish(vec![("moved".to_owned(), result)]);
+    let none = |_: ConstantId| Tensor::zeros(dtype, &[0]);
+    let precision = eval::EvaluationPrecision::Declared;
+    let moved = eval::graph::evaluate(&function, &none, &[], precision).ok()?;
+    let elements = moved[0].scalars().map(|number| known[number.as_i64() as usize].clone());
+    Some(Operand::of_known(dtype, &shape, elements.collect()))
 }
 
 /// An axis counted from the front.

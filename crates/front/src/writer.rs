@@ -454,21 +454,6 @@ impl Graph {
 
     // --- indexing ---
 
-    /// Indexes `data` along `axes`; see `graph::Op::Gather`.
-    pub fn gather(
-        &mut self,
-        data: &Operand,
-        axes: &[usize],
-        indices: &[Operand],
-        batch: usize,
-        position: usize,
-    ) -> Accepted<Operand> {
-        let data = self.data(data)?;
-        let indices = self.all_data(indices)?;
-        let built = self.builder.gather(data, axes, &indices, batch, position);
-        self.built(built)
-    }
-
     /// Combines `updates` into `data`; see `graph::Op::Scatter`.
     pub fn scatter(
         &mut self,

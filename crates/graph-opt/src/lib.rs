@@ -9,6 +9,7 @@
 //! targets. A pass that changes nothing leaves a function shared with others as it is.
 
 mod batch_norm;
+mod control;
 mod cse;
 mod cut;
 mod dce;
@@ -40,7 +41,8 @@ pub fn passes() -> &'static [PassRow<Arc<Function>>] {
 }
 
 const PASSES: &[PassRow<Arc<Function>>] = &[
-    PassRow { name: "hoist", run: hoist::run, after: &[] },
+    PassRow { name: "control", run: control::run, after: &[] },
+    PassRow { name: "hoist", run: hoist::run, after: &["control"] },
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
     PassRow { name: "excess_precision", run: excess_precision::run, after: &["batch_norm"] },

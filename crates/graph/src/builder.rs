@@ -206,22 +206,31 @@ impl FunctionBuilder {
         region
     }
 
-    /// Adds a node like one of another function with the same symbols, of other operands and
-    /// regions. What an `If` gives is as its regions have it now, but for the extents that it
-    /// defines.
+    /// As [`Self::add_alike`], of a node of another function with the same symbols.
     pub fn add_again(
         &mut self,
         (source, node): (&Function, NodeId),
         operands: &[ValueId],
         regions: &[RegionId],
     ) -> Built<Vec<ValueId>> {
-        let mut op = source.nodes[node].op.clone();
+        let own = source.symbols_defined_by(node).into_iter().map(Expr::symbol);
+        let own: Vec<Expr> = own.collect();
+        self.add_alike(source.nodes[node].op.clone(), &own, operands, regions)
+    }
+
+    /// Adds a node as there was one of other operands and regions. What an `If` gives is as its
+    /// regions have it now, but for the extents `own` that it defines.
+    pub fn add_alike(
+        &mut self,
+        mut op: Op,
+        own: &[Expr],
+        operands: &[ValueId],
+        regions: &[RegionId],
+    ) -> Built<Vec<ValueId>> {
         if let (Op::If { results }, Some(&region)) = (&mut op, regions.first()) {
-            let own = source.symbols_defined_by(node);
-            let is_own = |extent: &Expr| extent.as_symbol().is_some_and(|it| own.contains(&it));
             for (ty, mut now) in results.iter_mut().zip(self.function.region_type(region).results) {
                 for (declared, extent) in ty.exprs().iter().zip(now.exprs_mut()) {
-                    if is_own(declared) {
+                    if own.contains(declared) {
                         extent.clone_from(declared);
                     }
                 }

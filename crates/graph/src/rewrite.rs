@@ -19,6 +19,7 @@ use crate::op::Op;
 type Rule<'a> = dyn FnMut(&mut Rewriter<'_>, NodeId) -> Built<Option<Vec<ValueId>>> + 'a;
 
 /// A reconstruction under way: the old function, and the new one so far.
+#[derive(Clone)]
 pub struct Rewriter<'a> {
     /// The function that is read.
     pub source: &'a Function,
@@ -26,6 +27,8 @@ pub struct Rewriter<'a> {
     pub builder: FunctionBuilder,
     /// The new value of each old one reached so far.
     values: SecondaryMap<ValueId, Option<ValueId>>,
+    /// What stands for old symbols.
+    symbols: BTreeMap<SymbolId, Expr>,
 }
 
 /// Makes a function anew, node by node in order, region by region. Symbols, assumptions, names and
@@ -46,7 +49,8 @@ pub fn rebuild(
     function.values.reserve(source.values.len());
     let mut values = SecondaryMap::new();
     values.reserve(source.values.len());
-    let mut rewriter = Rewriter { source, builder: FunctionBuilder::extend(function), values };
+    let builder = FunctionBuilder::extend(function);
+    let mut rewriter = Rewriter { source, builder, values, symbols: BTreeMap::new() };
     for (&old, name) in source.parameters().iter().zip(&source.parameter_names) {
         let new = rewriter.builder.parameter(name, source.ty(old).clone());
         rewriter.bind(old, new);
@@ -108,17 +112,88 @@ impl Rewriter<'_> {
         let operands: Values = old.operands.iter().map(|&value| self.get(value)).collect();
         let function = self.builder.function();
         let mut types = old.operands.iter().zip(&operands);
-        if regions.is_empty() && types.all(|(&old, &new)| source.ty(old) == function.ty(new)) {
+        let is_as_before = regions.is_empty() && self.symbols.is_empty();
+        if is_as_before && types.all(|(&old, &new)| source.ty(old) == function.ty(new)) {
             let results = old.results.iter().map(|&result| source.ty(result).clone());
             return Ok(self.builder.add_typed(old.op.clone(), operands, results));
         }
-        self.builder.add_again((source, node), &operands, &regions).map(Values::from)
+        let own = source.symbols_defined_by(node).into_iter();
+        let own = own.map(|symbol| {
+            let mut now = Expr::symbol(symbol);
+            self.substitute(&mut now);
+            now
+        });
+        let own: Vec<Expr> = own.collect();
+        self.builder.add_alike(self.op(node), &own, &operands, &regions).map(Values::from)
+    }
+
+    /// The primitive of an old node, with what stands for the symbols in it.
+    pub fn op(&self, node: NodeId) -> Op {
+        let mut op = self.source.nodes[node].op.clone();
+        op.exprs_mut().into_iter().for_each(|expr| self.substitute(expr));
+        let now = |symbol: SymbolId| self.symbols.get(&symbol).and_then(Expr::as_symbol);
+        match &mut op {
+            Op::Bind { symbol, .. } | Op::While { turns: Some(symbol) } => {
+                *symbol = now(*symbol).unwrap_or(*symbol);
+            }
+            _ => {}
+        }
+        op
+    }
+
+    fn substitute(&self, expr: &mut Expr) {
+        if !self.symbols.is_empty() {
+            *expr = expr.substitute(&mut |symbol| self.symbols.get(&symbol).cloned());
+        }
+    }
+
+    /// Lets an expression stand for an old symbol from here on.
+    pub fn specialise(&mut self, symbol: SymbolId, now: Expr) {
+        self.symbols.insert(symbol, now);
+    }
+
+    /// Lets the extents of a new value stand for the symbols that an old type has in their places.
+    pub fn specialise_type(&mut self, old: &Type, new: ValueId) {
+        let now = self.builder.function().ty(new).exprs().to_vec();
+        for (extent, now) in old.exprs().iter().zip(now) {
+            if let Some(symbol) = extent.as_symbol().filter(|_| *extent != now) {
+                self.specialise(symbol, now);
+            }
+        }
+    }
+
+    /// Adds the nodes of an old region, made by the rule, in which these values stand for its
+    /// parameters, and returns its results. It may be asked for several times: symbols that nodes
+    /// in it define are new ones each time.
+    ///
+    /// # Errors
+    /// As [`rebuild`].
+    pub fn inline(
+        &mut self,
+        region: RegionId,
+        parameters: &[ValueId],
+        rule: &mut Rule<'_>,
+    ) -> Built<Vec<ValueId>> {
+        let source = self.source;
+        let old = &source.regions[region];
+        for (&old, &new) in old.parameters.iter().zip(parameters) {
+            self.specialise_type(source.ty(old), new);
+            self.values[old] = Some(new);
+        }
+        for symbol in old.nodes.iter().flat_map(|&node| source.symbols_known_behind(node)) {
+            let data = &source.symbols[symbol];
+            let new = self.builder.new_symbol(&data.name, data.range);
+            self.specialise(symbol, Expr::symbol(new));
+        }
+        self.region_nodes(region, rule)?;
+        Ok(self.get_all(&old.results))
     }
 
     fn region(&mut self, region: RegionId, rule: &mut Rule<'_>) -> Built<RegionId> {
         let source = self.source;
         let old = &source.regions[region];
-        let types: Vec<Type> = old.parameters.iter().map(|&id| source.ty(id).clone()).collect();
+        let mut types: Vec<Type> = old.parameters.iter().map(|&id| source.ty(id).clone()).collect();
+        types.iter_mut().flat_map(Type::exprs_mut).for_each(|expr| self.substitute(expr));
         let parameters = self.builder.begin_region(&types);
         for (&old, new) in old.parameters.iter().zip(parameters) {
             self.bind(old, new);

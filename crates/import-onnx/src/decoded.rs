@@ -11,10 +11,10 @@ use tensor::{DType, Value};
 use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::names::place;
-use crate::order::names_read;
+use crate::order::{names_captured, names_read};
 use crate::proto::{
-    Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, dimension, type_proto,
+    DimensionProto, DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
 use crate::{Facts, ImportOptions, Imported, ModelInfo, info, tensors};
@@ -107,29 +107,20 @@ impl DecodedModel {
         outputs: &[String],
     ) -> base::Result<DecodedModel> {
         let whole = &self.graph;
-        let node: Vec<NodeProto> =
-            nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect();
-        let mut wanted: BTreeSet<&str> = node.iter().flat_map(names_read).collect();
-        wanted.extend(outputs.iter().map(String::as_str));
-        inputs.iter().for_each(|(name, _)| _ = wanted.remove(name.as_str()));
-        let is_wanted = |name: &str| wanted.contains(name);
-        let mut initializer = Vec::new();
-        for tensor in whole.initializer.iter().filter(|tensor| is_wanted(&tensor.name)) {
-            initializer.push(self.within(tensor)?);
-        }
-        let sparse = whole
-            .sparse_initializer
-            .iter()
-            .filter(|sparse| sparse.values.as_ref().is_some_and(|values| is_wanted(&values.name)));
-        let graph = GraphProto {
+        let mut graph = GraphProto {
             name: whole.name.clone(),
-            initializer,
-            sparse_initializer: sparse.cloned().collect(),
+            node: nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect(),
             input: inputs.iter().filter_map(|(name, value)| self.input(name, value)).collect(),
             output: outputs.iter().map(ValueInfoProto::untyped).collect(),
-            node,
             ..GraphProto::default()
         };
+        let read = names_captured(&graph);
+        let is_read = |tensor: &&TensorProto| read.contains(tensor.name.as_str());
+        let dense = whole.initializer.iter().filter(is_read).map(|tensor| self.within(tensor));
+        let dense = dense.collect::<base::Result<_>>()?;
+        let is_read = |it: &&SparseTensorProto| it.values.as_ref().is_some_and(|it| is_read(&it));
+        let sparse = whole.sparse_initializer.iter().filter(is_read).cloned().collect();
+        (graph.initializer, graph.sparse_initializer) = (dense, sparse);
         Ok(DecodedModel { proto: self.proto.clone(), graph, folder: None })
     }
 
@@ -139,7 +130,7 @@ impl DecodedModel {
             return self.graph.input.iter().find(|input| input.name == name).cloned();
         };
         let extents = tensor.shape().iter();
-        let extents = extents.map(|&extent| dimension::Value::DimValue(extent as i64));
+        let extents = extents.map(|&extent| DimensionValue::DimValue(extent as i64));
         Some(declared(name, tensor.dtype(), extents))
     }
 
@@ -158,11 +149,11 @@ impl DecodedModel {
 pub(crate) fn declared(
     name: &str,
     dtype: DType,
-    extents: impl Iterator<Item = dimension::Value>,
+    extents: impl Iterator<Item = DimensionValue>,
 ) -> ValueInfoProto {
-    let extent = |extent| Dimension { value: Some(extent) };
+    let extent = |extent| DimensionProto { value: Some(extent) };
     let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
-    let ty = type_proto::Tensor { elem_type: number_of(dtype), shape };
-    let value = Some(type_proto::Value::Tensor(ty));
+    let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
+    let value = Some(TypeValue::Tensor(ty));
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
 }

@@ -11,8 +11,9 @@ use tensor::{DType, Kind};
 use crate::data_type::data_type;
 use crate::inputs::{self, Extent, declared, kind_of};
 use crate::operators::TABLE;
-use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
-use crate::{decode, names, place_in, read, survey};
+use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
+use crate::survey::Survey;
+use crate::{decode, names, place_in, read};
 
 /// What a model file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,21 +101,28 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
     let graph = model.graph.as_ref().unwrap_or(&empty);
     let functions = names::functions(model);
     let opsets = names::opsets(&model.opset_import);
-    let (operators, unsupported) = survey::histogram(graph, &functions, &opsets);
+    let survey = Survey::of(graph, &functions, &opsets);
+    let operators = survey.operators.into_iter();
+    let operators =
+        operators.map(|((domain, name), count)| (names::full_name(domain, name), count));
+    let unsupported = survey.missing.into_iter().map(|(name, missing)| (name, missing.places));
     let wanted: Vec<ValueInfoProto> = inputs::without_default(graph).into_iter().cloned().collect();
     let mut dimensions = Vec::new();
     let inputs = values(&wanted, &mut dimensions);
     dimensions.sort();
     dimensions.dedup();
     let (mut parameters, mut parameter_bytes) = (0u64, 0u64);
-    count_constants(graph, &mut |tensor| {
-        let shape: Option<Vec<usize>> =
-            tensor.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
-        let (Some(shape), Ok(dtype)) = (shape, data_type(tensor.data_type.into())) else { return };
-        parameters = parameters.saturating_add(element_count(&shape).unwrap_or(0) as u64);
-        let bytes = byte_size(dtype, &shape).unwrap_or(0) as u64;
-        parameter_bytes = parameter_bytes.saturating_add(bytes);
-    });
+    for graph in graph.all() {
+        let attributes = graph.node.iter().flat_map(|node| &node.attribute);
+        for tensor in graph.initializer.iter().chain(attributes.filter_map(|it| it.t.as_deref())) {
+            let extents = tensor.dims.iter().map(|dim| usize::try_from(*dim).ok());
+            let Some(shape) = extents.collect::<Option<Vec<usize>>>() else { continue };
+            let Ok(dtype) = data_type(tensor.data_type.into()) else { continue };
+            parameters = parameters.saturating_add(element_count(&shape).unwrap_or(0) as u64);
+            let bytes = byte_size(dtype, &shape).unwrap_or(0) as u64;
+            parameter_bytes = parameter_bytes.saturating_add(bytes);
+        }
+    }
     let named = |(domain, version): (String, i64)| (names::named(&domain).to_owned(), version);
     ModelInfo {
         name: graph.name.clone(),
@@ -126,8 +134,8 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
         dimensions,
         parameters,
         parameter_bytes,
-        operators,
-        unsupported,
+        operators: operators.collect(),
+        unsupported: unsupported.collect(),
     }
 }
 
@@ -152,13 +160,4 @@ fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueI
         }
     };
     declared(protos).into_iter().zip(protos).map(read).collect()
-}
-
-/// Calls a function for each constant of a graph and of the graphs inside it.
-fn count_constants(graph: &GraphProto, count: &mut dyn FnMut(&TensorProto)) {
-    graph.initializer.iter().for_each(&mut *count);
-    for attribute in graph.node.iter().flat_map(|node| &node.attribute) {
-        attribute.t.as_deref().into_iter().for_each(&mut *count);
-    }
-    graph.node.iter().flat_map(NodeProto::inner_graphs).for_each(|it| count_constants(it, count));
 }

@@ -15,7 +15,10 @@ use crate::data_type::data_type;
 use crate::decoded;
 
 use crate::options::ImportOptions;
-use crate::proto::{GraphProto, TypeProto, ValueInfoProto, dimension, type_proto};
+use crate::proto::{
+    DimensionValue, ElementTypeProto, GraphProto, MapTypeProto, TypeProto, TypeValue,
+    ValueInfoProto,
+};
 
 /// The inputs of a graph that must be given: those without a default among its constants.
 pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {
@@ -62,12 +65,12 @@ pub(crate) fn declared(
 }
 
 fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
-    let Some(type_proto::Value::Tensor(tensor)) = value.r#type.as_ref()?.value.as_ref() else {
+    let Some(TypeValue::Tensor(tensor)) = value.r#type.as_ref()?.value.as_ref() else {
         return None;
     };
     let extents = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
-        Some(dimension::Value::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
-        Some(dimension::Value::DimParam(name)) => Extent::Named(name.clone()),
+        Some(DimensionValue::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
+        Some(DimensionValue::DimParam(name)) => Extent::Named(name.clone()),
         _ => Extent::Named(String::new()),
     });
     Some(extents.collect())
@@ -81,7 +84,7 @@ fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Accepte
     };
     let kind = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
     let tensor = match kind {
-        Some(type_proto::Value::Tensor(tensor)) => tensor,
+        Some(TypeValue::Tensor(tensor)) => tensor,
         Some(_) => {
             return Err(refuse("it is not a dense tensor")
                 .remedy("export the model without sequences, maps and optional values"));
@@ -129,14 +132,14 @@ fn list_type(value: &ValueInfoProto) -> Option<Type> {
 }
 
 fn element_type(ty: &TypeProto) -> Option<ElementType> {
-    let held = |inner: &type_proto::Element| element_type(inner.elem_type.as_ref()?).map(Box::new);
+    let held = |inner: &ElementTypeProto| element_type(inner.elem_type.as_ref()?).map(Box::new);
     match ty.value.as_ref()? {
-        type_proto::Value::Tensor(tensor) => {
+        TypeValue::Tensor(tensor) => {
             let dtype = data_type(tensor.elem_type.into()).ok()?;
             Some(ElementType::Tensor { dtype, rank: tensor.shape.as_ref().map(|it| it.dim.len()) })
         }
-        type_proto::Value::Sequence(inner) => Some(ElementType::Sequence(held(inner)?)),
-        type_proto::Value::Optional(inner) => Some(ElementType::Optional(held(inner)?)),
+        TypeValue::Sequence(inner) => Some(ElementType::Sequence(held(inner)?)),
+        TypeValue::Optional(inner) => Some(ElementType::Optional(held(inner)?)),
         _ => None,
     }
 }
@@ -147,18 +150,18 @@ pub(crate) fn kind_of(value: &ValueInfoProto) -> Option<Kind> {
 }
 
 fn is_map(ty: &TypeProto) -> bool {
-    matches!(ty.value, Some(type_proto::Value::Map(_)))
+    matches!(ty.value, Some(TypeValue::Map(_)))
 }
 
 fn kind(ty: &TypeProto) -> Option<Kind> {
     match ty.value.as_ref()? {
-        type_proto::Value::Tensor(_) => Some(Kind::Tensor),
-        type_proto::Value::Map(_) => Some(Kind::Map),
-        type_proto::Value::Sequence(inner) if is_map(inner.elem_type.as_ref()?) => Some(Kind::Maps),
-        type_proto::Value::Sequence(inner) => {
+        TypeValue::Tensor(_) => Some(Kind::Tensor),
+        TypeValue::Map(_) => Some(Kind::Map),
+        TypeValue::Sequence(inner) if is_map(inner.elem_type.as_ref()?) => Some(Kind::Maps),
+        TypeValue::Sequence(inner) => {
             Some(Kind::Sequence(Box::new(kind(inner.elem_type.as_ref()?)?)))
         }
-        type_proto::Value::Optional(inner) => {
+        TypeValue::Optional(inner) => {
             Some(Kind::Optional(Box::new(kind(inner.elem_type.as_ref()?)?)))
         }
         _ => None,
@@ -170,8 +173,8 @@ fn kind(ty: &TypeProto) -> Option<Kind> {
 pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec<ValueInfoProto>> {
     let inner = |name: String, ty: &TypeProto| ValueInfoProto { name, r#type: Some(ty.clone()) };
     match (structure, value.r#type.as_ref()?.value.as_ref()?) {
-        (Structure::Tensor, type_proto::Value::Tensor(_)) => Some(vec![value.clone()]),
-        (Structure::Sequence(elements), type_proto::Value::Sequence(ty)) => {
+        (Structure::Tensor, TypeValue::Tensor(_)) => Some(vec![value.clone()]),
+        (Structure::Sequence(elements), TypeValue::Sequence(ty)) => {
             // Each element has extents of its own, whatever they are called.
             let ty = without_names(ty.elem_type.as_ref()?);
             let mut all = Vec::new();
@@ -180,9 +183,9 @@ pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec
             }
             Some(all)
         }
-        (Structure::Map, type_proto::Value::Map(ty)) => of_map(value, ty),
-        (Structure::Optional(None), type_proto::Value::Optional(_)) => Some(Vec::new()),
-        (Structure::Optional(Some(element)), type_proto::Value::Optional(ty)) => {
+        (Structure::Map, TypeValue::Map(ty)) => of_map(value, ty),
+        (Structure::Optional(None), TypeValue::Optional(_)) => Some(Vec::new()),
+        (Structure::Optional(Some(element)), TypeValue::Optional(ty)) => {
             parts(&inner(value.name.clone(), ty.elem_type.as_ref()?), element)
         }
         _ => None,
@@ -190,14 +193,14 @@ pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec
 }
 
 /// The declarations of the vectors of a map's keys and values; none if these are no tensors.
-fn of_map(value: &ValueInfoProto, ty: &type_proto::Map) -> Option<Vec<ValueInfoProto>> {
-    let Some(type_proto::Value::Tensor(element)) = &ty.value_type.as_ref()?.value else {
+fn of_map(value: &ValueInfoProto, ty: &MapTypeProto) -> Option<Vec<ValueInfoProto>> {
+    let Some(TypeValue::Tensor(element)) = &ty.value_type.as_ref()?.value else {
         return None;
     };
     let names = Structure::Map.names(&value.name);
     let types = [data_type(ty.key_type.into()).ok()?, data_type(element.elem_type.into()).ok()?];
     // There are as many of both.
-    let count = dimension::Value::DimParam(format!("{}.count", value.name));
+    let count = DimensionValue::DimParam(format!("{}.count", value.name));
     let vector = |(name, dtype): (&String, DType)| {
         decoded::declared(name, dtype, std::iter::once(count.clone()))
     };
@@ -206,9 +209,9 @@ fn of_map(value: &ValueInfoProto, ty: &type_proto::Map) -> Option<Vec<ValueInfoP
 
 fn without_names(ty: &TypeProto) -> TypeProto {
     let mut ty = ty.clone();
-    if let Some(type_proto::Value::Tensor(tensor)) = &mut ty.value {
+    if let Some(TypeValue::Tensor(tensor)) = &mut ty.value {
         for dim in tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim) {
-            if matches!(dim.value, Some(dimension::Value::DimParam(_))) {
+            if matches!(dim.value, Some(DimensionValue::DimParam(_))) {
                 dim.value = None;
             }
         }

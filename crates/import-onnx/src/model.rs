@@ -14,8 +14,8 @@ use crate::inputs::{self, Declared};
 use crate::names::{self, Functions, defined_twice};
 use crate::operators;
 use crate::options::{ImportOptions, Imported};
-use crate::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
-use crate::survey;
+use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
+use crate::survey::{self, Survey};
 
 /// The results of the function with their names.
 type NamedResults = Vec<(String, graph::ValueId)>;
@@ -46,7 +46,7 @@ pub(crate) fn import(
             // An operator met inside a branch is reported with all others of the model.
             let is_unsupported = |found: &Diagnostic| found.code == codes::UNSUPPORTED_OPERATOR;
             if found.iter().any(is_unsupported) {
-                survey::unsupported(body, &functions, &importer.opsets).or_ok(())?;
+                Survey::of(body, &functions, &importer.opsets).check_all()?;
             }
             return Err(found);
         }
@@ -75,7 +75,7 @@ fn begin<'m>(
     if body.node.len() > options.limits.nodes {
         return Err(too_many_nodes(options.limits.nodes).into());
     }
-    survey::check_top(body, functions, &opsets)?;
+    Survey::of(body, functions, &opsets).check()?;
     check_literals(body, options)?;
     let mut importer = Importer::new(functions, opsets, external, options, operators::lower);
     importer.graph.facts = facts.clone();
@@ -88,7 +88,10 @@ fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()
         return Ok(());
     }
     let mut names = BTreeSet::new();
-    add_constant_names(body, &mut names);
+    for graph in body.all() {
+        let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
+        names.extend(graph.initializer.iter().chain(sparse).map(|tensor| tensor.name.as_str()));
+    }
     let unknown = options.literals.iter().filter(|name| !names.contains(name.as_str()));
     let unknown = unknown.map(|name| {
         Diagnostic::error(codes::UNDEFINED_NAME, format!("no constant is named `{name}`"))
@@ -97,18 +100,6 @@ fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()
             .remedy("use the name of one of the model's initializers")
     });
     unknown.collect::<Diagnostics>().or_ok(())
-}
-
-/// The names of the constants of a graph and of the graphs inside its nodes.
-fn add_constant_names<'m>(graph: &'m GraphProto, names: &mut BTreeSet<&'m str>) {
-    names.extend(graph.initializer.iter().map(|tensor| tensor.name.as_str()));
-    let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
-    names.extend(sparse.map(|values| values.name.as_str()));
-    graph
-        .node
-        .iter()
-        .flat_map(NodeProto::inner_graphs)
-        .for_each(|it| add_constant_names(it, names));
 }
 
 impl Importer<'_> {

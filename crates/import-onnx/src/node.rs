@@ -46,22 +46,6 @@ pub(crate) fn unsupported(reason: impl Into<String>) -> Diagnostic {
         .remedy("export the model without it")
 }
 
-/// Names of the kinds of attribute, for messages.
-fn kind_name(kind: i32) -> &'static str {
-    match kind {
-        kind::FLOAT => "a float",
-        kind::INT => "an integer",
-        kind::STRING => "a string",
-        kind::TENSOR => "a tensor",
-        kind::GRAPH => "a graph",
-        kind::FLOATS => "a list of floats",
-        kind::INTS => "a list of integers",
-        kind::STRINGS => "a list of strings",
-        kind::SPARSE_TENSOR => "a sparse tensor",
-        _ => "of another kind",
-    }
-}
-
 impl<'a> Node<'a> {
     // --- inputs and outputs ---
 
@@ -107,7 +91,7 @@ impl<'a> Node<'a> {
         let Some(found) = self.proto.attribute_of(name) else { return Ok(None) };
         // Files of the first IR versions do not say the kind.
         if found.r#type != wanted && found.r#type != kind::UNDEFINED {
-            let (given, wanted) = (kind_name(found.r#type), kind_name(wanted));
+            let (given, wanted) = (kind::name(found.r#type), kind::name(wanted));
             return Err(attribute_error(name, format!("it is {given}, not {wanted}")));
         }
         Ok(Some(found))

@@ -26,36 +26,38 @@ pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
 /// # Errors
 /// A diagnostic when the bytes are no such value.
 pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
+    let mut innermost = kind;
+    while let Kind::Sequence(inner) | Kind::Optional(inner) = innermost {
+        innermost = inner;
+    }
+    if *innermost != Kind::Tensor {
+        return Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
+            .at("a recorded value")
+            .because("the model declares maps")
+            .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
+            .into());
+    }
     if *kind == Kind::Tensor {
         return read_tensor(bytes).map(|(name, tensor)| (name, tensor.into()));
     }
     let proto = ListProto::decode(bytes).map_err(|error| not_onnx(&error))?;
-    let value = list(&proto, kind)?;
+    let value =
+        if matches!(kind, Kind::Sequence(_)) { sequence(&proto)? } else { optional(&proto)? };
     Ok((proto.name, value))
 }
 
-fn list(proto: &ListProto, kind: &Kind) -> base::Result<Value> {
-    let values = |inner: &Kind| -> base::Result<Vec<Value>> {
-        let lists = match inner {
-            Kind::Tensor => {
-                return proto.tensors.iter().map(|it| plain(it).map(Value::from)).collect();
-            }
-            Kind::Sequence(_) => &proto.sequences,
-            _ => &proto.optionals,
-        };
-        lists.iter().map(|it| list(it, inner)).collect()
-    };
-    match kind {
-        Kind::Sequence(inner) => Ok(Value::Sequence(values(inner)?)),
-        Kind::Optional(inner) => Ok(Value::Optional(values(inner)?.pop().map(Box::new))),
-        Kind::Tensor | Kind::Maps | Kind::Map => {
-            Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "maps are not read from files")
-                .at("a recorded value")
-                .because("the model declares maps")
-                .remedy("record the numbers in front of `ZipMap` or behind `DictVectorizer`")
-                .into())
-        }
-    }
+fn values(proto: &ListProto) -> base::Result<Vec<Value>> {
+    let tensors = proto.tensors.iter().map(|it| plain(it).map(Value::from));
+    let lists = proto.sequences.iter().map(sequence).chain(proto.optionals.iter().map(optional));
+    tensors.chain(lists).collect()
+}
+
+fn sequence(proto: &ListProto) -> base::Result<Value> {
+    values(proto).map(Value::Sequence)
+}
+
+fn optional(proto: &ListProto) -> base::Result<Value> {
+    Ok(Value::Optional(values(proto)?.pop().map(Box::new)))
 }
 
 fn plain(proto: &TensorProto) -> base::Result<Tensor> {

@@ -12,7 +12,7 @@ use crate::names::{
 };
 use crate::node::attribute_error;
 use crate::operators::{NEWEST, find, unsupported_operator};
-use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use crate::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
 /// The newest version of the format that is known.
 const NEWEST_FORMAT: i64 = 14;
@@ -109,69 +109,91 @@ fn check_attributes(nodes: &[NodeProto], is_function: bool, found: &mut Diagnost
     }
 }
 
-/// An operator that is not supported: the first node of it, the version of that one's operator set,
-/// and how all of them are named.
-type Missing<'a> = (&'a NodeProto, Option<i64>, Vec<String>);
+/// An operator that is not supported.
+pub(crate) struct Missing<'a> {
+    /// The first node of it, and the version of that one's operator set.
+    node: &'a NodeProto,
+    version: Option<i64>,
+    /// How all of its nodes are named.
+    pub(crate) places: Vec<String>,
+    /// Whether one of them stands in no graph of another node: a branch that is not taken does no
+    /// harm.
+    is_certain: bool,
+}
+
+/// How many nodes a refusal names before it only counts.
+const NAMED: usize = 20;
+
+impl Missing<'_> {
+    fn refusal(&self) -> Diagnostic {
+        let Missing { node, version, places, .. } = self;
+        let mut text = places[..places.len().min(NAMED)].join(", ");
+        if places.len() > NAMED {
+            text.push_str(&format!(" and {} more", places.len() - NAMED));
+        }
+        unsupported_operator(node, *version).at(text)
+    }
+}
 
 /// Functions inside of each other into which a survey looks, which takes stack for each. An import
 /// refuses as many, or, where its limit is raised, tells of what deeper ones lack one by one.
 const MOST_OPEN: usize = 64;
 
-/// Walks over nodes, into the functions they call and, if asked, the graphs inside them.
-struct Walk<'a> {
+/// The operators of a graph, of the graphs inside of its nodes, and of the functions they call.
+pub(crate) struct Survey<'a> {
     functions: &'a Functions<'a>,
-    enters_graphs: bool,
-    missing: BTreeMap<String, Missing<'a>>,
+    /// Those that are not supported, by name.
+    pub(crate) missing: BTreeMap<String, Missing<'a>>,
     /// How often each domain and operator stands in it.
-    operators: FxHashMap<(&'a str, &'a str), usize>,
+    pub(crate) operators: FxHashMap<(&'a str, &'a str), usize>,
     /// Functions seen, and those being walked.
     seen: BTreeSet<FunctionName<'a>>,
     open: Vec<FunctionName<'a>>,
-    recursive: Option<String>,
+    recursive: Option<&'a str>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Survey<'a> {
     /// All of a graph.
-    fn of(
+    pub(crate) fn of(
         graph: &'a GraphProto,
         functions: &'a Functions<'a>,
         opsets: &BTreeMap<String, i64>,
-        enters_graphs: bool,
-    ) -> Walk<'a> {
-        let mut walk = Walk {
+    ) -> Survey<'a> {
+        let mut survey = Survey {
             functions,
-            enters_graphs,
             missing: BTreeMap::new(),
             operators: FxHashMap::default(),
             seen: BTreeSet::new(),
             open: Vec::new(),
             recursive: None,
         };
-        walk.nodes(&graph.node, opsets);
-        walk
+        survey.nodes(&graph.node, opsets, true);
+        survey
     }
 
-    fn nodes(&mut self, nodes: &'a [NodeProto], opsets: &BTreeMap<String, i64>) {
+    fn nodes(&mut self, nodes: &'a [NodeProto], opsets: &BTreeMap<String, i64>, is_certain: bool) {
         for (index, node) in nodes.iter().enumerate() {
-            self.node(node, index, opsets);
-            let enters = self.enters_graphs;
-            for graph in node.inner_graphs().filter(|_| enters) {
-                self.nodes(&graph.node, opsets);
-            }
+            self.node(node, index, opsets, is_certain);
+            node.inner_graphs().for_each(|graph| self.nodes(&graph.node, opsets, false));
         }
     }
 
-    fn node(&mut self, node: &'a NodeProto, index: usize, opsets: &BTreeMap<String, i64>) {
+    fn node(
+        &mut self,
+        node: &'a NodeProto,
+        index: usize,
+        opsets: &BTreeMap<String, i64>,
+        is_certain: bool,
+    ) {
         let domain = domain(&node.domain);
         *self.operators.entry((domain, &node.op_type)).or_default() += 1;
         let name = function_name(node);
-        if let Some(function) = self.functions.get(&name) {
+        if let Some(&function) = self.functions.get(&name) {
             if self.open.contains(&name) {
-                self.recursive = Some(function.name.clone());
+                self.recursive = Some(&function.name);
             } else if self.open.len() < MOST_OPEN && self.seen.insert(name) {
                 self.open.push(name);
-                let function: &'a FunctionProto = function;
-                self.nodes(&function.node, &self::opsets(&function.opset_import));
+                self.nodes(&function.node, &self::opsets(&function.opset_import), is_certain);
                 self.open.pop();
             }
             return;
@@ -179,65 +201,31 @@ impl<'a> Walk<'a> {
         // A domain that is not imported is another refusal, made when the node is lowered.
         let version = opsets.get(domain).copied();
         if find(domain, &node.op_type, version.unwrap_or(NEWEST)).is_none() {
-            let missing = self.missing.entry(full_name(domain, &node.op_type));
-            missing.or_insert((node, version, Vec::new())).2.push(place(node, index));
+            let new = Missing { node, version, places: Vec::new(), is_certain };
+            let missing = self.missing.entry(full_name(domain, &node.op_type)).or_insert(new);
+            missing.places.push(place(node, index));
+            missing.is_certain |= is_certain;
         }
     }
-}
 
-/// How many nodes a refusal names before it only counts.
-const NAMED: usize = 20;
-
-/// Refuses a model whose own nodes, or functions they call, use operators that are not supported.
-/// Graphs inside nodes are left out: a branch that is not taken does no harm.
-pub(crate) fn check_top(
-    graph: &GraphProto,
-    functions: &Functions<'_>,
-    opsets: &BTreeMap<String, i64>,
-) -> base::Result<()> {
-    let walk = Walk::of(graph, functions, opsets, false);
-    if let Some(name) = walk.recursive {
-        return Err(Diagnostic::error(
-            codes::GRAPH_CYCLE,
-            format!("function `{name}` calls itself"),
-        )
-        .at(format!("function \"{name}\""))
-        .because("the calls would never end")
-        .remedy("export the model again")
-        .into());
-    }
-    if walk.missing.is_empty() {
-        return Ok(());
-    }
-    Err(unsupported(graph, functions, opsets))
-}
-
-/// All operators of a model that are not supported, those in graphs inside nodes included: one
-/// diagnostic an operator, with the nodes that use it.
-pub(crate) fn unsupported(
-    graph: &GraphProto,
-    functions: &Functions<'_>,
-    opsets: &BTreeMap<String, i64>,
-) -> Diagnostics {
-    let refuse = |(node, version, places): Missing<'_>| {
-        let mut text = places.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        if places.len() > NAMED {
-            text.push_str(&format!(" and {} more", places.len() - NAMED));
+    /// Refuses functions that call themselves, and operators that are not supported where one of
+    /// them is sure to be met.
+    pub(crate) fn check(&self) -> base::Result<()> {
+        if let Some(name) = self.recursive {
+            let message = format!("function `{name}` calls itself");
+            return Err(Diagnostic::error(codes::GRAPH_CYCLE, message)
+                .at(format!("function \"{name}\""))
+                .because("the calls would never end")
+                .remedy("export the model again")
+                .into());
         }
-        unsupported_operator(node, version).at(text)
-    };
-    Walk::of(graph, functions, opsets, true).missing.into_values().map(refuse).collect()
-}
+        let is_met = self.missing.values().any(|missing| missing.is_certain);
+        if is_met { self.check_all() } else { Ok(()) }
+    }
 
-/// How often each operator stands in a model, and where those are that are not supported.
-pub(crate) fn histogram(
-    graph: &GraphProto,
-    functions: &Functions<'_>,
-    opsets: &BTreeMap<String, i64>,
-) -> (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) {
-    let walk = Walk::of(graph, functions, opsets, true);
-    let operators = walk.operators.into_iter();
-    let histogram = operators.map(|((domain, name), count)| (full_name(domain, name), count));
-    let missing = walk.missing.into_iter().map(|(name, (_, _, places))| (name, places));
-    (histogram.collect(), missing.collect())
+    /// Refuses all operators that are not supported: one diagnostic each, with the nodes that use
+    /// it.
+    pub(crate) fn check_all(&self) -> base::Result<()> {
+        self.missing.values().map(Missing::refusal).collect::<Diagnostics>().or_ok(())
+    }
 }

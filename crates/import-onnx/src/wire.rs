@@ -7,74 +7,100 @@
 
 use base::Limits;
 
-/// The messages that hold other messages or lists, as far as they are walked.
-#[derive(Clone, Copy)]
-enum Message {
-    Model,
-    Graph,
-    Node,
-    Function,
-    Attribute,
-    Tensor,
-    Sparse,
-    Value,
-    Type,
-    Shape,
-    /// Anything without messages inside.
-    Leaf,
+use crate::proto::ModelProto;
+
+/// What decoding takes for a field of a message.
+pub(crate) enum Cost {
+    /// A message of so many bytes; what its fields take, by number.
+    Message(usize, fn(u64) -> Cost),
+    /// So many bytes for each byte of the field, and so many more.
+    Bytes(u64, u64),
 }
 
-/// How a field of a message is decoded.
-enum Field {
-    /// Into a message of so many bytes.
-    Message(Message, usize),
-    /// Into a string, copied.
-    Text,
-    /// Into a list of numbers, each of so many bytes.
-    Numbers(usize),
-    /// Into a slice of the file.
-    Slice,
+/// A Rust type of fields.
+pub(crate) trait Decoded {
+    /// What it takes.
+    const COST: Cost;
 }
 
-/// What the decoder makes of a length-delimited field.
-fn field(message: Message, tag: u64) -> Field {
-    use crate::proto::*;
-    use Message::*;
-    use std::mem::size_of;
-    const SLICE: usize = size_of::<bytes::Bytes>();
-    match (message, tag) {
-        (Model, 7) | (Attribute, 6 | 11) => Field::Message(Graph, size_of::<GraphProto>()),
-        (Model, 25) => Field::Message(Function, size_of::<FunctionProto>()),
-        (Model, 8) | (Function, 9) => Field::Message(Leaf, size_of::<OperatorSetIdProto>()),
-        (Graph, 1) | (Function, 7) => Field::Message(Node, size_of::<NodeProto>()),
-        (Graph, 5) | (Attribute, 5) | (Sparse, 1 | 2) => {
-            Field::Message(Tensor, size_of::<TensorProto>())
-        }
-        (Graph, 15) | (Attribute, 22) => Field::Message(Sparse, size_of::<SparseTensorProto>()),
-        (Graph, 11..=13) => Field::Message(Value, size_of::<ValueInfoProto>()),
-        (Node, 5) | (Function, 11) => Field::Message(Attribute, size_of::<AttributeProto>()),
-        (Value, 2) => Field::Message(Type, size_of::<TypeProto>()),
-        (Type, 1 | 4 | 9) => Field::Message(Type, size_of::<TypeProto>()),
-        (Type, 2) => Field::Message(Shape, size_of::<TensorShapeProto>()),
-        (Shape, 1) => Field::Message(Leaf, size_of::<Dimension>()),
-        (Tensor, 13) => Field::Message(Leaf, size_of::<StringStringEntryProto>()),
-        (Tensor, 6) | (Attribute, 9) => Field::Message(Leaf, SLICE),
-        (Tensor, 1 | 4 | 5 | 7 | 10 | 11) | (Attribute, 7 | 8) | (Sparse, 3) => Field::Numbers(8),
-        (Tensor, 9) | (Attribute, 4) => Field::Slice,
-        (Leaf, _) | (Model, 2 | 3) | (Graph, 2) | (Node, 1..=8) | (Tensor, 8) | (Value, 1) => {
-            Field::Text
-        }
-        (Function, 1..=6 | 10 | 13) | (Attribute, 1 | 21) => Field::Text,
-        _ => Field::Slice,
-    }
+macro_rules! decoded {
+    ($($type:ty: $each:expr, $more:expr;)*) => {
+        $(impl Decoded for $type { const COST: Cost = Cost::Bytes($each, $more); })*
+    };
 }
+
+// Numbers are as short as a byte, but for floats; bytes are a slice of the file.
+decoded! {
+    i32: 4, 0;
+    i64: 8, 0;
+    u64: 8, 0;
+    f32: 1, 0;
+    f64: 1, 0;
+    String: 1, 48;
+    bytes::Bytes: 0, size_of::<bytes::Bytes>() as u64;
+}
+
+macro_rules! decoded_as_content {
+    ($($outer:ident)*) => {
+        $(impl<T: Decoded> Decoded for $outer<T> { const COST: Cost = T::COST; })*
+    };
+}
+
+decoded_as_content! { Vec Option Box }
+
+/// Declares messages: a row a field, with its number, its name, its type, how `prost` calls that,
+/// and what it is. A message that is one of several things is an enum in a field `value`.
+macro_rules! messages {
+    ($($(#[$doc:meta])* $message:ident $(one $choice:ident)? { $($rows:tt)* })*) => {
+        $(messages! { @ $(#[$doc])* $message $(one $choice)? { $($rows)* } })*
+    };
+    (@ $(#[$doc:meta])* $message:ident {
+        $($number:literal $name:ident: $type:ty [$($kind:tt)*] $(#[$of_field:meta])*)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        pub struct $message {
+            $($(#[$of_field])* #[prost($($kind)*, tag = $number)] pub $name: $type,)*
+        }
+        messages! { @ cost $message { $($number $type;)* } }
+    };
+    (@ $(#[$doc:meta])* $message:ident one $choice:ident {
+        $($number:literal $name:ident: $type:ty [$kind:ident] $(#[$of_field:meta])*)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        pub struct $message {
+            /// Which; none where nothing is said.
+            #[prost(oneof($choice), tags($($number),*))]
+            pub value: Option<$choice>,
+        }
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, prost::Oneof)]
+        pub enum $choice {
+            $($(#[$of_field])* #[prost($kind, tag = $number)] $name($type),)*
+        }
+        messages! { @ cost $message { $($number $type;)* } }
+    };
+    (@ cost $message:ident { $($number:literal $type:ty;)* }) => {
+        impl crate::wire::Decoded for $message {
+            const COST: crate::wire::Cost = crate::wire::Cost::Message(
+                size_of::<$message>(),
+                |number| match number {
+                    $($number => <$type as crate::wire::Decoded>::COST,)*
+                    _ => crate::wire::Cost::Bytes(0, 0),
+                },
+            );
+        }
+    };
+}
+pub(crate) use messages;
 
 /// Whether decoding the file as a model stays within the limits of memory: so many times the size
 /// of the file, and some more for small ones.
 pub(crate) fn is_modest(bytes: &[u8], limits: &Limits) -> bool {
     let most = limits.decoded_bytes.saturating_add(bytes.len() as u64 * 4);
     let mut walk = Walk { taken: 0, most };
-    walk.message(bytes, Message::Model, 0);
+    walk.field(ModelProto::COST, bytes, 0);
     walk.taken <= walk.most
 }
 
@@ -85,7 +111,7 @@ struct Walk {
 
 impl Walk {
     /// Walks over the fields of a message. Stops early at anything malformed.
-    fn message(&mut self, mut bytes: &[u8], message: Message, depth: usize) -> Option<()> {
+    fn message(&mut self, mut bytes: &[u8], fields: fn(u64) -> Cost, depth: usize) -> Option<()> {
         // The decoder refuses what is deeper.
         if depth > 100 {
             return None;
@@ -104,7 +130,7 @@ impl Walk {
                     let length = usize::try_from(varint(&mut bytes)?).ok()?;
                     let (content, rest) = bytes.split_at_checked(length)?;
                     bytes = rest;
-                    self.field(field(message, key >> 3), content, depth)?;
+                    self.field(fields(key >> 3), content, depth)?;
                 }
                 _ => return None,
             }
@@ -112,16 +138,14 @@ impl Walk {
         Some(())
     }
 
-    fn field(&mut self, field: Field, content: &[u8], depth: usize) -> Option<()> {
-        // Lists grow by doubling, so twice the size of what they hold.
-        match field {
-            Field::Message(inner, size) => {
+    fn field(&mut self, cost: Cost, content: &[u8], depth: usize) -> Option<()> {
+        match cost {
+            Cost::Message(size, fields) => {
+                // Lists grow by doubling, so twice the size of what they hold.
                 self.taken += 2 * size as u64;
-                return self.message(content, inner, depth + 1);
+                return self.message(content, fields, depth + 1);
             }
-            Field::Text => self.taken += content.len() as u64 + 48,
-            Field::Numbers(size) => self.taken += (content.len() * size) as u64,
-            Field::Slice => {}
+            Cost::Bytes(each, more) => self.taken += content.len() as u64 * each + more,
         }
         Some(())
     }
@@ -143,7 +167,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
+    use crate::proto::{GraphProto, NodeProto, TensorProto};
     use prost::Message as _;
 
     fn modest(graph: GraphProto) -> bool {

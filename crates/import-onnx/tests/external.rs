@@ -55,8 +55,8 @@ fn write_model(path: &Path, entries: &[(&str, &str)]) {
     let output = ValueInfoProto {
         name: "y".to_owned(),
         r#type: Some(import_onnx::proto::TypeProto {
-            value: Some(import_onnx::proto::type_proto::Value::Tensor(
-                import_onnx::proto::type_proto::Tensor { elem_type: 1, shape: None },
+            value: Some(import_onnx::proto::TypeValue::Tensor(
+                import_onnx::proto::TensorTypeProto { elem_type: 1, shape: None },
             )),
         }),
     };

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use import_onnx::proto::{
-    AttributeProto, Dimension, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto,
-    TypeProto, ValueInfoProto, attribute_type, dimension, type_proto,
+    AttributeProto, DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto, attribute_type,
 };
 use tensor::random::Generator;
 
@@ -90,10 +90,10 @@ pub fn weights_to_inputs(model: &mut ModelProto, elements: i64) {
 
 /// An input of the name and type of a constant.
 fn input_for(constant: TensorProto) -> ValueInfoProto {
-    let extent = |&extent: &i64| Dimension { value: Some(dimension::Value::DimValue(extent)) };
+    let extent = |&extent: &i64| DimensionProto { value: Some(DimensionValue::DimValue(extent)) };
     let shape = Some(TensorShapeProto { dim: constant.dims.iter().map(extent).collect() });
-    let value = type_proto::Tensor { elem_type: constant.data_type, shape };
-    let r#type = Some(TypeProto { value: Some(type_proto::Value::Tensor(value)) });
+    let value = TensorTypeProto { elem_type: constant.data_type, shape };
+    let r#type = Some(TypeProto { value: Some(TypeValue::Tensor(value)) });
     ValueInfoProto { name: constant.name, r#type }
 }
 
@@ -378,8 +378,7 @@ impl Mutator<'_> {
             _ => &mut graph.input,
         };
         let Some(value) = self.pick_mut(values) else { return };
-        let Some(TypeProto { value: Some(type_proto::Value::Tensor(tensor)) }) = &mut value.r#type
-        else {
+        let Some(TypeProto { value: Some(TypeValue::Tensor(tensor)) }) = &mut value.r#type else {
             return;
         };
         let shape = match &mut tensor.shape {
@@ -392,22 +391,22 @@ impl Mutator<'_> {
             1 => tensor.shape = None,
             2 => _ = shape.dim.pop(),
             3 => {
-                let value = Some(dimension::Value::DimValue(self.below(4) as i64));
-                shape.dim.push(Dimension { value });
+                let value = Some(DimensionValue::DimValue(self.below(4) as i64));
+                shape.dim.push(DimensionProto { value });
             }
             4 | 5 => {
                 let name = ["n", "m", ""][self.below(3)].to_owned();
                 if let Some(dim) = shape.dim.get_mut(place) {
-                    dim.value = Some(dimension::Value::DimParam(name));
+                    dim.value = Some(DimensionValue::DimParam(name));
                 }
             }
             _ => {
                 let Some(dim) = shape.dim.get_mut(place) else { return };
                 let before = match dim.value {
-                    Some(dimension::Value::DimValue(before)) => before,
+                    Some(DimensionValue::DimValue(before)) => before,
                     _ => 1,
                 };
-                dim.value = Some(dimension::Value::DimValue(self.number(before)));
+                dim.value = Some(DimensionValue::DimValue(self.number(before)));
             }
         }
     }

@@ -20,9 +20,9 @@ use std::path::Path;
 use base::text::{Parser, TextError, Token};
 use import_onnx::data_type::number_of;
 use import_onnx::proto::{
-    AttributeProto, Dimension, FunctionProto, GraphProto, ModelProto, NodeProto,
-    OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_type,
-    dimension, type_proto,
+    AttributeProto, DimensionProto, DimensionValue, ElementTypeProto, FunctionProto, GraphProto,
+    ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto,
+    TypeProto, TypeValue, ValueInfoProto, attribute_type,
 };
 use tensor::{DType, Tensor};
 
@@ -211,28 +211,28 @@ fn value_info(parser: &mut Parser<'_>) -> Parsed<ValueInfoProto> {
             None
         }
     };
-    let tensor = type_proto::Tensor { elem_type, shape };
-    let ty = TypeProto { value: Some(type_proto::Value::Tensor(tensor)) };
+    let tensor = TensorTypeProto { elem_type, shape };
+    let ty = TypeProto { value: Some(TypeValue::Tensor(tensor)) };
     let sequence = |ty| {
-        let element = Box::new(type_proto::Element { elem_type: Some(ty) });
-        TypeProto { value: Some(type_proto::Value::Sequence(element)) }
+        let element = Box::new(ElementTypeProto { elem_type: Some(ty) });
+        TypeProto { value: Some(TypeValue::Sequence(element)) }
     };
     Ok(ValueInfoProto { name, r#type: Some(if is_sequence { sequence(ty) } else { ty }) })
 }
 
-fn dimension(parser: &mut Parser<'_>) -> Parsed<Dimension> {
+fn dimension(parser: &mut Parser<'_>) -> Parsed<DimensionProto> {
     let value = match parser.peek().clone() {
         Token::Identifier(name) => {
             parser.next();
-            Some(dimension::Value::DimParam(name.to_owned()))
+            Some(DimensionValue::DimParam(name.to_owned()))
         }
         Token::Punctuation("?") => {
             parser.next();
             None
         }
-        _ => Some(dimension::Value::DimValue(parser.integer()?)),
+        _ => Some(DimensionValue::DimValue(parser.integer()?)),
     };
-    Ok(Dimension { value })
+    Ok(DimensionProto { value })
 }
 
 /// Reads `f32[2] {1.0, 2.0}`; one element stands for all.

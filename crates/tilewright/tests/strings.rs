@@ -3,7 +3,7 @@
 mod common;
 
 use common::{compiled, executable};
-use import_onnx::proto::{TypeProto, type_proto};
+use import_onnx::proto::{MapTypeProto, TypeProto, TypeValue};
 use tensor::{Keys, Value};
 use tilewright::{DType, Executable, Options, Tensor};
 
@@ -136,8 +136,8 @@ fn of_map(text: &str, key_type: i32) -> Option<Executable> {
     let mut model = common::model(text);
     let ty = &mut model.graph.as_mut().expect("a graph").input[0].r#type;
     let value_type = ty.take();
-    let map = type_proto::Map { key_type, value_type };
-    *ty = Some(TypeProto { value: Some(type_proto::Value::Map(Box::new(map))) });
+    let map = MapTypeProto { key_type, value_type };
+    *ty = Some(TypeProto { value: Some(TypeValue::Map(Box::new(map))) });
     Some(compiled(&model, Options::default()))
 }
 

@@ -55,32 +55,14 @@ pub(super) fn gather_axis(
     if axis >= data.rank() {
         return Err(shape_error(format!("axis {axis} of a tensor of rank {}", data.rank())));
     }
-    let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
-    let shape = [before, index.shape(), behind].concat();
-    let known: Option<Vec<Expr>> =
-        index.known().and_then(|known| known.iter().map(Known::expr).collect());
-    if let Some(known) = known {
-        let places: Option<Vec<i64>> = known.iter().map(Expr::as_constant).collect();
-        if let (Some(places), Some(index_shape)) = (places, index.constant_shape()) {
-            let folded = graph.fold_movement(data, &shape, |at, source| {
-                let (inner, outer) = (&at[axis..axis + index_shape.len()], &at[..axis]);
-                let place = inner
-                    .iter()
-                    .zip(&index_shape)
-                    .fold(0, |place, (at, extent)| place * extent + at);
-                source[..axis].copy_from_slice(outer);
-                source[axis] = places[place] as usize;
-                source[axis + 1..].copy_from_slice(&at[axis + index_shape.len()..]);
-            });
-            if let Some(folded) = folded {
-                return Ok(folded);
-            }
-        }
-        // One index is a slice, and needs no reading of indices.
-        if let [only] = &known[..] {
-            let slice = graph.slice_axis(data, axis, only.clone(), 1, Expr::ONE)?;
-            return graph.reshape(&slice, &shape);
-        }
+    // One index is a slice, and needs no reading of indices.
+    if let Some([only]) = index.known()
+        && let Some(only) = only.expr()
+    {
+        let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
+        let shape = [before, index.shape(), behind].concat();
+        let slice = graph.slice_axis(data, axis, only, 1, Expr::ONE)?;
+        return graph.reshape(&slice, &shape);
     }
     graph.gather(data, &[axis], std::slice::from_ref(index), 0, axis)
 }
