@@ -20,8 +20,6 @@ use crate::proto::GraphProto;
 
 /// The most iterations of a loop that are written out.
 const MOST_WRITTEN_OUT: i64 = 1 << 12;
-/// The most nodes that a interpreted loop may be written out as.
-const MOST_NODES_WRITTEN_OUT: i64 = 1 << 10;
 /// The most iterations for which buffers are made where data say how many there are.
 const MOST_STACKED: i64 = 1 << 20;
 
@@ -300,8 +298,7 @@ fn no_rows(
     importer.graph.full(&shape, Scalar::zero(row.dtype))
 }
 
-/// A loop whose body always goes on: a scan. None if the body's condition is not known to hold. One
-/// that is left to whoever runs the plan is written out where that is little.
+/// A loop whose body always goes on: a scan. None if the body's condition is not known to hold.
 fn counted(
     importer: &mut Importer<'_>,
     body: &GraphProto,
@@ -310,9 +307,7 @@ fn counted(
 ) -> Accepted<Option<Vec<Operand>>> {
     let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
     importer.graph.all_data(carried)?;
-    let before = importer.graph.assumed();
-    let initial = scan_types(carried, &[])?;
-    let mut types = initial.clone();
+    let mut types = scan_types(carried, &[])?;
     let mut goes_on = false;
     let region = turns(importer, &mut types, (1, carried.len()), &mut |importer, parameters| {
         let mut values = body_results(importer, body, parameters, Some(true))?;
@@ -323,14 +318,7 @@ fn counted(
     if !goes_on {
         return Ok(None);
     }
-    let is_interpreted =
-        types != initial || importer.graph.builder.function().has_interpreted(region);
     if let Some(turns) = trip_count.as_constant() {
-        let nodes = importer.graph.builder.function().regions[region].nodes.len() as i64;
-        if is_interpreted && turns.saturating_mul(nodes) <= MOST_NODES_WRITTEN_OUT {
-            importer.graph.forget_since(before);
-            return unrolled(importer, body, turns, carried, &rank_changes());
-        }
         let most = importer.graph.limits.turns;
         if turns.unsigned_abs() > most {
             return Err(exceeded("turns", format!("a loop turns {turns} times"))
