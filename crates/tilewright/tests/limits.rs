@@ -68,10 +68,10 @@ fn loops_that_data_end() {
 fn loops_inside_of_loops() {
     let text = "
         input x: f32[]
-        ten = Constant() {value = i64[] {10}}
-        y = Loop(ten, _, x) {body = {
+        hundred = Constant() {value = i64[] {100}}
+        y = Loop(hundred, _, x) {body = {
             input turn: i64[] input goeson: bool[] input before: f32[]
-            after = Loop(ten, _, before) {body = {
+            after = Loop(hundred, _, before) {body = {
                 input inner: i64[] input goeson: bool[] input v: f32[]
                 w = Add(v, x)
                 more = Identity(goeson)
@@ -82,8 +82,8 @@ fn loops_inside_of_loops() {
         }}
         output y: f32[]
     ";
-    check(text, 110, &[(2.0, 202.0)], &[]);
-    check(text, 100, &[], &[2.0]);
+    check(text, 10_100, &[(2.0, 20_002.0)], &[]);
+    check(text, 10_000, &[], &[2.0]);
 }
 
 /// Four gigabytes of a number and a shape.
