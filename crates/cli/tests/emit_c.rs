@@ -1,12 +1,15 @@
 //! A real model as C: `compile --emit c` writes sources that a C compiler takes without a warning,
 //! that need nothing, and that compute what the machine code computes.
 
+#[path = "../../tilewright/tests/common/mod.rs"]
+mod common;
 mod support;
 
 use std::path::Path;
 use std::process::Command;
 
 use base::text::Parser;
+use common::DECODER;
 use prost::Message;
 use support::{DIGITS, Folder, succeed};
 use tensor::{DType, Tensor};
@@ -129,31 +132,8 @@ fn write_model(folder: &Folder, text: &str) -> String {
 
 #[test]
 fn loops_grow_what_they_carry_and_stack_until_data_say_stop() {
-    let text = "
-        input prompt: i64[n]
-        input last: i64[]
-        constant table: f32[4, 4]
-          {0.0, 1.0, 0.5, 0.2, 0.1, 0.0, 3.0, 1.0, 0.5, 0.4, 0.3, 4.0, 5.0, 1.0, 2.0, 3.0}
-        constant most: i64[] {10}
-        constant end: i64[1] {-1}
-        holds = Constant() {value = bool[] {true}}
-        tokens, scores = Loop(most, holds, prompt) {body = {
-            input turn: i64[] input goeson: bool[] input now: i64[k]
-            newest = Gather(now, end)
-            row = Gather(table, newest)
-            next = ArgMax(row) {axis = 1, keepdims = 0}
-            grown = Concat(now, next) {axis = 0}
-            one = Squeeze(next)
-            isend = Equal(one, last)
-            more = Not(isend)
-            best = ReduceMax(row) {keepdims = 0}
-            output more: bool[] output grown: i64[l] output best: f32[]
-        }}
-        doubled = Add(tokens, tokens)
-        output doubled: i64[m]
-        output scores: f32[t]";
     let folder = Folder::new();
-    let model = write_model(&folder, text);
+    let model = write_model(&folder, DECODER);
     let given = |prompt: &[i64], last: i64| {
         vec![Tensor::from_slice(&[prompt.len()], prompt), Tensor::from_slice(&[], &[last])]
     };
