@@ -25,6 +25,7 @@ use tensor::DType;
 use crate::helpers::Helpers;
 use crate::index::{IndexContext, integer};
 use crate::names::{Names, identifier, mentions};
+use crate::text::{Arguments, FreeExtent};
 use crate::{COptions, CPlan, CPort, CSegment, Interface, program::RESERVED};
 
 /// Sizes above this many bytes are too large before they are computed exactly.
@@ -74,14 +75,6 @@ impl Called {
     }
 }
 
-/// A free extent of inputs: an argument of the function that runs the plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FreeExtent {
-    /// Its name in C.
-    pub(crate) name: String,
-    pub(crate) symbol: SymbolId,
-}
-
 /// A plan as C.
 pub(crate) struct Written {
     /// The most axes of a value, at least one.
@@ -89,16 +82,6 @@ pub(crate) struct Written {
     pub(crate) arguments: Arguments,
     /// What runs it.
     pub(crate) body: String,
-}
-
-/// What the caller of a plan sees beyond its ports.
-pub(crate) struct Arguments {
-    pub(crate) free: Vec<FreeExtent>,
-    /// For each input and axis, the number of the free extent that it is.
-    pub(crate) inputs: Vec<Vec<Option<usize>>>,
-    /// Shapes of inputs, then of outputs, as a reader of the header knows them.
-    pub(crate) input_shapes: Vec<String>,
-    pub(crate) output_shapes: Vec<String>,
 }
 
 /// Writes a plan.

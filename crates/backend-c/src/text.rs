@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use program::Fault;
+use sym::SymbolId;
 use tensor::{Class, DType, Kind, Scalar, Tensor};
 
 use crate::dtype::{constant, is_packed, is_short_float, storage_type, wide_type};
@@ -10,7 +11,6 @@ use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
 use crate::names::comment;
-use crate::plan::Arguments;
 use crate::{CPort, Interface};
 
 /// Lines are broken where they would grow longer than this.
@@ -215,6 +215,24 @@ fn type_text(port: &CPort, kind: &Kind, shape: &str) -> String {
         _ if port.kind != Kind::Tensor => port.dtype.to_string(),
         _ => format!("{}[{shape}]", port.dtype),
     }
+}
+
+/// A free extent of inputs: an argument of the function that runs the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FreeExtent {
+    /// Its name in C.
+    pub(crate) name: String,
+    pub(crate) symbol: SymbolId,
+}
+
+/// What the caller of a plan sees beyond its ports.
+pub(crate) struct Arguments {
+    pub(crate) free: Vec<FreeExtent>,
+    /// For each input and axis, the number of the free extent that it is.
+    pub(crate) inputs: Vec<Vec<Option<usize>>>,
+    /// Shapes of inputs, then of outputs, as a reader of the header knows them.
+    pub(crate) input_shapes: Vec<String>,
+    pub(crate) output_shapes: Vec<String>,
 }
 
 /// What there is to say of a plan around what runs it.

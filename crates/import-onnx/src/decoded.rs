@@ -6,18 +6,16 @@ use std::path::{Path, PathBuf};
 
 use base::Limits;
 use prost::Message;
-use tensor::{DType, Value};
+use tensor::Value;
 
-use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::names::place;
 use crate::order::{names_captured, names_read};
 use crate::proto::{
-    DimensionProto, DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
-use crate::{Facts, ImportOptions, Imported, ModelInfo, info, tensors};
+use crate::{Facts, ImportOptions, Imported, ModelInfo, info, inputs, tensors};
 
 /// A model file, decoded. Nodes go by their numbers in the order of the file.
 #[derive(Clone, Debug, Default)]
@@ -131,7 +129,7 @@ impl DecodedModel {
         };
         let extents = tensor.shape().iter();
         let extents = extents.map(|&extent| DimensionValue::DimValue(extent as i64));
-        Some(declared(name, tensor.dtype(), extents))
+        Some(inputs::declaration(name, tensor.dtype(), extents))
     }
 
     /// A tensor of the file with its elements in it.
@@ -143,17 +141,4 @@ impl DecodedModel {
         let read = tensors::decode(tensor, &external, &Limits::default())?;
         Ok(tensor_proto(&tensor.name, &read))
     }
-}
-
-/// The declaration of an input.
-pub(crate) fn declared(
-    name: &str,
-    dtype: DType,
-    extents: impl Iterator<Item = DimensionValue>,
-) -> ValueInfoProto {
-    let extent = |extent| DimensionProto { value: Some(extent) };
-    let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
-    let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
-    let value = Some(TypeValue::Tensor(ty));
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
 }

@@ -11,13 +11,11 @@ use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{DType, Kind, Structure, Tensor};
 
-use crate::data_type::data_type;
-use crate::decoded;
-
+use crate::data_type::{data_type, number_of};
 use crate::options::ImportOptions;
 use crate::proto::{
-    DimensionValue, ElementTypeProto, GraphProto, MapTypeProto, TypeProto, TypeValue,
-    ValueInfoProto,
+    DimensionProto, DimensionValue, ElementTypeProto, GraphProto, MapTypeProto, TensorShapeProto,
+    TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 
 /// The inputs of a graph that must be given: those without a default among its constants.
@@ -201,10 +199,22 @@ fn of_map(value: &ValueInfoProto, ty: &MapTypeProto) -> Option<Vec<ValueInfoProt
     let types = [data_type(ty.key_type.into()).ok()?, data_type(element.elem_type.into()).ok()?];
     // There are as many of both.
     let count = DimensionValue::DimParam(format!("{}.count", value.name));
-    let vector = |(name, dtype): (&String, DType)| {
-        decoded::declared(name, dtype, std::iter::once(count.clone()))
-    };
+    let vector =
+        |(name, dtype): (&String, DType)| declaration(name, dtype, std::iter::once(count.clone()));
     Some(names.iter().zip(types).map(vector).collect())
+}
+
+/// The declaration of an input.
+pub(crate) fn declaration(
+    name: &str,
+    dtype: DType,
+    extents: impl Iterator<Item = DimensionValue>,
+) -> ValueInfoProto {
+    let extent = |extent| DimensionProto { value: Some(extent) };
+    let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
+    let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
+    let value = Some(TypeValue::Tensor(ty));
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
 }
 
 fn without_names(ty: &TypeProto) -> TypeProto {

@@ -126,7 +126,7 @@ pub fn decode(bytes: Bytes, limits: &Limits) -> base::Result<proto::ModelProto> 
             .remedy("copy or download it again")
             .into());
     }
-    if !wire::is_modest(&bytes, limits) {
+    if !wire::is_modest::<proto::ModelProto>(&bytes, limits) {
         return Err(exceeded("decoded-bytes", "the file would take too much memory")
             .because("it holds very many small messages")
             .into());

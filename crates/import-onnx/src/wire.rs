@@ -7,8 +7,6 @@
 
 use base::Limits;
 
-use crate::proto::ModelProto;
-
 /// What decoding takes for a field of a message.
 pub(crate) enum Cost {
     /// A message of so many bytes; what its fields take, by number.
@@ -95,12 +93,12 @@ macro_rules! messages {
 }
 pub(crate) use messages;
 
-/// Whether decoding the file as a model stays within the limits of memory: so many times the size
+/// Whether decoding the file as this message stays within the limits of memory: so many times the size
 /// of the file, and some more for small ones.
-pub(crate) fn is_modest(bytes: &[u8], limits: &Limits) -> bool {
+pub(crate) fn is_modest<M: Decoded>(bytes: &[u8], limits: &Limits) -> bool {
     let most = limits.decoded_bytes.saturating_add(bytes.len() as u64 * 4);
     let mut walk = Walk { taken: 0, most };
-    walk.field(ModelProto::COST, bytes, 0);
+    walk.field(M::COST, bytes, 0);
     walk.taken <= walk.most
 }
 
@@ -167,12 +165,15 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{GraphProto, NodeProto, TensorProto};
+    use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
     use prost::Message as _;
 
     fn modest(graph: GraphProto) -> bool {
         let model = ModelProto { graph: Some(graph), ..Default::default() };
-        is_modest(&model.encode_to_vec(), &Limits { decoded_bytes: 1 << 20, ..Limits::default() })
+        is_modest::<ModelProto>(
+            &model.encode_to_vec(),
+            &Limits { decoded_bytes: 1 << 20, ..Limits::default() },
+        )
     }
 
     #[test]
