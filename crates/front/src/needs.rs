@@ -136,6 +136,11 @@ impl Graph {
         }
     }
 
+    /// Whether what is lowered belongs to a region.
+    pub fn is_in_region(&self) -> bool {
+        self.outer_values.is_some()
+    }
+
     /// How many needs there are.
     pub fn count_needs(&self) -> usize {
         self.needs.all.len()

@@ -46,8 +46,6 @@ pub(crate) struct Importer<'m> {
     differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
-    /// Names of the model's own graph that stand for nothing yet, because of a need.
-    waiting: BTreeSet<Arc<str>>,
     /// Strings that the model gives.
     pub(crate) strings: Strings,
 }
@@ -73,7 +71,6 @@ impl<'m> Importer<'m> {
             differentiated: Vec::new(),
             depth: 0,
             nodes: 0,
-            waiting: BTreeSet::new(),
             strings: Strings::default(),
         }
     }
@@ -102,16 +99,15 @@ impl Importer<'_> {
         if asks_gradient {
             self.differentiated.push(graph.node.clone().into());
         }
-        let lowered = order.into_iter().try_for_each(|index| {
-            let node = &graph.node[index];
-            if self.depth > 0 { self.node(node, index) } else { self.own_node(node, index) }
-        });
+        let nodes = order.into_iter().map(|index| (index, &graph.node[index]));
+        let lowered = self.nodes_that_can(nodes);
         if asks_gradient {
             self.differentiated.pop();
         }
-        lowered?;
-        if self.depth == 0 && !self.waiting.is_empty() {
-            return Ok(Vec::new());
+        match lowered? {
+            Some(_) if self.depth == 0 => return Ok(Vec::new()),
+            Some(refusal) => return Err(refusal),
+            None => {}
         }
         let output = |output: &ValueInfoProto| self.value_of(&output.name);
         graph.output.iter().map(output).collect::<Accepted<_>>().map_err(Diagnostics::from)
@@ -226,22 +222,29 @@ impl Importer<'_> {
 
     // --- nodes ---
 
-    /// Lowers a node of the model's own graph. Of one that needs a fact, the nodes that read what
-    /// it computes wait, while others are lowered: so all needs are met that can be.
-    fn own_node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
-        let waits = || names_read(proto).into_iter().any(|name| self.waiting.contains(name));
-        if self.waiting.is_empty() || !waits() {
-            let before = (self.graph.count_needs(), self.graph.assumed());
-            let Err(found) = self.node(proto, index) else { return Ok(()) };
-            if self.graph.count_needs() == before.0 {
-                return Err(found);
+    /// Lowers nodes with their numbers. Of one that needs a fact, the nodes that read what it
+    /// computes wait, while others are lowered: so all needs are met that can be. The refusal of
+    /// the first of those that need one.
+    fn nodes_that_can<'n>(
+        &mut self,
+        nodes: impl Iterator<Item = (usize, &'n NodeProto)>,
+    ) -> base::Result<Option<Diagnostics>> {
+        let (mut waiting, mut refusal) = (BTreeSet::new(), None);
+        for (index, node) in nodes {
+            if waiting.is_empty() || !names_read(node).iter().any(|name| waiting.contains(name)) {
+                let before = (self.graph.count_needs(), self.graph.assumed());
+                let Err(found) = self.node(node, index) else { continue };
+                if self.graph.count_needs() == before.0 || self.graph.is_in_region() {
+                    return Err(found);
+                }
+                let place = found.iter().find_map(|found| found.place.as_deref());
+                self.graph.place_needs(before.0, place.unwrap_or_default());
+                self.graph.forget_since(before.1);
+                refusal.get_or_insert(found);
             }
-            let place = found.iter().find_map(|found| found.place.as_deref());
-            self.graph.place_needs(before.0, place.unwrap_or_default());
-            self.graph.forget_since(before.1);
+            waiting.extend(node.output.iter().map(String::as_str));
         }
-        self.waiting.extend(proto.output.iter().map(|name| Arc::from(name.as_str())));
-        Ok(())
+        Ok(refusal)
     }
 
     fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
@@ -350,31 +353,26 @@ impl Importer<'_> {
         function: &FunctionProto,
         caller: &NodeProto,
     ) -> base::Result<Vec<Operand>> {
-        let nodes = called_nodes(function, caller);
+        let attributes = function.attribute_proto.iter().chain(&caller.attribute);
+        let attributes = attributes.map(|it| (it.name.as_str(), it)).collect();
+        let mut nodes = function.node.clone();
+        substitute(&mut nodes, &attributes);
         let known =
             |name: &str| self.lookup(name).is_some() || function.input.iter().any(|i| i == name);
-        for index in order(&nodes, &known)? {
+        let order = order(&nodes, &known)?;
+        for input in nodes.iter_mut().flat_map(|node| &mut node.input) {
             // An input that the caller leaves out is left out inside, too.
-            let mut node = nodes[index].clone();
-            for input in &mut node.input {
-                if self.lookup(input).is_none() && function.input.contains(input) {
-                    input.clear();
-                }
+            if self.lookup(input).is_none() && function.input.contains(input) {
+                input.clear();
             }
-            self.node(&node, index)?;
+        }
+        let nodes = order.into_iter().map(|index| (index, &nodes[index]));
+        if let Some(refusal) = self.nodes_that_can(nodes)? {
+            return Err(refusal);
         }
         let outputs = function.output.iter().map(|name| self.value_of(name));
         outputs.collect::<Accepted<_>>().map_err(Diagnostics::from)
     }
-}
-
-/// The nodes of a function with the attributes of a call in their places.
-fn called_nodes(function: &FunctionProto, caller: &NodeProto) -> Vec<NodeProto> {
-    let mut attributes: BTreeMap<&str, &AttributeProto> = BTreeMap::new();
-    for attribute in function.attribute_proto.iter().chain(&caller.attribute) {
-        attributes.insert(&attribute.name, attribute);
-    }
-    function.node.iter().map(|node| substitute(node, &attributes)).collect()
 }
 
 pub(crate) fn too_many_nodes(most: usize) -> Diagnostic {
@@ -382,26 +380,22 @@ pub(crate) fn too_many_nodes(most: usize) -> Diagnostic {
         .because("nodes of functions count at each call")
 }
 
-/// A node of a function with the attributes of the caller in their places.
-fn substitute(node: &NodeProto, attributes: &BTreeMap<&str, &AttributeProto>) -> NodeProto {
-    let mut result = node.clone();
-    result.attribute.clear();
-    for attribute in &node.attribute {
-        let mut attribute = attribute.clone();
-        if !attribute.ref_attr_name.is_empty() {
-            let Some(given) = attributes.get(attribute.ref_attr_name.as_str()) else { continue };
-            let name = attribute.name;
-            attribute = (*given).clone();
-            attribute.name = name;
-        }
-        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
-            for node in &mut graph.node {
-                *node = substitute(node, attributes);
+/// Puts the attributes of a function's caller in their places.
+fn substitute(nodes: &mut [NodeProto], attributes: &BTreeMap<&str, &AttributeProto>) {
+    for node in nodes {
+        node.attribute.retain_mut(|attribute| {
+            if !attribute.ref_attr_name.is_empty() {
+                let given = attributes.get(attribute.ref_attr_name.as_str());
+                let Some(&given) = given else { return false };
+                let name = std::mem::take(&mut attribute.name);
+                *attribute = AttributeProto { name, ..given.clone() };
             }
-        }
-        result.attribute.push(attribute);
+            for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
+                substitute(&mut graph.node, attributes);
+            }
+            true
+        });
     }
-    result
 }
 
 fn first(found: Diagnostics) -> Diagnostic {

@@ -130,33 +130,43 @@ fn long_chains_of_divisions_import() {
     assert!(imported.is_ok(), "{}", imported.expect_err("an error"));
 }
 
-/// All needs come at once, those of other inputs, too, and what computes the others.
+/// All needs come at once, those of other inputs and inside of functions, too, and what computes
+/// the others.
 #[test]
 fn all_needs_come_at_once() {
     let each = |line: &dyn Fn(usize) -> String| (0..100).map(line).collect::<String>();
-    let text = format!(
-        "opset 18\n{}input x: f32[2, 3]\n{}{}",
-        each(&|number| format!("input n{number}: i64[1]\n")),
-        each(&|number| format!(
+    let nodes = each(&|number| {
+        format!(
             "m{number} = Abs(n{number})\ny{number} = ReduceSum(x, m{number})\n\
              z{number} = Relu(y{number})\n"
-        )),
-        each(&|number| format!("output z{number}: f32[a, b]\n")),
-    );
-    let model = parsed(&text);
-    let needed_with = |told: usize| {
-        let value = |number| (format!(":m{number}"), tensor::Tensor::from_slice(&[1], &[0_i64]));
-        let computed = (0..told).map(value).collect();
-        let facts = Facts { computed, ..Facts::default() };
-        let imported = import_onnx::import_model(&model, None, &ImportOptions::default(), &facts);
-        let imported = imported.expect("a module");
-        let function = imported.module.functions.values().next().expect("a function");
-        graph::verify(function).expect("what imports is well-formed");
-        let results = imported.needs.iter().filter_map(|need| need.result).collect::<Vec<_>>();
-        assert_eq!(results, (0..100 - told).collect::<Vec<_>>());
-        imported.needs.len()
-    };
-    assert_eq!([0, 15, 99, 100].map(needed_with), [100, 85, 1, 0]);
+        )
+    });
+    let names = |letter: &str| (0..100).map(|it| format!("{letter}{it}")).collect::<Vec<_>>();
+    let (read, given) = (format!("x, {}", names("n").join(", ")), names("z").join(", "));
+    let function =
+        format!("opset \"my\" 1\nfunction \"my\" Whole({read}) -> ({given}) {{{nodes}}}\n");
+    let call = format!("{given} = \"my\" Whole({read})\n");
+    for (function, nodes, path) in [("", &nodes, ""), (function.as_str(), &call, "0.0/")] {
+        let model = parsed(&format!(
+            "opset 18\n{function}input x: f32[2, 3]\n{}{nodes}{}",
+            each(&|number| format!("input n{number}: i64[1]\n")),
+            each(&|number| format!("output z{number}: f32[a, b]\n")),
+        ));
+        let needed_with = |told: usize| {
+            let one = tensor::Tensor::from_slice(&[1], &[0_i64]);
+            let computed = (0..told).map(|it| (format!("{path}:m{it}"), one.clone())).collect();
+            let facts = Facts { computed, ..Facts::default() };
+            let options = ImportOptions::default();
+            let imported = import_onnx::import_model(&model, None, &options, &facts);
+            let imported = imported.expect("a module");
+            let function = imported.module.functions.values().next().expect("a function");
+            graph::verify(function).expect("what imports is well-formed");
+            let results = imported.needs.iter().filter_map(|need| need.result).collect::<Vec<_>>();
+            assert_eq!(results, (0..100 - told).collect::<Vec<_>>());
+            imported.needs.len()
+        };
+        assert_eq!([0, 15, 99, 100].map(needed_with), [100, 85, 1, 0]);
+    }
 }
 
 #[test]
