@@ -8,14 +8,16 @@ use base::Limits;
 use prost::Message;
 use tensor::Value;
 
+use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::names::place;
 use crate::order::{names_captured, names_read};
 use crate::proto::{
-    DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto, ValueInfoProto,
+    DimensionProto, DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
-use crate::{Facts, ImportOptions, Imported, ModelInfo, info, inputs, tensors};
+use crate::{Facts, ImportOptions, Imported, ModelInfo, info, tensors};
 
 /// A model file, decoded. Nodes go by their numbers in the order of the file.
 #[derive(Clone, Debug, Default)]
@@ -127,9 +129,13 @@ impl DecodedModel {
         let Some(tensor) = value.as_tensor() else {
             return self.graph.input.iter().find(|input| input.name == name).cloned();
         };
-        let extents = tensor.shape().iter();
-        let extents = extents.map(|&extent| DimensionValue::DimValue(extent as i64));
-        Some(inputs::declaration(name, tensor.dtype(), extents))
+        let extent = |&extent: &usize| DimensionProto {
+            value: Some(DimensionValue::DimValue(extent as i64)),
+        };
+        let shape = Some(TensorShapeProto { dim: tensor.shape().iter().map(extent).collect() });
+        let ty = TensorTypeProto { elem_type: number_of(tensor.dtype()), shape };
+        let value = Some(TypeValue::Tensor(ty));
+        Some(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) })
     }
 
     /// A tensor of the file with its elements in it.

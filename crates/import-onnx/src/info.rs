@@ -6,10 +6,10 @@ use std::path::Path;
 use base::Limits;
 use bytes::Bytes;
 use tensor::tensor::{byte_size, element_count};
-use tensor::{DType, Kind};
+use tensor::{DType, Kind, Structure};
 
 use crate::data_type::data_type;
-use crate::inputs::{self, Extent, declared, kind_of};
+use crate::inputs::{self, Declared, Extent, kind_of};
 use crate::operators::TABLE;
 use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
 use crate::survey::Survey;
@@ -140,24 +140,21 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
 }
 
 fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {
-    let read = |(declared, proto): (Result<crate::inputs::Declared, _>, &ValueInfoProto)| {
-        let Ok(declared) = declared else {
-            let (name, kind) = (proto.name.clone(), kind_of(proto));
-            return ValueInfo { name, dtype: None, shape: None, kind };
-        };
-        let extent = |extent: &Extent| match extent {
-            Extent::Fixed(extent) => extent.to_string(),
-            Extent::Named(name) => {
-                dimensions.push(name.clone());
-                name.clone()
-            }
-        };
-        ValueInfo {
-            name: declared.name,
-            dtype: data_type(declared.data_type.into()).ok(),
-            shape: declared.shape.map(|shape| shape.iter().map(extent).collect()),
-            kind: kind_of(proto),
+    let declared = |proto| inputs::parts(proto, &Structure::Tensor).ok()?.pop();
+    let mut all: Vec<Option<Declared>> = protos.iter().map(declared).collect();
+    inputs::name_extents(all.iter_mut().flatten());
+    let mut extent = |extent: Extent| match extent {
+        Extent::Fixed(extent) => extent.to_string(),
+        Extent::Named(name) => {
+            dimensions.push(name.clone());
+            name
         }
     };
-    declared(protos).into_iter().zip(protos).map(read).collect()
+    let read = |(declared, proto): (Option<Declared>, &ValueInfoProto)| ValueInfo {
+        name: proto.name.clone(),
+        dtype: declared.as_ref().and_then(|it| data_type(it.data_type.into()).ok()),
+        shape: declared.and_then(|it| it.shape.map(|it| it.into_iter().map(&mut extent).collect())),
+        kind: kind_of(proto),
+    };
+    all.into_iter().zip(protos).map(read).collect()
 }

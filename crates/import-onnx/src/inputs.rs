@@ -9,13 +9,13 @@ use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, FactKind, Graph, Operand};
 use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{DType, Kind, Structure, Tensor};
+use tensor::{Kind, Structure, Tensor};
 
-use crate::data_type::{data_type, number_of};
+use crate::data_type::data_type;
 use crate::options::ImportOptions;
 use crate::proto::{
-    DimensionProto, DimensionValue, ElementTypeProto, GraphProto, MapTypeProto, TensorShapeProto,
-    TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
+    DimensionProto, DimensionValue, ElementTypeProto, GraphProto, TypeProto, TypeValue,
+    ValueInfoProto,
 };
 
 /// The inputs of a graph that must be given: those without a default among its constants.
@@ -34,104 +34,138 @@ pub(crate) enum Extent {
     Named(String),
 }
 
-/// A declared tensor type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A declared tensor: a value, or a part of one.
+#[derive(Clone, Debug)]
 pub(crate) struct Declared {
-    /// The name of the value.
+    /// The name of the tensor.
     pub(crate) name: String,
     /// ONNX's number of the element type.
     pub(crate) data_type: i32,
     /// The shape, where even the rank is known.
     pub(crate) shape: Option<Vec<Extent>>,
-    /// The type of a sequence or an optional value, which is no tensor.
+    /// The type of a sequence or an optional value that a run tells all of.
     pub(crate) list: Option<Type>,
+    /// The least that an extent which is not fixed may be.
+    least: i64,
 }
 
-/// Reads the declared types of inputs or outputs. Extents without a name get one of their own.
-pub(crate) fn declared(
-    values: &[ValueInfoProto],
-) -> Vec<std::result::Result<Declared, Diagnostic>> {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for value in values {
-        for extent in shape_of(value).into_iter().flatten() {
-            if let Extent::Named(name) = extent {
-                names.insert(name);
+/// The tensors that a value of a structure is made of, as they are declared. Extents without a name
+/// have an empty one.
+///
+/// # Errors
+/// For a value that is not declared so.
+pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Accepted<Vec<Declared>> {
+    let refuse = |message: &str, reason: &str| {
+        let place = format!("value \"{}\"", value.name);
+        Diagnostic::error(codes::UNSUPPORTED_TYPE, message).at(place).because(reason)
+    };
+    let unknown = "the type of this input or output is unknown";
+    let Some(ty) = value.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else {
+        let reason = "the model does not say what it is";
+        return Err(refuse(unknown, reason).remedy("export the model again"));
+    };
+    let mut all = Vec::new();
+    match (push_parts(&value.name, ty, structure, &mut all), structure) {
+        (Some(()), _) => Ok(all),
+        (None, Structure::Tensor) => Err(refuse(unknown, "it is not a dense tensor")
+            .remedy("export the model without sequences, maps and optional values")),
+        (None, _) => {
+            Err(refuse("the input is not so declared", "it is made of other kinds of values")
+                .remedy("give a value of the kind that `info` shows"))
+        }
+    }
+}
+
+fn push_parts(
+    name: &str,
+    ty: &TypeValue,
+    structure: &Structure,
+    all: &mut Vec<Declared>,
+) -> Option<()> {
+    match (structure, ty) {
+        (Structure::Tensor, TypeValue::Tensor(tensor)) => {
+            let extent = |dim: &DimensionProto| match &dim.value {
+                Some(DimensionValue::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
+                Some(DimensionValue::DimParam(name)) => Extent::Named(name.clone()),
+                _ => Extent::Named(String::new()),
+            };
+            let shape = tensor.shape.as_ref().map(|it| it.dim.iter().map(extent).collect());
+            let (name, data_type) = (name.to_owned(), tensor.elem_type);
+            all.push(Declared { name, data_type, shape, list: None, least: 1 });
+        }
+        (Structure::Sequence(elements), TypeValue::Sequence(ty)) => {
+            let (first, ty) = (all.len(), ty.elem_type.as_ref()?.value.as_ref()?);
+            for (index, element) in elements.iter().enumerate() {
+                push_parts(&format!("{name}[{index}]"), ty, element, all)?;
+            }
+            // Each element has extents of its own, whatever they are called.
+            for extent in all[first..].iter_mut().filter_map(|it| it.shape.as_mut()).flatten() {
+                if let Extent::Named(name) = extent {
+                    name.clear();
+                }
+            }
+        }
+        (Structure::Map, TypeValue::Map(ty)) => {
+            let Some(TypeValue::Tensor(value)) = &ty.value_type.as_ref()?.value else {
+                return None;
+            };
+            // There are as many of both.
+            let shape = Some(vec![Extent::Named(format!("{name}.count"))]);
+            let names = Structure::Map.names(name).into_iter();
+            all.extend(names.zip([ty.key_type, value.elem_type]).map(|(name, data_type)| {
+                Declared { name, data_type, shape: shape.clone(), list: None, least: 0 }
+            }));
+        }
+        (Structure::Tensor, ty) => {
+            let (name, list) = (name.to_owned(), Some(list_type(ty)?));
+            all.push(Declared { name, data_type: 0, shape: None, list, least: 1 });
+        }
+        (Structure::Optional(None), TypeValue::Optional(_)) => {}
+        (Structure::Optional(Some(element)), TypeValue::Optional(ty)) => {
+            push_parts(name, ty.elem_type.as_ref()?.value.as_ref()?, element, all)?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Gives each extent without a name one of its own.
+pub(crate) fn name_extents<'a>(values: impl IntoIterator<Item = &'a mut Declared>) {
+    let mut values: Vec<&mut Declared> = values.into_iter().collect();
+    let extents = values.iter().filter_map(|value| value.shape.as_ref()).flatten();
+    let mut names: BTreeSet<String> = extents
+        .filter_map(|extent| match extent {
+            Extent::Named(name) => Some(name.clone()),
+            Extent::Fixed(_) => None,
+        })
+        .collect();
+    for Declared { name: value, shape, .. } in &mut values {
+        for (axis, extent) in shape.iter_mut().flatten().enumerate() {
+            let Extent::Named(name) = extent else { continue };
+            if name.is_empty() {
+                *name = format!("{value}_{axis}");
+                while !names.insert(name.clone()) {
+                    name.push('_');
+                }
             }
         }
     }
-    values.iter().map(|value| declared_one(value, &mut names)).collect()
-}
-
-fn shape_of(value: &ValueInfoProto) -> Option<Vec<Extent>> {
-    let Some(TypeValue::Tensor(tensor)) = value.r#type.as_ref()?.value.as_ref() else {
-        return None;
-    };
-    let extents = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
-        Some(DimensionValue::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
-        Some(DimensionValue::DimParam(name)) => Extent::Named(name.clone()),
-        _ => Extent::Named(String::new()),
-    });
-    Some(extents.collect())
-}
-
-fn declared_one(value: &ValueInfoProto, names: &mut BTreeSet<String>) -> Accepted<Declared> {
-    let refuse = |reason: &str| {
-        Diagnostic::error(codes::UNSUPPORTED_TYPE, "the type of this input or output is unknown")
-            .at(format!("value \"{}\"", value.name))
-            .because(reason)
-    };
-    let kind = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
-    let tensor = match kind {
-        Some(TypeValue::Tensor(tensor)) => tensor,
-        Some(_) => {
-            return Err(refuse("it is not a dense tensor")
-                .remedy("export the model without sequences, maps and optional values"));
-        }
-        None => {
-            return Err(
-                refuse("the model does not say what it is").remedy("export the model again")
-            );
-        }
-    };
-    let mut shape = shape_of(value);
-    for (axis, extent) in shape.iter_mut().flatten().enumerate() {
-        if *extent == Extent::Named(String::new()) {
-            let mut name = format!("{}_{axis}", value.name);
-            while !names.insert(name.clone()) {
-                name.push('_');
-            }
-            *extent = Extent::Named(name);
-        }
-    }
-    Ok(Declared { name: value.name.clone(), data_type: tensor.elem_type, shape, list: None })
-}
-
-/// As [`declared`], with lists that a run tells all of.
-pub(crate) fn declared_with_lists(
-    values: &[ValueInfoProto],
-) -> Vec<std::result::Result<Declared, Diagnostic>> {
-    let with_lists = |(value, declared): (&ValueInfoProto, _)| match list_type(value) {
-        Some(list) => {
-            let (name, list) = (value.name.clone(), Some(list));
-            Ok(Declared { name, data_type: 0, shape: Some(Vec::new()), list })
-        }
-        None => declared,
-    };
-    values.iter().zip(declared(values)).map(with_lists).collect()
 }
 
 /// The type of a sequence or an optional value of tensors.
-fn list_type(value: &ValueInfoProto) -> Option<Type> {
-    match element_type(value.r#type.as_ref()?)? {
+fn list_type(ty: &TypeValue) -> Option<Type> {
+    match element_type(ty)? {
         ElementType::Sequence(held) => Some(Type::Sequence(held)),
         ElementType::Optional(held) => Some(Type::Optional(held)),
         ElementType::Any | ElementType::Tensor { .. } => None,
     }
 }
 
-fn element_type(ty: &TypeProto) -> Option<ElementType> {
-    let held = |inner: &ElementTypeProto| element_type(inner.elem_type.as_ref()?).map(Box::new);
-    match ty.value.as_ref()? {
+fn element_type(ty: &TypeValue) -> Option<ElementType> {
+    let held = |inner: &ElementTypeProto| {
+        element_type(inner.elem_type.as_ref()?.value.as_ref()?).map(Box::new)
+    };
+    match ty {
         TypeValue::Tensor(tensor) => {
             let dtype = data_type(tensor.elem_type.into()).ok()?;
             Some(ElementType::Tensor { dtype, rank: tensor.shape.as_ref().map(|it| it.dim.len()) })
@@ -166,84 +200,18 @@ fn kind(ty: &TypeProto) -> Option<Kind> {
     }
 }
 
-/// The declarations of the tensors that a value of a structure is made of; none where the value is
-/// not declared so.
-pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Option<Vec<ValueInfoProto>> {
-    let inner = |name: String, ty: &TypeProto| ValueInfoProto { name, r#type: Some(ty.clone()) };
-    match (structure, value.r#type.as_ref()?.value.as_ref()?) {
-        (Structure::Tensor, TypeValue::Tensor(_)) => Some(vec![value.clone()]),
-        (Structure::Sequence(elements), TypeValue::Sequence(ty)) => {
-            // Each element has extents of its own, whatever they are called.
-            let ty = without_names(ty.elem_type.as_ref()?);
-            let mut all = Vec::new();
-            for (index, element) in elements.iter().enumerate() {
-                all.extend(parts(&inner(format!("{}[{index}]", value.name), &ty), element)?);
-            }
-            Some(all)
-        }
-        (Structure::Map, TypeValue::Map(ty)) => of_map(value, ty),
-        (Structure::Optional(None), TypeValue::Optional(_)) => Some(Vec::new()),
-        (Structure::Optional(Some(element)), TypeValue::Optional(ty)) => {
-            parts(&inner(value.name.clone(), ty.elem_type.as_ref()?), element)
-        }
-        _ => None,
-    }
-}
-
-/// The declarations of the vectors of a map's keys and values; none if these are no tensors.
-fn of_map(value: &ValueInfoProto, ty: &MapTypeProto) -> Option<Vec<ValueInfoProto>> {
-    let Some(TypeValue::Tensor(element)) = &ty.value_type.as_ref()?.value else {
-        return None;
-    };
-    let names = Structure::Map.names(&value.name);
-    let types = [data_type(ty.key_type.into()).ok()?, data_type(element.elem_type.into()).ok()?];
-    // There are as many of both.
-    let count = DimensionValue::DimParam(format!("{}.count", value.name));
-    let vector =
-        |(name, dtype): (&String, DType)| declaration(name, dtype, std::iter::once(count.clone()));
-    Some(names.iter().zip(types).map(vector).collect())
-}
-
-/// The declaration of an input.
-pub(crate) fn declaration(
-    name: &str,
-    dtype: DType,
-    extents: impl Iterator<Item = DimensionValue>,
-) -> ValueInfoProto {
-    let extent = |extent| DimensionProto { value: Some(extent) };
-    let shape = Some(TensorShapeProto { dim: extents.map(extent).collect() });
-    let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
-    let value = Some(TypeValue::Tensor(ty));
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) }
-}
-
-fn without_names(ty: &TypeProto) -> TypeProto {
-    let mut ty = ty.clone();
-    if let Some(TypeValue::Tensor(tensor)) = &mut ty.value {
-        for dim in tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim) {
-            if matches!(dim.value, Some(DimensionValue::DimParam(_))) {
-                dim.value = None;
-            }
-        }
-    }
-    ty
-}
-
-/// Adds the parameters of the function. The model's inputs with a default value are not among them;
-/// those of these names are parts of maps.
+/// Adds the parameters of the function. The model's inputs with a default value are not among them.
 pub(crate) fn add_parameters(
     inputs: &[Declared],
-    maps: &BTreeSet<String>,
     options: &ImportOptions,
     graph: &mut Graph,
-) -> base::Result<Vec<(String, Operand)>> {
+) -> base::Result<Vec<Operand>> {
     let bound = bindings(inputs, options, &graph.facts.shapes)?;
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
     for input in inputs {
-        let least = i64::from(!maps.contains(&input.name));
-        match add_parameter(input, least, options, &bound, graph) {
-            Ok(value) => values.push((input.name.clone(), value)),
+        match add_parameter(input, options, &bound, graph) {
+            Ok(value) => values.push(value),
             Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", input.name))),
         }
     }
@@ -252,7 +220,6 @@ pub(crate) fn add_parameters(
 
 fn add_parameter(
     input: &Declared,
-    least: i64,
     options: &ImportOptions,
     bound: &BTreeMap<String, i64>,
     graph: &mut Graph,
@@ -272,7 +239,7 @@ fn add_parameter(
                 Extent::Named(name) => match bound.get(name) {
                     Some(extent) => Expr::from(*extent),
                     None => {
-                        let range = Range::new(least, options.limits.dimension);
+                        let range = Range::new(input.least, options.limits.dimension);
                         Expr::symbol(graph.builder.symbol(name, range))
                     }
                 },

@@ -110,21 +110,10 @@ impl Importer<'_> {
         body: &GraphProto,
         options: &ImportOptions,
     ) -> base::Result<(NamedResults, Vec<Structure>, Vec<Structure>)> {
-        let mut found = Diagnostics::new();
-        let mut declared: Vec<Declared> = Vec::new();
-        let wanted: Vec<_> = inputs::without_default(body).into_iter().cloned().collect();
+        let wanted = inputs::without_default(body);
         let (parts, structures) = self.parts(&wanted)?;
-        for input in inputs::declared_with_lists(&parts) {
-            match input {
-                Ok(input) => declared.push(input),
-                Err(diagnostic) => found.push(diagnostic),
-            }
-        }
-        let declared = found.or_ok(declared)?;
-        let maps = wanted.iter().zip(&structures).filter(|(_, it)| **it == Structure::Map);
-        let maps = maps.flat_map(|(input, it)| it.names(&input.name)).collect();
-        let parameters = inputs::add_parameters(&declared, &maps, options, &mut self.graph)?;
-        let mut tensors = parameters.into_iter().map(|(_, value)| value);
+        let parameters = inputs::add_parameters(&parts, options, &mut self.graph)?;
+        let mut tensors = parameters.into_iter();
         for (input, structure) in wanted.iter().zip(&structures) {
             if let Some(value) = Operand::from_tensors(structure, &mut tensors) {
                 self.define(input.name.as_str().into(), value)?;
@@ -173,8 +162,8 @@ impl Importer<'_> {
     /// The tensors that the inputs are made of, and how.
     fn parts(
         &mut self,
-        inputs: &[ValueInfoProto],
-    ) -> base::Result<(Vec<ValueInfoProto>, Vec<Structure>)> {
+        inputs: &[&ValueInfoProto],
+    ) -> base::Result<(Vec<Declared>, Vec<Structure>)> {
         let (mut parts, mut structures) = (Vec::new(), Vec::new());
         let mut found = Diagnostics::new();
         for input in inputs {
@@ -197,19 +186,13 @@ impl Importer<'_> {
                     }
                 },
             };
-            match (&structure, inputs::parts(input, &structure)) {
-                (_, Some(tensors)) => parts.extend(tensors),
-                // Said of the declared type when it is read.
-                (Structure::Tensor, None) => parts.push(input.clone()),
-                (_, None) => found.push(
-                    Diagnostic::error(codes::UNSUPPORTED_TYPE, "the input is not so declared")
-                        .at(format!("input \"{}\"", input.name))
-                        .because("it is made of other kinds of values")
-                        .remedy("give a value of the kind that `info` shows"),
-                ),
+            match inputs::parts(input, &structure) {
+                Ok(tensors) => parts.extend(tensors),
+                Err(unfit) => found.push(unfit),
             }
             structures.push(structure);
         }
+        inputs::name_extents(&mut parts);
         found.or_ok((parts, structures))
     }
 
@@ -219,14 +202,19 @@ impl Importer<'_> {
         if value.list().is_some() || output.r#type.is_none() {
             return Ok(());
         }
-        let declared = inputs::declared(std::slice::from_ref(output)).remove(0)?;
-        let dtype = crate::data_type::data_type(declared.data_type.into())?;
-        if dtype == value.dtype() {
-            return Ok(());
-        }
+        let declared = match &inputs::parts(output, &Structure::Tensor)?[..] {
+            [tensor] if tensor.list.is_none() => {
+                let dtype = crate::data_type::data_type(tensor.data_type.into())?;
+                if dtype == value.dtype() {
+                    return Ok(());
+                }
+                dtype.to_string()
+            }
+            _ => "a list".to_owned(),
+        };
         Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "an output is not of the declared type")
             .at(format!("output \"{}\"", output.name))
-            .because(format!("it is declared as {dtype} and computed as {}", value.dtype()))
+            .because(format!("it is declared as {declared} and computed as {}", value.dtype()))
             .remedy("check the model with the tool that exported it, or export it again"))
     }
 }
