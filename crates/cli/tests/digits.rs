@@ -160,7 +160,7 @@ fn explain_shows_the_kernels_before_a_size_that_is_computed() {
 
 #[test]
 fn explain_shows_what_counts_for_a_loop_beside_its_kernels() {
-    let text = "input x: f32[3, 1, 4]\ninput w: f32[1, 5, 4]\ninput r: f32[1, 5, 5]\n\
+    let text = "input x: f32[40, 1, 4]\ninput w: f32[1, 5, 4]\ninput r: f32[1, 5, 5]\n\
                 y = RNN(x, w, r) {hidden_size = 5}\noutput y: f32\n";
     let model = onnx_text::parse_model(&mut Parser::new(text)).expect("a model");
     let folder = Folder::new();

@@ -260,6 +260,7 @@ static int tw_joined(tw_value *joined, const tw_value *list, int64_t axis, int i
   if (count == 0) return @INDEX@;
   joined->axes = values[0].axes + is_new;
   if (axis >= joined->axes) return @SIZE@;
+  if (joined->axes > (int64_t)(sizeof joined->extents / sizeof *joined->extents)) return @SIZE@;
   joined->extents[axis] = 0;
   for (number = 0; number < count; number++) {
     const tw_value *value = &values[number];
