@@ -93,8 +93,8 @@ macro_rules! messages {
 }
 pub(crate) use messages;
 
-/// Whether decoding the file as this message stays within the limits of memory: so many times the size
-/// of the file, and some more for small ones.
+/// Whether decoding the file as this message stays within the limits of memory: so many times the
+/// size of the file, and some more for small ones.
 pub(crate) fn is_modest<M: Decoded>(bytes: &[u8], limits: &Limits) -> bool {
     let most = limits.decoded_bytes.saturating_add(bytes.len() as u64 * 4);
     let mut walk = Walk { taken: 0, most };
