@@ -250,8 +250,7 @@ impl InputArguments {
         tilewright::in_order(ports, given, &mut |number, port| match self.random || always {
             true => port.random(number as u64).map(Value::from),
             false => {
-                let remedy =
-                    format!("give `--input {}=FILE.npy`, or `--random` to fill it", port.name);
+                let remedy = format!("give `--input {}=FILE`, or `--random` to fill it", port.name);
                 Err(port.missing().remedy(remedy).into())
             }
         })

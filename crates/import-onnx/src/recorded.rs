@@ -3,20 +3,20 @@
 
 use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
-use prost::Message;
+use prost::{DecodeError, Message};
 use tensor::{Kind, Tensor, Value};
 
 use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::proto::{ListProto, TensorProto};
-use crate::{not_onnx, tensors};
+use crate::tensors;
 
 /// Reads a tensor file (`TensorProto`); also tells the name recorded in it.
 ///
 /// # Errors
 /// A diagnostic when the bytes are not a tensor.
 pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
-    let proto = TensorProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    let proto = TensorProto::decode(bytes).map_err(|error| no_value(&error))?;
     let tensor = plain(&proto)?;
     Ok((proto.name, tensor))
 }
@@ -40,10 +40,16 @@ pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
     if *kind == Kind::Tensor {
         return read_tensor(bytes).map(|(name, tensor)| (name, tensor.into()));
     }
-    let proto = ListProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    let proto = ListProto::decode(bytes).map_err(|error| no_value(&error))?;
     let value =
         if matches!(kind, Kind::Sequence(_)) { sequence(&proto)? } else { optional(&proto)? };
     Ok((proto.name, value))
+}
+
+fn no_value(error: &DecodeError) -> Diagnostic {
+    Diagnostic::error(codes::NOT_ONNX, "the file holds no value of the kind that is declared")
+        .because(error.to_string())
+        .remedy("give a tensor, a sequence or an optional value, as the model declares it")
 }
 
 fn values(proto: &ListProto) -> base::Result<Vec<Value>> {

@@ -213,7 +213,12 @@ pub fn read_value(path: &Path, kind: &Kind) -> Result<Value> {
         return Ok(tensor::npy::read(path)?.into());
     }
     let bytes = tensor::map_file(path)?;
-    let place = |found: Diagnostics| found.map(|it| it.at(path.display().to_string()));
+    let in_file = |found: Diagnostic| {
+        let inner = found.place.as_ref().map(|place| format!(": {place}"));
+        let place = format!("{}{}", path.display(), inner.unwrap_or_default());
+        found.at(place)
+    };
+    let place = |found: Diagnostics| found.map(in_file);
     Ok(import_onnx::read_value(bytes, kind).map_err(place)?.1)
 }
 
