@@ -226,6 +226,11 @@ impl InputArguments {
         read_inputs(&self.inputs, model)
     }
 
+    /// Whether inputs are given, or to be made up.
+    pub(crate) fn are_asked_for(&self) -> bool {
+        self.random || !self.inputs.is_empty()
+    }
+
     /// One value a port: the ones given, and random ones for the rest where that was asked for.
     ///
     /// # Errors

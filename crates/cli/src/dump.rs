@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let given = arguments.inputs.read(&arguments.model)?;
     let mut options = arguments.model.options();
     options.bind_shapes(&given);
-    let inputs = match given.is_empty() {
-        true => None,
-        false => {
+    let inputs = match arguments.inputs.are_asked_for() {
+        false => None,
+        true => {
             let ports = tilewright::inputs(&arguments.model.model, &options)?;
             Some(arguments.inputs.fill(given, &ports, &options.limits, true)?)
         }

@@ -73,7 +73,10 @@ pub fn dump(
             let (variant, runs) = executable.met(inputs)?;
             (variant, runs.into_iter().map(|run| run.specialisation).collect())
         }
-        None => (executable.only_variant()?, vec![executable.only_specialisation()?]),
+        None => {
+            let (variant, code) = executable.only_code()?;
+            (variant, vec![code])
+        }
     };
     let halves: Vec<&Specialisation> =
         std::iter::once(&variant.setup).chain(segments.iter().map(|it| &**it)).collect();

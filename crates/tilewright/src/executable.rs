@@ -257,43 +257,26 @@ impl Executable {
         }
     }
 
-    /// The variant of a model that has one for all inputs.
+    /// What is compiled of a model whose code is the same for all inputs.
     ///
     /// # Errors
-    /// `TW0205` if what is compiled depends on inputs.
-    pub fn only_variant(&self) -> Result<Arc<Variant>> {
-        self.cache.variant(|variant| variant.front.needs.is_empty()).ok_or_else(|| {
-            let names: Vec<String> =
-                self.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
-            Diagnostic::error(codes::UNBOUND_DIMENSION, "shapes depend on values of inputs")
-                .at("the model's inputs")
-                .because(format!("nothing is known yet of {}", names.join(", ")))
-                .remedy("run the model with its inputs given")
-                .into()
-        })
-    }
-
-    /// The code for fixed inputs.
-    ///
-    /// # Errors
-    /// `TW0205` if the inputs' shapes are free.
-    pub fn only_specialisation(&self) -> Result<Arc<Specialisation>> {
-        let variant = self.only_variant()?;
-        if let Some(first) = self.cache.segments(variant.id).first() {
-            return Ok(first.clone());
+    /// `TW0205` if the inputs' shapes are free; `TW0115` if what is compiled depends on data.
+    pub fn only_code(&self) -> Result<(Arc<Variant>, Arc<Specialisation>)> {
+        let variant = self.cache.variant(|variant| variant.front.needs.is_empty());
+        let code = |variant: &Arc<Variant>| self.cache.segments(variant.id).first().cloned();
+        if let Some((code, variant)) = variant.and_then(|it| Some((code(&it)?, it))) {
+            return Ok((variant, code));
         }
-        if variant.plan.only_segment().is_none() {
-            return Err(Diagnostic::error(
-                codes::UNKNOWN_CONTENTS,
-                "sizes are computed from data while the model runs",
-            )
+        let unbound: Vec<Diagnostics> =
+            self.inputs.iter().filter_map(|port| port.random(0).err()).collect();
+        if !unbound.is_empty() {
+            return Err(unbound.into_iter().flatten().collect());
+        }
+        Err(Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data")
             .at("the model")
             .because("the kernels behind them are made when the sizes are met")
-            .remedy("run the model with its inputs given")
-            .into());
-        }
-        let unbound = self.inputs.iter().filter_map(|port| port.random(0).err());
-        Err(unbound.flatten().collect())
+            .remedy("give the inputs: `--input NAME=FILE`, or `--random`")
+            .into())
     }
 
     fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {

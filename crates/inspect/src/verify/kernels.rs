@@ -10,6 +10,7 @@ use std::sync::Arc;
 use base::{Arena, ConstantId, Diagnostics, KernelId, Result};
 use eval::{EvaluationPrecision, Settings};
 use graph::{Function, NodeId, Op, Type, ValueId};
+use import_onnx::Strings;
 use loops::{Access, Buffer, Scope};
 use lower::{KernelInfo, KernelSource, RegionFunction, Role};
 use module::Module;
@@ -45,6 +46,17 @@ impl Values {
         inputs: &[Tensor],
         settings: Settings,
     ) -> Result<Values> {
+        Values::with_strings(function, module, inputs, settings, &Strings::default())
+    }
+
+    /// As [`Self::compute`], with strings among the results.
+    pub(super) fn with_strings(
+        function: &Function,
+        module: &Module,
+        inputs: &[Tensor],
+        settings: Settings,
+        strings: &Strings,
+    ) -> Result<Values> {
         let weights = |id: ConstantId| constant(module, id);
         // What the function reads as bytes is elements of few bits to the caller.
         let stored = |(&parameter, input): (&ValueId, &Tensor)| match function.ty(parameter) {
@@ -60,9 +72,10 @@ impl Values {
         let mut keep = |value, tensor: &Tensor| {
             of.entry(value).or_insert_with(|| tensor.clone());
         };
-        let results =
+        let mut results =
             eval::graph::evaluate_observed(function, &weights, &inputs, settings, &mut keep)
                 .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
+        strings.put_into(&mut results);
         let results = results.into_iter().flat_map(Value::into_tensors).collect();
         Ok(Values { of, results })
     }

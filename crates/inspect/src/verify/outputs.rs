@@ -83,9 +83,8 @@ impl Reference {
         let tensors = tensors(inputs);
         let compute = |imported: &Imported, precision| -> Result<Values> {
             let (module, settings) = (&imported.module, settings(executable, precision));
-            let mut values = Values::compute(function_of(module), module, &tensors, settings)?;
-            imported.strings.put_into_tensors(&mut values.results);
-            Ok(values)
+            let function = function_of(module);
+            Values::with_strings(function, module, &tensors, settings, &imported.strings)
         };
         let (imported, facts, declared) = attempt(&|facts| {
             let (imported, facts) = read(source, &options, facts, inputs)?;
@@ -111,6 +110,20 @@ impl Reference {
         actual: &[Tensor],
         again: &[Tensor],
     ) -> Vec<OutputVerdict> {
+        let counts = [self.declared.results.len(), actual.len(), again.len()];
+        if counts.iter().any(|count| *count != counts[0]) {
+            let failure = format!(
+                "{}, in another run {} tensors instead of {}",
+                counts[1], counts[2], counts[0]
+            );
+            let name = "of all outputs".to_owned();
+            return vec![OutputVerdict {
+                name,
+                error: f64::INFINITY,
+                most: 0.0,
+                failure: Some(failure),
+            }];
+        }
         let runs = actual.iter().zip(again).enumerate();
         let verdict = |(number, (actual, again)): (usize, (&Tensor, &Tensor))| {
             let (error, most, mut failure) = self.result(number, actual);
