@@ -279,7 +279,7 @@ pub(crate) fn read_inputs(
     for (name, file) in files {
         let port = declared.iter().find(|port| port.name == *name);
         let kind = port.and_then(|port| port.kind.as_ref()).unwrap_or(&Kind::Tensor);
-        let value = tilewright::read_value(file, kind)?;
+        let (_, value) = tilewright::read_value(file, kind)?;
         if values.insert(name.clone(), value).is_some() {
             return Err(Diagnostic::error(
                 codes::UNKNOWN_INPUT,

@@ -10,12 +10,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend_c::CPort;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use bytes::Bytes;
 use module::Module;
 use tensor::{DType, Kind, TemporaryFolder, Tensor, Value};
-use tilewright::compiled::{CModel, CModelRequest, Source, compile_to_c, resolve};
+use tilewright::compiled::{CModel, CModelRequest, CPort, Source, compile_to_c, resolve};
 use tilewright::{Options, TargetChoice};
 
 /// Whether options choose sources rather than machine code.

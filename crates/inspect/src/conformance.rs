@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use import_onnx::{ModelInfo, ValueInfo};
 use tensor::{Kind, Tensor, Value, compare};
 use tilewright::compiled::{Source, draws, evaluate};
-use tilewright::{Executable, Options, Precision, catch_internal_errors, compile};
+use tilewright::{
+    Executable, ModelInfo, Options, Precision, ValueInfo, catch_internal_errors, compile,
+};
 
 use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
 
@@ -203,7 +204,7 @@ struct Case {
 impl Case {
     fn read(case: &Path, options: &Options) -> Result<Case> {
         let model = case.join("model.onnx");
-        let info = import_onnx::inspect(&model, &options.limits)?;
+        let info = tilewright::model_info(&model, &options.limits)?;
         let mut tolerance = Tolerance::of(case, info.operators.keys());
         if options.precision == Precision::Bf16 {
             tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);
@@ -386,14 +387,9 @@ pub(crate) fn values(
         if !path.is_file() {
             return Ok(values);
         }
-        let bytes = std::fs::read(&path).map_err(|error| {
-            Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
-                .at(path.display().to_string())
-                .because(error.to_string())
-        })?;
         let declared = ports.get(values.len()).and_then(|port| port.kind.as_ref());
         let kind = declared.unwrap_or(&Kind::Tensor);
-        values.push(import_onnx::read_value(bytes.into(), kind)?);
+        values.push(tilewright::read_value(&path, kind)?);
     }
 }
 

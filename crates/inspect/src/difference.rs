@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use import_onnx::{DecodedModel, encode_value};
 use tensor::{StagedFiles, Value};
 use tilewright::Options;
-use tilewright::compiled::{Source, compile_source, evaluate};
+use tilewright::compiled::{DecodedModel, Source, compile_source, encode_value, evaluate};
 
 use crate::c_program;
 use crate::tolerance::Tolerance;
@@ -357,7 +356,7 @@ pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<Re
         let arrays = tensor::npz::read(place)?.into_iter();
         return Ok((Vec::new(), arrays.map(|(name, array)| (name, array.into())).collect()));
     }
-    let info = import_onnx::inspect(model, &options.limits)?;
+    let info = tilewright::model_info(model, &options.limits)?;
     let inputs = crate::conformance::values(place, "input", &info.inputs)?;
     let outputs = crate::conformance::values(place, "output", &info.outputs)?;
     let named = |(number, (name, value)): (usize, (String, Value))| {

@@ -6,10 +6,9 @@ use std::time::Instant;
 
 use backend::Target;
 use base::{KernelId, Result};
-use lower::KernelInfo;
 use tensor::Value;
 use tilewright::Executable;
-use tilewright::compiled::{SegmentRun, Variant};
+use tilewright::compiled::{KernelInfo, SegmentRun, Variant};
 
 use crate::ceilings::Ceilings;
 

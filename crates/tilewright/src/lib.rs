@@ -45,7 +45,7 @@ pub use executable::{Executable, Statistics};
 pub use import_onnx::{ModelInfo, ValueInfo, inspect as model_info};
 pub use internal::catch_internal_errors;
 pub use options::{Options, Precision, TargetChoice};
-pub use pipeline::optimisations;
+pub use pipeline::{optimisations, rules};
 pub use port::{Port, PortExtent, in_order, read_value};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
@@ -68,5 +68,8 @@ pub mod compiled {
     pub use crate::specialisation::{Request, Specialisation};
     pub use crate::target::resolve;
     pub use crate::variant::Variant;
-    pub use import_onnx::Facts;
+    pub use backend_c::CPort;
+    pub use backend_x64::executable as link;
+    pub use import_onnx::{DecodedModel, Facts, Imported, Strings, encode_value};
+    pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
 }

@@ -12,6 +12,7 @@ use formats::{FormatOptions, Winograd};
 use graph::Function;
 use import_onnx::{Facts, Imported, Need};
 use module::Module;
+use strategies::StrategyOptions;
 use tensor::{DType, Structure, Tensor};
 
 use crate::options::{Options, Precision};
@@ -26,26 +27,64 @@ const PRECISION: &str = "precision";
 /// The name of products of integers among those of passes.
 const INTEGERS: &str = "integers";
 
-/// The name of minimal filtering, a part of format choice, among those of passes.
-const WINOGRAD: &str = "winograd";
+/// What passes and lowering have to choose from, where no part of them is left out.
+pub(crate) struct Choices {
+    /// Of format choice.
+    pub(crate) formats: FormatOptions,
+    /// Whether nodes may share a kernel.
+    pub(crate) fusion: bool,
+    /// Of schedules.
+    pub(crate) strategies: StrategyOptions,
+}
 
-/// The name of kernels of several nodes among those of passes.
-pub(crate) const FUSION: &str = "fusion";
+/// A part of a pass, or of lowering, that has a name of its own.
+struct PartRow {
+    name: &'static str,
+    /// What it is a part of: the name of a pass, which leaves it out, too.
+    pass: Option<&'static str>,
+    leave_out: fn(&mut Choices),
+}
 
-/// The name of schedules beyond what a back end needs among those of passes.
-pub(crate) const SCHEDULES: &str = "schedules";
+/// Minimal filtering, kernels of several nodes, schedules beyond what a back end needs.
+const PARTS: [PartRow; 3] = [
+    PartRow {
+        name: "winograd",
+        pass: Some(FORMATS),
+        leave_out: |choices| choices.formats.winograd = Winograd::Never,
+    },
+    PartRow { name: "fusion", pass: None, leave_out: |choices| choices.fusion = false },
+    PartRow { name: "schedules", pass: None, leave_out: |choices| choices.strategies.plain = true },
+];
+
+impl Choices {
+    /// Those that the caller's options leave.
+    pub(crate) fn of(options: &Options) -> Choices {
+        let formats = FormatOptions { winograd: Winograd::WherePredicted };
+        let strategies = StrategyOptions { plain: false };
+        let mut choices = Choices { formats, fusion: true, strategies };
+        for row in &PARTS {
+            let is_left_out = |name| options.disabled.contains(name);
+            if is_left_out(row.name) || row.pass.is_some_and(is_left_out) {
+                (row.leave_out)(&mut choices);
+            }
+        }
+        choices
+    }
+}
 
 /// What may be left out of a compile, by name; single rules of graph passes may be, too.
 #[must_use]
 pub fn optimisations() -> Vec<&'static str> {
     // What is asked for is not left out.
     let own = passes().map(|row| row.name).into_iter().filter(|name| *name != PRECISION);
-    graph_opt::passes()
-        .iter()
-        .map(|row| row.name)
-        .chain(own)
-        .chain([WINOGRAD, FUSION, SCHEDULES])
-        .collect()
+    let parts = PARTS.iter().map(|row| row.name);
+    graph_opt::passes().iter().map(|row| row.name).chain(own).chain(parts).collect()
+}
+
+/// The rules of graph passes, by name.
+#[must_use]
+pub fn rules() -> Vec<&'static str> {
+    graph_opt::laws().map(|(rule, _law)| rule).collect()
 }
 
 /// The passes that choose formats, between those over graphs: they know the machine.
@@ -146,11 +185,7 @@ pub fn front(
     let Some(imported) = module.functions.values().next().cloned() else {
         unreachable!("an imported module has a function")
     };
-    let winograd = match [FORMATS, WINOGRAD].iter().any(|&it| options.disabled.contains(it)) {
-        true => Winograd::Never,
-        false => Winograd::WherePredicted,
-    };
-    let formats = FormatOptions { winograd };
+    let formats = Choices::of(options).formats;
     let mut draft = Draft { function: imported.clone(), target, options, formats };
     let mut context = context(options);
     optimise(&mut draft.function, options)?;
@@ -178,9 +213,9 @@ pub fn front(
 /// Refuses names that no pass and no rule has.
 fn check_disabled(options: &Options) -> Result<()> {
     let passes = optimisations();
-    let known =
-        |name: &str| passes.contains(&name) || graph_opt::laws().any(|(rule, _law)| rule == name);
-    let unknown = options.disabled.iter().filter(|name| !known(name)).map(|name| {
+    let known = [passes.clone(), rules()].concat();
+    let is_unknown = |name: &&String| !known.contains(&name.as_str());
+    let unknown = options.disabled.iter().filter(is_unknown).map(|name| {
         Diagnostic::error(codes::UNKNOWN_PASS, format!("no pass or rule is called `{name}`"))
             .at(format!("--disable {name}"))
             .because(format!("the passes are {}", passes.join(", ")))

@@ -204,13 +204,13 @@ impl fmt::Display for Port {
 }
 
 /// Reads a value of this kind from a file: a tensor from `.npy`, any but maps from the test data
-/// of ONNX, `.pb`.
+/// of ONNX, `.pb`. Also the name that is recorded with it, empty where there is none.
 ///
 /// # Errors
 /// Files that cannot be read, or hold something else.
-pub fn read_value(path: &Path, kind: &Kind) -> Result<Value> {
+pub fn read_value(path: &Path, kind: &Kind) -> Result<(String, Value)> {
     if path.extension().is_none_or(|extension| extension != "pb") {
-        return Ok(tensor::npy::read(path)?.into());
+        return Ok((String::new(), tensor::npy::read(path)?.into()));
     }
     let bytes = tensor::map_file(path)?;
     let in_file = |found: Diagnostic| {
@@ -219,7 +219,7 @@ pub fn read_value(path: &Path, kind: &Kind) -> Result<Value> {
         found.at(place)
     };
     let place = |found: Diagnostics| found.map(in_file);
-    Ok(import_onnx::read_value(bytes, kind).map_err(place)?.1)
+    import_onnx::read_value(bytes, kind).map_err(place)
 }
 
 /// Values by name in the order of inputs; `missing` gives what stands for one that is not given.

@@ -9,14 +9,13 @@ use graph::Function;
 use lower::{KernelStore, LowerOptions, Lowered, Role};
 use module::Module;
 use runtime::State;
-use strategies::StrategyOptions;
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
 use crate::budget;
 use crate::jit;
 use crate::options::Options;
-use crate::pipeline::{FUSION, SCHEDULES, optimise};
+use crate::pipeline::{Choices, optimise};
 
 /// About how much memory a node or a kernel takes while its code is kept.
 const BYTES_OF_A_NODE: usize = 2 << 10;
@@ -112,10 +111,11 @@ impl LoweredFunction {
             optimise(&mut function, options)?;
         }
         let function = module.functions.push(function);
+        let Choices { fusion, strategies, .. } = Choices::of(options);
         let lower_options = LowerOptions {
             role: request.role,
-            fusion: !options.disabled.contains(FUSION),
-            strategies: StrategyOptions { plain: options.disabled.contains(SCHEDULES) },
+            fusion,
+            strategies,
             store: request.store.cloned(),
             free_extents,
             threads: options.thread_count(),

@@ -11,6 +11,10 @@ use toml::{Table, Value};
 pub(super) struct Layers {
     layers: BTreeMap<String, i64>,
     dev_only: Vec<String>,
+    /// The layer of the facade.
+    facade: Option<i64>,
+    /// What is above the facade has these through it alone.
+    behind_facade: Vec<String>,
 }
 
 impl Layers {
@@ -21,9 +25,14 @@ impl Layers {
             let number = value.as_integer().ok_or(format!("the layer of `{name}` is no number"))?;
             layers.insert(name.clone(), number);
         }
-        let dev_only = table(&root, "dev-only").and_then(|t| t.get("crates")?.as_array());
-        let dev_only = dev_only.into_iter().flatten().filter_map(Value::as_str);
-        Ok(Layers { layers, dev_only: dev_only.map(str::to_owned).collect() })
+        let crates = |key: &str| -> Vec<String> {
+            let names = table(&root, key).and_then(|it| it.get("crates")?.as_array());
+            names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let (dev_only, behind_facade) = (crates("dev-only"), crates("behind-facade"));
+        let facade = table(&root, "behind-facade").and_then(|it| it.get("facade")?.as_str());
+        let facade = facade.and_then(|name| layers.get(name).copied());
+        Ok(Layers { layers, dev_only, facade, behind_facade })
     }
 
     pub(super) fn is_dev_only(&self, name: &str) -> bool {
@@ -68,8 +77,9 @@ pub(super) fn every_crate_has_a_layer(layers: &Layers, folders: &[&str]) -> Vec<
     missing.map(|folder| Finding::new(0, format!("crate `{folder}` has no layer"))).collect()
 }
 
-/// A crate depends only on smaller layers. Dev-only crates may depend on anything; others reach
-/// them by `[dev-dependencies]` alone.
+/// A crate depends only on smaller layers; one above the facade, tests apart, on nothing that is
+/// behind it. Dev-only crates may depend on anything; others reach them by `[dev-dependencies]`
+/// alone.
 pub(super) fn dependencies_point_down(
     layers: &Layers,
     folder: &str,
@@ -83,6 +93,16 @@ pub(super) fn dependencies_point_down(
                 0,
                 format!("`{folder}` (layer {own}) must not depend on `{name}` (layer {layer})"),
             )),
+            Some(_)
+                if !dev
+                    && layers.facade.is_some_and(|facade| *own > facade)
+                    && layers.behind_facade.contains(name) =>
+            {
+                findings.push(Finding::new(
+                    0,
+                    format!("`{folder}` is above the facade: it must have `{name}` through that"),
+                ));
+            }
             None if layers.is_dev_only(name) && !dev => findings.push(Finding::new(
                 0,
                 format!("`{name}` is for tests: only [dev-dependencies] may name it"),
@@ -155,6 +175,23 @@ mod tests {
         assert_eq!(found, ["crate `stray` has no layer"]);
         // The rows `mid`, `side` and `high` are of crates to come.
         assert_eq!(messages(every_crate_has_a_layer(&layers(), &["low"])), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_behind_the_facade_is_had_through_it() {
+        let text = "[layers]\npass = 0\nfacade = 1\nlook = 2\n\
+                    [behind-facade]\nfacade = \"facade\"\ncrates = [\"pass\"]";
+        let layers = Layers::parse(text).unwrap();
+        let found = |folder, manifest| {
+            let manifest = Manifest::parse(manifest).unwrap();
+            messages(dependencies_point_down(&layers, folder, &manifest))
+        };
+        assert_eq!(found("facade", "[dependencies]\npass = {}"), [""; 0]);
+        assert_eq!(found("look", "[dev-dependencies]\npass = {}"), [""; 0]);
+        assert_eq!(
+            found("look", "[dependencies]\npass = {}\nfacade = {}"),
+            ["`look` is above the facade: it must have `pass` through that"]
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use graph::{Function, ValueId};
 use module::Module;
 use tensor::{Tensor, Value};
 use tilewright::compiled::{FrontHalf, front};
-use tilewright::{Executable, Options, optimisations};
+use tilewright::{Executable, Options, optimisations, rules};
 
 use super::kernels::{Values, operands, settings};
 use super::outputs::Reference;
@@ -186,9 +186,8 @@ fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) ->
     if is_right(&[])? {
         return Ok("what is kept from an earlier compile".to_owned());
     }
-    let rules: Vec<&str> = graph_opt::laws().map(|(rule, _)| rule).collect();
     let mut said = Vec::new();
-    for (kind, names) in [("pass", optimisations()), ("rule", rules)] {
+    for (kind, names) in [("pass", optimisations()), ("rule", rules())] {
         if !is_right(&names)? {
             continue;
         }

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use base::{Arena, ConstantId, Diagnostics, KernelId, Result};
 use eval::{EvaluationPrecision, Settings};
 use graph::{Function, NodeId, Op, Type, ValueId};
-use import_onnx::Strings;
 use loops::{Access, Buffer, Scope};
-use lower::{KernelInfo, KernelSource, RegionFunction, Role};
 use module::Module;
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::Code;
 use sym::Expr;
 use tensor::{Tensor, Value};
 use tilewright::Executable;
-use tilewright::compiled::{Request, SegmentRun, Specialisation, constant};
+use tilewright::compiled::{
+    KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, Strings,
+    constant, link,
+};
 
 use super::{KernelVerdict, VerifyReport};
 use crate::tolerance::Tolerance;
@@ -282,7 +283,7 @@ fn difference(
         memory.push(argument);
     }
     let program = program_of(info, &memory);
-    let executable = backend_x64::executable(&half.module.kernels, &program, code.clone())?;
+    let executable = link(&half.module.kernels, &program, code.clone())?;
     let mut state = runtime::State::new(Arc::new(executable), 1)?;
     let mut outputs: Vec<Vec<u8>> =
         memory.iter().filter(|memory| memory.writes).map(|memory| memory.bytes.clone()).collect();

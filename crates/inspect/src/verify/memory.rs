@@ -13,7 +13,7 @@ use program::{Address, Argument, Place, Slot, Step};
 use sym::Expr;
 use tensor::Tensor;
 use tilewright::Executable;
-use tilewright::compiled::{SegmentRun, Specialisation, Variant};
+use tilewright::compiled::{SegmentRun, Specialisation, Variant, link};
 
 use super::kernels::{ArgumentBuffer, Values};
 use crate::tolerance::Tolerance;
@@ -135,7 +135,7 @@ fn run(
     outputs: &mut [Tensor],
 ) -> Result<()> {
     let code = half.executable.code().clone();
-    let made = backend_x64::executable(&half.module.kernels, program, code)?;
+    let made = link(&half.module.kernels, program, code)?;
     let mut state = runtime::State::new(Arc::new(made), executable.threads())?;
     variant.call(half, &mut state, operands, outputs)?.run()
 }

@@ -15,9 +15,8 @@ use std::sync::Arc;
 use base::Result;
 use eval::EvaluationPrecision;
 use graph::{Function, Type};
-use import_onnx::{Facts, Imported};
 use tensor::{DType, Tensor, Value};
-use tilewright::compiled::{Source, attempt, function_of, read};
+use tilewright::compiled::{Facts, Imported, Source, attempt, function_of, read};
 use tilewright::{Executable, Precision};
 
 use super::kernels::{Values, settings};
