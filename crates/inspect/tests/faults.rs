@@ -49,12 +49,12 @@ enum By {
     Recorded,
 }
 
-/// Sums and their hyperbolic tangents, one from the other.
-const SCAN: &str = "input x: f32[4, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
+/// Sums and their hyperbolic tangents, one from the other; too many to be written out.
+const SCAN: &str = "input x: f32[40, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
     t, s = Scan(zero, x) {num_scan_inputs = 1, body = {
       input a: f32[3] input e: f32[3] d = Add(a, e) b = Tanh(d)
       output b: f32[3] output d: f32[3]}}
-    y = Exp(s) output y: f32[4, 3]";
+    y = Exp(s) output y: f32[40, 3]";
 
 /// What a row leaves out.
 const PLAIN: Fault =
@@ -123,6 +123,16 @@ const FAULTS: &[Fault] = &[
         by: By::Outputs,
         node: "b",
         model: "input x: f32[9] a = Sin(x) b = Cos(x) y = Add(a, b) output y: f32[9]",
+        ..PLAIN
+    },
+    Fault {
+        name: "graph-opt.control",
+        wrong: "turns that are written out take the rows in the opposite order",
+        by: By::Outputs,
+        node: "d",
+        model: "input x: f32[3, 9] input i: f32[9] t = Scan(i, x) {num_scan_inputs = 1, body = {
+              input a: f32[9] input e: f32[9] d = Sub(e, a) b = Tanh(d) output b: f32[9]}}
+            y = Exp(t) output y: f32[9]",
         ..PLAIN
     },
     Fault {
@@ -215,10 +225,10 @@ const FAULTS: &[Fault] = &[
         wrong: "the branches of an `If` are swapped",
         by: By::Outputs,
         node: "b",
-        model: "input c: bool[] input x: f32[9] b = If(c) {
-              then_branch = {t = Exp(x) output t: f32[9]},
-              else_branch = {e = Tanh(x) output e: f32[9]}}
-            y = Sin(b) output y: f32[9]",
+        model: "input c: bool[] input x: f32[2000] b = If(c) {
+              then_branch = {t = Exp(x) output t: f32[2000]},
+              else_branch = {e = Tanh(x) output e: f32[2000]}}
+            y = Sin(b) output y: f32[2000]",
         ..PLAIN
     },
     Fault {
@@ -339,10 +349,11 @@ const FAULTS: &[Fault] = &[
         wrong: "only the first half of what is copied arrives",
         by: By::Outputs,
         node: "t",
-        model: "input x: f32[4, 8] input i: f32[8] t, s = Scan(i, x) {num_scan_inputs = 1, body = {
+        model:
+            "input x: f32[40, 8] input i: f32[8] t, s = Scan(i, x) {num_scan_inputs = 1, body = {
               input a: f32[8] input e: f32[8] d = Add(a, e) b = Tanh(d)
               output b: f32[8] output d: f32[8]}}
-            y = Exp(t) output y: f32[8] output s: f32[4, 8]",
+            y = Exp(t) output y: f32[8] output s: f32[40, 8]",
         ..PLAIN
     },
     Fault {
