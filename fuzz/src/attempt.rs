@@ -38,9 +38,9 @@ pub fn limits() -> Limits {
 pub fn import(bytes: &[u8]) {
     let limits = limits();
     let bytes = bytes::Bytes::copy_from_slice(bytes);
-    _ = import_onnx::inspect_bytes(bytes.clone(), &limits);
+    _ = import_onnx::DecodedModel::of(bytes.clone(), &limits).map(|model| model.info());
     let options = import_onnx::ImportOptions { limits, ..Default::default() };
-    match import_onnx::import_bytes(bytes, None, &options) {
+    match import_onnx::import_bytes(bytes, &options) {
         Ok(module) => {
             for (_, function) in module.functions.iter() {
                 graph::verify(function).unwrap_or_else(|found| panic!("{found}"));
@@ -169,7 +169,7 @@ fn inputs(ports: &[Port], extent: usize) -> Option<Vec<Value>> {
         if count > 1 << 17 {
             return None;
         }
-        let tensor = match port.dtype {
+        let tensor = match port.dtype? {
             DType::String => Tensor::from_strings(&shape, vec!["a b".to_owned(); count]),
             dtype => tilewright::random(dtype, &shape, number as u64),
         };

@@ -278,7 +278,7 @@ pub(crate) fn read_inputs(
     };
     for (name, file) in files {
         let port = declared.iter().find(|port| port.name == *name);
-        let kind = port.and_then(|port| port.kind.as_ref()).unwrap_or(&Kind::Tensor);
+        let kind = port.map_or(&Kind::Tensor, |port| &port.kind);
         let (_, value) = tilewright::read_value(file, kind)?;
         if values.insert(name.clone(), value).is_some() {
             return Err(Diagnostic::error(

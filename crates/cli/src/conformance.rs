@@ -337,7 +337,7 @@ fn as_text(rows: &[Row], cases: &[PathBuf]) -> String {
 
 /// The version of ONNX's own operator set that a case's model uses; 0 if it says none.
 fn opset(case: &std::path::Path) -> i64 {
-    let info = tilewright::model_info(&case.join("model.onnx"), &Limits::default());
+    let info = tilewright::model_info(case.join("model.onnx"), &Limits::default());
     let versions = info.map(|info| info.opsets).unwrap_or_default();
     versions.iter().find(|(domain, _)| domain == "ai.onnx").map_or(0, |(_, version)| *version)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use tilewright::{ModelInfo, ValueInfo};
+use tilewright::{ModelInfo, Port, PortExtent};
 
 use crate::Outcome;
 use crate::arguments::LimitArguments;
@@ -45,9 +45,7 @@ fn as_text(info: &ModelInfo) -> String {
     }
     for (kind, ports) in [("input", &info.inputs), ("output", &info.outputs)] {
         for port in ports {
-            let dtype = port.dtype.map_or("?".to_owned(), |dtype| dtype.to_string());
-            let shape = port.shape.as_ref().map_or("...".to_owned(), |shape| shape.join(", "));
-            let _ = writeln!(text, "{kind} {}: {dtype}[{shape}]", port.name);
+            let _ = writeln!(text, "{kind} {port}");
         }
     }
     if !info.dimensions.is_empty() {
@@ -79,12 +77,14 @@ fn as_json(info: &ModelInfo) -> serde_json::Value {
     })
 }
 
-fn values(infos: &[ValueInfo]) -> Vec<serde_json::Value> {
+fn values(infos: &[Port]) -> Vec<serde_json::Value> {
     infos
         .iter()
         .map(|info| {
             let dtype = info.dtype.map(|dtype| dtype.to_string());
-            json!({ "name": info.name, "dtype": dtype, "shape": info.shape })
+            let extents = info.shape.iter().map(PortExtent::to_string).collect::<Vec<String>>();
+            let shape = Some(extents).filter(|_| !info.shape.contains(&PortExtent::Any));
+            json!({ "name": info.name, "dtype": dtype, "shape": shape })
         })
         .collect()
 }

@@ -63,8 +63,8 @@ fn check(folder: &Path) {
 
 fn recorded(data: &Path, kind: &str, position: usize) -> Tensor {
     let file = data.join(format!("{kind}_{position}.pb"));
-    let bytes = std::fs::read(file).expect("recorded data");
-    import_onnx::read_tensor(bytes.into()).expect("a tensor").1
+    let (_, value) = import_onnx::read_value(&file, &tensor::Kind::Tensor).expect("a tensor");
+    value.into_tensor().expect("a tensor")
 }
 
 /// Relative and absolute, from `tol.json`.

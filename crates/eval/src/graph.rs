@@ -20,7 +20,7 @@ use std::sync::Arc;
 use base::{Arena, ConstantId, FunctionId, SecondaryMap, codes};
 use graph::{Assumption, Function, Type, ValueId};
 use sym::{Expr, SymbolId};
-use tensor::{DType, Tensor, Value};
+use tensor::{DType, Given, Tensor, Value};
 
 use crate::{EvaluationFault, EvaluationPrecision, Settings};
 use lists::Held;
@@ -64,7 +64,7 @@ pub fn evaluate_with(
     let symbols = bind_symbols(function, inputs)?;
     let settings = settings.into();
     let mut segments = Evaluated { called, constants, settings, turns: 0 };
-    tensors(run_plan(function, symbols, inputs.to_vec(), &mut segments)?)
+    tensors(run_plan(function, symbols, inputs, &mut segments)?)
 }
 
 /// What computes the functions that a plan calls.
@@ -100,15 +100,16 @@ pub trait Segments {
     fn room(&mut self, bytes: u64) -> Result<(), EvaluationFault>;
 }
 
-/// Runs a function in plan form: what it calls is computed by `segments`, all else here. `values`
-/// are those of its parameters, from whose extents the symbols' first values follow.
+/// Runs a function in plan form: what it calls is computed by `segments`, all else here. `inputs`
+/// are the values of its first parameters, from whose extents the symbols' first values follow; the
+/// others are constants, which `segments` knows.
 ///
 /// # Errors
 /// As [`evaluate`], and those of the segments.
-pub fn run_plan(
+pub fn run_plan<G: Given>(
     plan: &Function,
     symbols: SymbolValues,
-    values: Vec<Tensor>,
+    inputs: &[G],
     segments: &mut dyn Segments,
 ) -> Result<Vec<Value>, EvaluationFault> {
     let no_constants = |_: ConstantId| Tensor::zeros(DType::Bool, &[0]);
@@ -116,7 +117,8 @@ pub fn run_plan(
     // The segments count turns.
     let settings = Settings { precision: EvaluationPrecision::Declared, most_turns: u64::MAX };
     let mut run = Run::new(plan, Some(segments), &no_constants, settings, symbols, observe);
-    let values = values.into_iter().map(Held::Tensor).collect();
+    let mut values: Vec<Held> = inputs.iter().map(|it| run.held(it.clone().into())).collect();
+    values.resize(plan.parameters().len(), Held::Tensor(Tensor::zeros(DType::Bool, &[0])));
     Ok(run.region(plan.body, values)?.into_iter().map(Held::into_value).collect())
 }
 
@@ -141,8 +143,7 @@ impl Segments for Evaluated<'_> {
         let observe = &mut |_: ValueId, _: &Tensor| {};
         let (constants, settings, symbols) = (self.constants, self.settings, symbols.clone());
         let mut run = Run::new(called, None, constants, settings, symbols, observe);
-        let held = |operand: &Tensor| Held::Tensor(run.as_computed(operand.clone()));
-        let operands = operands.iter().map(held).collect();
+        let operands = operands.iter().map(|operand| run.held(operand.clone().into())).collect();
         run.region(called.body, operands)?.into_iter().map(Held::tensor).collect()
     }
 
@@ -164,21 +165,21 @@ impl Segments for Evaluated<'_> {
     }
 }
 
-/// As [`evaluate`]; `observe` sees every value as soon as it is there, parameters included, and in
-/// loops anew in each iteration; but no lists, of which results may be some.
+/// As [`evaluate`], of values of any kind; `observe` sees every value as soon as it is there,
+/// parameters included, and in loops anew in each iteration; but no lists.
 ///
 /// # Errors
 /// As [`evaluate`].
-pub fn evaluate_observed(
+pub fn evaluate_observed<G: Given>(
     function: &Function,
     constants: &dyn Fn(ConstantId) -> Tensor,
-    inputs: &[Tensor],
+    inputs: &[G],
     settings: impl Into<Settings>,
     observe: &mut dyn FnMut(ValueId, &Tensor),
 ) -> Result<Vec<Value>, EvaluationFault> {
     let symbols = bind_symbols(function, inputs)?;
     let mut run = Run::new(function, None, constants, settings.into(), symbols, observe);
-    let inputs = inputs.iter().map(|input| Held::Tensor(run.as_computed(input.clone()))).collect();
+    let inputs = inputs.iter().map(|input| run.held(input.clone().into())).collect();
     Ok(run.region(function.body, inputs)?.into_iter().map(Held::into_value).collect())
 }
 
@@ -187,9 +188,9 @@ pub fn evaluate_observed(
 /// # Errors
 /// A fault when number, types or shapes of the inputs do not fit the parameters, when two inputs
 /// contradict each other, or when an assumption does not hold.
-pub fn bind_symbols(
+pub fn bind_symbols<G: Given>(
     function: &Function,
-    inputs: &[Tensor],
+    inputs: &[G],
 ) -> Result<SymbolValues, EvaluationFault> {
     let (parameters, names) = (function.parameters(), &function.parameter_names);
     if inputs.len() != parameters.len() {
@@ -202,7 +203,9 @@ pub fn bind_symbols(
             .map_err(|fault| fault.at(|| format!("input \"{name}\"")))?;
     }
     for ((&value, name), input) in parameters.iter().zip(names).zip(inputs) {
-        let Type::Tensor(ty) = function.ty(value) else { continue };
+        let (Type::Tensor(ty), Some(input)) = (function.ty(value), input.as_tensor()) else {
+            continue;
+        };
         for (axis, (extent, &found)) in ty.shape.iter().zip(input.shape()).enumerate() {
             let expected = value_of(function, &symbols, extent)?;
             if expected != found as i64 {
@@ -233,18 +236,18 @@ pub fn check_assumptions(
     Ok(())
 }
 
-/// Checks type and rank of an input, and binds the symbols that alone are an extent.
+/// Checks type and rank of an input, and binds the symbols that alone are an extent. What lists
+/// hold is checked where it is taken out.
 fn bind_input(
     function: &Function,
     ty: &Type,
-    input: &Tensor,
+    input: &impl Given,
     symbols: &mut SymbolValues,
 ) -> Result<(), EvaluationFault> {
-    let Type::Tensor(ty) = ty else {
-        return Err(EvaluationFault::new(
-            codes::UNSUPPORTED_TYPE,
-            "a parameter that is not a tensor",
-        ));
+    let (ty, input) = match (ty, input.as_tensor()) {
+        (Type::Tensor(ty), Some(input)) => (ty, input),
+        (Type::Sequence(_) | Type::Optional(_), None) => return Ok(()),
+        _ => return Err(EvaluationFault::new(codes::WRONG_DTYPE, "a list, or a tensor for one")),
     };
     if ty.dtype != input.dtype() {
         let message = format!("elements of type {}, not {}", input.dtype(), ty.dtype);

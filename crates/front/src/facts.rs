@@ -1,25 +1,23 @@
 //! What must be known of a run before all of a model can be imported.
 //!
 //! Most of what only a run knows has a place in the graph: sizes are symbols, choices are regions.
-//! What decides how many axes a value has, along which axes a reduction goes or how many values a
-//! list holds has none: it is a *need*. A front end reports all needs that it meets, with a
-//! function that computes those that no input answers; imported again with these *facts*, the model
-//! may have others, or none.
+//! What decides how many axes a value has or along which axes a reduction goes has none: it is a
+//! *need*. A front end reports all needs that it meets, with a function that computes those that no
+//! input answers; imported again with these *facts*, the model may have others, or none.
 
 use std::collections::BTreeMap;
 
 use base::Diagnostic;
-use graph::ValueId;
+use graph::{ElementType, ValueId};
 use sym::SymbolId;
-use tensor::{Structure, Tensor};
+use tensor::Tensor;
 
 /// What is known of the values of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// How inputs that are no tensors are made of them, by name. Those tensors have the names that
-    /// [`Structure::names`] gives. [`Structure::Tensor`] says of a sequence or an optional value
-    /// that a run tells all of it: it is one value of the graph.
-    pub structures: BTreeMap<String, Structure>,
+    /// Types of inputs that are lists, by name, where the model does not declare how many axes the
+    /// tensors have that they hold.
+    pub types: BTreeMap<String, ElementType>,
     /// Shapes of inputs, by name.
     pub shapes: BTreeMap<String, Vec<i64>>,
     /// Elements of inputs, by name.
@@ -36,8 +34,8 @@ pub struct Facts {
 pub enum FactKind {
     /// Sizes that are symbols otherwise.
     Sizes,
-    /// How a value is made of tensors.
-    Structure,
+    /// The type of a list.
+    Type,
     /// A shape.
     Shape,
     /// The elements, of which there are few.

@@ -39,18 +39,22 @@ mod arithmetic;
 mod facts;
 mod fold;
 mod host;
+mod import;
 mod lists;
 mod loops;
 mod movement;
 mod needs;
+mod port;
 mod value;
 mod windows;
 mod writer;
 
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
+pub use import::{ImportOptions, Imported};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
+pub use port::{Port, PortExtent, in_order, kind_of, ports};
 pub use value::{
     Coded, KNOWN_ELEMENTS, Known, List, Operand, Texts, Weight, constant_shape, constant_value,
 };

@@ -5,7 +5,7 @@ use graph::{Definition, Function, ValueId};
 use sym::{Expr, Range, SymbolId};
 
 use crate::facts::{FACT_ELEMENTS, FactKind, Need};
-use crate::value::{Coded, Known, Operand};
+use crate::value::{Coded, Known, List, Operand};
 use crate::writer::{Accepted, Graph};
 
 impl Graph {
@@ -104,7 +104,7 @@ impl Graph {
     fn add_need(&mut self, name: String, kind: FactKind, id: Option<ValueId>, reason: &Diagnostic) {
         let is_known = match kind {
             FactKind::Sizes => self.facts.sizes,
-            FactKind::Structure => self.facts.structures.contains_key(&name),
+            FactKind::Type => self.facts.types.contains_key(&name),
             FactKind::Shape => self.facts.shapes.contains_key(&name),
             FactKind::Value if id.is_some() => self.facts.computed.contains_key(&name),
             FactKind::Value => self.facts.values.contains_key(&name),
@@ -169,8 +169,21 @@ impl Graph {
     /// The value of a name in the graph that is being lowered, with what is known of it.
     #[must_use]
     pub fn named(&mut self, name: &str, value: Operand) -> Operand {
-        if self.outer_values.is_some() || value.list().is_some() {
+        if self.outer_values.is_some() {
             return value;
+        }
+        match value.list() {
+            Some(List::Sequence(values)) => {
+                let values = values.iter().cloned().enumerate();
+                let named = values.map(|(at, value)| self.named(&format!("{name}[{at}]"), value));
+                return Operand::of_list(List::Sequence(named.collect()));
+            }
+            Some(List::Optional(Some(held))) => {
+                let named = self.named(name, held.clone());
+                return Operand::of_list(List::Optional(Some(named)));
+            }
+            Some(_) => return value,
+            None => {}
         }
         if let Some(Coded { codes, texts }) = value.coded() {
             let (codes, texts) = (self.named(name, codes.clone()), texts.clone());

@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use graph::{ElementType, Shape, TensorType, Type, ValueId};
 use sym::Expr;
-use tensor::{DType, Keys, Scalar, Structure, Tensor};
+use tensor::{DType, Kind, Scalar, Tensor};
+
+use crate::port::kind_of;
 
 /// The largest number of elements of a known value.
 pub const KNOWN_ELEMENTS: usize = 64;
@@ -106,8 +108,8 @@ pub enum List {
     Sequence(Vec<Operand>),
     /// A value or none.
     Optional(Option<Operand>),
-    /// Maps from the same keys to numbers, a row of a matrix each.
-    Maps(Keys, Operand),
+    /// Maps from the same keys, a vector, to numbers: a row of a matrix each.
+    Maps(Operand, Operand),
     /// A map from the elements of one vector to those of another.
     Map(Operand, Operand),
     /// A sequence or an optional value that only a run knows, of this type.
@@ -231,50 +233,36 @@ impl Operand {
         self.list.as_deref()
     }
 
-    /// How it is made of tensors.
-    pub fn structure(&self) -> Structure {
+    /// What it is to callers.
+    ///
+    /// # Errors
+    /// As [`Self::graph_type`].
+    pub fn kind(&self) -> Result<Kind, String> {
+        Ok(match self.list() {
+            Some(List::Maps(..)) => Kind::Maps,
+            Some(List::Map(..)) => Kind::Map,
+            _ => kind_of(&ElementType::of(&self.graph_type()?)).0,
+        })
+    }
+
+    /// What it is in a graph: of maps the keys and the numbers, of all else the value itself.
+    pub fn parts(&self) -> Vec<Operand> {
         match self.list() {
-            None | Some(List::Data(_)) => Structure::Tensor,
-            Some(List::Sequence(values)) => {
-                Structure::Sequence(values.iter().map(Operand::structure).collect())
-            }
-            Some(List::Optional(value)) => {
-                Structure::Optional(value.as_ref().map(|value| Box::new(value.structure())))
-            }
-            Some(List::Maps(keys, _)) => Structure::Maps(keys.clone()),
-            Some(List::Map(..)) => Structure::Map,
+            Some(List::Maps(..) | List::Map(..)) => self.tensors(),
+            _ => vec![self.clone()],
         }
     }
 
-    /// The tensors that it is made of, in order.
+    /// The tensors that it is made of, as far as that is known, in order.
     pub fn tensors(&self) -> Vec<Operand> {
         match self.list() {
             None | Some(List::Data(_)) => vec![self.clone()],
             Some(List::Sequence(values)) => values.iter().flat_map(Operand::tensors).collect(),
             Some(List::Optional(value)) => value.iter().flat_map(Operand::tensors).collect(),
-            Some(List::Maps(_, values)) => vec![values.clone()],
-            Some(List::Map(keys, values)) => vec![keys.clone(), values.clone()],
+            Some(List::Maps(keys, values) | List::Map(keys, values)) => {
+                vec![keys.clone(), values.clone()]
+            }
         }
-    }
-
-    /// A value of a structure, of the next tensors; none if there are too few.
-    pub fn from_tensors(
-        structure: &Structure,
-        tensors: &mut impl Iterator<Item = Operand>,
-    ) -> Option<Operand> {
-        Some(match structure {
-            Structure::Tensor => tensors.next()?,
-            Structure::Sequence(inner) => {
-                let values = inner.iter().map(|inner| Operand::from_tensors(inner, tensors));
-                Operand::of_list(List::Sequence(values.collect::<Option<Vec<Operand>>>()?))
-            }
-            Structure::Maps(keys) => Operand::of_list(List::Maps(keys.clone(), tensors.next()?)),
-            Structure::Map => Operand::of_list(List::Map(tensors.next()?, tensors.next()?)),
-            Structure::Optional(None) => Operand::of_list(List::Optional(None)),
-            Structure::Optional(Some(inner)) => {
-                Operand::of_list(List::Optional(Some(Operand::from_tensors(inner, tensors)?)))
-            }
-        })
     }
 
     /// The type.

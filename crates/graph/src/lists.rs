@@ -4,7 +4,7 @@
 //! A tensor that is taken out of a list has symbols for its extents, which the node defines.
 
 use base::text::Parser;
-use tensor::DType;
+use tensor::{DType, Value};
 
 use crate::function::Type;
 use crate::infer::{Inferred, expect, expect_count};
@@ -66,6 +66,63 @@ impl ElementType {
             Type::Tensor(ty) => ElementType::Tensor { dtype: ty.dtype, rank: Some(ty.shape.len()) },
             Type::Sequence(inner) => ElementType::Sequence(inner.clone()),
             Type::Optional(inner) => ElementType::Optional(inner.clone()),
+        }
+    }
+
+    /// The type of a value that a caller gives; none of values of two types, and of maps.
+    #[must_use]
+    pub fn of_value(value: &Value) -> Option<ElementType> {
+        let join = |all: ElementType, it: &Value| all.join(&ElementType::of_value(it)?);
+        Some(match value {
+            Value::Tensor(tensor) => {
+                ElementType::Tensor { dtype: tensor.dtype(), rank: Some(tensor.shape().len()) }
+            }
+            Value::Sequence(values) => {
+                let held = values.iter().try_fold(ElementType::Any, join)?;
+                ElementType::Sequence(held.into())
+            }
+            Value::Optional(value) => {
+                let held = value.iter().try_fold(ElementType::Any, |all, it| join(all, it))?;
+                ElementType::Optional(held.into())
+            }
+            Value::Maps(..) | Value::Map(..) => return None,
+        })
+    }
+
+    /// The type of a list whose values are of such types.
+    #[must_use]
+    pub fn as_list(&self) -> Option<Type> {
+        match self {
+            ElementType::Sequence(held) => Some(Type::Sequence(held.clone())),
+            ElementType::Optional(held) => Some(Type::Optional(held.clone())),
+            ElementType::Any | ElementType::Tensor { .. } => None,
+        }
+    }
+
+    /// Whether it says of all tensors how many axes they have.
+    #[must_use]
+    pub fn tells_ranks(&self) -> bool {
+        match self {
+            ElementType::Tensor { rank, .. } => rank.is_some(),
+            ElementType::Sequence(held) | ElementType::Optional(held) => held.tells_ranks(),
+            ElementType::Any => true,
+        }
+    }
+
+    /// This type, with the numbers of axes that another tells.
+    #[must_use]
+    pub fn with_ranks_of(self, other: &ElementType) -> ElementType {
+        match (self, other) {
+            (ElementType::Tensor { dtype, rank }, ElementType::Tensor { rank: told, .. }) => {
+                ElementType::Tensor { dtype, rank: rank.or(*told) }
+            }
+            (ElementType::Sequence(held), ElementType::Sequence(told)) => {
+                ElementType::Sequence(held.with_ranks_of(told).into())
+            }
+            (ElementType::Optional(held), ElementType::Optional(told)) => {
+                ElementType::Optional(held.with_ranks_of(told).into())
+            }
+            (own, _) => own,
         }
     }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use import_onnx::{ImportOptions, import};
+use import_onnx::{DecodedModel, Facts, ImportOptions, Imported};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +13,10 @@ fn main() {
     let mut failures = 0;
     for path in arguments.iter().filter(|argument| *argument != "-p") {
         let start = Instant::now();
-        let module = match import(Path::new(path), &ImportOptions::default()) {
+        let options = ImportOptions::default();
+        let imported = DecodedModel::read(Path::new(path), &options.limits)
+            .and_then(|model| model.import(&options, &Facts::default()));
+        let module = match imported.and_then(Imported::whole) {
             Ok(module) => module,
             Err(found) => {
                 println!("{path}: refused\n{found}");

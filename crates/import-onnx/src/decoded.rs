@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use base::Limits;
+use base::limits::exceeded;
+use base::{Diagnostic, Diagnostics, Limits, codes};
+use bytes::Bytes;
+use front::{Facts, ImportOptions, Imported};
 use prost::Message;
 use tensor::Value;
 
@@ -17,82 +20,106 @@ use crate::proto::{
     TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
-use crate::{Facts, ImportOptions, Imported, ModelInfo, info, tensors};
+use crate::wire::is_modest;
+use crate::{ModelInfo, info, model, tensors};
 
-/// A model file, decoded. Nodes go by their numbers in the order of the file.
-#[derive(Clone, Debug, Default)]
+/// A model file, decoded; weights stay where the file is mapped. Nodes go by their numbers in the
+/// order of the file.
+#[derive(Clone, Debug)]
 pub struct DecodedModel {
     proto: ModelProto,
-    graph: GraphProto,
-    /// Where external data lies.
-    folder: Option<PathBuf>,
+    /// The file, if it was one: external data lies in its folder.
+    path: Option<PathBuf>,
 }
 
 impl DecodedModel {
-    /// Decodes a model file.
+    /// Decodes a model file; external data is looked for in its folder.
     ///
     /// # Errors
-    /// As [`crate::import`] for files that are no models or exceed a limit.
+    /// Diagnostics of a file that cannot be read, is no model or exceeds a limit.
     pub fn read(path: &Path, limits: &Limits) -> base::Result<DecodedModel> {
-        let read = |bytes| crate::decode(bytes, limits);
-        let mut proto = crate::read(path).and_then(read).map_err(crate::place_in(path))?;
-        let graph = proto.graph.take().unwrap_or_default();
-        Ok(DecodedModel { proto, graph, folder: path.parent().map(Path::to_owned) })
+        let read = || {
+            // Asked before opening: opening a pipe would wait for a writer.
+            if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+                let message = "cannot read the file";
+                return Err(Diagnostic::error(codes::CANNOT_READ_FILE, message)
+                    .because("it is not a plain file")
+                    .remedy("give the path of an ONNX file")
+                    .into());
+            }
+            DecodedModel::of(tensor::map_file(path)?, limits)
+        };
+        let model = read().map_err(place_in(path))?;
+        Ok(DecodedModel { path: Some(path.to_owned()), ..model })
     }
 
-    /// As [`crate::import_with`].
+    /// Decodes the bytes of a model file, which has no external data.
     ///
     /// # Errors
-    /// As [`crate::import`].
-    pub fn import(&self, options: &ImportOptions, facts: &Facts) -> base::Result<Imported> {
-        crate::import_model(&self.whole(), self.folder.as_deref(), options, facts)
+    /// Diagnostics of bytes that are no model or exceed a limit.
+    pub fn of(bytes: Bytes, limits: &Limits) -> base::Result<DecodedModel> {
+        Ok(DecodedModel { proto: decode(bytes, limits)?, path: None })
     }
 
-    /// As [`crate::inspect`].
+    /// Imports it with facts; reports those that are missing.
+    ///
+    /// # Errors
+    /// Diagnostics of all that is wrong with the model or not supported.
+    pub fn import(&self, options: &ImportOptions, facts: &Facts) -> base::Result<Imported> {
+        let external = self.external();
+        let imported = model::import(&self.proto, external, options, facts);
+        match &self.path {
+            Some(path) => imported.map_err(place_in(path)),
+            None => imported,
+        }
+    }
+
+    /// The files beside it.
+    fn external(&self) -> ExternalData {
+        ExternalData::new(self.path.as_deref().and_then(Path::parent))
+    }
+
+    /// What it holds.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
-        info::inspect_model(&self.whole())
+        info::inspect_model(&self.proto)
     }
 
     /// The bytes of its file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        self.whole().encode_to_vec()
-    }
-
-    fn whole(&self) -> ModelProto {
-        ModelProto { graph: Some(self.graph.clone()), ..self.proto.clone() }
+        self.proto.encode_to_vec()
     }
 
     /// How many nodes it has.
     #[must_use]
     pub fn node_count(&self) -> usize {
-        self.graph.node.len()
+        self.proto.body().node.len()
     }
 
     /// A node as a place in the model.
     #[must_use]
     pub fn place(&self, node: usize) -> String {
-        place(&self.graph.node[node], node)
+        place(&self.proto.body().node[node], node)
     }
 
     /// The names that a node reads: its inputs, and what the graphs in its attributes see of the
     /// graph around them.
     #[must_use]
     pub fn reads(&self, node: usize) -> BTreeSet<&str> {
-        names_read(&self.graph.node[node]).into_iter().collect()
+        names_read(&self.proto.body().node[node]).into_iter().collect()
     }
 
     /// The names of what a node gives.
     pub fn gives(&self, node: usize) -> impl Iterator<Item = &str> {
-        let outputs = self.graph.node[node].output.iter().map(String::as_str);
+        let outputs = self.proto.body().node[node].output.iter().map(String::as_str);
         outputs.filter(|name| !name.is_empty())
     }
 
     /// The names of the outputs.
     #[must_use]
     pub fn outputs(&self) -> Vec<String> {
-        self.graph.output.iter().map(|output| output.name.clone()).collect()
+        self.proto.body().output.iter().map(|output| output.name.clone()).collect()
     }
 
     /// The model of the nodes of these numbers, in order, for these inputs. Its outputs are the
@@ -106,7 +133,7 @@ impl DecodedModel {
         inputs: &[(String, Value)],
         outputs: &[String],
     ) -> base::Result<DecodedModel> {
-        let whole = &self.graph;
+        let whole = self.proto.body();
         let mut graph = GraphProto {
             name: whole.name.clone(),
             node: nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect(),
@@ -121,13 +148,14 @@ impl DecodedModel {
         let is_read = |it: &&SparseTensorProto| it.values.as_ref().is_some_and(|it| is_read(&it));
         let sparse = whole.sparse_initializer.iter().filter(is_read).cloned().collect();
         (graph.initializer, graph.sparse_initializer) = (dense, sparse);
-        Ok(DecodedModel { proto: self.proto.clone(), graph, folder: None })
+        let proto = ModelProto { graph: Some(graph), ..self.proto.clone() };
+        Ok(DecodedModel { proto, path: None })
     }
 
     /// The declaration of an input: of a tensor's type and shape, or as the model has it.
     fn input(&self, name: &str, value: &Value) -> Option<ValueInfoProto> {
         let Some(tensor) = value.as_tensor() else {
-            return self.graph.input.iter().find(|input| input.name == name).cloned();
+            return self.proto.body().input.iter().find(|input| input.name == name).cloned();
         };
         let extent = |&extent: &usize| DimensionProto {
             value: Some(DimensionValue::DimValue(extent as i64)),
@@ -143,8 +171,56 @@ impl DecodedModel {
         if tensor.data_location != 1 {
             return Ok(tensor.clone());
         }
-        let external = ExternalData::new(self.folder.as_deref());
+        let external = self.external();
         let read = tensors::decode(tensor, &external, &Limits::default())?;
         Ok(tensor_proto(&tensor.name, &read))
     }
+}
+
+/// What is said about a file as a whole is said of its path.
+fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
+    let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
+    move |found| found.map(place)
+}
+
+fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {
+    if bytes.len() as u64 > limits.file_bytes {
+        return Err(exceeded("file-bytes", "the model is too large")
+            .because(format!("{} bytes; at most {} are read", bytes.len(), limits.file_bytes))
+            .into());
+    }
+    if bytes.is_empty() {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it is empty")
+            .remedy("copy or download it again")
+            .into());
+    }
+    if !is_modest::<ModelProto>(&bytes, limits) {
+        return Err(exceeded("decoded-bytes", "the file would take too much memory")
+            .because("it holds very many small messages")
+            .into());
+    }
+    let proto = ModelProto::decode(bytes).map_err(|error| not_onnx(&error))?;
+    if proto.graph.is_none() {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it holds no graph")
+            .remedy("check that it is the model itself, and copy it again")
+            .into());
+    }
+    Ok(proto)
+}
+
+fn not_onnx(error: &prost::DecodeError) -> Diagnostic {
+    let text = error.to_string();
+    if text.contains("recursion limit") {
+        return Diagnostic::error(codes::LIMIT_EXCEEDED, "the file is nested too deeply")
+            .because("messages are more than 100 levels deep")
+            .remedy("export the model with fewer graphs inside each other");
+    }
+    let is_cut = text.contains("underflow") || text.contains("delimited length exceeded");
+    let diagnostic = match is_cut {
+        true => Diagnostic::error(codes::TRUNCATED_FILE, "the file ends in the middle of a field"),
+        false => Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model"),
+    };
+    diagnostic.because(text).remedy("check that it is the model itself, and copy it again")
 }

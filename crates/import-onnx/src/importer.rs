@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use base::limits::exceeded;
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Graph, Operand, Weight, constant_value};
+use front::{Accepted, Graph, ImportOptions, Operand, Weight, constant_value};
 use tensor::{DType, Tensor};
 
 use crate::external::ExternalData;
 use crate::names::{self, Functions, defined_twice, undefined};
 use crate::node::Lowered;
-use crate::options::{ImportOptions, Strings};
 use crate::order::{names_read, order};
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::tensors;
@@ -46,8 +45,6 @@ pub(crate) struct Importer<'m> {
     differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
-    /// Strings that the model gives.
-    pub(crate) strings: Strings,
 }
 
 impl<'m> Importer<'m> {
@@ -71,7 +68,6 @@ impl<'m> Importer<'m> {
             differentiated: Vec::new(),
             depth: 0,
             nodes: 0,
-            strings: Strings::default(),
         }
     }
 }
@@ -266,7 +262,7 @@ impl Importer<'_> {
                 .remedy("export the model without it")
                 .into());
             };
-            let value = self.with_facts(name, value.clone());
+            let value = self.graph.named(name, value.clone());
             let name: Arc<str> = name.as_str().into();
             if let Some(id) = value.node()
                 && self.graph.builder.function().values[id].name.is_none()
@@ -276,14 +272,6 @@ impl Importer<'_> {
             self.define(name, value).map_err(|found| found.at(place()))?;
         }
         Ok(())
-    }
-
-    /// A value of a name, with what is known of the tensors that it is made of.
-    fn with_facts(&mut self, name: &str, value: Operand) -> Operand {
-        let structure = value.structure();
-        let names = structure.names(name).into_iter().zip(value.tensors());
-        let known: Vec<Operand> = names.map(|(name, it)| self.graph.named(&name, it)).collect();
-        Operand::from_tensors(&structure, &mut known.into_iter()).unwrap_or(value)
     }
 
     fn count_node(&mut self) -> Accepted<()> {

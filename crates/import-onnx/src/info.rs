@@ -1,19 +1,15 @@
 //! What a model file holds, without lowering it.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::Limits;
-use bytes::Bytes;
+use front::Port;
 use tensor::tensor::{byte_size, element_count};
-use tensor::{DType, Kind, Structure};
 
 use crate::data_type::data_type;
-use crate::inputs::{self, Declared, Extent, kind_of};
 use crate::operators::TABLE;
-use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
+use crate::proto::{ModelProto, ValueInfoProto};
 use crate::survey::Survey;
-use crate::{decode, names, place_in, read};
+use crate::{inputs, names};
 
 /// What a model file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,9 +23,9 @@ pub struct ModelInfo {
     /// Operator sets: domain (`ai.onnx` for ONNX's own) and version.
     pub opsets: Vec<(String, i64)>,
     /// Inputs without a default value.
-    pub inputs: Vec<ValueInfo>,
+    pub inputs: Vec<Port>,
     /// Outputs.
-    pub outputs: Vec<ValueInfo>,
+    pub outputs: Vec<Port>,
     /// Names of dimensions that are not fixed, in alphabetical order.
     pub dimensions: Vec<String>,
     /// Number of elements of all constants.
@@ -40,19 +36,6 @@ pub struct ModelInfo {
     pub operators: BTreeMap<String, usize>,
     /// Operators that are not supported, with the nodes that use them.
     pub unsupported: BTreeMap<String, Vec<String>>,
-}
-
-/// An input or output.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ValueInfo {
-    /// The name.
-    pub name: String,
-    /// The element type; none if it is not a tensor of a type we have.
-    pub dtype: Option<DType>,
-    /// Extents: numbers or names; none if even the rank is not known.
-    pub shape: Option<Vec<String>>,
-    /// What it is; none if it is made of no tensors.
-    pub kind: Option<Kind>,
 }
 
 /// A supported operator.
@@ -78,27 +61,10 @@ pub fn supported_operators() -> Vec<OperatorRow> {
     rows
 }
 
-/// Tells what a model file holds.
-///
-/// # Errors
-/// Diagnostics when the file does not decode as a model.
-pub fn inspect(path: &Path, limits: &Limits) -> base::Result<ModelInfo> {
-    read(path).and_then(|bytes| inspect_bytes(bytes, limits)).map_err(place_in(path))
-}
-
-/// Tells what the bytes of a model file hold.
-///
-/// # Errors
-/// As [`inspect`].
-pub fn inspect_bytes(bytes: Bytes, limits: &Limits) -> base::Result<ModelInfo> {
-    Ok(inspect_model(&decode(bytes, limits)?))
-}
-
 /// Tells what a decoded model holds.
 #[must_use]
 pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
-    let empty = GraphProto::default();
-    let graph = model.graph.as_ref().unwrap_or(&empty);
+    let graph = model.body();
     let functions = names::functions(model);
     let opsets = names::opsets(&model.opset_import);
     let survey = Survey::of(graph, &functions, &opsets);
@@ -106,11 +72,8 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
     let operators =
         operators.map(|((domain, name), count)| (names::full_name(domain, name), count));
     let unsupported = survey.missing.into_iter().map(|(name, missing)| (name, missing.places));
-    let wanted: Vec<ValueInfoProto> = inputs::without_default(graph).into_iter().cloned().collect();
-    let mut dimensions = Vec::new();
-    let inputs = values(&wanted, &mut dimensions);
-    dimensions.sort();
-    dimensions.dedup();
+    let inputs = ports(inputs::without_default(graph));
+    let dimensions: BTreeSet<&str> = inputs.iter().flat_map(Port::free_extents).collect();
     let (mut parameters, mut parameter_bytes) = (0u64, 0u64);
     for graph in graph.all() {
         let attributes = graph.node.iter().flat_map(|node| &node.attribute);
@@ -129,9 +92,9 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
         producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
         ir_version: model.ir_version,
         opsets: opsets.into_iter().map(named).collect(),
-        outputs: values(&graph.output, &mut Vec::new()),
+        outputs: ports(&graph.output),
+        dimensions: dimensions.into_iter().map(str::to_owned).collect(),
         inputs,
-        dimensions,
         parameters,
         parameter_bytes,
         operators: operators.collect(),
@@ -139,22 +102,8 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
     }
 }
 
-fn values(protos: &[ValueInfoProto], dimensions: &mut Vec<String>) -> Vec<ValueInfo> {
-    let declared = |proto| inputs::parts(proto, &Structure::Tensor).ok()?.pop();
-    let mut all: Vec<Option<Declared>> = protos.iter().map(declared).collect();
-    inputs::name_extents(all.iter_mut().flatten());
-    let mut extent = |extent: Extent| match extent {
-        Extent::Fixed(extent) => extent.to_string(),
-        Extent::Named(name) => {
-            dimensions.push(name.clone());
-            name
-        }
-    };
-    let read = |(declared, proto): (Option<Declared>, &ValueInfoProto)| ValueInfo {
-        name: proto.name.clone(),
-        dtype: declared.as_ref().and_then(|it| data_type(it.data_type.into()).ok()),
-        shape: declared.and_then(|it| it.shape.map(|it| it.into_iter().map(&mut extent).collect())),
-        kind: kind_of(proto),
-    };
-    all.into_iter().zip(protos).map(read).collect()
+fn ports<'a>(values: impl IntoIterator<Item = &'a ValueInfoProto>) -> Vec<Port> {
+    let mut ports: Vec<Port> = values.into_iter().map(inputs::declared).collect();
+    inputs::name_extents(&mut ports);
+    ports
 }

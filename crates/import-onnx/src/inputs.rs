@@ -6,15 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, FactKind, Graph, Operand};
+use front::{Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent, kind_of};
 use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{Kind, Structure, Tensor};
+use tensor::{DType, Kind, Tensor};
 
 use crate::data_type::data_type;
-use crate::options::ImportOptions;
 use crate::proto::{
-    DimensionProto, DimensionValue, ElementTypeProto, GraphProto, TypeProto, TypeValue,
+    DimensionProto, DimensionValue, ElementTypeProto, GraphProto, MapTypeProto, TypeValue,
     ValueInfoProto,
 };
 
@@ -25,123 +24,57 @@ pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {
     graph.input.iter().filter(|input| !defaults.contains(input.name.as_str())).collect()
 }
 
-/// An extent as the model declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// A number.
-    Fixed(i64),
-    /// A name: the model's, or one made of the input's name and the axis.
-    Named(String),
-}
-
-/// A declared tensor: a value, or a part of one.
-#[derive(Clone, Debug)]
-pub(crate) struct Declared {
-    /// The name of the tensor.
-    pub(crate) name: String,
-    /// ONNX's number of the element type.
-    pub(crate) data_type: i32,
-    /// The shape, where even the rank is known.
-    pub(crate) shape: Option<Vec<Extent>>,
-    /// The type of a sequence or an optional value that a run tells all of.
-    pub(crate) list: Option<Type>,
-    /// The least that an extent which is not fixed may be.
-    least: i64,
-}
-
-/// The tensors that a value of a structure is made of, as they are declared. Extents without a name
-/// have an empty one.
-///
-/// # Errors
-/// For a value that is not declared so.
-pub(crate) fn parts(value: &ValueInfoProto, structure: &Structure) -> Accepted<Vec<Declared>> {
-    let refuse = |message: &str, reason: &str| {
-        let place = format!("value \"{}\"", value.name);
-        Diagnostic::error(codes::UNSUPPORTED_TYPE, message).at(place).because(reason)
-    };
-    let unknown = "the type of this input or output is unknown";
-    let Some(ty) = value.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else {
-        let reason = "the model does not say what it is";
-        return Err(refuse(unknown, reason).remedy("export the model again"));
-    };
-    let mut all = Vec::new();
-    match (push_parts(&value.name, ty, structure, &mut all), structure) {
-        (Some(()), _) => Ok(all),
-        (None, Structure::Tensor) => Err(refuse(unknown, "it is not a dense tensor")
-            .remedy("export the model without sequences, maps and optional values")),
-        (None, _) => {
-            Err(refuse("the input is not so declared", "it is made of other kinds of values")
-                .remedy("give a value of the kind that `info` shows"))
+/// An input or output as the model declares it. Extents without a name have an empty one.
+pub(crate) fn declared(value: &ValueInfoProto) -> Port {
+    let extent = |dim: &DimensionProto| match &dim.value {
+        Some(DimensionValue::DimValue(extent)) if *extent >= 0 => {
+            PortExtent::Fixed(usize::try_from(*extent).unwrap_or(usize::MAX))
         }
-    }
-}
-
-fn push_parts(
-    name: &str,
-    ty: &TypeValue,
-    structure: &Structure,
-    all: &mut Vec<Declared>,
-) -> Option<()> {
-    match (structure, ty) {
-        (Structure::Tensor, TypeValue::Tensor(tensor)) => {
-            let extent = |dim: &DimensionProto| match &dim.value {
-                Some(DimensionValue::DimValue(extent)) if *extent >= 0 => Extent::Fixed(*extent),
-                Some(DimensionValue::DimParam(name)) => Extent::Named(name.clone()),
-                _ => Extent::Named(String::new()),
-            };
+        Some(DimensionValue::DimParam(name)) => PortExtent::Symbolic(name.clone()),
+        _ => PortExtent::Symbolic(String::new()),
+    };
+    let ty = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+    let (kind, dtype, shape) = match ty {
+        Some(TypeValue::Tensor(tensor)) => {
             let shape = tensor.shape.as_ref().map(|it| it.dim.iter().map(extent).collect());
-            let (name, data_type) = (name.to_owned(), tensor.elem_type);
-            all.push(Declared { name, data_type, shape, list: None, least: 1 });
+            (Kind::Tensor, data_type(tensor.elem_type.into()).ok(), shape)
         }
-        (Structure::Sequence(elements), TypeValue::Sequence(ty)) => {
-            let (first, ty) = (all.len(), ty.elem_type.as_ref()?.value.as_ref()?);
-            for (index, element) in elements.iter().enumerate() {
-                push_parts(&format!("{name}[{index}]"), ty, element, all)?;
-            }
-            // Each element has extents of its own, whatever they are called.
-            for extent in all[first..].iter_mut().filter_map(|it| it.shape.as_mut()).flatten() {
-                if let Extent::Named(name) = extent {
-                    name.clear();
-                }
-            }
+        // There are as many keys.
+        Some(TypeValue::Map(map)) => {
+            let shape = Some(vec![PortExtent::Symbolic(format!("{}.count", value.name))]);
+            (Kind::Map, values_type(map).and_then(|it| data_type(it.into()).ok()), shape)
         }
-        (Structure::Map, TypeValue::Map(ty)) => {
-            let Some(TypeValue::Tensor(value)) = &ty.value_type.as_ref()?.value else {
-                return None;
-            };
-            // There are as many of both.
-            let shape = Some(vec![Extent::Named(format!("{name}.count"))]);
-            let names = Structure::Map.names(name).into_iter();
-            all.extend(names.zip([ty.key_type, value.elem_type]).map(|(name, data_type)| {
-                Declared { name, data_type, shape: shape.clone(), list: None, least: 0 }
-            }));
+        Some(ty) if is_list_of_maps(ty) => (Kind::Maps, None, None),
+        ty => {
+            let ty = ty.and_then(element_type).unwrap_or(ElementType::Any);
+            let (kind, dtype, _) = kind_of(&ty);
+            (kind, dtype, None)
         }
-        (Structure::Tensor, ty) => {
-            let (name, list) = (name.to_owned(), Some(list_type(ty)?));
-            all.push(Declared { name, data_type: 0, shape: None, list, least: 1 });
-        }
-        (Structure::Optional(None), TypeValue::Optional(_)) => {}
-        (Structure::Optional(Some(element)), TypeValue::Optional(ty)) => {
-            push_parts(name, ty.elem_type.as_ref()?.value.as_ref()?, element, all)?;
-        }
-        _ => return None,
+    };
+    let shape = shape.unwrap_or_else(|| vec![PortExtent::Any]);
+    Port { name: value.name.clone(), dtype, shape, kind }
+}
+
+/// ONNX's number of the element type of the values of a map.
+fn values_type(map: &MapTypeProto) -> Option<i32> {
+    match map.value_type.as_ref()?.value.as_ref()? {
+        TypeValue::Tensor(values) => Some(values.elem_type),
+        _ => None,
     }
-    Some(())
+}
+
+fn is_list_of_maps(ty: &TypeValue) -> bool {
+    let TypeValue::Sequence(inner) = ty else { return false };
+    inner.elem_type.as_ref().is_some_and(|ty| matches!(ty.value, Some(TypeValue::Map(_))))
 }
 
 /// Gives each extent without a name one of its own.
-pub(crate) fn name_extents<'a>(values: impl IntoIterator<Item = &'a mut Declared>) {
-    let mut values: Vec<&mut Declared> = values.into_iter().collect();
-    let extents = values.iter().filter_map(|value| value.shape.as_ref()).flatten();
-    let mut names: BTreeSet<String> = extents
-        .filter_map(|extent| match extent {
-            Extent::Named(name) => Some(name.clone()),
-            Extent::Fixed(_) => None,
-        })
-        .collect();
-    for Declared { name: value, shape, .. } in &mut values {
-        for (axis, extent) in shape.iter_mut().flatten().enumerate() {
-            let Extent::Named(name) = extent else { continue };
+pub(crate) fn name_extents(ports: &mut [Port]) {
+    let mut names: BTreeSet<String> =
+        ports.iter().flat_map(Port::free_extents).map(str::to_owned).collect();
+    for Port { name: value, shape, .. } in ports {
+        for (axis, extent) in shape.iter_mut().enumerate() {
+            let PortExtent::Symbolic(name) = extent else { continue };
             if name.is_empty() {
                 *name = format!("{value}_{axis}");
                 while !names.insert(name.clone()) {
@@ -152,15 +85,7 @@ pub(crate) fn name_extents<'a>(values: impl IntoIterator<Item = &'a mut Declared
     }
 }
 
-/// The type of a sequence or an optional value of tensors.
-fn list_type(ty: &TypeValue) -> Option<Type> {
-    match element_type(ty)? {
-        ElementType::Sequence(held) => Some(Type::Sequence(held)),
-        ElementType::Optional(held) => Some(Type::Optional(held)),
-        ElementType::Any | ElementType::Tensor { .. } => None,
-    }
-}
-
+/// The type of what is made of tensors.
 fn element_type(ty: &TypeValue) -> Option<ElementType> {
     let held = |inner: &ElementTypeProto| {
         element_type(inner.elem_type.as_ref()?.value.as_ref()?).map(Box::new)
@@ -176,106 +101,146 @@ fn element_type(ty: &TypeValue) -> Option<ElementType> {
     }
 }
 
-/// What a model declares a value to be; none for what is made of no tensors.
-pub(crate) fn kind_of(value: &ValueInfoProto) -> Option<Kind> {
-    kind(value.r#type.as_ref()?)
-}
-
-fn is_map(ty: &TypeProto) -> bool {
-    matches!(ty.value, Some(TypeValue::Map(_)))
-}
-
-fn kind(ty: &TypeProto) -> Option<Kind> {
-    match ty.value.as_ref()? {
-        TypeValue::Tensor(_) => Some(Kind::Tensor),
-        TypeValue::Map(_) => Some(Kind::Map),
-        TypeValue::Sequence(inner) if is_map(inner.elem_type.as_ref()?) => Some(Kind::Maps),
-        TypeValue::Sequence(inner) => {
-            Some(Kind::Sequence(Box::new(kind(inner.elem_type.as_ref()?)?)))
-        }
-        TypeValue::Optional(inner) => {
-            Some(Kind::Optional(Box::new(kind(inner.elem_type.as_ref()?)?)))
-        }
-        _ => None,
-    }
-}
-
-/// Adds the parameters of the function. The model's inputs with a default value are not among them.
+/// Adds the parameters of the function; the value of each input.
 pub(crate) fn add_parameters(
-    inputs: &[Declared],
+    inputs: &[&ValueInfoProto],
     options: &ImportOptions,
     graph: &mut Graph,
 ) -> base::Result<Vec<Operand>> {
-    let bound = bindings(inputs, options, &graph.facts.shapes)?;
+    let mut ports: Vec<Port> = inputs.iter().map(|input| declared(input)).collect();
+    name_extents(&mut ports);
+    let bound = bindings(&ports, options, &graph.facts.shapes)?;
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
-    for input in inputs {
-        match add_parameter(input, options, &bound, graph) {
+    for (input, port) in inputs.iter().zip(&ports) {
+        match add_input(input, port, options, &bound, graph) {
             Ok(value) => values.push(value),
-            Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", input.name))),
+            Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", port.name))),
         }
     }
     found.or_ok(values)
 }
 
-fn add_parameter(
-    input: &Declared,
+fn add_input(
+    input: &ValueInfoProto,
+    port: &Port,
     options: &ImportOptions,
     bound: &BTreeMap<String, i64>,
     graph: &mut Graph,
 ) -> Accepted<Operand> {
-    if let Some(list) = &input.list {
-        let id = graph.builder.parameter(input.name.clone(), list.clone());
-        graph.builder.set_name(id, input.name.clone());
-        return Ok(Operand::of_value(id, list));
+    let tensor = |graph: &mut Graph, name: &str, number: i32, least| {
+        let dtype = data_type(number.into())?;
+        let given = graph.facts.shapes.get(name).or(options.input_shapes.get(name)).cloned();
+        let range = Range::new(least, options.limits.dimension);
+        let shape = shape(port, given, &mut |name| match bound.get(name) {
+            Some(extent) => Expr::from(*extent),
+            None => Expr::symbol(graph.builder.symbol(name, range)),
+        });
+        add_tensor(name, dtype, shape, graph)
+    };
+    match input.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
+        None => Err(unknown("the model does not say what it is").remedy("export the model again")),
+        Some(TypeValue::Tensor(ty)) => tensor(graph, &port.name, ty.elem_type, 1),
+        Some(TypeValue::Map(ty)) => {
+            let values = values_type(ty).ok_or_else(not_dense)?;
+            let names = port.kind.part_names(&port.name);
+            let keys = tensor(graph, &names[0], ty.key_type, 0)?;
+            Ok(Operand::of_list(List::Map(keys, tensor(graph, &names[1], values, 0)?)))
+        }
+        Some(ty) => {
+            let list = element_type(ty).ok_or_else(not_dense)?;
+            let list = list_type(list, port, graph)?.ok_or_else(not_dense)?;
+            let id = graph.builder.parameter(port.name.clone(), list.clone());
+            graph.builder.set_name(id, port.name.clone());
+            Ok(Operand::of_value(id, &list))
+        }
     }
-    let dtype = data_type(input.data_type.into())?;
-    let given = graph.facts.shapes.get(&input.name).or(options.input_shapes.get(&input.name));
-    let shape: Vec<Expr> = match (&input.shape, given.cloned()) {
-        (Some(shape), _) => shape
-            .iter()
-            .map(|extent| match extent {
-                Extent::Fixed(extent) => Expr::from(*extent),
-                Extent::Named(name) => match bound.get(name) {
-                    Some(extent) => Expr::from(*extent),
-                    None => {
-                        let range = Range::new(input.least, options.limits.dimension);
-                        Expr::symbol(graph.builder.symbol(name, range))
-                    }
-                },
-            })
-            .collect(),
-        (None, Some(shape)) => shape.into_iter().map(Expr::from).collect(),
-        (None, None) => {
-            let reason = Diagnostic::error(
-                codes::UNBOUND_DIMENSION,
-                "the number of axes of the input is not known",
-            )
-            .because("the model declares the input without a shape")
-            .remedy("give the input, whose shape then counts, or export the model with its rank");
-            let reason = reason.at(format!("input \"{}\"", input.name));
-            graph.need_input(&input.name, FactKind::Shape, &reason);
+}
+
+/// The extents of a tensor; none where nothing says how many there are.
+fn shape(
+    port: &Port,
+    given: Option<Vec<i64>>,
+    named: &mut dyn FnMut(&str) -> Expr,
+) -> Option<Vec<Expr>> {
+    if port.shape.contains(&PortExtent::Any) {
+        return Some(given?.into_iter().map(Expr::from).collect());
+    }
+    let extents = port.shape.iter().map(|extent| match extent {
+        PortExtent::Fixed(extent) => Expr::from(*extent),
+        PortExtent::Symbolic(name) => named(name),
+        PortExtent::Any => unreachable!("its shape is known"),
+    });
+    Some(extents.collect())
+}
+
+/// Adds a parameter that is a tensor.
+fn add_tensor(
+    name: &str,
+    dtype: DType,
+    shape: Option<Vec<Expr>>,
+    graph: &mut Graph,
+) -> Accepted<Operand> {
+    let is_known = |extent: &Expr| extent.as_constant().is_some();
+    let unbound = |message: &str, reason: &str, remedy: &str| {
+        let found = Diagnostic::error(codes::UNBOUND_DIMENSION, message);
+        found.at(format!("input \"{name}\"")).because(reason).remedy(remedy)
+    };
+    let shape = match shape {
+        Some(shape) if !graph.facts.sizes || shape.iter().all(is_known) => shape,
+        shape => {
+            let reason = match shape {
+                None => unbound(
+                    "the number of axes of the input is not known",
+                    "the model declares the input without a shape",
+                    "give the input, whose shape then counts, or export the model with its rank",
+                ),
+                Some(_) => unbound(
+                    "the shape of the input is not known",
+                    "the model is not right for all shapes",
+                    "give the input itself",
+                ),
+            };
+            graph.need_input(name, FactKind::Shape, &reason);
             return Err(reason);
         }
     };
-    if graph.facts.sizes && shape.iter().any(|extent| extent.as_constant().is_none()) {
-        let reason =
-            Diagnostic::error(codes::UNBOUND_DIMENSION, "the shape of the input is not known")
-                .at(format!("input \"{}\"", input.name))
-                .because("the model is not right for all shapes")
-                .remedy("give the input itself");
-        graph.need_input(&input.name, FactKind::Shape, &reason);
-        return Err(reason);
-    }
     graph.check_size(&shape)?;
     let ty = TensorType { dtype, shape: shape.into() };
-    let id = graph.builder.parameter(input.name.clone(), Type::Tensor(ty.clone()));
-    graph.builder.set_name(id, input.name.clone());
+    let id = graph.builder.parameter(name, Type::Tensor(ty.clone()));
+    graph.builder.set_name(id, name);
     let value = Operand::of_node(id, ty);
-    match graph.facts.values.get(&input.name).cloned() {
+    match graph.facts.values.get(name).cloned() {
         Some(tensor) => specialized(graph, value, &tensor),
         None => Ok(value),
     }
+}
+
+/// The type of a list, which says how many axes the tensors have that it holds.
+fn list_type(declared: ElementType, port: &Port, graph: &mut Graph) -> Accepted<Option<Type>> {
+    if declared.tells_ranks() {
+        return Ok(declared.as_list());
+    }
+    let Some(told) = graph.facts.types.get(&port.name) else {
+        let message = "the number of axes of what the input holds must be known to compile";
+        let reason = Diagnostic::error(codes::UNKNOWN_CONTENTS, message)
+            .at(format!("input \"{}\"", port.name))
+            .because("the model declares a list of tensors without shapes")
+            .remedy("run the model with the input given");
+        graph.need_input(&port.name, FactKind::Type, &reason);
+        return Err(reason);
+    };
+    Ok(declared.with_ranks_of(told).as_list())
+}
+
+fn unknown(reason: &str) -> Diagnostic {
+    let message = "the type of this input or output is unknown";
+    Diagnostic::error(codes::UNSUPPORTED_TYPE, message).because(reason)
+}
+
+fn not_dense() -> Diagnostic {
+    unknown("it is not a dense tensor")
+        .remedy("export the model without sparse tensors, and without maps in other values")
 }
 
 /// An input whose elements are known.
@@ -297,18 +262,13 @@ fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<O
 
 /// Values of names: those that the user gives, and those that follow from given input shapes.
 fn bindings(
-    inputs: &[Declared],
+    inputs: &[Port],
     options: &ImportOptions,
     known: &BTreeMap<String, Vec<i64>>,
 ) -> base::Result<BTreeMap<String, i64>> {
     let mut bound = options.dims.clone();
     let mut found = Diagnostics::new();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for extent in inputs.iter().filter_map(|input| input.shape.as_ref()).flatten() {
-        if let Extent::Named(name) = extent {
-            names.insert(name);
-        }
-    }
+    let names: BTreeSet<&str> = inputs.iter().flat_map(Port::free_extents).collect();
     for name in options.dims.keys().filter(|name| !names.contains(name.as_str())) {
         let known: Vec<&str> = names.iter().copied().collect();
         found.push(
@@ -333,10 +293,12 @@ fn bindings(
         }
     }
     for input in inputs {
-        let Some(shape) = &input.shape else { continue };
+        if input.shape.contains(&PortExtent::Any) {
+            continue;
+        }
         let given = [options.input_shapes.get(&input.name), known.get(&input.name)];
         for given in given.into_iter().flatten() {
-            if let Err(reason) = bind_shape(shape, given, &mut bound) {
+            if let Err(reason) = bind_shape(&input.shape, given, &mut bound) {
                 let message = "an input's shape is not the declared one";
                 found.push(
                     Diagnostic::error(codes::WRONG_SHAPE, message)
@@ -359,7 +321,7 @@ fn bindings(
 }
 
 fn bind_shape(
-    shape: &[Extent],
+    shape: &[PortExtent],
     given: &[i64],
     bound: &mut BTreeMap<String, i64>,
 ) -> std::result::Result<(), String> {
@@ -368,8 +330,9 @@ fn bind_shape(
     }
     for (axis, (extent, &given)) in shape.iter().zip(given).enumerate() {
         let expected = match extent {
-            Extent::Fixed(extent) => *extent,
-            Extent::Named(name) => *bound.entry(name.clone()).or_insert(given),
+            PortExtent::Fixed(extent) => *extent as i64,
+            PortExtent::Symbolic(name) => *bound.entry(name.clone()).or_insert(given),
+            PortExtent::Any => given,
         };
         if expected != given {
             return Err(format!("axis {axis} has extent {expected}, not {given}"));

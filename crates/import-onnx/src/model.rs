@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, Coded, FactKind, Facts, Graph, Operand, Texts};
+use front::{Accepted, Facts, Graph, ImportOptions, Imported, Operand, type_error};
 use module::Module;
-use tensor::{DType, Kind, Structure};
+use tensor::Kind;
 
 use crate::external::ExternalData;
 use crate::importer::{Importer, too_many_nodes};
-use crate::inputs::{self, Declared};
+use crate::inputs;
 use crate::names::{self, Functions, defined_twice};
 use crate::operators;
-use crate::options::{ImportOptions, Imported};
-use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
+use crate::proto::{GraphProto, ModelProto, TypeValue, ValueInfoProto};
 use crate::survey::{self, Survey};
 
 /// The results of the function with their names.
@@ -54,7 +53,7 @@ pub(crate) fn import(
     let mut module = Module::default();
     module.functions.push(Arc::new(importer.graph.builder.finish(results)));
     module.constants = importer.graph.constants;
-    Ok(Imported { module, inputs, outputs, strings: importer.strings, needs })
+    Ok(Imported { module, inputs, outputs, needs })
 }
 
 /// An import of a model that is about to begin; also the model's graph.
@@ -66,12 +65,7 @@ fn begin<'m>(
     facts: &Facts,
 ) -> base::Result<(&'m GraphProto, Importer<'m>)> {
     let opsets = survey::check_form(model)?;
-    let Some(body) = &model.graph else {
-        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
-            .because("it holds no graph")
-            .remedy("check that it is the model itself, and copy it again")
-            .into());
-    };
+    let body = model.body();
     if body.node.len() > options.limits.nodes {
         return Err(too_many_nodes(options.limits.nodes).into());
     }
@@ -103,21 +97,17 @@ fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()
 }
 
 impl Importer<'_> {
-    /// Lowers the model's graph and returns its results, and how inputs and outputs are made of
-    /// tensors.
+    /// Lowers the model's graph and returns its results, and what its inputs and outputs are.
     fn body(
         &mut self,
         body: &GraphProto,
         options: &ImportOptions,
-    ) -> base::Result<(NamedResults, Vec<Structure>, Vec<Structure>)> {
+    ) -> base::Result<(NamedResults, Vec<Kind>, Vec<Kind>)> {
         let wanted = inputs::without_default(body);
-        let (parts, structures) = self.parts(&wanted)?;
-        let parameters = inputs::add_parameters(&parts, options, &mut self.graph)?;
-        let mut tensors = parameters.into_iter();
-        for (input, structure) in wanted.iter().zip(&structures) {
-            if let Some(value) = Operand::from_tensors(structure, &mut tensors) {
-                self.define(input.name.as_str().into(), value)?;
-            }
+        let values = inputs::add_parameters(&wanted, options, &mut self.graph)?;
+        let kinds = values.iter().map(kind).collect::<Accepted<_>>()?;
+        for (input, value) in wanted.iter().zip(values) {
+            self.define(input.name.as_str().into(), value)?;
         }
         if body.output.is_empty() {
             return Err(Diagnostic::error(codes::NOT_ONNX, "the model has no outputs")
@@ -133,67 +123,16 @@ impl Importer<'_> {
         if self.graph.count_needs() > 0 {
             return Ok(Default::default());
         }
-        let mut results = Vec::new();
+        let (mut results, mut output_kinds) = (Vec::new(), Vec::new());
         for (value, output) in outputs.iter().zip(&body.output) {
             self.check_output(output, value)?;
-            let names = value.structure().names(&output.name);
-            for (name, tensor) in names.into_iter().zip(value.tensors()) {
-                let number = results.len() + self.strings.known.len();
-                match tensor.weight().filter(|weight| weight.tensor.dtype() == DType::String) {
-                    Some(weight) => {
-                        self.strings.known.insert(number, weight.tensor.clone());
-                    }
-                    None => results.push((
-                        name,
-                        match tensor.coded() {
-                            Some(Coded { codes, texts: Texts::Known(texts) }) => {
-                                self.strings.coded.insert(number, texts.to_vec());
-                                self.graph.data(codes)?
-                            }
-                            _ => self.graph.data(&tensor)?,
-                        },
-                    )),
-                }
+            let kind = kind(value)?;
+            for (name, part) in kind.part_names(&output.name).into_iter().zip(value.parts()) {
+                results.push((name, self.graph.data(&part)?));
             }
+            output_kinds.push(kind);
         }
-        Ok((results, structures, outputs.iter().map(Operand::structure).collect()))
-    }
-
-    /// The tensors that the inputs are made of, and how.
-    fn parts(
-        &mut self,
-        inputs: &[&ValueInfoProto],
-    ) -> base::Result<(Vec<Declared>, Vec<Structure>)> {
-        let (mut parts, mut structures) = (Vec::new(), Vec::new());
-        let mut found = Diagnostics::new();
-        for input in inputs {
-            let structure = match inputs::kind_of(input) {
-                Some(Kind::Tensor) | None => Structure::Tensor,
-                Some(Kind::Map) => Structure::Map,
-                Some(_) => match self.graph.facts.structures.get(&input.name) {
-                    Some(structure) => structure.clone(),
-                    None => {
-                        let reason = Diagnostic::error(
-                            codes::UNKNOWN_CONTENTS,
-                            "what the input is made of must be known to compile",
-                        )
-                        .at(format!("input \"{}\"", input.name))
-                        .because("it is a sequence or an optional value")
-                        .remedy("run the model with the input given");
-                        self.graph.need_input(&input.name, FactKind::Structure, &reason);
-                        found.push(reason);
-                        continue;
-                    }
-                },
-            };
-            match inputs::parts(input, &structure) {
-                Ok(tensors) => parts.extend(tensors),
-                Err(unfit) => found.push(unfit),
-            }
-            structures.push(structure);
-        }
-        inputs::name_extents(&mut parts);
-        found.or_ok((parts, structures))
+        Ok((results, kinds, output_kinds))
     }
 
     /// Refuses an output whose type is not the declared one.
@@ -202,19 +141,21 @@ impl Importer<'_> {
         if value.list().is_some() || output.r#type.is_none() {
             return Ok(());
         }
-        let declared = match &inputs::parts(output, &Structure::Tensor)?[..] {
-            [tensor] if tensor.list.is_none() => {
-                let dtype = crate::data_type::data_type(tensor.data_type.into())?;
-                if dtype == value.dtype() {
-                    return Ok(());
-                }
-                dtype.to_string()
-            }
-            _ => "a list".to_owned(),
-        };
+        let declared = inputs::declared(output);
+        if let Some(TypeValue::Tensor(tensor)) =
+            output.r#type.as_ref().and_then(|it| it.value.as_ref())
+            && crate::data_type::data_type(tensor.elem_type.into())? == value.dtype()
+        {
+            return Ok(());
+        }
         Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "an output is not of the declared type")
             .at(format!("output \"{}\"", output.name))
-            .because(format!("it is declared as {declared} and computed as {}", value.dtype()))
+            .because(format!("it is declared as `{declared}` and computed as {}", value.dtype()))
             .remedy("check the model with the tool that exported it, or export it again"))
     }
+}
+
+/// What a value is to callers.
+fn kind(value: &Operand) -> Accepted<Kind> {
+    value.kind().map_err(type_error)
 }

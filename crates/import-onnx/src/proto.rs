@@ -166,6 +166,14 @@ messages! {
     }
 }
 
+impl ModelProto {
+    /// The model's graph: what has none is not decoded.
+    pub(crate) fn body(&self) -> &GraphProto {
+        let Some(graph) = &self.graph else { unreachable!("a decoded model has a graph") };
+        graph
+    }
+}
+
 impl NodeProto {
     /// The attribute of a name.
     #[must_use]

@@ -1,6 +1,8 @@
 //! Values as test cases record them: a file a value, which is a tensor, a sequence or an optional
 //! value by what the model declares.
 
+use std::path::Path;
+
 use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
 use prost::{DecodeError, Message};
@@ -11,21 +13,25 @@ use crate::external::ExternalData;
 use crate::proto::{ListProto, TensorProto};
 use crate::tensors;
 
-/// Reads a tensor file (`TensorProto`); also tells the name recorded in it.
+/// Reads a value of this kind from a file: a tensor from `.npy`, any but maps from the test data
+/// of ONNX, `.pb`. Also the name that is recorded with it, empty where there is none.
 ///
 /// # Errors
-/// A diagnostic when the bytes are not a tensor.
-pub fn read_tensor(bytes: Bytes) -> base::Result<(String, Tensor)> {
-    let proto = TensorProto::decode(bytes).map_err(|error| no_value(&error))?;
-    let tensor = plain(&proto)?;
-    Ok((proto.name, tensor))
+/// Files that cannot be read, or hold something else.
+pub fn read_value(path: &Path, kind: &Kind) -> base::Result<(String, Value)> {
+    if path.extension().is_none_or(|extension| extension != "pb") {
+        return Ok((String::new(), tensor::npy::read(path)?.into()));
+    }
+    let in_file = |found: Diagnostic| {
+        let inner = found.place.as_ref().map(|place| format!(": {place}"));
+        let place = format!("{}{}", path.display(), inner.unwrap_or_default());
+        found.at(place)
+    };
+    decode_value(tensor::map_file(path)?, kind).map_err(|found| found.map(in_file))
 }
 
-/// Reads a file of a value of this kind; also tells the name recorded in it.
-///
-/// # Errors
-/// A diagnostic when the bytes are no such value.
-pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
+/// Decodes the bytes of a file of test data.
+fn decode_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
     let mut innermost = kind;
     while let Kind::Sequence(inner) | Kind::Optional(inner) = innermost {
         innermost = inner;
@@ -38,7 +44,9 @@ pub fn read_value(bytes: Bytes, kind: &Kind) -> base::Result<(String, Value)> {
             .into());
     }
     if *kind == Kind::Tensor {
-        return read_tensor(bytes).map(|(name, tensor)| (name, tensor.into()));
+        let proto = TensorProto::decode(bytes).map_err(|error| no_value(&error))?;
+        let tensor = plain(&proto)?;
+        return Ok((proto.name, tensor.into()));
     }
     let proto = ListProto::decode(bytes).map_err(|error| no_value(&error))?;
     let value =

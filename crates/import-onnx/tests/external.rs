@@ -7,7 +7,7 @@ use import_onnx::proto::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     ValueInfoProto,
 };
-use import_onnx::{ImportOptions, import};
+use import_onnx::{DecodedModel, Facts, ImportOptions, Imported};
 use prost::Message;
 
 /// A folder of its own for each test, removed at the end.
@@ -75,9 +75,15 @@ fn write_model(path: &Path, entries: &[(&str, &str)]) {
     std::fs::write(path, model.encode_to_vec()).expect("a writable temporary folder");
 }
 
+fn import(folder: &Folder) -> base::Result<module::Module> {
+    let options = ImportOptions::default();
+    let model = DecodedModel::read(&folder.model(), &options.limits)?;
+    model.import(&options, &Facts::default()).and_then(Imported::whole)
+}
+
 fn refusal(folder: &Folder, entries: &[(&str, &str)]) -> &'static str {
     write_model(&folder.model(), entries);
-    let found = import(&folder.model(), &ImportOptions::default()).expect_err("refused");
+    let found = import(&folder).expect_err("refused");
     found[0].code
 }
 
@@ -87,7 +93,7 @@ fn data_beside_the_model_is_read_in_place() {
     let values: Vec<u8> = [7.0f32, 1.5, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     std::fs::write(folder.0.join("inside/w.bin"), values).expect("a writable temporary folder");
     write_model(&folder.model(), &[("location", "w.bin"), ("offset", "4"), ("length", "8")]);
-    let module = import(&folder.model(), &ImportOptions::default()).expect("imported");
+    let module = import(&folder).expect("imported");
     let constants: Vec<_> = module.constants.values().collect();
     assert_eq!(constants[0].tensor.to_f64_vec(), [1.5, -2.0]);
 }

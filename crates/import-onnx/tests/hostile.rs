@@ -2,7 +2,7 @@
 
 use base::text::Parser;
 use import_onnx::proto::ModelProto;
-use import_onnx::{Facts, ImportOptions, import_bytes, inspect_bytes};
+use import_onnx::{DecodedModel, Facts, ImportOptions, import_bytes};
 use proptest::prelude::*;
 use prost::Message;
 use testkit::onnx_text;
@@ -42,8 +42,9 @@ fn model() -> Vec<u8> {
 }
 
 fn attempt(bytes: Vec<u8>) {
-    let _ = inspect_bytes(bytes.clone().into(), &base::Limits::default());
-    let Ok(module) = import_bytes(bytes.into(), None, &ImportOptions::default()) else { return };
+    let decoded = DecodedModel::of(bytes.clone().into(), &base::Limits::default());
+    let _ = decoded.map(|model| model.info());
+    let Ok(module) = import_bytes(bytes.into(), &ImportOptions::default()) else { return };
     for (_, function) in module.functions.iter() {
         graph::verify(function).expect("what imports is well-formed");
     }
@@ -51,7 +52,7 @@ fn attempt(bytes: Vec<u8>) {
 
 #[test]
 fn the_model_itself_imports() {
-    let module = import_bytes(model().into(), None, &ImportOptions::default());
+    let module = import_bytes(model().into(), &ImportOptions::default());
     assert!(module.is_ok(), "{}", module.expect_err("an error"));
 }
 
@@ -60,7 +61,7 @@ fn refusal(change: impl Fn(&mut ModelProto)) -> String {
     let mut model = ModelProto::decode(&model()[..]).expect("the model decodes");
     change(&mut model);
     let bytes = model.encode_to_vec().into();
-    match import_bytes(bytes, None, &ImportOptions::default()) {
+    match import_bytes(bytes, &ImportOptions::default()) {
         Ok(_) => panic!("it imports"),
         Err(found) => found.to_string(),
     }
@@ -107,8 +108,9 @@ fn long_chains_of_functions_are_refused() {
          input x: f32[2]\ny = \"my\" F0(x)\noutput y: f32[2]\n"
     );
     let bytes = parsed(&text).encode_to_vec();
-    inspect_bytes(bytes.clone().into(), &base::Limits::default()).expect("what it holds is known");
-    let found = import_bytes(bytes.into(), None, &ImportOptions::default());
+    let decoded = DecodedModel::of(bytes.clone().into(), &base::Limits::default());
+    let _ = decoded.expect("what it holds is known").info();
+    let found = import_bytes(bytes.into(), &ImportOptions::default());
     let said = found.expect_err("calls inside of calls").to_string();
     assert!(said.contains("--limit nesting=N"), "{said}");
 }
@@ -126,7 +128,7 @@ fn long_chains_of_divisions_import() {
          s0 = Shape(x)\n{lines}output s20000: i64[1]\n"
     );
     let bytes = parsed(&text).encode_to_vec().into();
-    let imported = import_bytes(bytes, None, &ImportOptions::default());
+    let imported = import_bytes(bytes, &ImportOptions::default());
     assert!(imported.is_ok(), "{}", imported.expect_err("an error"));
 }
 
@@ -152,12 +154,14 @@ fn all_needs_come_at_once() {
             each(&|number| format!("input n{number}: i64[1]\n")),
             each(&|number| format!("output z{number}: f32[a, b]\n")),
         ));
+        let bytes = model.encode_to_vec().into();
+        let model = DecodedModel::of(bytes, &base::Limits::default()).expect("a model");
         let needed_with = |told: usize| {
             let one = tensor::Tensor::from_slice(&[1], &[0_i64]);
             let computed = (0..told).map(|it| (format!("{path}:m{it}"), one.clone())).collect();
             let facts = Facts { computed, ..Facts::default() };
             let options = ImportOptions::default();
-            let imported = import_onnx::import_model(&model, None, &options, &facts);
+            let imported = model.import(&options, &facts);
             let imported = imported.expect("a module");
             let function = imported.module.functions.values().next().expect("a function");
             graph::verify(function).expect("what imports is well-formed");

@@ -3,7 +3,7 @@
 
 use base::text::Parser;
 use filetest::Command;
-use import_onnx::{ImportOptions, import_bytes, inspect_bytes};
+use import_onnx::{DecodedModel, ImportOptions, import_bytes};
 use module::Module;
 use prost::Message;
 use tensor::Tensor;
@@ -35,8 +35,8 @@ fn options(arguments: &[&str]) -> Result<ImportOptions, String> {
 fn module(parser: &mut Parser<'_>, arguments: &[&str]) -> Result<Module, String> {
     let model = onnx_text::parse_model(parser).map_err(|error| error.to_string())?;
     let bytes = model.encode_to_vec();
-    let module = import_bytes(bytes.into(), None, &options(arguments)?)
-        .map_err(|found| found.to_string())?;
+    let module =
+        import_bytes(bytes.into(), &options(arguments)?).map_err(|found| found.to_string())?;
     for (_, function) in module.functions.iter() {
         graph::verify(function).map_err(|found| format!("does not verify: {found}"))?;
     }
@@ -92,7 +92,7 @@ fn info(text: &str, _: &[&str]) -> Result<String, String> {
     let mut parser = Parser::new(text);
     let model = onnx_text::parse_model(&mut parser).map_err(|error| error.to_string())?;
     parser.expect_end().map_err(|error| error.to_string())?;
-    let info = inspect_bytes(model.encode_to_vec().into(), &base::Limits::default())
+    let model = DecodedModel::of(model.encode_to_vec().into(), &base::Limits::default())
         .map_err(|found| found.to_string())?;
-    Ok(format!("{info:#?}\n"))
+    Ok(format!("{:#?}\n", model.info()))
 }

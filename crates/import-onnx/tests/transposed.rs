@@ -102,7 +102,7 @@ proptest! {
         let mut parser = base::text::Parser::new(&text);
         let model = onnx_text::parse_model(&mut parser).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let options = ImportOptions::default();
-        let module = import_bytes(model.encode_to_vec().into(), None, &options)
+        let module = import_bytes(model.encode_to_vec().into(), &options)
             .unwrap_or_else(|error| panic!("{error}\n{text}"));
         let function = module.functions.values().next().expect("a function");
         let constant = |id| module.constants[id].tensor.clone();

@@ -4,6 +4,7 @@
 //! All models of a call become one program, so that the compiler is started once. Each run is a
 //! process, so that one that crashes takes no other with it.
 
+use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +44,7 @@ pub(crate) fn run(source: &Source, options: &Options, inputs: &[Value]) -> Resul
     let known: Vec<Option<Value>> = inputs.iter().cloned().map(Some).collect();
     let request = CModelRequest { source, options, name: &model_name(0), inputs: &known };
     let sources = compile_to_c(request)?;
-    let inputs = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+    let inputs = inputs.iter().cloned().flat_map(Value::into_parts).collect();
     let run = Run { model: 0, inputs };
     let mut results = run_all(&[sources], &[run], None)?;
     results.pop().unwrap_or_else(|| Ok(Vec::new()))
@@ -57,7 +58,7 @@ pub(crate) fn model_name(number: usize) -> String {
 /// A model of a list, and what it is run on.
 pub(crate) struct Run {
     pub(crate) model: usize,
-    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) inputs: Vec<Value>,
 }
 
 /// Compiles models, which are called [`model_name`], to one program and does runs of them; gives
@@ -86,12 +87,12 @@ pub(crate) fn run_all(
 fn write(folder: &Path, models: &[CModel], runs: &[Run]) -> std::io::Result<()> {
     for (number, model) in models.iter().enumerate() {
         std::fs::write(folder.join(format!("model{number}.c")), &model.code.model_c)?;
-        let mut file = std::fs::File::create(folder.join(format!("weights{number}")))?;
+        let mut file = File::create(folder.join(format!("weights{number}")))?;
         model.code.weights.write(&mut file)?;
     }
     for (number, run) in runs.iter().enumerate() {
-        let mut file = std::fs::File::create(folder.join(format!("inputs{number}")))?;
-        run.inputs.iter().try_for_each(|tensor| file.write_all(tensor.bytes()))?;
+        let mut file = File::create(folder.join(format!("inputs{number}")))?;
+        run.inputs.iter().try_for_each(|value| write_input(&mut file, value))?;
     }
     std::fs::write(folder.join("main.c"), main_c(folder, models, runs)?)
 }
@@ -101,16 +102,20 @@ fn main_c(folder: &Path, models: &[CModel], runs: &[Run]) -> std::io::Result<Str
     let (mut declarations, mut rows) = (String::new(), String::new());
     for (number, model) in models.iter().enumerate() {
         let (name, ports) = (model_name(number), &model.interface);
-        let sizes = ports.inputs.iter().map(bytes_of);
-        let sizes: String = sizes.map(|bytes| format!("{bytes}u, ")).collect();
+        let given = |port: &CPort| match lists_around(&port.kind) {
+            0 => format!("{{ {}u, 0, 0 }}, ", bytes_of(port)),
+            lists => format!("{{ 0, sizeof({name}_tensor), {lists} }}, "),
+        };
+        let given: String = ports.inputs.iter().map(given).collect();
         // The header declares what the model has; each is in a file of its own.
         std::fs::write(folder.join(format!("{name}.h")), &model.code.model_h)?;
         declarations.push_str(&format!("#include \"{name}.h\"\n"));
-        declarations.push_str(&format!("static const size_t bytes{number}[] = {{ {sizes}0 }};\n"));
+        let row = format!("static const Input given{number}[] = {{ {given}{{ 0, 0, 0 }} }};\n");
+        declarations.push_str(&row);
         declarations.push_str(&run_function(number, model));
         rows.push_str(&format!(
             "  {{ {}u, {name}_constants_size, {name}_setup, run{number}, {}, {}, \
-            bytes{number} }},\n",
+            given{number} }},\n",
             model.code.weights.bytes(),
             ports.inputs.len(),
             ports.outputs.len()
@@ -127,6 +132,35 @@ fn main_c(folder: &Path, models: &[CModel], runs: &[Run]) -> std::io::Result<Str
 
 fn bytes_of(port: &CPort) -> usize {
     tensor::tensor::byte_size(port.dtype, &port.shape).unwrap_or(0)
+}
+
+/// Writes an input as the program reads it.
+fn write_input(file: &mut File, value: &Value) -> std::io::Result<()> {
+    match value {
+        Value::Tensor(tensor) => file.write_all(tensor.bytes()),
+        list => write_value(file, list),
+    }
+}
+
+/// Writes a list, or a value in one: numbers are i64.
+fn write_value(file: &mut File, value: &Value) -> std::io::Result<()> {
+    let (numbers, held): (Vec<usize>, Vec<&Value>) = match value {
+        Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => {
+            let shape = tensor.shape().iter().copied();
+            let axes = std::iter::once(tensor.shape().len());
+            (axes.chain(shape).chain([tensor.bytes().len()]).collect(), Vec::new())
+        }
+        Value::Sequence(values) => (vec![1, values.len()], values.iter().collect()),
+        Value::Optional(value) => {
+            let held: Vec<&Value> = value.iter().map(|value| &**value).collect();
+            (vec![1, held.len()], held)
+        }
+    };
+    numbers.iter().try_for_each(|&it| file.write_all(&(it as i64).to_le_bytes()))?;
+    if let Some(tensor) = value.as_tensor() {
+        file.write_all(tensor.bytes())?;
+    }
+    held.into_iter().try_for_each(|value| write_value(file, value))
 }
 
 /// How many lists stand around the tensors of a value.
@@ -242,11 +276,8 @@ fn outputs(folder: &Path, number: usize, model: &CModel) -> Result<Vec<Value>> {
             .because(error.to_string())
     })?);
     let read = |port: &CPort| read_value(&mut bytes, &port.kind, port.dtype);
-    let mut results = model.interface.outputs.iter().map(read).collect::<Result<Vec<Value>>>()?;
-    model.strings.put_into(&mut results);
-    let mut results = results.into_iter();
-    let structures = model.outputs.iter();
-    Ok(structures.filter_map(|output| Value::from_parts(output, &mut results)).collect())
+    let results = model.interface.outputs.iter().map(read).collect::<Result<Vec<Value>>>()?;
+    Ok(model.outputs(results))
 }
 
 /// The next value of a file: the number of its axes, its extents, then its elements or the values
@@ -324,7 +355,7 @@ mod tests {
         }
         let crash = "  *(volatile int *)0 = 0;\n";
         let models = [model(0, ""), model(1, crash), model(2, "  return 7;\n"), model(3, "")];
-        let input = |number: u8| vec![Tensor::from_vec(&[1], vec![f32::from(number)])];
+        let input = |number: u8| vec![Tensor::from_vec(&[1], vec![f32::from(number)]).into()];
         let run = |(number, model)| Run { model, inputs: input(number) };
         let runs: Vec<Run> = [(1, 0), (2, 1), (3, 2), (4, 3), (5, 1), (6, 0)].map(run).into();
         let results = run_all(&models, &runs, None).unwrap_or_else(|found| panic!("{found}"));

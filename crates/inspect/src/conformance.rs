@@ -18,9 +18,7 @@ use std::path::{Path, PathBuf};
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{Kind, Tensor, Value, compare};
 use tilewright::compiled::{Source, draws, evaluate};
-use tilewright::{
-    Executable, ModelInfo, Options, Precision, ValueInfo, catch_internal_errors, compile,
-};
+use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
 
 use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
 
@@ -145,8 +143,7 @@ fn try_case(path: &Path, options: &Options, subject: Subject) -> Result<Verdict>
             }
             None => {
                 let declared = eval::EvaluationPrecision::Declared;
-                let (function, actual) =
-                    evaluate(&Source::File(case.model.clone()), options, &set.inputs, declared)?;
+                let (function, actual) = evaluate(&case.source()?, options, &set.inputs, declared)?;
                 is_random |= draws(&function);
                 actual
             }
@@ -214,6 +211,10 @@ impl Case {
         options.dims.retain(|name, _| info.dimensions.contains(name));
         let outputs = info.outputs.iter().map(|port| port.name.clone()).collect();
         Ok(Case { model, options, outputs, tolerance, sets: sets(case, &info)? })
+    }
+
+    fn source(&self) -> Result<Source> {
+        Source::read(&self.model, &self.options.limits)
     }
 
     /// What is wrong with what came out.
@@ -335,14 +336,14 @@ fn sets(case: &Path, info: &ModelInfo) -> Result<Vec<DataSet>> {
                     .remedy("record it, too"),
             )
         };
-        let input = |port: &ValueInfo| {
+        let input = |port: &Port| {
             let array = arrays.get(&port.name).cloned();
             array.map(Value::from).ok_or_else(|| missing(&port.name))
         };
         let ports = || info.inputs.iter().chain(&info.outputs);
         let mut inner = arrays.iter().filter(|(name, _)| !ports().any(|port| port.name == **name));
         let inner = inner.next().filter(|_| info.outputs.len() == 1).map(|(_, array)| array);
-        let output = |port: &ValueInfo| {
+        let output = |port: &Port| {
             let array = arrays.get(&port.name).or(inner);
             (String::new(), array.cloned().map(Value::from))
         };
@@ -376,19 +377,14 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
 }
 
 /// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-pub(crate) fn values(
-    folder: &Path,
-    kind: &str,
-    ports: &[ValueInfo],
-) -> Result<Vec<(String, Value)>> {
+pub(crate) fn values(folder: &Path, kind: &str, ports: &[Port]) -> Result<Vec<(String, Value)>> {
     let mut values = Vec::new();
     loop {
         let path = folder.join(format!("{kind}_{}.pb", values.len()));
         if !path.is_file() {
             return Ok(values);
         }
-        let declared = ports.get(values.len()).and_then(|port| port.kind.as_ref());
-        let kind = declared.unwrap_or(&Kind::Tensor);
+        let kind = ports.get(values.len()).map_or(&Kind::Tensor, |port| &port.kind);
         values.push(tilewright::read_value(&path, kind)?);
     }
 }

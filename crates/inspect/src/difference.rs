@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{StagedFiles, Value};
@@ -318,7 +317,7 @@ impl Finder<'_> {
 
 /// A part of a model, which has no external data.
 fn part(model: &DecodedModel) -> Source {
-    Source::Model(Arc::new(model.clone()))
+    Source::from(model.clone())
 }
 
 /// Whether both configurations have elements of one value.

@@ -64,30 +64,31 @@ pub fn dump(
 ) -> Result<String> {
     if let (Stage::Imported | Stage::Optimized | Stage::Plan, None) = (stage, inputs) {
         let target = resolve(&options.target)?;
-        let source = Source::File(model.to_owned());
+        let source = Source::read(model, &options.limits)?;
         return Ok(functions(&front(&source, options, &target, &Facts::default())?, stage));
     }
     let executable = compile(model, options)?;
-    let (variant, segments) = match inputs {
+    let (variant, segments, others) = match inputs {
         Some(inputs) => {
             let (variant, runs) = executable.met(inputs)?;
-            (variant, runs.into_iter().map(|run| run.specialisation).collect())
+            (variant, runs.into_iter().map(|run| run.specialisation).collect(), 0)
         }
-        None => {
-            let (variant, code) = executable.only_code()?;
-            (variant, vec![code])
-        }
+        None => executable.fixed_code()?,
     };
     let halves: Vec<&Specialisation> =
         std::iter::once(&variant.setup).chain(segments.iter().map(|it| &**it)).collect();
-    match stage {
-        Stage::Imported | Stage::Optimized | Stage::Plan => Ok(functions(&variant.front, stage)),
+    let text = match stage {
+        Stage::Imported | Stage::Optimized | Stage::Plan => functions(&variant.front, stage),
         Stage::Program => {
             let program = |half: &&Specialisation| half.module.programs[half.program].to_string();
-            Ok(halves.iter().map(program).collect::<Vec<String>>().join("\n"))
+            halves.iter().map(program).collect::<Vec<String>>().join("\n")
         }
-        _ => kernels(&executable, &halves, stage, kernel),
-    }
+        _ => kernels(&executable, &halves, stage, kernel)?,
+    };
+    Ok(match others {
+        0 => text,
+        _ => format!("// segments left out, whose sizes a run decides: {others}\n{text}"),
+    })
 }
 
 /// The functions of a front half at a stage.

@@ -112,7 +112,7 @@ fn check(level: &str, texts: &[String], again: &dyn Fn(usize, &str) -> Result<bo
 /// A model: its function, and what that reads.
 fn imported() -> (Arc<Function>, Module) {
     let bytes = model(MODEL).encode_to_vec();
-    let module = import_onnx::import_bytes(bytes.into(), None, &Default::default());
+    let module = import_onnx::import_bytes(bytes.into(), &Default::default());
     let module = module.unwrap_or_else(|found| panic!("{found}"));
     (module.functions.values().next().expect("a function").clone(), module)
 }

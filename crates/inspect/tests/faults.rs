@@ -405,7 +405,8 @@ fn inputs(executable: &Executable, given: &[(&str, &[i64])]) -> Vec<Tensor> {
             PortExtent::Fixed(extent) => *extent,
             _ => 3,
         };
-        random(port.dtype, &port.shape.iter().map(extent).collect::<Vec<_>>(), seed as u64)
+        let dtype = port.dtype.expect("a tensor");
+        random(dtype, &port.shape.iter().map(extent).collect::<Vec<_>>(), seed as u64)
     };
     ports.map(input).collect()
 }

@@ -47,4 +47,4 @@ pub use staged::StagedFiles;
 pub use storage::Element;
 pub use temporary::TemporaryFolder;
 pub use tensor::Tensor;
-pub use value::{Keys, Kind, Structure, Value};
+pub use value::{Given, Keys, Kind, Structure, Value};

@@ -1,5 +1,7 @@
 //! Values that are made of tensors: sequences and optional values of them, maps and lists of maps.
 
+use std::borrow::Cow;
+
 use crate::Scalar;
 use crate::tensor::Tensor;
 
@@ -83,28 +85,33 @@ impl Value {
         }
     }
 
-    /// A value of a structure, of the next parts: tensors, or values as they are. None if there are
-    /// too few.
-    pub fn from_parts(
-        structure: &Structure,
-        parts: &mut impl Iterator<Item = Value>,
-    ) -> Option<Value> {
-        Some(match structure {
-            Structure::Tensor => parts.next()?,
-            Structure::Sequence(structures) => {
-                let values = structures.iter().map(|inner| Value::from_parts(inner, parts));
-                Value::Sequence(values.collect::<Option<Vec<Value>>>()?)
+    /// What it is in a graph: of maps the keys and the numbers, of all else the value itself.
+    pub fn into_parts(self) -> Vec<Value> {
+        match self {
+            Value::Maps(keys, tensor) | Value::Map(keys, tensor) => {
+                vec![keys.into_tensor().into(), tensor.into()]
             }
-            Structure::Maps(keys) => Value::Maps(keys.clone(), parts.next()?.into_tensor()?),
-            Structure::Map => {
-                let keys = Keys::of(&parts.next()?.into_tensor()?);
-                Value::Map(keys, parts.next()?.into_tensor()?)
-            }
-            Structure::Optional(None) => Value::Optional(None),
-            Structure::Optional(Some(inner)) => {
-                Value::Optional(Some(Box::new(Value::from_parts(inner, parts)?)))
-            }
+            other => vec![other],
+        }
+    }
+
+    /// A value of a kind, of the next of its parts; none if there are too few.
+    pub fn from_parts(kind: &Kind, parts: &mut impl Iterator<Item = Value>) -> Option<Value> {
+        let first = parts.next()?;
+        Some(match kind {
+            Kind::Maps => Value::Maps(Keys::of(first.as_tensor()?), parts.next()?.into_tensor()?),
+            Kind::Map => Value::Map(Keys::of(first.as_tensor()?), parts.next()?.into_tensor()?),
+            Kind::Tensor | Kind::Sequence(_) | Kind::Optional(_) => first,
         })
+    }
+
+    /// Values of these kinds, of their parts behind each other.
+    pub fn all_from_parts<'a>(
+        kinds: impl IntoIterator<Item = &'a Kind>,
+        parts: Vec<Value>,
+    ) -> Vec<Value> {
+        let mut parts = parts.into_iter();
+        kinds.into_iter().filter_map(|kind| Value::from_parts(kind, &mut parts)).collect()
     }
 
     /// The tensor, if it is one.
@@ -121,6 +128,57 @@ impl Value {
             Value::Tensor(tensor) => Some(tensor),
             Value::Sequence(_) | Value::Optional(_) | Value::Maps(..) | Value::Map(..) => None,
         }
+    }
+}
+
+impl Kind {
+    /// What the parts of a value of a name are called in a graph; see [`Value::into_parts`].
+    pub fn part_names(&self, name: &str) -> Vec<String> {
+        match self {
+            Kind::Maps | Kind::Map => vec![format!("{name}.keys"), name.to_owned()],
+            Kind::Tensor | Kind::Sequence(_) | Kind::Optional(_) => vec![name.to_owned()],
+        }
+    }
+}
+
+/// What stands for an input: a tensor where all are some, or any value.
+pub trait Given: Clone + Into<Value> {
+    /// The tensor, if it is one.
+    fn as_tensor(&self) -> Option<&Tensor>;
+
+    /// All of them, if they are tensors.
+    fn tensors(given: &[Self]) -> Option<Cow<'_, [Tensor]>>;
+
+    /// Bytes of its elements.
+    fn byte_count(&self) -> u64;
+}
+
+impl Given for Tensor {
+    fn as_tensor(&self) -> Option<&Tensor> {
+        Some(self)
+    }
+
+    fn tensors(given: &[Tensor]) -> Option<Cow<'_, [Tensor]>> {
+        Some(Cow::Borrowed(given))
+    }
+
+    fn byte_count(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+}
+
+impl Given for Value {
+    fn as_tensor(&self) -> Option<&Tensor> {
+        self.as_tensor()
+    }
+
+    fn tensors(given: &[Value]) -> Option<Cow<'_, [Tensor]>> {
+        let tensors = given.iter().map(|value| value.as_tensor().cloned());
+        tensors.collect::<Option<Vec<Tensor>>>().map(Cow::Owned)
+    }
+
+    fn byte_count(&self) -> u64 {
+        self.clone().into_tensors().iter().map(Given::byte_count).sum()
     }
 }
 
@@ -185,17 +243,22 @@ mod tests {
 
     #[test]
     fn taken_apart_and_put_together() {
-        let tensor = |number: i64| Value::Tensor(Tensor::from_slice(&[1], &[number]));
-        let value = Value::Sequence(vec![
-            tensor(1),
-            Value::Optional(Some(Box::new(tensor(2)))),
+        let tensor = |number: i64| Tensor::from_slice(&[1], &[number]);
+        let sequence = Value::Sequence(vec![
+            tensor(1).into(),
+            Value::Optional(Some(Box::new(tensor(2).into()))),
             Value::Optional(None),
         ]);
-        let structure = value.structure();
-        assert_eq!(structure.names("x"), ["x[0]", "x[1]"]);
-        let mut tensors = value.into_tensors().into_iter().map(Value::from);
-        let again = Value::from_parts(&structure, &mut tensors).expect("as many tensors");
-        assert_eq!(again.structure(), structure);
-        assert!(Value::from_parts(&structure, &mut tensors).is_none());
+        assert_eq!(sequence.structure().names("x"), ["x[0]", "x[1]"]);
+        let map = Value::Map(Keys::Integers(vec![7]), tensor(3));
+        let kinds = [Kind::Map, Kind::Sequence(Box::new(Kind::Tensor))];
+        let parts = [map.clone(), sequence].into_iter().flat_map(Value::into_parts);
+        let parts: Vec<Value> = parts.collect();
+        assert_eq!(parts.len(), 3);
+        let mut parts = parts.into_iter();
+        let again = Value::from_parts(&kinds[0], &mut parts).expect("as many parts");
+        assert_eq!(again.structure(), map.structure());
+        assert!(Value::from_parts(&kinds[1], &mut parts).is_some());
+        assert!(Value::from_parts(&kinds[1], &mut parts).is_none());
     }
 }

@@ -500,7 +500,7 @@ mod tests {
 
     fn import(model: &ModelProto) -> base::Result<module::Module> {
         let bytes = model.encode_to_vec().into();
-        import_onnx::import_bytes(bytes, None, &ImportOptions::default())
+        import_onnx::import_bytes(bytes, &ImportOptions::default())
     }
 
     #[test]

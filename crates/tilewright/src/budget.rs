@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 
 use base::limits::exceeded;
 use base::{Diagnostic, KernelId, Limits, Result};
-use graph::{Function, Type, ValueId};
+use graph::{Function, ValueId};
 use lower::Lowered;
 use module::Module;
 use program::{Program, Step};
-use tensor::DType;
 
 use crate::options::Options;
 
@@ -44,34 +43,23 @@ pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()>
     Ok(())
 }
 
-/// Bytes of inputs of these shapes.
-pub(crate) fn input_bytes(function: &Function, shapes: &[Vec<usize>]) -> u64 {
-    let of_input = |(&value, shape): (&ValueId, &Vec<usize>)| {
-        let elements =
-            shape.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent as u64));
-        let dtype = function.ty(value).as_tensor().map(|ty| ty.dtype);
-        dtype.map_or(0, |dtype| bytes_of(dtype, elements))
-    };
-    function.parameters().iter().zip(shapes).map(of_input).fold(0, u64::saturating_add)
-}
-
 /// Bytes of the constants.
 pub(crate) fn constant_bytes(module: &Module) -> u64 {
     module.constants.values().map(|constant| constant.tensor.bytes().len() as u64).sum()
 }
 
-fn bytes_of(dtype: DType, elements: u64) -> u64 {
-    dtype.size_of_elements(elements as usize).map_or(u64::MAX, |bytes| bytes as u64)
-}
-
-/// Bytes of the parameters, whose extents are constant.
-fn parameter_bytes(function: &Function) -> u64 {
+/// Bytes of the parameters; none where extents are free, or a parameter is a list.
+pub(crate) fn parameter_bytes(function: &Function) -> Option<u64> {
     let of_parameter = |&value: &ValueId| {
-        let Type::Tensor(ty) = function.ty(value) else { return 0 };
-        let extents = ty.shape.iter().map(|extent| extent.as_constant().unwrap_or(0) as u64);
-        bytes_of(ty.dtype, extents.fold(1, u64::saturating_mul))
+        let ty = function.ty(value).as_tensor()?;
+        let extents = ty.shape.iter().map(|extent| Some(extent.as_constant()? as u64));
+        let elements =
+            extents.collect::<Option<Vec<u64>>>()?.into_iter().fold(1, u64::saturating_mul);
+        let bytes = ty.dtype.size_of_elements(elements as usize);
+        Some(bytes.map_or(u64::MAX, |bytes| bytes as u64))
     };
-    function.parameters().iter().map(of_parameter).fold(0, u64::saturating_add)
+    let all = function.parameters().iter().map(of_parameter).collect::<Option<Vec<u64>>>()?;
+    Some(all.into_iter().fold(0, u64::saturating_add))
 }
 
 /// Refuses a program whose run would take more memory or operations than the limits. `given` are
@@ -83,7 +71,7 @@ pub(crate) fn check_program(
     options: &Options,
 ) -> Result<()> {
     let program = &module.programs[lowered.program];
-    let own = parameter_bytes(function);
+    let own = parameter_bytes(function).unwrap_or(0);
     let given = given.unwrap_or_else(|| own.saturating_add(constant_bytes(module)));
     check_memory(program, lowered, (own, given), options)?;
     let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();

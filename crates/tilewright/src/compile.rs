@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use base::Result;
+use base::{Limits, Result};
 use bytes::Bytes;
-use import_onnx::{FactKind, Facts, Imported};
+use front::{FactKind, Facts, Port};
+use import_onnx::{DecodedModel, ModelInfo};
 use module::Module;
-use tensor::Structure;
 
 use crate::cache::Cache;
 use crate::executable::Executable;
 use crate::options::Options;
-use crate::port::Port;
-use crate::port::{declared_ports, ports};
 use crate::source::Source;
 use crate::target;
 use crate::variant::{Model, Variant};
@@ -24,7 +22,7 @@ use crate::variant::{Model, Variant};
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
-    compile_source(Source::File(model.as_ref().to_owned()), options)
+    compile_source(options.phases.time("import", || Source::read(model, &options.limits))?, options)
 }
 
 /// The inputs of a model under these options, without compiling it.
@@ -32,12 +30,21 @@ pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable>
 /// # Errors
 /// Those of the importer.
 pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
-    let source = Source::File(model.as_ref().to_owned());
-    let Imported { module, needs, .. } = source.import(options, &Facts::default())?;
-    Ok(match needs.is_empty() {
-        true => module.functions.values().flat_map(|function| ports(function, true)).collect(),
-        false => declared_ports(&source.inspect(&options.limits)?.inputs, options),
-    })
+    let source = Source::read(model, &options.limits)?;
+    let imported = source.import(options, &Facts::default())?;
+    let (inputs, _) = match imported.needs.is_empty() {
+        true => imported.ports(),
+        false => source.declared(options),
+    };
+    Ok(inputs)
+}
+
+/// Tells what a model file holds.
+///
+/// # Errors
+/// Diagnostics when the file does not decode as a model.
+pub fn model_info(model: impl AsRef<Path>, limits: &Limits) -> Result<ModelInfo> {
+    Ok(DecodedModel::read(model.as_ref(), limits)?.info())
 }
 
 /// As [`compile`], of the bytes of a model file without external data.
@@ -45,10 +52,10 @@ pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_bytes(model: impl Into<Bytes>, options: &Options) -> Result<Executable> {
-    compile_source(Source::Bytes(model.into()), options)
+    compile_source(Source::of_bytes(model, &options.limits)?, options)
 }
 
-/// As [`compile`], of a module with one graph function on tensors and the constants that it reads.
+/// As [`compile`], of a module with one graph function and the constants that it reads.
 ///
 /// # Errors
 /// As [`compile`].
@@ -73,22 +80,13 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
         variant.keep(&cache);
         variant = Variant::make(model, Facts { sizes: true, ..Facts::default() })?;
     }
-    let imported = &variant.front.imported;
     let front = &variant.front;
-    let is_tensor = |structure: &Structure| *structure == Structure::Tensor;
-    let are_tensors = front.needs.is_empty() && front.inputs.iter().all(is_tensor);
-    let declared = || source.inspect(&options.limits);
-    let inputs = match are_tensors {
-        true => ports(imported, true),
-        false => declared_ports(&declared()?.inputs, options),
+    let (inputs, outputs) = match front.needs.is_empty() {
+        true => (front.inputs.clone(), front.outputs.clone()),
+        false => source.declared(options),
     };
-    let outputs = match are_tensors && front.strings.is_empty() {
-        true if front.outputs.iter().all(is_tensor) => ports(imported, false),
-        _ => declared_ports(&declared()?.outputs, options),
-    };
-    let shapes = inputs.iter().map(Port::fixed_shape).collect();
-    if let Some(shapes) = Option::filter(shapes, |_| are_tensors) {
-        variant.prepare_fixed(model, shapes)?;
+    if front.needs.is_empty() {
+        variant.prepare_fixed(model)?;
     }
     variant.keep(&cache);
     Ok(Executable {

@@ -3,23 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use backend::Target;
 use backend_c::{CPort, CProgram, CSources, Interface};
-use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
-use graph::{Function, Op, ValueId};
-use import_onnx::{Facts, Strings};
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, Result, codes};
+use front::{Facts, Imported, Port, in_order, kind_of};
+use graph::{ElementType, Function, Op, ValueId};
 use lower::Role;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Kind, StagedFiles, Structure, Tensor, Value};
+use tensor::{DType, Kind, Scalar, StagedFiles, Tensor, Value};
 
 use crate::executable::draws;
 use crate::facts::Inputs;
-use crate::options::Options;
-use crate::options::TargetChoice;
-use crate::pipeline::{FrontHalf, front};
+use crate::options::{Options, TargetChoice};
+use crate::pipeline::{FrontHalf, front_of};
 use crate::plan::Plan;
-use crate::port::{self, Port, declared_ports, ports};
 use crate::reference::evaluated;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
@@ -47,8 +46,9 @@ pub fn emit_c(
 ) -> Result<()> {
     let (model, folder) = (model.as_ref(), folder.as_ref());
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let source = Source::File(model.to_owned());
-    let inputs = in_order(&source, options, inputs)?;
+    let source = Source::read(model, &options.limits)?;
+    let given = inputs.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+    let inputs = in_order(&source.declared(options).0, given.collect(), &mut |_, _| Ok(None))?;
     let sources =
         compile_to_c(CModelRequest { source: &source, options, name: &name, inputs: &inputs })?;
     write_all(&sources.code, folder)
@@ -67,10 +67,9 @@ pub struct CModelRequest<'a> {
 /// A model as C, and how its outputs are made of the program's.
 pub struct CModel {
     pub code: CSources,
-    /// Inputs and outputs of the program.
+    /// Inputs and outputs of the program: the parts of the model's, but for strings that are known.
     pub interface: Interface,
-    pub outputs: Vec<Structure>,
-    pub strings: Strings,
+    texts: Texts,
     /// Whether it draws random numbers.
     pub draws: bool,
     /// Whether it is a plan, which divides the memory that its caller gives.
@@ -78,16 +77,87 @@ pub struct CModel {
 }
 
 impl CModel {
-    /// Whether the code is for such inputs.
-    pub fn is_for(&self, inputs: &[Tensor]) -> bool {
+    /// Whether the code is for inputs with these parts.
+    pub fn is_for(&self, parts: &[Value]) -> bool {
         let ports = &self.interface.inputs;
-        let fits = |(port, tensor): (&CPort, &Tensor)| {
-            port.dtype == tensor.dtype()
-                && port.shape == tensor.shape()
-                && port.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes())
+        let fits = |(port, part): (&CPort, &Value)| match part.as_tensor() {
+            Some(tensor) => {
+                port.dtype == tensor.dtype()
+                    && port.shape == tensor.shape()
+                    && port.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes())
+            }
+            None => ElementType::of_value(part).is_some_and(|ty| {
+                let (kind, dtype, rank) = kind_of(&ty);
+                let is_rank = rank.is_none_or(|rank| rank == port.shape.len());
+                kind == port.kind && dtype.is_none_or(|dtype| dtype == port.dtype) && is_rank
+            }),
         };
-        ports.len() == inputs.len() && ports.iter().zip(inputs).all(fits)
+        ports.len() == parts.len() && ports.iter().zip(parts).all(fits)
     }
+
+    /// The model's outputs, of what the program gives.
+    pub fn outputs(&self, mut results: Vec<Value>) -> Vec<Value> {
+        for (result, list) in results.iter_mut().zip(&self.texts.coded) {
+            if let (Value::Tensor(codes), false) = (&*result, list.is_empty()) {
+                let code = |code: Scalar| usize::try_from(code.as_i64()).ok();
+                let text = |at: Option<usize>| at.and_then(|at| list.get(at).cloned());
+                let texts = codes.scalars().map(|it| text(code(it)).unwrap_or_default());
+                *result = Tensor::from_strings(codes.shape(), texts.collect()).into();
+            }
+        }
+        for (&number, texts) in &self.texts.known {
+            results.insert(number, texts.clone().into());
+        }
+        Value::all_from_parts(&self.texts.kinds, results)
+    }
+}
+
+/// What a model's outputs are, and the strings among them, which are no C code.
+#[derive(Default)]
+struct Texts {
+    kinds: Vec<Kind>,
+    /// Those that are known, by their numbers among the parts of all outputs.
+    known: BTreeMap<usize, Tensor>,
+    /// For each of the other parts the list of strings in which it gives places; empty of others.
+    coded: Vec<Vec<String>>,
+}
+
+/// Takes strings out of the results of a whole model: those that are known and, of those that data
+/// choose from a known list, all but their places in it.
+fn without_strings(imported: Imported) -> (Imported, Texts) {
+    let Imported { module, outputs: kinds, needs, .. } = imported;
+    let mut imported = Imported { needs, ..Imported::of_module(module) };
+    let mut texts = Texts { kinds, ..Texts::default() };
+    if !imported.needs.is_empty() {
+        return (imported, texts);
+    }
+    let function = imported.function().clone();
+    let op = |value: ValueId| function.producer(value).map(|(node, _)| &function.nodes[node]);
+    let literal = |value: ValueId| match op(value).map(|node| &node.op) {
+        Some(Op::Literal(tensor)) => tensor.strings().map(<[String]>::to_vec).zip(Some(tensor)),
+        _ => None,
+    };
+    let (mut results, mut names) = (Vec::new(), Vec::new());
+    let named = function.results().iter().zip(&function.result_names).enumerate();
+    for (number, (&value, name)) in named {
+        if let Some((_, known)) = literal(value) {
+            texts.known.insert(number, known.clone());
+            continue;
+        }
+        let coded =
+            op(value).filter(|node| matches!(&node.op, Op::Host { name, .. } if name == "take"));
+        let coded = coded.and_then(|node| Some((node.operands[0], literal(node.operands[1])?.0)));
+        let (value, list) = coded.unwrap_or((value, Vec::new()));
+        results.push(value);
+        texts.coded.push(list);
+        names.push(name.clone());
+    }
+    let mut without = function.part(function.parameters().to_vec(), results);
+    without.parameter_names.clone_from(&function.parameter_names);
+    without.result_names = names;
+    imported.module.functions = Arena::default();
+    imported.module.functions.push(Arc::new(without));
+    (Imported::of_module(imported.module), texts)
 }
 
 /// Compiles a model to C.
@@ -95,14 +165,15 @@ impl CModel {
 /// # Errors
 /// What is wrong with the model, its inputs or the options; see [`emit_c`].
 pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
-    let CModelRequest { options, name, inputs: known, .. } = request;
+    let CModelRequest { source, options, name, inputs: known } = request;
     let target = row(&options.target)?;
-    let (front, facts) = front_and_facts(&request, &target)?;
-    refuse_host_functions(&front.main)?;
-    let inputs = ports(&front.imported, true);
-    let strings = inputs.iter().filter(|port| port.dtype == DType::String);
+    let known = Known::of(&source.declared(options).0, known)?;
+    let ((front, texts), facts) = known.front_and_facts(&request, &target)?;
+    let inputs = &front.inputs;
+    let strings = inputs.iter().filter(|port| port.dtype == Some(DType::String));
     strings.map(is_strings).collect::<Diagnostics>().or_ok(())?;
-    let symbols = symbols_of(&front, known)?;
+    refuse_host_functions(&front.main)?;
+    let symbols = known.symbols(&front)?;
     let plan = Plan::new(&front.module, front.plan, inputs.len());
     let mut function = Function::clone(&plan.function);
     function.substitute(&symbols.iter().map(|(&id, &value)| (id, value.into())).collect());
@@ -121,19 +192,20 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let constants = setup.lowered.constants.offsets.clone();
     let extent = |extent: &Expr| extent.as_constant().map_or(0, |extent| extent.max(0) as usize);
     let port = |name: &String, value| {
-        let (kind, dtype, rank) = port::kind_of(function.ty(value));
+        let (kind, dtype, rank) = kind_of(&ElementType::of(function.ty(value)));
         let shape = match function.ty(value).as_tensor() {
             Some(ty) => ty.shape.iter().map(extent).collect(),
             None => vec![0; rank.unwrap_or(0)],
         };
-        CPort { kind, ..CPort::new(name, dtype, shape) }
+        // A list that never holds a tensor has an element type all the same.
+        CPort { kind, ..CPort::new(name, dtype.unwrap_or(DType::U8), shape) }
     };
     let input = |(named, &value): (&Port, &ValueId)| CPort {
         value: facts.values.get(&named.name).cloned(),
         ..port(&named.name, value)
     };
     let output = |(number, (&value, name)): (usize, (&ValueId, &String))| CPort {
-        strings: coded(&front.strings, number),
+        strings: texts.coded[number].clone(),
         ..port(name, value)
     };
     let results = function.results().iter().zip(&front.imported.result_names).enumerate();
@@ -171,98 +243,119 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     };
     let is_plan = free || plan.only_segment().is_none();
     let draws = draws(&front.imported);
-    let (outputs, strings) = (front.outputs, front.strings);
-    Ok(CModel { code, interface, outputs, strings, draws, is_plan })
+    Ok(CModel { code, interface, texts, draws, is_plan })
 }
 
-/// The front half for what is known of the inputs: the most specific that is one segment, else the
-/// plan for all values.
-fn front_and_facts(request: &CModelRequest<'_>, target: &Target) -> Result<(FrontHalf, Facts)> {
-    let general = front_for(request, target, Facts::default());
-    let is_one_segment = |(front, _): &(FrontHalf, Facts)| {
-        let inputs = front.imported.parameters().len();
-        Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
-    };
-    let is_known = request.inputs.iter().any(Option::is_some);
-    if !is_known || general.as_ref().is_ok_and(is_one_segment) {
-        return general;
+/// A front half for C, and the strings that have been taken out of it.
+type CFront = (FrontHalf, Texts);
+
+/// What is known of a model's inputs.
+struct Known {
+    /// Those that are known.
+    ports: Vec<Port>,
+    /// Their parts.
+    parts: Vec<Value>,
+    /// All parts, in the order of the model.
+    all: Vec<Option<Value>>,
+}
+
+impl Known {
+    /// These values; what follows is not known.
+    fn of(declared: &[Port], inputs: &[Option<Value>]) -> Result<Known> {
+        let mut known = Known { ports: Vec::new(), parts: Vec::new(), all: Vec::new() };
+        let values = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        for (port, value) in declared.iter().zip(values) {
+            let Some(value) = value else {
+                known.all.extend(port.kind.part_names(&port.name).iter().map(|_| None));
+                continue;
+            };
+            port.check_value(value)?;
+            known.ports.push(port.clone());
+            known.parts.extend(value.clone().into_parts());
+            known.all.extend(value.clone().into_parts().into_iter().map(Some));
+        }
+        Ok(known)
     }
-    // Of known inputs sizes are known.
-    let sizes = Facts { sizes: true, ..Facts::default() };
-    match front_for(request, target, sizes) {
-        Ok(made) if is_one_segment(&made) => Ok(made),
-        _ => general,
-    }
-}
 
-/// The strings in which the elements of a result are numbers, if they are. Strings are counted
-/// among all that the outputs are made of, results without those that are known.
-fn coded(strings: &Strings, result: usize) -> Vec<String> {
-    let number = |all: usize| all - strings.known.range(..all).count();
-    let list = strings.coded.iter().find(|(all, _)| number(**all) == result);
-    list.map(|(_, list)| list.clone()).unwrap_or_default()
-}
-
-/// The front half for the known inputs, and what is known of them: their shapes, and values where
-/// the model needs some.
-fn front_for(
-    request: &CModelRequest<'_>,
-    target: &Target,
-    mut facts: Facts,
-) -> Result<(FrontHalf, Facts)> {
-    let CModelRequest { source, options, inputs, .. } = *request;
-    let (mut ports, mut structures, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
-    let declared = source.declared_inputs(options)?;
-    refuse_strings(&declared, inputs)?;
-    let known = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-    for (port, value) in declared.into_iter().zip(known) {
-        let Some(value) = value else {
-            if is_list(&port.kind) {
-                facts.structures.insert(port.name, Structure::Tensor);
-            }
-            continue;
+    /// The front half for what is known: the most specific that is one segment, else the plan for
+    /// all values.
+    fn front_and_facts(
+        &self,
+        request: &CModelRequest<'_>,
+        target: &Target,
+    ) -> Result<(CFront, Facts)> {
+        let general = self.front_for(request, target, Facts::default());
+        let is_one_segment = |((front, _), _): &(CFront, Facts)| {
+            let inputs = front.imported.parameters().len();
+            Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
         };
-        port.check_value(value)?;
-        let structure = value.structure();
-        let parts = value.clone().into_tensors();
-        for (name, tensor) in structure.names(&port.name).into_iter().zip(&parts) {
+        if self.ports.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
+            return general;
+        }
+        // Of known inputs sizes are known.
+        let sizes = Facts { sizes: true, ..Facts::default() };
+        match self.front_for(request, target, sizes) {
+            Ok(made) if is_one_segment(&made) => Ok(made),
+            _ => general,
+        }
+    }
+
+    /// The front half, and what is known of the inputs: their shapes, and values where the model
+    /// needs some.
+    fn front_for(
+        &self,
+        request: &CModelRequest<'_>,
+        target: &Target,
+        mut facts: Facts,
+    ) -> Result<(CFront, Facts)> {
+        let CModelRequest { source, options, .. } = *request;
+        let known = Inputs { ports: &self.ports, parts: &self.parts };
+        let names = self.ports.iter().flat_map(|port| port.kind.part_names(&port.name));
+        for (name, tensor) in names.zip(self.parts.iter().map(Value::as_tensor)) {
+            let Some(tensor) = tensor else { continue };
             let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
             facts.shapes.insert(name, shape);
         }
-        if structure != Structure::Tensor {
-            facts.structures.insert(port.name.clone(), structure.clone());
-        }
-        tensors.extend(parts);
-        structures.push(structure);
-        ports.push(port);
-    }
-    let known = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
-    // What is computed is known for the inputs that it is computed from.
-    let mut values = BTreeMap::new();
-    let compute = |front: &FrontHalf| {
-        let part = behind_results(&front.imported);
-        let tensor = |name: &String| {
-            let unknown = || Diagnostics::from(front.needs[0].reason.clone());
-            known.tensor(name).cloned().ok_or_else(unknown)
+        // What is computed is known for the inputs that it is computed from.
+        let mut values = BTreeMap::new();
+        let compute = |(front, _): &CFront| {
+            let part = behind_results(&front.imported);
+            let tensor = |name: &String| {
+                let unknown = || Diagnostics::from(front.needs[0].reason.clone());
+                known.part(name).and_then(Value::as_tensor).cloned().ok_or_else(unknown)
+            };
+            let names = &part.parameter_names;
+            let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
+            values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
+            let precision = eval::EvaluationPrecision::Declared;
+            evaluated(&front.module, &part, options, &inputs, precision)
         };
-        let names = &part.parameter_names;
-        let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
-        values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
-        let precision = eval::EvaluationPrecision::Declared;
-        evaluated(&front.module, &part, options, &inputs, precision)
-    };
-    let make = |facts: &Facts| front(source, options, target, facts);
-    let (made, facts) =
-        known.settle(&options.limits, facts, make, |front| &front.needs, compute)?;
-    values.extend(facts.values);
-    Ok((made, Facts { values, ..facts }))
-}
+        let make = |facts: &Facts| {
+            let imported = options.phases.time("import", || source.import(options, facts))?;
+            let (imported, texts) = without_strings(imported);
+            Ok((front_of(imported, options, target)?, texts))
+        };
+        let (made, facts) =
+            known.settle(&options.limits, facts, make, |(front, _)| &front.needs, compute)?;
+        values.extend(facts.values);
+        Ok((made, Facts { values, ..facts }))
+    }
 
-/// Whether values of a kind are lists of tensors, or of such lists.
-fn is_list(kind: &Kind) -> bool {
-    match kind {
-        Kind::Sequence(held) | Kind::Optional(held) => **held == Kind::Tensor || is_list(held),
-        Kind::Tensor | Kind::Maps | Kind::Map => false,
+    /// The values of symbols that the shapes of the known inputs give.
+    fn symbols(&self, front: &FrontHalf) -> Result<BTreeMap<SymbolId, i64>> {
+        let function = &front.imported;
+        if let Some(all) = self.all.iter().cloned().collect::<Option<Vec<Value>>>() {
+            let values = eval::graph::bind_symbols(function, &all);
+            return Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?));
+        }
+        let mut symbols = BTreeMap::new();
+        for (&value, part) in function.parameters().iter().zip(&self.all) {
+            let Some(tensor) = part.as_ref().and_then(Value::as_tensor) else { continue };
+            for (extent, &found) in function.ty(value).exprs().iter().zip(tensor.shape()) {
+                symbols.extend(extent.as_symbol().map(|symbol| (symbol, found as i64)));
+            }
+        }
+        Ok(symbols)
     }
 }
 
@@ -290,17 +383,6 @@ fn behind_results(function: &Function) -> Function {
     part
 }
 
-/// Inputs that are known by name, in the order of the model.
-fn in_order(
-    source: &Source,
-    options: &Options,
-    inputs: &BTreeMap<String, Value>,
-) -> Result<Vec<Option<Value>>> {
-    let ports = declared_ports(&source.inspect(&options.limits)?.inputs, options);
-    let given = inputs.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-    port::in_order(&ports, given.collect(), &mut |_, _| Ok(None))
-}
-
 /// Refuses a model that calls host functions.
 fn refuse_host_functions(function: &Function) -> Result<()> {
     let called = function.nodes.values().filter_map(|node| match &node.op {
@@ -317,49 +399,12 @@ fn refuse_host_functions(function: &Function) -> Result<()> {
     called.map(refusal).collect::<Diagnostics>().or_ok(())
 }
 
-/// Refuses inputs that are strings: by their declaration or, where that says no more than that they
-/// are made of something, by the values.
-fn refuse_strings(declared: &[Port], known: &[Option<Value>]) -> Result<()> {
-    let holds_strings = |(number, port): &(usize, &Port)| match known.get(*number) {
-        Some(Some(value)) => {
-            value.clone().into_tensors().iter().any(|tensor| tensor.dtype() == DType::String)
-        }
-        _ => port.kind == Kind::Tensor && port.dtype == DType::String,
-    };
-    let strings = declared.iter().enumerate().filter(holds_strings);
-    strings.map(|(_, port)| is_strings(port)).collect::<Diagnostics>().or_ok(())
-}
-
 /// The refusal of an input that is strings.
 fn is_strings(port: &Port) -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
         .at(port.to_string())
         .because("what is computed from strings is no C code")
         .remedy("export the model without its work on strings, or `run` it")
-}
-
-/// The values of symbols that the shapes of the known inputs give.
-fn symbols_of(front: &FrontHalf, known: &[Option<Value>]) -> Result<BTreeMap<SymbolId, i64>> {
-    let mut tensors: Vec<Option<Tensor>> = Vec::new();
-    for input in known {
-        match input {
-            Some(value) => tensors.extend(value.clone().into_tensors().into_iter().map(Some)),
-            None => tensors.push(None),
-        }
-    }
-    let all: Option<Vec<Tensor>> = tensors.iter().cloned().collect();
-    if let Some(all) = all.filter(|all| all.len() == front.imported.parameters().len()) {
-        let values = eval::graph::bind_symbols(&front.imported, &all);
-        return Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?));
-    }
-    let mut symbols = BTreeMap::new();
-    for (&value, tensor) in front.imported.parameters().iter().zip(&tensors) {
-        let Some(tensor) = tensor else { continue };
-        for (extent, &found) in front.imported.ty(value).exprs().iter().zip(tensor.shape()) {
-            symbols.extend(extent.as_symbol().map(|symbol| (symbol, found as i64)));
-        }
-    }
-    Ok(symbols)
 }
 
 /// The row that kernels are scheduled for: C code runs anywhere, so the machine has no say.

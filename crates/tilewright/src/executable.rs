@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
+use front::{Facts, Port, in_order};
 use graph::{Function, Op};
-use import_onnx::Facts;
 use lower::KernelStore;
-use tensor::{DType, Kind, Structure, Tensor, Value};
+use tensor::{DType, Given, Kind, Tensor, Value};
 
 use crate::cache::Cache;
 use crate::facts::{Inputs, attempt};
 use crate::options::Options;
-use crate::port::{Port, in_order};
 use crate::run::SegmentRun;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -119,8 +118,9 @@ impl Executable {
     /// model with inputs or outputs that are no tensors.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         self.check_inputs(inputs)?;
-        let results = self.run_with(&[], inputs)?.1.into_iter();
-        results.map(Value::into_tensor).collect::<Option<_>>().ok_or_else(list)
+        let results = self.run_parts(inputs)?.1.into_iter();
+        let no_tensor = || Diagnostics::internal("an output is no tensor");
+        results.map(Value::into_tensor).collect::<Option<_>>().ok_or_else(no_tensor)
     }
 
     /// Runs the model on values, which may be sequences and optional values.
@@ -130,11 +130,10 @@ impl Executable {
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_count(inputs.len())?;
         self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
-        let (structures, tensors) = taken_apart(inputs);
-        let (variant, results) = self.run_with(&structures, &tensors)?;
-        let mut results = results.into_iter();
-        let outputs = variant.front.outputs.iter();
-        Ok(outputs.filter_map(|output| Value::from_parts(output, &mut results)).collect())
+        let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+        let (variant, results) = self.run_parts(&parts)?;
+        let kinds = variant.front.outputs.iter().map(|port| &port.kind);
+        Ok(Value::all_from_parts(kinds, results))
     }
 
     /// Runs the model on values by name; gives its outputs in the order of the model.
@@ -152,17 +151,9 @@ impl Executable {
         self.cache.variants().iter().any(|variant| draws(&variant.front.imported))
     }
 
-    /// Runs the model on what has been checked; gives the tensors that its outputs are made of.
-    fn run_with(
-        &self,
-        structures: &[Structure],
-        tensors: &[Tensor],
-    ) -> Result<(Arc<Variant>, Vec<Value>)> {
-        let inputs = Inputs { ports: &self.inputs, structures, tensors };
-        let run = |variant: &Variant| variant.run(self.model(), tensors);
-        let (variant, mut outputs) = self.with_facts(inputs, &run)?;
-        variant.front.strings.put_into(&mut outputs);
-        Ok((variant, outputs))
+    /// Runs the model on the parts of inputs that have been checked; gives those of its outputs.
+    fn run_parts<G: Given>(&self, parts: &[G]) -> Result<(Arc<Variant>, Vec<Value>)> {
+        self.with_facts(parts, &|variant| variant.run(self.model(), parts))
     }
 
     /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
@@ -173,9 +164,7 @@ impl Executable {
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
         let variant = self.variant(inputs)?;
-        if variant.front.strings.is_empty()
-            && let Some(segment) = variant.only_segment(self.model(), inputs)?
-        {
+        if let Some(segment) = variant.only_segment(self.model(), inputs)? {
             check_outputs(&segment.outputs, outputs)?;
             return variant.run_segment(self.model(), &segment, inputs, outputs);
         }
@@ -209,7 +198,6 @@ impl Executable {
     /// Inputs that do not fit the model; diagnostics of the compile.
     pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
         self.check_inputs(inputs)?;
-        let inputs = Inputs { ports: &self.inputs, structures: &[], tensors: inputs };
         Ok(self.with_facts(inputs, &|_| Ok(()))?.0)
     }
 
@@ -219,26 +207,25 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
-        let (structures, tensors) = taken_apart(inputs);
-        let inputs = Inputs { ports: &self.inputs, structures: &structures, tensors: &tensors };
-        self.with_facts(inputs, &|variant| variant.segments_met(self.model(), &tensors))
+        let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+        self.with_facts(&parts, &|variant| variant.segments_met(self.model(), &parts))
     }
 
-    /// Does something with the variant for such inputs.
-    fn with_facts<T>(
+    /// Does something with the variant for inputs with these parts.
+    fn with_facts<G: Given, T>(
         &self,
-        inputs: Inputs<'_>,
+        parts: &[G],
         what: &dyn Fn(&Variant) -> Result<T>,
     ) -> Result<(Arc<Variant>, T)> {
         attempt(&|facts| {
-            let (variant, _) = inputs.settle(
+            let (variant, _) = Inputs { ports: &self.inputs, parts }.settle(
                 &self.options.limits,
                 facts,
                 |facts| self.variant_of(facts),
                 |variant| &variant.front.needs,
-                |variant| variant.run(self.model(), inputs.tensors),
+                |variant| variant.run(self.model(), parts),
             )?;
-            variant.check(&self.cache, inputs.tensors)?;
+            variant.check(&self.cache, parts)?;
             let done = what(&variant)?;
             Ok((variant, done))
         })
@@ -257,15 +244,18 @@ impl Executable {
         }
     }
 
-    /// What is compiled of a model whose code is the same for all inputs.
+    /// What all runs of the model share: the code of segments whose sizes no run changes, and how
+    /// many others there are.
     ///
     /// # Errors
-    /// `TW0205` if the inputs' shapes are free; `TW0115` if what is compiled depends on data.
-    pub fn only_code(&self) -> Result<(Arc<Variant>, Arc<Specialisation>)> {
-        let variant = self.cache.variant(|variant| variant.front.needs.is_empty());
-        let code = |variant: &Arc<Variant>| self.cache.segments(variant.id).first().cloned();
-        if let Some((code, variant)) = variant.and_then(|it| Some((code(&it)?, it))) {
-            return Ok((variant, code));
+    /// `TW0205` if the inputs' shapes are free; `TW0115` if all that is compiled depends on data.
+    pub fn fixed_code(&self) -> Result<(Arc<Variant>, Vec<Arc<Specialisation>>, usize)> {
+        if let Some(variant) = self.cache.variant(|variant| variant.front.needs.is_empty()) {
+            let code = variant.fixed_code(&self.cache);
+            let others = variant.plan.segments().count().saturating_sub(code.len());
+            if !code.is_empty() || others == 0 {
+                return Ok((variant, code, others));
+            }
         }
         let unbound: Vec<Diagnostics> =
             self.inputs.iter().filter_map(|port| port.random(0).err()).collect();
@@ -315,20 +305,6 @@ impl Executable {
         }
         Ok(())
     }
-}
-
-/// How values are made of tensors, which is empty if they are tensors themselves; and the tensors.
-fn taken_apart(values: &[Value]) -> (Vec<Structure>, Vec<Tensor>) {
-    let mut structures: Vec<Structure> = values.iter().map(Value::structure).collect();
-    if structures.iter().all(|structure| *structure == Structure::Tensor) {
-        structures.clear();
-    }
-    (structures, values.iter().cloned().flat_map(Value::into_tensors).collect())
-}
-
-/// What is said of an output that is no tensor where one is wanted.
-fn list() -> Diagnostics {
-    Diagnostics::internal("an output is no tensor")
 }
 
 /// Whether a function draws random numbers.

@@ -3,11 +3,11 @@
 
 use base::limits::exceeded;
 use base::{Diagnostic, Limits, Result, codes};
-use import_onnx::{FACT_ELEMENTS, FactKind, Facts, Imported, Need};
-use tensor::{Structure, Tensor, Value};
+use front::{FACT_ELEMENTS, FactKind, Facts, Imported, Need, Port};
+use graph::ElementType;
+use tensor::{Given, Tensor, Value};
 
 use crate::options::Options;
-use crate::port::Port;
 use crate::source::Source;
 
 /// Turns of a loop that take as long as to import a model with more facts.
@@ -15,27 +15,18 @@ const TURNS_OF_AN_IMPORT: u64 = 1024;
 
 /// The inputs of a run.
 #[derive(Clone, Copy)]
-pub(crate) struct Inputs<'a> {
+pub(crate) struct Inputs<'a, G> {
     /// As the model declares them.
     pub(crate) ports: &'a [Port],
-    /// How each is made of tensors; empty if they all are tensors.
-    pub(crate) structures: &'a [Structure],
-    /// The tensors, in order.
-    pub(crate) tensors: &'a [Tensor],
+    /// Their parts, in order.
+    pub(crate) parts: &'a [G],
 }
 
-impl Inputs<'_> {
-    fn structure(&self, name: &str) -> Option<Structure> {
-        let number = self.ports.iter().position(|port| port.name == name)?;
-        Some(self.structures.get(number).cloned().unwrap_or(Structure::Tensor))
-    }
-
-    pub(crate) fn tensor(&self, name: &str) -> Option<&Tensor> {
-        let names = self.ports.iter().enumerate().flat_map(|(number, port)| {
-            let structure = self.structures.get(number);
-            structure.map_or_else(|| vec![port.name.clone()], |it| it.names(&port.name))
-        });
-        names.zip(self.tensors).find(|(other, _)| other == name).map(|(_, tensor)| tensor)
+impl<G: Given> Inputs<'_, G> {
+    /// The part of this name.
+    pub(crate) fn part(&self, name: &str) -> Option<&G> {
+        let names = self.ports.iter().flat_map(|port| port.kind.part_names(&port.name));
+        names.zip(self.parts).find(|(other, _)| other == name).map(|(_, part)| part)
     }
 
     /// What `make` makes of facts that need no others, and the facts: those that are needed are
@@ -80,13 +71,15 @@ impl Inputs<'_> {
             let tensor = || {
                 let computed = result.and_then(|number| computed.get(number));
                 let computed = computed.and_then(Value::as_tensor);
-                computed.or_else(|| self.tensor(name)).ok_or_else(unknown)
+                let given = || self.part(name).and_then(Given::as_tensor);
+                computed.or_else(given).ok_or_else(unknown)
             };
             match kind {
                 FactKind::Sizes => facts.sizes = true,
-                FactKind::Structure => {
-                    let structure = self.structure(name).ok_or_else(unknown)?;
-                    facts.structures.insert(name.clone(), structure);
+                FactKind::Type => {
+                    let list = self.part(name).ok_or_else(unknown)?.clone().into();
+                    let ty = ElementType::of_value(&list).ok_or_else(unknown)?;
+                    facts.types.insert(name.clone(), ty);
                 }
                 FactKind::Shape => _ = facts.shapes.insert(name.clone(), shape(tensor()?)),
                 FactKind::Value => {
@@ -127,8 +120,9 @@ pub fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
     }
 }
 
-/// A model, imported with these facts and all others that it needs for a run with such inputs;
-/// `compute` gives the results of its function, which are what no input tells.
+/// A model, imported with these facts and all others that it needs for a run with such inputs,
+/// whose parts are given; `compute` gives the results of its function, which are what no input
+/// tells.
 ///
 /// # Errors
 /// Those of the importer; facts that cannot be told.
@@ -136,18 +130,14 @@ pub(crate) fn import_for(
     source: &Source,
     options: &Options,
     facts: Facts,
-    inputs: &[Value],
-    compute: impl Fn(&Imported, &[Tensor]) -> Result<Vec<Value>>,
+    parts: &[Value],
+    compute: impl Fn(&Imported) -> Result<Vec<Value>>,
 ) -> Result<(Imported, Facts)> {
-    let structures: Vec<Structure> = inputs.iter().map(Value::structure).collect();
-    let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-    let ports = source.declared_inputs(options)?;
-    let inputs = Inputs { ports: &ports, structures: &structures, tensors: &tensors };
-    inputs.settle(
+    Inputs { ports: &source.declared(options).0, parts }.settle(
         &options.limits,
         facts,
         |facts| source.import(options, facts),
         |imported| &imported.needs,
-        |imported| compute(imported, &tensors),
+        compute,
     )
 }

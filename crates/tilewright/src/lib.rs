@@ -26,7 +26,6 @@ mod jit;
 mod options;
 mod pipeline;
 mod plan;
-mod port;
 mod reference;
 mod run;
 mod source;
@@ -38,20 +37,20 @@ pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result};
-pub use compile::{compile, compile_bytes, compile_module, inputs};
+pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
-pub use import_onnx::{ModelInfo, ValueInfo, inspect as model_info};
+pub use front::{Port, PortExtent, in_order};
+pub use import_onnx::{ModelInfo, read_value};
 pub use internal::catch_internal_errors;
 pub use options::{Options, Precision, TargetChoice};
 pub use pipeline::{optimisations, rules};
-pub use port::{Port, PortExtent, in_order, read_value};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
 pub use tensor::npy::read as read_npy;
 pub use tensor::random::random;
-pub use tensor::{DType, Kind, Structure, Tensor, Value};
+pub use tensor::{DType, Kind, Tensor, Value};
 pub use tensor::{Deviation, compare};
 
 /// What stands behind an executable: for those who look at it, not for those who run it.
@@ -62,7 +61,7 @@ pub mod compiled {
     pub use crate::facts::attempt;
     pub use crate::jit::{LinkedProgram, compile_program, disassembly, kernels_of, vcode};
     pub use crate::pipeline::{FrontHalf, constant, front};
-    pub use crate::reference::{evaluate, function_of, read};
+    pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
     pub use crate::source::Source;
     pub use crate::specialisation::{Request, Specialisation};
@@ -70,6 +69,7 @@ pub mod compiled {
     pub use crate::variant::Variant;
     pub use backend_c::CPort;
     pub use backend_x64::executable as link;
-    pub use import_onnx::{DecodedModel, Facts, Imported, Strings, encode_value};
+    pub use front::{Facts, Imported};
+    pub use import_onnx::{DecodedModel, encode_value};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Limits;
 use base::timing::Phases;
-use import_onnx::ImportOptions;
+use front::ImportOptions;
 use tensor::Value;
 
 /// How to compile a model.

@@ -9,11 +9,11 @@ use base::{
     Result, codes, run_passes,
 };
 use formats::{FormatOptions, Winograd};
+use front::{Facts, Imported, Need, Port};
 use graph::Function;
-use import_onnx::{Facts, Imported, Need};
 use module::Module;
 use strategies::StrategyOptions;
-use tensor::{DType, Structure, Tensor};
+use tensor::{DType, Tensor};
 
 use crate::options::{Options, Precision};
 use crate::source::Source;
@@ -156,12 +156,10 @@ pub struct FrontHalf {
     pub main: Arc<Function>,
     /// The same in plan form: it calls the functions between.
     pub plan: FunctionId,
-    /// How the model's inputs are made of the parameters.
-    pub inputs: Vec<Structure>,
-    /// How the model's outputs are made of the results and the strings.
-    pub outputs: Vec<Structure>,
-    /// Strings among what the outputs are made of.
-    pub strings: import_onnx::Strings,
+    /// The model's inputs; none where something must be known besides.
+    pub inputs: Vec<Port>,
+    /// Its outputs; none where something must be known besides.
+    pub outputs: Vec<Port>,
     /// What must be known of a run besides: then the results are values that needs name.
     pub needs: Vec<Need>,
     /// What format choice did, and why not more.
@@ -180,11 +178,21 @@ pub fn front(
     facts: &Facts,
 ) -> Result<FrontHalf> {
     check_disabled(options)?;
-    let Imported { mut module, inputs, outputs, strings, needs } =
-        options.phases.time("import", || source.import(options, facts))?;
-    let Some(imported) = module.functions.values().next().cloned() else {
-        unreachable!("an imported module has a function")
-    };
+    front_of(options.phases.time("import", || source.import(options, facts))?, options, target)
+}
+
+/// As [`front`], of an imported model.
+///
+/// # Errors
+/// Internal errors of passes.
+pub(crate) fn front_of(
+    imported: Imported,
+    options: &Options,
+    target: &Target,
+) -> Result<FrontHalf> {
+    let ((inputs, outputs), function) = (imported.ports(), imported.function().clone());
+    let Imported { mut module, needs, .. } = imported;
+    let imported = function;
     let formats = Choices::of(options).formats;
     let mut draft = Draft { function: imported.clone(), target, options, formats };
     let mut context = context(options);
@@ -207,7 +215,7 @@ pub fn front(
     if options.verify_passes || cfg!(debug_assertions) {
         module::verify(&module)?;
     }
-    Ok(FrontHalf { module, imported, setup, main, plan, inputs, outputs, strings, needs, remarks })
+    Ok(FrontHalf { module, imported, setup, main, plan, inputs, outputs, needs, remarks })
 }
 
 /// Refuses names that no pass and no rule has.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::FunctionId;
-use graph::{Definition, Function, Op, ValueId};
+use graph::{Definition, Function, NodeId, Op, ValueId};
 use lower::Role;
 use module::Module;
 use sym::SymbolId;
@@ -63,6 +63,24 @@ impl Plan {
     /// The segment that is all of the plan, if one is.
     pub(crate) fn only_segment(&self) -> Option<FunctionId> {
         self.only_segment
+    }
+
+    /// The segments that each run begins with the same sizes, with the shapes of their operands.
+    pub(crate) fn fixed_calls(&self) -> Vec<(FunctionId, Vec<Vec<usize>>)> {
+        let function = &*self.function;
+        let shape = |&operand: &ValueId| {
+            let extents = function.ty(operand).as_tensor()?.shape.iter();
+            extents.map(|extent| usize::try_from(extent.as_constant()?).ok()).collect()
+        };
+        let fixed = |id: &NodeId| {
+            let node = &function.nodes[*id];
+            let Op::Call { function: called, .. } = node.op else { return None };
+            let segment = self.segment(called);
+            let operands = &node.operands[..segment.inputs];
+            let shapes = operands.iter().map(shape).collect::<Option<Vec<Vec<usize>>>>();
+            Some((called, shapes.filter(|_| segment.given.is_empty())?))
+        };
+        function.regions[function.body].nodes.iter().filter_map(fixed).collect()
     }
 
     /// All segments.

@@ -1,16 +1,14 @@
 //! A model through the reference evaluator: slow, and the definition of what is right.
 
-use std::sync::Arc;
-
 use base::limits::exceeded;
 use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
 use eval::{EvaluationPrecision, Settings};
+use front::{Facts, Imported};
 use graph::{Function, Op, Type};
-use import_onnx::{Facts, Imported};
 use module::Module;
 use sym::Expr;
-use tensor::{Tensor, Value};
+use tensor::{Given, Value};
 
 use crate::facts::{attempt, import_for};
 use crate::options::Options;
@@ -28,10 +26,11 @@ pub fn evaluate_bytes(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<Vec<Value>> {
-    Ok(evaluate(&Source::Bytes(model.into()), options, inputs, precision)?.1)
+    Ok(evaluate(&Source::of_bytes(model, &options.limits)?, options, inputs, precision)?.1)
 }
 
-/// Imports a model for known inputs, with these facts and all others that it needs of them.
+/// Imports a model for inputs with these parts, with these facts and all others that it needs of
+/// them.
 ///
 /// # Errors
 /// What is wrong with the model or its inputs.
@@ -39,33 +38,24 @@ pub fn read(
     model: &Source,
     options: &Options,
     facts: Facts,
-    inputs: &[Value],
+    parts: &[Value],
 ) -> Result<(Imported, Facts)> {
-    import_for(model, options, facts, inputs, |imported, tensors| {
+    import_for(model, options, facts, parts, |imported| {
         let precision = EvaluationPrecision::Declared;
-        let function = function_of(&imported.module);
-        evaluated(&imported.module, function, options, tensors, precision)
+        evaluated(&imported.module, imported.function(), options, parts, precision)
     })
 }
 
-/// The function of a module that has been imported.
-pub fn function_of(module: &Module) -> &Arc<Function> {
-    let Some(function) = module.functions.values().next() else {
-        unreachable!("an imported module has a function")
-    };
-    function
-}
-
 /// What a function of a module gives.
-pub(crate) fn evaluated(
+pub(crate) fn evaluated<G: Given>(
     module: &Module,
     function: &Function,
     options: &Options,
-    tensors: &[Tensor],
+    inputs: &[G],
     precision: EvaluationPrecision,
 ) -> Result<Vec<Value>> {
     graph::verify(function)?;
-    let (operations, most) = (operations(function, tensors), options.limits.operations);
+    let (operations, most) = (operations(function, inputs), options.limits.operations);
     if operations > most {
         let message = format!("the evaluator would take {operations} operations");
         let refusal = exceeded("operations", message).at("a run of the model");
@@ -73,7 +63,7 @@ pub(crate) fn evaluated(
     }
     let weights = |id: ConstantId| constant(module, id);
     let settings = Settings { precision, most_turns: options.limits.turns };
-    eval::graph::evaluate_observed(function, &weights, tensors, settings, &mut |_, _| ())
+    eval::graph::evaluate_observed(function, &weights, inputs, settings, &mut |_, _| ())
         .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))
 }
 
@@ -88,22 +78,19 @@ pub fn evaluate(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
-    let tensors: Vec<Tensor> = inputs.iter().cloned().flat_map(Value::into_tensors).collect();
-    let (imported, mut results) = attempt(&|facts| {
-        let (imported, _) = read(model, options, facts, inputs)?;
-        let function = function_of(&imported.module);
-        let results = evaluated(&imported.module, function, options, &tensors, precision)?;
+    let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+    let (imported, results) = attempt(&|facts| {
+        let (imported, _) = read(model, options, facts, &parts)?;
+        let function = imported.function();
+        let results = evaluated(&imported.module, function, options, &parts, precision)?;
         Ok((imported, results))
     })?;
-    imported.strings.put_into(&mut results);
-    let mut results = results.into_iter();
-    let outputs = imported.outputs.iter();
-    let outputs = outputs.filter_map(|it| Value::from_parts(it, &mut results)).collect();
-    Ok((Function::clone(function_of(&imported.module)), outputs))
+    let outputs = Value::all_from_parts(&imported.outputs, results);
+    Ok((Function::clone(imported.function()), outputs))
 }
 
 /// Elements that the nodes of a function compute, and terms of their sums; each region counts once.
-fn operations(function: &Function, inputs: &[Tensor]) -> u64 {
+fn operations<G: Given>(function: &Function, inputs: &[G]) -> u64 {
     // What does not bind is refused by the evaluation itself.
     let Ok(symbols) = eval::graph::bind_symbols(function, inputs) else { return 0 };
     let count = |extents: &[Expr]| {

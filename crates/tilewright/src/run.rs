@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Diagnostic, Diagnostics, FunctionId, Result, codes};
 use eval::EvaluationFault;
 use eval::graph::{Segments, SymbolValues};
-use tensor::{DType, Tensor, Value};
+use tensor::{Given, Tensor, Value};
 
 use crate::budget;
 use crate::cache::{SegmentFacts, Shapes};
@@ -53,13 +53,13 @@ impl<'a> PlanRun<'a> {
     }
 
     /// The results of the plan for inputs whose symbols are bound.
-    pub(crate) fn run(mut self, symbols: SymbolValues, inputs: &[Tensor]) -> Result<Vec<Value>> {
+    pub(crate) fn run<G: Given>(
+        mut self,
+        symbols: SymbolValues,
+        inputs: &[G],
+    ) -> Result<Vec<Value>> {
         let function = &self.variant.plan.function;
-        // Constants have no values outside of segments.
-        let none = Tensor::zeros(DType::Bool, &[0]);
-        let mut values = inputs.to_vec();
-        values.resize(function.parameters().len(), none);
-        let results = eval::graph::run_plan(function, symbols, values, &mut self);
+        let results = eval::graph::run_plan(function, symbols, inputs, &mut self);
         results.map_err(|fault| {
             let told = self.failure.take();
             told.unwrap_or_else(|| diagnostic(fault).into())
@@ -174,23 +174,25 @@ impl Variant {
     ///
     /// # Errors
     /// As [`Self::run_plan`].
-    pub(crate) fn run(&self, model: Model<'_>, inputs: &[Tensor]) -> Result<Vec<Value>> {
-        let Some(segment) = self.only_segment(model, inputs)? else {
-            return self.run_plan(model, inputs, None);
-        };
-        let mut outputs = segment.new_outputs()?;
-        self.run_segment(model, &segment, inputs, &mut outputs)?;
-        Ok(outputs.into_iter().map(Value::from).collect())
+    pub(crate) fn run<G: Given>(&self, model: Model<'_>, inputs: &[G]) -> Result<Vec<Value>> {
+        if let Some(tensors) = self.plan.only_segment().and_then(|_| G::tensors(inputs))
+            && let Some(segment) = self.only_segment(model, &tensors)?
+        {
+            let mut outputs = segment.new_outputs()?;
+            self.run_segment(model, &segment, &tensors, &mut outputs)?;
+            return Ok(outputs.into_iter().map(Value::from).collect());
+        }
+        self.run_plan(model, inputs, None)
     }
 
     /// Runs the plan; the first run of each segment is noted in `met`.
     ///
     /// # Errors
     /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
-    pub(crate) fn run_plan(
+    pub(crate) fn run_plan<G: Given>(
         &self,
         model: Model<'_>,
-        inputs: &[Tensor],
+        inputs: &[G],
         met: Option<&mut Vec<SegmentRun>>,
     ) -> Result<Vec<Value>> {
         let symbols = self.symbols(inputs)?;
@@ -202,17 +204,11 @@ impl Variant {
     ///
     /// # Errors
     /// As [`Self::run_plan`].
-    pub(crate) fn segments_met(
+    pub(crate) fn segments_met<G: Given>(
         &self,
         model: Model<'_>,
-        inputs: &[Tensor],
+        inputs: &[G],
     ) -> Result<Vec<SegmentRun>> {
-        if let (Some(id), Some(specialisation)) =
-            (self.plan.only_segment(), self.only_segment(model, inputs)?)
-        {
-            let constants = self.plan.segment(id).constants.clone();
-            return Ok(vec![SegmentRun { specialisation, operands: inputs.to_vec(), constants }]);
-        }
         let mut met = Vec::new();
         self.run_plan(model, inputs, Some(&mut met))?;
         Ok(met)

@@ -1,82 +1,70 @@
 //! Where a model comes from: a file, its bytes, or a graph function.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use base::{Diagnostic, Limits, Result, codes};
+use base::{Limits, Result};
 use bytes::Bytes;
-use import_onnx::{DecodedModel, Facts, Imported, ModelInfo, Strings};
+use front::{Facts, Imported, Port};
+use import_onnx::{DecodedModel, ModelInfo};
 use module::Module;
-use tensor::Structure;
 
 use crate::options::Options;
-use crate::port::{Port, declared_ports};
 
 /// A model to compile.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A file, in whose folder its external data is looked for.
-    File(PathBuf),
-    /// The bytes of a file; it has no external data.
-    Bytes(Bytes),
     /// A decoded model.
     Model(Arc<DecodedModel>),
-    /// A module with one graph function on tensors, and the constants that it reads.
+    /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
 }
 
+impl From<DecodedModel> for Source {
+    fn from(model: DecodedModel) -> Source {
+        Source::Model(Arc::new(model))
+    }
+}
+
 impl Source {
-    /// See [`import_onnx::import_with`].
+    /// A model file, in whose folder its external data is looked for.
+    ///
+    /// # Errors
+    /// Those of the importer.
+    pub fn read(path: impl AsRef<Path>, limits: &Limits) -> Result<Source> {
+        DecodedModel::read(path.as_ref(), limits).map(Source::from)
+    }
+
+    /// The bytes of a model file without external data.
+    ///
+    /// # Errors
+    /// Those of the importer.
+    pub fn of_bytes(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Source> {
+        DecodedModel::of(bytes.into(), limits).map(Source::from)
+    }
+
+    /// Imports the model with what is known of a run.
     ///
     /// # Errors
     /// Those of the importer.
     pub(crate) fn import(&self, options: &Options, facts: &Facts) -> Result<Imported> {
-        let import = options.for_import();
         match self {
-            Source::File(path) => import_onnx::import_with(path, &import, facts),
-            Source::Bytes(bytes) => {
-                let model = import_onnx::decode(bytes.clone(), &options.limits)?;
-                import_onnx::import_model(&model, None, &import, facts)
-            }
-            Source::Model(model) => model.import(&import, facts),
-            Source::Module(module) => {
-                let functions = module.functions.values();
-                let count = functions.map(|function| function.results().len()).sum();
-                Ok(Imported {
-                    module: Module::clone(module),
-                    inputs: Vec::new(),
-                    outputs: vec![Structure::Tensor; count],
-                    strings: Strings::default(),
-                    needs: Vec::new(),
-                })
-            }
+            Source::Model(model) => model.import(&options.for_import(), facts),
+            Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
         }
     }
 
-    /// The inputs as the model declares them; none of a module, which needs no facts.
-    ///
-    /// # Errors
-    /// Those of the importer.
-    pub(crate) fn declared_inputs(&self, options: &Options) -> Result<Vec<Port>> {
+    /// Inputs and outputs as the model declares them.
+    pub(crate) fn declared(&self, options: &Options) -> (Vec<Port>, Vec<Port>) {
+        let bound = |ports: Vec<Port>| {
+            ports.into_iter().map(|port| port.with_extents(&options.dims)).collect()
+        };
         match self {
-            Source::Module(_) => Ok(Vec::new()),
-            _ => Ok(declared_ports(&self.inspect(&options.limits)?.inputs, options)),
-        }
-    }
-
-    /// See [`import_onnx::inspect`].
-    ///
-    /// # Errors
-    /// Those of the importer.
-    pub(crate) fn inspect(&self, limits: &Limits) -> Result<ModelInfo> {
-        match self {
-            Source::File(path) => import_onnx::inspect(path, limits),
-            Source::Bytes(bytes) => import_onnx::inspect_bytes(bytes.clone(), limits),
-            Source::Model(model) => Ok(model.info()),
-            Source::Module(_) => Err(Diagnostic::error(codes::NOT_ONNX, "the model is no file")
-                .because("it is a graph function already")
-                .remedy("look at the function itself")
-                .into()),
+            Source::Model(model) => {
+                let ModelInfo { inputs, outputs, .. } = model.info();
+                (bound(inputs), bound(outputs))
+            }
+            Source::Module(module) => Imported::of_module(Module::clone(module)).ports(),
         }
     }
 }

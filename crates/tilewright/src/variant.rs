@@ -12,18 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use backend::Target;
 use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use eval::graph::SymbolValues;
-use import_onnx::Facts;
+use front::Facts;
 use lower::{KernelStore, Role};
 use runtime::{Block, State};
 use sym::SymbolId;
-use tensor::Tensor;
+use tensor::{Given, Tensor};
 
 use crate::budget;
 use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
-use crate::port::ports;
 use crate::source::Source;
 use crate::specialisation::{Request, Specialisation};
 
@@ -125,10 +124,11 @@ impl Variant {
     ///
     /// # Errors
     /// How they contradict it, or each other.
-    pub(crate) fn check(&self, cache: &Cache<Variant>, inputs: &[Tensor]) -> Result<()> {
-        let function = self.plan.only_segment();
-        let known = function.and_then(|id| cache.segment(&self.facts_of(id, Shapes::Of(inputs))));
-        if known.is_some() { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
+    pub(crate) fn check<G: Given>(&self, cache: &Cache<Variant>, inputs: &[G]) -> Result<()> {
+        let only = self.plan.only_segment().zip(G::tensors(inputs));
+        let is_known =
+            only.is_some_and(|(id, it)| cache.has_segment(&self.facts_of(id, Shapes::Of(&it))));
+        if is_known { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
     }
 
     fn facts_of<'a>(&self, function: FunctionId, shapes: Shapes<'a>) -> SegmentFacts<'a> {
@@ -165,21 +165,30 @@ impl Variant {
         self.compile(model, &facts, &symbols, self.given_bytes(inputs)).map(Some)
     }
 
-    /// Compiles the only segment, if there is one, for inputs of fixed shapes.
+    /// Compiles the segments that each run begins with the same sizes, if the model's inputs have
+    /// fixed shapes.
     ///
     /// # Errors
     /// Diagnostics of the compile.
-    pub(crate) fn prepare_fixed(&self, model: Model<'_>, shapes: Vec<Vec<usize>>) -> Result<()> {
-        let Some(function) = self.plan.only_segment() else { return Ok(()) };
-        let given = budget::input_bytes(&self.front.imported, &shapes)
-            .saturating_add(budget::constant_bytes(&self.front.module));
-        let facts = self.facts_of(function, Shapes::These(shapes));
-        self.compile(model, &facts, &BTreeMap::new(), given).map(|_| ())
+    pub(crate) fn prepare_fixed(&self, model: Model<'_>) -> Result<()> {
+        let Some(inputs) = budget::parameter_bytes(&self.front.imported) else { return Ok(()) };
+        let given = inputs.saturating_add(budget::constant_bytes(&self.front.module));
+        for (function, shapes) in self.plan.fixed_calls() {
+            let facts = self.facts_of(function, Shapes::These(shapes));
+            self.compile(model, &facts, &BTreeMap::new(), given)?;
+        }
+        Ok(())
+    }
+
+    /// What [`Self::prepare_fixed`] has compiled and the cache still has, in the order of the plan.
+    pub(crate) fn fixed_code(&self, cache: &Cache<Variant>) -> Vec<Arc<Specialisation>> {
+        let kept = |(id, shapes)| cache.segment(&self.facts_of(id, Shapes::These(shapes)));
+        self.plan.fixed_calls().into_iter().filter_map(kept).collect()
     }
 
     /// Bytes of the weights, and of the inputs of the model in a run with these.
-    pub(crate) fn given_bytes(&self, inputs: &[Tensor]) -> u64 {
-        let given: u64 = inputs.iter().map(|input| input.bytes().len() as u64).sum();
+    pub(crate) fn given_bytes<G: Given>(&self, inputs: &[G]) -> u64 {
+        let given = inputs.iter().map(Given::byte_count).fold(0, u64::saturating_add);
         given.saturating_add(budget::constant_bytes(&self.front.module))
     }
 
@@ -234,7 +243,7 @@ impl Variant {
     }
 
     /// The values of the symbols that follow from the inputs' shapes.
-    pub(crate) fn symbols(&self, inputs: &[Tensor]) -> Result<SymbolValues> {
+    pub(crate) fn symbols<G: Given>(&self, inputs: &[G]) -> Result<SymbolValues> {
         eval::graph::bind_symbols(&self.front.imported, inputs).map_err(|fault| {
             Diagnostics::from(
                 Diagnostic::error(fault.code, "the inputs' shapes do not fit the model")
@@ -278,10 +287,9 @@ impl Variant {
     /// Whether there may be other code of the model: of other shapes or segments, or for other
     /// values.
     fn is_one_of_many(&self) -> bool {
-        let parameters = ports(&self.front.imported, true);
         self.facts != Facts::default()
             || self.plan.only_segment().is_none()
-            || parameters.iter().any(|port| port.fixed_shape().is_none())
+            || self.front.inputs.iter().any(|port| port.fixed_shape().is_none())
     }
 }
 

@@ -67,7 +67,7 @@ impl Held {
 }
 
 impl Sequence {
-    fn of(values: Vec<Held>) -> Sequence {
+    pub(super) fn of(values: Vec<Held>) -> Sequence {
         let bytes = values.iter().map(Held::bytes).sum();
         Sequence { values, bytes }
     }

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use base::{ConstantId, FunctionId, Locations, SecondaryMap, codes};
 use graph::{Function, Node, NodeId, Op, RegionId, Type, ValueId};
 use sym::{Expr, SymbolId};
-use tensor::{DType, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, Scalar, ScalarFunction, Tensor, Value};
 
-use super::lists::{self, Held};
+use super::lists::{self, Held, Sequence};
 use super::{Segments, SymbolValues, axes, check_assumptions, movement, space, value_of};
 use crate::host::{HostCall, call_host};
 use crate::{EvaluationFault, Settings};
@@ -68,8 +68,22 @@ impl<'a> Run<'a> {
         self.settings.precision.dtype(dtype)
     }
 
+    /// What a caller gives, as it is computed with. Maps come as their parts.
+    pub(super) fn held(&self, value: Value) -> Held {
+        match value {
+            Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => {
+                Held::Tensor(self.as_computed(tensor))
+            }
+            Value::Sequence(values) => {
+                let values = values.into_iter().map(|value| self.held(value)).collect();
+                Held::Sequence(Rc::new(Sequence::of(values)))
+            }
+            Value::Optional(value) => Held::Optional(value.map(|value| Rc::new(self.held(*value)))),
+        }
+    }
+
     /// A tensor of declared type as it is computed with.
-    pub(super) fn as_computed(&self, tensor: Tensor) -> Tensor {
+    fn as_computed(&self, tensor: Tensor) -> Tensor {
         let dtype = self.computed(tensor.dtype());
         tensor.cast(dtype)
     }

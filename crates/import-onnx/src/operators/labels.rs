@@ -14,7 +14,7 @@ use base::Diagnostic;
 use front::{
     Accepted, Coded, Graph, List, Operand, Texts, constant_value, shape_error, type_error,
 };
-use tensor::{DType, Keys, Reduction, Scalar, ScalarFunction as F, Tensor};
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
 use graph::Op;
 use sym::Expr;
@@ -68,6 +68,11 @@ fn identity(number: Scalar) -> Option<u64> {
 /// A vector of known strings.
 pub(super) fn strings_of(texts: Vec<String>) -> Operand {
     Operand::of_weight(String::new(), Tensor::from_strings(&[texts.len()], texts))
+}
+
+/// A vector of known integers.
+pub(super) fn integers(numbers: Vec<i64>) -> Operand {
+    constant_value("", Tensor::from_slice(&[numbers.len()], &numbers), true)
 }
 
 /// An input's strings as codes.
@@ -360,19 +365,15 @@ pub(super) fn one_hot_encoder(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn zip_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let keys = match Labels::of(node, "classlabels_int64s", "classlabels_strings")? {
-        Labels::Numbers(numbers) => Keys::Integers(numbers),
-        Labels::Texts(texts) => Keys::Strings(texts),
-    };
-    let count = match &keys {
-        Keys::Integers(numbers) => numbers.len(),
-        Keys::Strings(texts) => texts.len(),
+        Labels::Numbers(numbers) => integers(numbers),
+        Labels::Texts(texts) => strings_of(texts),
     };
     let rows = match x.rank() {
         1 => graph.reshape(x, &[Expr::ONE, x.shape()[0].clone()])?,
         2 => x.clone(),
         rank => return Err(shape_error(format!("an input of rank {rank}, not 2"))),
     };
-    graph.assume_equal(&rows.shape()[1], &Expr::from(count))?;
+    graph.assume_equal(&rows.shape()[1], &keys.shape()[0])?;
     Ok(vec![Operand::of_list(List::Maps(keys, rows))])
 }
 

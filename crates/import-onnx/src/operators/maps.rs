@@ -1,13 +1,13 @@
 //! Operators on maps, which are vectors of keys and of values.
 
-use front::{Accepted, Graph, List, Operand, constant_value, type_error};
+use front::{Accepted, Graph, List, Operand, type_error};
 use graph::Op;
 use sym::Expr;
-use tensor::{DType, Tensor};
+use tensor::DType;
 
 use super::Lowered;
 use super::gather_scatter::gather_axis;
-use super::labels::strings_of;
+use super::labels::{integers, strings_of};
 use crate::node::{Node, attribute_error};
 
 /// The keys and the values of a map.
@@ -30,11 +30,6 @@ pub(super) fn dict_vectorizer(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(attribute_error(&format!("{name}_vocabulary"), MISSING));
     }
     values_at(graph, &words, (keys, values), "")
-}
-
-/// Integers as a constant.
-fn integers(numbers: Vec<i64>) -> Operand {
-    constant_value("", Tensor::from_slice(&[numbers.len()], &numbers), true)
 }
 
 /// A row of the values that words have in a map.

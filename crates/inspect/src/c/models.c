@@ -4,7 +4,9 @@
 
    reads the weights from weights<model>, the inputs of the run, one behind the other, from
    inputs<run>, and writes the outputs to outputs<run>: of each value the number of its axes, its
-   extents, then its elements or, of a list, the values that it holds. It ends by a signal if that takes more seconds; 0 are any number. */
+   extents, then its elements or, of a list, the values that it holds. Inputs that are lists are
+   written so, too, with the number of bytes in front of elements; of other inputs there are the
+   elements alone. It ends by a signal if that takes more seconds; 0 are any number. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,12 +37,18 @@ typedef struct {
 } Output;
 
 typedef struct {
+  size_t bytes; /* of a tensor */
+  size_t size;  /* of the values of this model, where it is a list */
+  int lists;    /* around the tensors */
+} Input;
+
+typedef struct {
   size_t weights; /* bytes of the file */
   size_t (*constants_size)(void);
   int (*setup)(const void *weights, void *constants);
   int (*run)(const void *constants, const void *const in[], Output out[]);
   int inputs, outputs;
-  const size_t *bytes; /* of each input */
+  const Input *given;
 } Model;
 
 static void fail(const char *path)
@@ -75,6 +83,38 @@ static void *read_next(FILE *file, size_t bytes)
   void *memory = allocate(bytes);
   if (fread(memory, 1, bytes, file) != bytes) fail("a file that ends early");
   return memory;
+}
+
+static void read_value(FILE *file, unsigned char *value, size_t size, int lists)
+{
+  unsigned char *extents = value + sizeof(Head), *values;
+  int64_t count, number;
+  Head head;
+  if (fread(&head.axes, 8, 1, file) != 1) fail("inputs");
+  if ((size_t)head.axes > (size - sizeof(Head)) / 8) fail("a value of too many axes");
+  if (fread(extents, 8, (size_t)head.axes, file) != (size_t)head.axes) fail("inputs");
+  if (lists == 0) {
+    if (fread(&head.bytes, 8, 1, file) != 1) fail("inputs");
+    head.data = read_next(file, (size_t)head.bytes);
+  } else {
+    memcpy(&count, extents, sizeof count);
+    values = (unsigned char *)allocate((size_t)count * size);
+    for (number = 0; number < count; number++) {
+      read_value(file, values + (size_t)number * size, size, lists - 1);
+    }
+    head.data = values;
+    head.bytes = 0;
+  }
+  memcpy(value, &head, sizeof head);
+}
+
+static void *read_input(FILE *file, const Input *input)
+{
+  unsigned char *value;
+  if (input->lists == 0) return read_next(file, input->bytes);
+  value = (unsigned char *)allocate(input->size);
+  read_value(file, value, input->size, input->lists);
+  return value;
 }
 
 static void write_value(FILE *file, const unsigned char *value, size_t size, int lists)
@@ -113,7 +153,7 @@ int main(int argc, char **argv)
   fault = model->setup(weights, constants);
   free(weights);
   file = open_numbered("inputs", number, "rb");
-  for (port = 0; port < model->inputs; port++) in[port] = read_next(file, model->bytes[port]);
+  for (port = 0; port < model->inputs; port++) in[port] = read_input(file, &model->given[port]);
   fclose(file);
   if (fault == 0) fault = model->run(constants, in, out);
   if (fault != 0) {

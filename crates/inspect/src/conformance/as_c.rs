@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::Result;
-use tensor::{Tensor, Value};
-use tilewright::compiled::{CModel, CModelRequest, Source, compile_to_c};
+use tensor::Value;
+use tilewright::compiled::{CModel, CModelRequest, compile_to_c};
 use tilewright::{Options, catch_internal_errors};
 
 use super::{Case, Verdict, verdict};
@@ -56,11 +56,10 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
 /// first model is given.
 fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<CModel>, Vec<Run>)> {
     let case = Case::read(path, options)?;
-    let source = Source::File(case.model.clone());
+    let source = case.source()?;
     let (mut models, mut runs): (Vec<CModel>, Vec<Run>) = (Vec::new(), Vec::new());
     for set in &case.sets {
-        let inputs: Vec<Tensor> =
-            set.inputs.iter().cloned().flat_map(Value::into_tensors).collect();
+        let inputs: Vec<Value> = set.inputs.iter().cloned().flat_map(Value::into_parts).collect();
         let number = match models.iter().position(|model| model.is_for(&inputs)) {
             Some(number) => number,
             None => {

@@ -19,7 +19,7 @@ use tilewright::{Executable, Options, optimisations, rules};
 
 use super::kernels::{Values, operands, settings};
 use super::outputs::Reference;
-use super::{memory, tensors};
+use super::{memory, parts};
 
 /// Says what is to blame for wrong outputs.
 ///
@@ -31,7 +31,7 @@ pub(super) fn blame(
     reference: &Reference,
 ) -> Result<String> {
     let (variant, runs) = executable.met(inputs)?;
-    let inputs = &*tensors(inputs);
+    let inputs = &*parts(inputs);
     let front = &variant.front;
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {
@@ -133,11 +133,13 @@ struct Halves {
 }
 
 impl Halves {
-    fn evaluate(executable: &Executable, front: &FrontHalf, inputs: &[Tensor]) -> Result<Halves> {
+    fn evaluate(executable: &Executable, front: &FrontHalf, inputs: &[Value]) -> Result<Halves> {
         let module: &Module = &front.module;
         let declared = settings(executable, EvaluationPrecision::Declared);
-        let setup = Values::compute(&module.functions[front.setup], module, &[], declared)?;
-        let inputs = [inputs, &setup.results].concat();
+        let none: [Tensor; 0] = [];
+        let setup = Values::compute(&module.functions[front.setup], module, &none, declared)?;
+        let constants = setup.results.iter().cloned().map(Value::from);
+        let inputs: Vec<Value> = inputs.iter().cloned().chain(constants).collect();
         let main = Values::compute(&front.main, module, &inputs, declared)?;
         Ok(Halves { setup, main })
     }
@@ -148,40 +150,35 @@ impl Halves {
         let mut level = named(main, &self.main);
         level.extend(named(&front.module.functions[front.setup], &self.setup));
         let output = |number: usize| {
-            let wrong = self.wrong_output(front, reference, number)?;
+            let wrong = self.wrong_output(reference, number)?;
+            let result = self.main.result_of[number];
             let imported = &*reference.function;
             let named = |value: ValueId| imported.values[value].name.as_deref();
             let is_there = |value| named(value).is_some_and(|name| level.contains_key(name));
-            let value = *imported.results().get(number)?;
+            let value = *imported.results().get(result)?;
             let (place, behind) =
-                (place(main, main.results()[number]), gone(imported, value, &is_there));
-            Some(format!("{place}: output `{}`: {wrong}{behind}", main.result_names[number]))
+                (place(main, main.results()[result]), gone(imported, value, &is_there));
+            Some(format!("{place}: output `{}`: {wrong}{behind}", main.result_names[result]))
         };
-        differing(reference, &level, true).or_else(|| (0..main.results().len()).find_map(output))
+        differing(reference, &level, true).or_else(|| (0..self.main.results.len()).find_map(output))
     }
 
-    fn wrong_output(
-        &self,
-        front: &FrontHalf,
-        reference: &Reference,
-        number: usize,
-    ) -> Option<String> {
-        let mut results = self.main.results.clone();
-        front.strings.put_into_tensors(&mut results);
-        reference.result(number, &results[number]).2
+    fn wrong_output(&self, reference: &Reference, number: usize) -> Option<String> {
+        reference.result(number, self.main.results.get(number)?).2
     }
 }
 
 /// The pass, and the rule, without which the outputs are right; or that a new compile is right.
-fn culprit(executable: &Executable, inputs: &[Tensor], reference: &Reference) -> Result<String> {
+fn culprit(executable: &Executable, inputs: &[Value], reference: &Reference) -> Result<String> {
     let facts = reference.facts.clone();
     let is_right = |left_out: &[&str]| -> Result<bool> {
         let mut options: Options = executable.options().clone();
         options.disabled.extend(left_out.iter().map(|&name| name.to_owned()));
         let front = front(&reference.source, &options, executable.target(), &facts)?;
         let Ok(halves) = Halves::evaluate(executable, &front, inputs) else { return Ok(false) };
-        let count = front.imported.results().len();
-        Ok((0..count).all(|number| halves.wrong_output(&front, reference, number).is_none()))
+        let count = halves.main.results.len();
+        Ok(count == reference.declared.results.len()
+            && (0..count).all(|number| halves.wrong_output(reference, number).is_none()))
     };
     if is_right(&[])? {
         return Ok("what is kept from an earlier compile".to_owned());

@@ -15,11 +15,11 @@ use module::Module;
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::Code;
 use sym::Expr;
-use tensor::{Tensor, Value};
+use tensor::{Given, Tensor, Value};
 use tilewright::Executable;
 use tilewright::compiled::{
-    KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, Strings,
-    constant, link,
+    KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, constant,
+    link,
 };
 
 use super::{KernelVerdict, VerifyReport};
@@ -36,49 +36,44 @@ pub(super) fn settings(executable: &Executable, precision: EvaluationPrecision) 
 /// What the evaluator computes for the values of a function; of those in a loop, in its first turn.
 pub(super) struct Values {
     pub(super) of: BTreeMap<ValueId, Tensor>,
+    /// The tensors that its results are made of.
     pub(super) results: Vec<Tensor>,
+    /// For each of these the number of the result.
+    pub(super) result_of: Vec<usize>,
 }
 
 impl Values {
     /// Evaluates a function that reads the constants of a module.
-    pub(super) fn compute(
+    pub(super) fn compute<G: Given>(
         function: &Function,
         module: &Module,
-        inputs: &[Tensor],
+        inputs: &[G],
         settings: Settings,
-    ) -> Result<Values> {
-        Values::with_strings(function, module, inputs, settings, &Strings::default())
-    }
-
-    /// As [`Self::compute`], with strings among the results.
-    pub(super) fn with_strings(
-        function: &Function,
-        module: &Module,
-        inputs: &[Tensor],
-        settings: Settings,
-        strings: &Strings,
     ) -> Result<Values> {
         let weights = |id: ConstantId| constant(module, id);
         // What the function reads as bytes is elements of few bits to the caller.
-        let stored = |(&parameter, input): (&ValueId, &Tensor)| match function.ty(parameter) {
-            Type::Tensor(ty) if ty.dtype != input.dtype() => {
-                let extent = |extent: &Expr| extent.as_constant().unwrap_or(0) as usize;
-                let shape: Vec<usize> = ty.shape.iter().map(extent).collect();
-                input.packed_bytes().reshape(&shape)
+        let stored = |(&parameter, input): (&ValueId, &G)| -> Value {
+            match (function.ty(parameter), input.as_tensor()) {
+                (Type::Tensor(ty), Some(input)) if ty.dtype != input.dtype() => {
+                    let extent = |extent: &Expr| extent.as_constant().unwrap_or(0) as usize;
+                    let shape: Vec<usize> = ty.shape.iter().map(extent).collect();
+                    input.packed_bytes().reshape(&shape).into()
+                }
+                _ => input.clone().into(),
             }
-            _ => input.clone(),
         };
-        let inputs: Vec<Tensor> = function.parameters().iter().zip(inputs).map(stored).collect();
+        let inputs: Vec<Value> = function.parameters().iter().zip(inputs).map(stored).collect();
         let mut of = BTreeMap::new();
         let mut keep = |value, tensor: &Tensor| {
             of.entry(value).or_insert_with(|| tensor.clone());
         };
-        let mut results =
+        let results =
             eval::graph::evaluate_observed(function, &weights, &inputs, settings, &mut keep)
                 .map_err(|fault| Diagnostics::from(base::Diagnostic::from(fault)))?;
-        strings.put_into(&mut results);
-        let results = results.into_iter().flat_map(Value::into_tensors).collect();
-        Ok(Values { of, results })
+        let made_of = results.into_iter().map(Value::into_tensors).enumerate();
+        let numbered = made_of.flat_map(|(number, it)| it.into_iter().map(move |it| (number, it)));
+        let (result_of, results) = numbered.unzip();
+        Ok(Values { of, results, result_of })
     }
 }
 

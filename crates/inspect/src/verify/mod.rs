@@ -117,6 +117,11 @@ pub fn verify(
     verify_against(executable, executable.source(), inputs, progress)
 }
 
+/// What values are in a graph.
+fn parts(values: &[Value]) -> Vec<Value> {
+    values.iter().cloned().flat_map(Value::into_parts).collect()
+}
+
 /// What values are made of.
 fn tensors(values: &[Value]) -> Vec<Tensor> {
     values.iter().cloned().flat_map(Value::into_tensors).collect()
@@ -132,9 +137,10 @@ fn verify_against(
     let code = |half: &Specialisation| Ok(half.executable.code().clone());
     // What cannot be run need not be evaluated, which takes longer.
     let (first, again) = (executable.run_values(inputs)?, executable.run_values(inputs)?);
-    let outputs = executable.outputs().iter().zip(&first);
-    let names: Vec<String> =
-        outputs.flat_map(|(port, value)| value.structure().names(&port.name)).collect();
+    let names = executable.outputs().iter().flat_map(|port| port.kind.part_names(&port.name));
+    let (first, again) = (parts(&first), parts(&again));
+    let names = names.zip(&first).flat_map(|(name, part)| part.structure().names(&name)).collect();
+    let names: Vec<String> = names;
     let (actual, again) = (tensors(&first), tensors(&again));
     let mut report = Verifier { executable, code: &code }.kernels(inputs, progress)?;
     let reference = Reference::new(executable, source, inputs)?;

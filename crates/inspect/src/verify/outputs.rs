@@ -16,11 +16,11 @@ use base::Result;
 use eval::EvaluationPrecision;
 use graph::{Function, Type};
 use tensor::{DType, Tensor, Value};
-use tilewright::compiled::{Facts, Imported, Source, attempt, function_of, read};
+use tilewright::compiled::{Facts, Imported, Source, attempt, read};
 use tilewright::{Executable, Precision};
 
 use super::kernels::{Values, settings};
-use super::{OutputVerdict, tensors};
+use super::{OutputVerdict, parts};
 use crate::tolerance::{Tolerance, last_place};
 
 /// The error that is always allowed.
@@ -79,18 +79,17 @@ impl Reference {
         let ports = executable.inputs().iter().zip(inputs);
         let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
         options.bind_shapes(&named);
-        let tensors = tensors(inputs);
+        let parts = parts(inputs);
         let compute = |imported: &Imported, precision| -> Result<Values> {
-            let (module, settings) = (&imported.module, settings(executable, precision));
-            let function = function_of(module);
-            Values::with_strings(function, module, &tensors, settings, &imported.strings)
+            let settings = settings(executable, precision);
+            Values::compute(imported.function(), &imported.module, &parts, settings)
         };
         let (imported, facts, declared) = attempt(&|facts| {
-            let (imported, facts) = read(source, &options, facts, inputs)?;
+            let (imported, facts) = read(source, &options, facts, &parts)?;
             let declared = compute(&imported, EvaluationPrecision::Declared)?;
             Ok((imported, facts, declared))
         })?;
-        let function = function_of(&imported.module).clone();
+        let function = imported.function().clone();
         let exact = compute(&imported, EvaluationPrecision::F64).ok();
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
         let least = match executable.options().precision {
@@ -137,8 +136,11 @@ impl Reference {
 
     /// The error of a result, the largest allowed, and what is wrong, if something is.
     pub(super) fn result(&self, number: usize, actual: &Tensor) -> (f64, f64, Option<String>) {
-        let exact = self.exact.as_ref().map(|values| &values.results[number]);
-        self.judge(actual, &self.declared.results[number], exact)
+        let Some(declared) = self.declared.results.get(number) else {
+            return (f64::INFINITY, 0.0, Some("the model has no such tensor".to_owned()));
+        };
+        let exact = self.exact.as_ref().and_then(|values| values.results.get(number));
+        self.judge(actual, declared, exact)
     }
 
     /// What is wrong with a value of the function, if something is.

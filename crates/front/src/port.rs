@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{ElementType, Function, Type};
-use import_onnx::ValueInfo;
+use graph::{ElementType, Function, ValueId};
 use tensor::{DType, Kind, Tensor, Value};
-
-use crate::options::Options;
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;
@@ -19,8 +15,8 @@ const RANDOM_SEED: u64 = 0x5EED;
 pub struct Port {
     /// The user's name for it.
     pub name: String,
-    /// Element type.
-    pub dtype: DType,
+    /// Element type; none where the model does not tell it, or it is none of ours.
+    pub dtype: Option<DType>,
     /// Its extents, outermost first.
     pub shape: Vec<PortExtent>,
     /// What it is: a tensor, or made of tensors of this type.
@@ -56,8 +52,12 @@ impl Port {
     /// # Errors
     /// `TW0205` if an extent is not known.
     pub fn random(&self, number: u64) -> Result<Tensor> {
-        let shape = self.fixed_shape().ok_or_else(|| self.unbound())?;
-        Ok(tensor::random::random(self.dtype, &shape, RANDOM_SEED + number))
+        match (self.dtype, self.fixed_shape()) {
+            (Some(dtype), Some(shape)) => {
+                Ok(tensor::random::random(dtype, &shape, RANDOM_SEED + number))
+            }
+            _ => Err(self.unbound().into()),
+        }
     }
 
     /// The bytes of its tensor, extents that are not known counted as 1.
@@ -68,7 +68,8 @@ impl Port {
             PortExtent::Symbolic(_) | PortExtent::Any => 1,
         });
         let elements = extents.fold(1, u64::saturating_mul);
-        self.dtype.size_of_elements(elements as usize).map_or(u64::MAX, |bytes| bytes as u64)
+        let bytes = self.dtype.and_then(|dtype| dtype.size_of_elements(elements as usize));
+        bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 
     /// The refusal of a run without a value for it.
@@ -81,55 +82,81 @@ impl Port {
     }
 
     fn unbound(&self) -> Diagnostic {
-        let names: Vec<&str> = self
-            .shape
-            .iter()
-            .filter_map(|extent| match extent {
-                PortExtent::Symbolic(name) => Some(name.as_str()),
-                PortExtent::Fixed(_) | PortExtent::Any => None,
-            })
-            .collect();
-        if self.shape.contains(&PortExtent::Any) {
-            return Diagnostic::error(
-                codes::UNBOUND_DIMENSION,
-                format!("the shape of input `{}` is not known", self.name),
-            )
-            .at(self.to_string())
-            .because("the model does not declare how many axes it has")
-            .remedy("give the input itself");
+        let message = format!("the shape of input `{}` is not known", self.name);
+        let found = Diagnostic::error(codes::UNBOUND_DIMENSION, message).at(self.to_string());
+        let names: Vec<&str> = self.free_extents().collect();
+        if names.is_empty() {
+            return found
+                .because("the model does not declare how many axes it has")
+                .remedy("give the input itself");
         }
         let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
-        Diagnostic::error(
-            codes::UNBOUND_DIMENSION,
-            format!("the shape of input `{}` is not known", self.name),
-        )
-        .at(self.to_string())
-        .because(format!("no value is given for {}", names.join(", ")))
-        .remedy(format!("give `{}`, or the input itself", options.join(" ")))
+        found
+            .because(format!("no value is given for {}", names.join(", ")))
+            .remedy(format!("give `{}`, or the input itself", options.join(" ")))
     }
 
-    /// Checks a value against the port: what it is, and of a tensor what [`Self::check`] does.
+    /// The names of extents that are not known.
+    pub fn free_extents(&self) -> impl Iterator<Item = &str> {
+        self.shape.iter().filter_map(|extent| match extent {
+            PortExtent::Symbolic(name) => Some(name.as_str()),
+            PortExtent::Fixed(_) | PortExtent::Any => None,
+        })
+    }
+
+    /// The port with these values for named extents.
+    #[must_use]
+    pub fn with_extents(mut self, values: &BTreeMap<String, i64>) -> Port {
+        for extent in &mut self.shape {
+            if let PortExtent::Symbolic(name) = extent
+                && let Some(&value) = values.get(name)
+                && let Ok(value) = usize::try_from(value)
+            {
+                *extent = PortExtent::Fixed(value);
+            }
+        }
+        self
+    }
+
+    /// Checks a value against the port: what it is and what it holds, and of a tensor what
+    /// [`Self::check`] does.
     ///
     /// # Errors
     /// `TW0203` and `TW0204`.
     pub fn check_value(&self, value: &Value) -> Result<()> {
-        match (&self.kind, value) {
-            (Kind::Tensor, Value::Tensor(tensor)) => self.check(tensor),
-            (Kind::Sequence(_), Value::Sequence(_))
-            | (Kind::Optional(_), Value::Optional(_))
-            | (Kind::Maps, Value::Maps(..)) => Ok(()),
-            (Kind::Map, Value::Map(keys, values)) if values.shape() == [keys.len()] => Ok(()),
-            _ => Err(Diagnostic::error(
-                codes::WRONG_DTYPE,
-                format!("input `{}` is of another kind", self.name),
-            )
+        if let (Kind::Tensor, Value::Tensor(tensor)) = (&self.kind, value) {
+            return self.check(tensor);
+        }
+        if self.is_of(&self.kind, value) {
+            return Ok(());
+        }
+        let message = format!("input `{}` is of another kind", self.name);
+        Err(Diagnostic::error(codes::WRONG_DTYPE, message)
             .at(self.to_string())
             .because(
-                "tensors, sequences, optional values and maps do not stand for each other, and a \
-                 map has a vector of as many values as keys",
+                "tensors, sequences, optional values and maps do not stand for each other, lists \
+                 hold tensors of the type that the model declares, and a map has a vector of as \
+                 many values as keys",
             )
             .remedy("give a value of the kind that the model declares")
-            .into()),
+            .into())
+    }
+
+    /// Whether a value is of a kind, and made of tensors of the port's type.
+    fn is_of(&self, kind: &Kind, value: &Value) -> bool {
+        match (kind, value) {
+            (Kind::Tensor, Value::Tensor(tensor)) => {
+                self.dtype.is_none_or(|dtype| dtype == tensor.dtype())
+            }
+            (Kind::Sequence(held), Value::Sequence(values)) => {
+                values.iter().all(|value| self.is_of(held, value))
+            }
+            (Kind::Optional(held), Value::Optional(value)) => {
+                value.as_ref().is_none_or(|value| self.is_of(held, value))
+            }
+            (Kind::Maps, Value::Maps(..)) => true,
+            (Kind::Map, Value::Map(keys, values)) => values.shape() == [keys.len()],
+            _ => false,
         }
     }
 
@@ -138,14 +165,14 @@ impl Port {
     /// # Errors
     /// `TW0203` and `TW0204`.
     pub fn check(&self, tensor: &Tensor) -> Result<()> {
-        if tensor.dtype() != self.dtype {
+        if let Some(dtype) = self.dtype.filter(|dtype| *dtype != tensor.dtype()) {
             return Err(Diagnostic::error(
                 codes::WRONG_DTYPE,
                 format!("input `{}` has elements of type {}", self.name, tensor.dtype()),
             )
             .at(self.to_string())
-            .because(format!("the model declares {}", self.dtype))
-            .remedy(format!("convert it to {}", self.dtype))
+            .because(format!("the model declares {dtype}"))
+            .remedy(format!("convert it to {dtype}"))
             .into());
         }
         if self.shape.contains(&PortExtent::Any) {
@@ -188,38 +215,20 @@ impl fmt::Display for Port {
         if self.kind == Kind::Map {
             return f.write_str("map");
         }
-        write!(f, "{}[", self.dtype)?;
-        for (axis, extent) in self.shape.iter().enumerate() {
-            if axis > 0 {
-                f.write_str(", ")?;
-            }
-            match extent {
-                PortExtent::Fixed(extent) => write!(f, "{extent}")?,
-                PortExtent::Symbolic(text) => f.write_str(text)?,
-                PortExtent::Any => f.write_str("...")?,
-            }
-        }
-        f.write_str("]")
+        let dtype = self.dtype.map_or("?".to_owned(), |dtype| dtype.to_string());
+        let extents: Vec<String> = self.shape.iter().map(PortExtent::to_string).collect();
+        write!(f, "{dtype}[{}]", extents.join(", "))
     }
 }
 
-/// Reads a value of this kind from a file: a tensor from `.npy`, any but maps from the test data
-/// of ONNX, `.pb`. Also the name that is recorded with it, empty where there is none.
-///
-/// # Errors
-/// Files that cannot be read, or hold something else.
-pub fn read_value(path: &Path, kind: &Kind) -> Result<(String, Value)> {
-    if path.extension().is_none_or(|extension| extension != "pb") {
-        return Ok((String::new(), tensor::npy::read(path)?.into()));
+impl fmt::Display for PortExtent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortExtent::Fixed(extent) => write!(f, "{extent}"),
+            PortExtent::Symbolic(text) => f.write_str(text),
+            PortExtent::Any => f.write_str("..."),
+        }
     }
-    let bytes = tensor::map_file(path)?;
-    let in_file = |found: Diagnostic| {
-        let inner = found.place.as_ref().map(|place| format!(": {place}"));
-        let place = format!("{}{}", path.display(), inner.unwrap_or_default());
-        found.at(place)
-    };
-    let place = |found: Diagnostics| found.map(in_file);
-    import_onnx::read_value(bytes, kind).map_err(place)
 }
 
 /// Values by name in the order of inputs; `missing` gives what stands for one that is not given.
@@ -250,65 +259,43 @@ pub fn in_order<T>(
     found.or_ok(values)
 }
 
-/// The parameters, or the results, of a function as ports.
-pub(crate) fn ports(function: &Function, parameters: bool) -> Vec<Port> {
-    let (values, names) = if parameters {
-        (function.parameters(), &function.parameter_names)
-    } else {
-        (function.results(), &function.result_names)
-    };
+/// What values of a function are called and declared as; those of maps are two each.
+#[must_use]
+pub fn ports(
+    function: &Function,
+    (values, names): (&[ValueId], &[String]),
+    kinds: &[Kind],
+) -> Vec<Port> {
     let extent = |expr: &sym::Expr| match expr.as_constant() {
         Some(extent) => PortExtent::Fixed(extent as usize),
         None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
     };
-    let port = |(&value, name): (&graph::ValueId, &String)| {
-        let ((kind, dtype, _), name) = (kind_of(function.ty(value)), name.clone());
+    let mut parts = values.iter().zip(names);
+    let port = |kind: &Kind| {
+        // The last part has the value's name.
+        let (&value, name) = parts.nth(kind.part_names("").len() - 1)?;
+        let (_, dtype, _) = kind_of(&ElementType::of(function.ty(value)));
         let shape = match function.ty(value).as_tensor() {
             Some(ty) => ty.shape.iter().map(extent).collect(),
             None => vec![PortExtent::Any],
         };
-        Port { name, dtype, shape, kind }
+        Some(Port { name: name.clone(), dtype, shape, kind: kind.clone() })
     };
-    values.iter().zip(names).map(port).collect()
+    kinds.iter().filter_map(port).collect()
 }
 
 /// What values of a type are, and of the tensors that they are made of the element type and the
-/// number of axes, where all have the same. A list that never holds a tensor has an element type
-/// all the same.
-pub(crate) fn kind_of(ty: &Type) -> (Kind, DType, Option<usize>) {
-    kind_of_element(&ElementType::of(ty))
-}
-
-fn kind_of_element(element: &ElementType) -> (Kind, DType, Option<usize>) {
+/// number of axes, where all have the same.
+#[must_use]
+pub fn kind_of(ty: &ElementType) -> (Kind, Option<DType>, Option<usize>) {
     let held = |inner: &ElementType, list: fn(Box<Kind>) -> Kind| {
-        let (kind, dtype, rank) = kind_of_element(inner);
+        let (kind, dtype, rank) = kind_of(inner);
         (list(Box::new(kind)), dtype, rank)
     };
-    match element {
-        ElementType::Any => (Kind::Tensor, DType::U8, None),
-        ElementType::Tensor { dtype, rank } => (Kind::Tensor, *dtype, *rank),
+    match ty {
+        ElementType::Any => (Kind::Tensor, None, None),
+        ElementType::Tensor { dtype, rank } => (Kind::Tensor, Some(*dtype), *rank),
         ElementType::Sequence(inner) => held(inner, Kind::Sequence),
         ElementType::Optional(inner) => held(inner, Kind::Optional),
     }
-}
-
-/// Inputs or outputs as the model declares them.
-pub(crate) fn declared_ports(infos: &[ValueInfo], options: &Options) -> Vec<Port> {
-    let extent = |text: &String| {
-        let bound = options.dims.get(text).and_then(|&extent| usize::try_from(extent).ok());
-        match bound.or_else(|| text.parse().ok()) {
-            Some(extent) => PortExtent::Fixed(extent),
-            None => PortExtent::Symbolic(text.clone()),
-        }
-    };
-    let port = |info: &ValueInfo| Port {
-        name: info.name.clone(),
-        dtype: info.dtype.unwrap_or(DType::String),
-        shape: match &info.shape {
-            Some(shape) => shape.iter().map(extent).collect(),
-            None => vec![PortExtent::Any],
-        },
-        kind: info.kind.clone().unwrap_or(Kind::Tensor),
-    };
-    infos.iter().map(port).collect()
 }
