@@ -83,7 +83,7 @@ fn import(folder: &Folder) -> base::Result<module::Module> {
 
 fn refusal(folder: &Folder, entries: &[(&str, &str)]) -> &'static str {
     write_model(&folder.model(), entries);
-    let found = import(&folder).expect_err("refused");
+    let found = import(folder).expect_err("refused");
     found[0].code
 }
 
