@@ -9,6 +9,7 @@
 //!   only where they are used;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
 //! - `plan`: what stands between the programs of a plan's segments;
+//! - `strings`: what of a function C sources leave out, or refuse;
 //! - `text`: what stands around it all.
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
@@ -31,10 +32,13 @@ mod overlap;
 mod plan;
 mod program;
 mod scalar;
+mod strings;
 mod text;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use ::program::{Program, Step};
@@ -43,9 +47,10 @@ use base::{ConstantId, FunctionId, KernelId, Limits, Locations, ProgramId};
 use graph::Function;
 use module::Module;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, Kind, StagedFiles, Tensor};
 
 pub use layout::Weights;
+pub use strings::{CTexts, refuse_strings};
 pub use text::declarations;
 
 use helpers::Helpers;
@@ -131,6 +136,24 @@ pub struct CSources {
     pub main_c: String,
     /// `weights.bin`.
     pub weights: Weights,
+}
+
+impl CSources {
+    /// Writes `model.c`, `model.h`, `main.c` and `weights.bin` into a folder, which is made if it is
+    /// not there: all of them or none.
+    ///
+    /// # Errors
+    /// `TW0301` if one cannot be written.
+    pub fn write(&self, folder: &Path) -> base::Result<()> {
+        let mut files = StagedFiles::in_folder(folder)?;
+        let texts =
+            [("model.c", &self.model_c), ("model.h", &self.model_h), ("main.c", &self.main_c)];
+        for (name, text) in texts {
+            files.write(folder.join(name), |file| file.write_all(text.as_bytes()))?;
+        }
+        files.write(folder.join("weights.bin"), |file| self.weights.write(file))?;
+        files.commit()
+    }
 }
 
 /// Writes the programs `setup` and `main`, of one module or of two, and the kernels that they run.

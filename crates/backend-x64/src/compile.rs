@@ -27,6 +27,23 @@ impl KernelCompiler for X64 {
     }
 }
 
+/// A kernel between selection and register allocation, as text.
+///
+/// # Errors
+/// As [`compile_with`].
+pub fn vcode_text(kernel: &Kernel, target: &Target) -> base::Result<String> {
+    let options = X64Options { want_vcode_text: true, ..X64Options::default() };
+    Ok(compile_with(kernel, target, options)?.vcode.unwrap_or_default())
+}
+
+/// A kernel's machine code as text.
+///
+/// # Errors
+/// As [`compile_with`].
+pub fn disassembly(kernel: &Kernel, target: &Target) -> base::Result<String> {
+    Ok(disassemble(&compile_with(kernel, target, X64Options::default())?))
+}
+
 /// Compiles one scheduled kernel.
 ///
 /// # Errors

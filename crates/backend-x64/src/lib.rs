@@ -20,5 +20,7 @@ mod link;
 mod select;
 pub mod vcode;
 
-pub use compile::{X64, X64Options, compile_vcode, compile_with, disassemble};
+pub use compile::{
+    X64, X64Options, compile_vcode, compile_with, disassemble, disassembly, vcode_text,
+};
 pub use link::{executable, load};

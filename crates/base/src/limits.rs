@@ -92,6 +92,29 @@ limits! {
          byte of its weights and inputs.";
 }
 
+/// Memory that any run may take, whatever its weights and inputs.
+const FREE_BYTES: u64 = 1 << 30;
+
+impl Limits {
+    /// Refuses what would take more memory than a run may, `given` being the bytes of the weights
+    /// and inputs of the model; `what_takes` it begins the message.
+    ///
+    /// # Errors
+    /// `TW0112`, with the limit that is exceeded.
+    pub fn check_memory(&self, total: u64, given: u64, what_takes: &str) -> Result<(), Diagnostic> {
+        let Limits { memory_bytes, memory_ratio, .. } = *self;
+        let (limit, reason) = if total > memory_bytes {
+            ("memory-bytes", format!("at most {memory_bytes} are accepted"))
+        } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
+            let most = format!("{FREE_BYTES} and {memory_ratio} times that are accepted");
+            ("memory-ratio", format!("weights and inputs have {given}; {most}"))
+        } else {
+            return Ok(());
+        };
+        Err(exceeded(limit, format!("{what_takes} {total} bytes of memory")).because(reason))
+    }
+}
+
 fn too_large(value: u64) -> String {
     format!("{value} is too large")
 }

@@ -18,7 +18,7 @@ mod space;
 use std::sync::Arc;
 
 use base::{Arena, ConstantId, FunctionId, SecondaryMap, codes};
-use graph::{Assumption, Function, Type, ValueId};
+use graph::{Assumption, Function, Node, Op, Type, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Given, Tensor, Value};
 
@@ -217,6 +217,25 @@ pub fn bind_symbols<G: Given>(
     }
     check_assumptions(function, &symbols)?;
     Ok(symbols)
+}
+
+/// Elements that the nodes of a function compute, and terms of their sums; each region counts once.
+#[must_use]
+pub fn operations<G: Given>(function: &Function, inputs: &[G]) -> u64 {
+    // What does not bind is refused by the evaluation itself.
+    let Ok(symbols) = bind_symbols(function, inputs) else { return 0 };
+    let count = |extents: &[Expr]| {
+        let known = extents.iter().filter_map(|extent| extent.evaluate(&|symbol| symbols[symbol]));
+        known.fold(1, |count: u64, extent| count.saturating_mul(extent.max(0) as u64))
+    };
+    let of_node = |node: &Node| match &node.op {
+        Op::Contract { space, .. } | Op::Reduce { space, .. } => count(&space.extents),
+        _ => node.results.iter().fold(0, |sum: u64, &result| match function.ty(result) {
+            Type::Tensor(ty) => sum.saturating_add(count(&ty.shape)),
+            _ => sum,
+        }),
+    };
+    function.nodes.values().map(of_node).fold(0, u64::saturating_add)
 }
 
 /// Checks the assumptions over symbols that have a value so far.

@@ -23,6 +23,7 @@ mod narrow;
 mod options;
 mod pairs;
 mod panels;
+mod passes;
 mod precision;
 mod winograd;
 
@@ -30,4 +31,5 @@ pub use choose::choose;
 pub use integers::integers;
 pub use narrow::{has_narrow_elements, widen};
 pub use options::{FormatOptions, Winograd};
+pub use passes::{Draft, FORMATS, PRECISION, passes};
 pub use precision::shorten;

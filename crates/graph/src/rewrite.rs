@@ -291,6 +291,31 @@ impl Function {
         self.part_of(&[self.body], parameters, results, &|_| true)
     }
 
+    /// The function with those of its parameters alone that its results depend on: by their
+    /// elements, or by symbols that no other such parameter tells. It assumes nothing.
+    #[must_use]
+    pub fn without_unused_parameters(&self) -> Function {
+        let whole = self.part(self.parameters().to_vec(), self.results().to_vec());
+        let users = whole.users();
+        let is_used = |id: &ValueId| !users[*id].is_empty() || whole.results().contains(id);
+        let told = |id: &ValueId| whole.ty(*id).exprs().iter().filter_map(Expr::as_symbol);
+        let exprs = whole.nodes.values().flat_map(|node| node.op.exprs());
+        let mut missing: BTreeSet<SymbolId> = exprs.flat_map(Expr::symbols).collect();
+        for symbol in whole.parameters().iter().filter(|id| is_used(id)).flat_map(told) {
+            missing.remove(&symbol);
+        }
+        let named = whole.parameters().iter().zip(&self.parameter_names);
+        let tells = |id: &ValueId| told(id).any(|symbol| missing.contains(&symbol));
+        let (parameters, names) = named
+            .filter(|(id, _)| is_used(id) || tells(id))
+            .map(|(&id, name)| (id, name.clone()))
+            .unzip();
+        let mut part = whole.part(parameters, whole.results().to_vec());
+        part.parameter_names = names;
+        part.result_names.clone_from(&self.result_names);
+        part
+    }
+
     /// As [`Self::part`], of values of the last of these regions, each of which is inside of the
     /// one before; of their nodes it has those alone for which `is_taken` holds.
     pub fn part_of(

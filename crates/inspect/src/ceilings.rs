@@ -42,8 +42,7 @@ impl Ceilings {
         let lanes = u64::from(target.vector_bytes / 4);
         let module = module::parse(&source(lanes), &Default::default())?;
         let Some(program) = module.program("ceilings") else { unreachable!("it stands there") };
-        let linked = compile_program(&module, program, &[], target, options)?;
-        let executable = Arc::new(linked.executable);
+        let executable = Arc::new(compile_program(&module, program, &[], target, options)?);
         let mut state = State::new(executable.clone(), threads)?;
         let begin = Instant::now();
         let clock = move || begin.elapsed().as_nanos() as u64;

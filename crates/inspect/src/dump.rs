@@ -8,7 +8,7 @@ use module::Module;
 
 use tensor::Value;
 use tilewright::compiled::{
-    Facts, FrontHalf, Source, Specialisation, disassembly, front, resolve, vcode,
+    Facts, FrontHalf, Source, Specialisation, disassembly, front, resolve, vcode_text,
 };
 use tilewright::{Executable, Options, compile};
 
@@ -154,7 +154,7 @@ fn kernel_text(
             let _ = write!(text, "{kernel}");
             text
         }
-        Stage::Vcode => vcode(kernel, executable.target())?,
+        Stage::Vcode => vcode_text(kernel, executable.target())?,
         _ => format!("{}:\n{}", kernel.name, disassembly(kernel, executable.target())?),
     })
 }

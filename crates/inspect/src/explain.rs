@@ -109,7 +109,7 @@ impl Explanation {
         }
         for segment in &met {
             let lowered = &segment.specialisation.lowered;
-            let scratch = segment.specialisation.executable.scratch_bytes() as u64;
+            let scratch = segment.specialisation.executable().scratch_bytes() as u64;
             let scratch = scratch * self.threads as u64;
             if lowered.arena_bytes + scratch >= self.arena_bytes {
                 self.arena_bytes = lowered.arena_bytes + scratch;
@@ -131,10 +131,10 @@ impl Explanation {
         let mut outputs = specialisation.new_outputs()?;
         let begin = Instant::now();
         let clock = move || begin.elapsed().as_nanos() as u64;
-        let mut profile = runtime::Profile::new(&specialisation.executable, &clock);
+        let mut profile = runtime::Profile::new(specialisation.executable(), &clock);
         let mut total_ns = 0;
         for _ in 0..PROFILED_RUNS {
-            specialisation.with_state(self.threads, |state| {
+            specialisation.states.with(self.threads, |state| {
                 let call = variant.call(specialisation, state, operands, &mut outputs)?;
                 let start = Instant::now();
                 call.run_profiled(&mut profile)?;

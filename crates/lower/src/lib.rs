@@ -8,10 +8,12 @@
 //! - `definitions`: what each primitive is to grouping, and its loops;
 //! - [`naive`]: what each kernel computes;
 //! - `kernels`: how, as crate `strategies` says; equal ones are shared;
-//! - `emit` and `control`: the steps of the program, whose slots crate `memory-plan` places.
+//! - `emit` and `control`: the steps of the program, whose slots crate `memory-plan` places;
+//! - [`budget`]: what a run of it may take.
 //!
 //! This crate does not know machine code.
 
+pub mod budget;
 mod combination;
 mod control;
 mod definitions;

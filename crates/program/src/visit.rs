@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::{KernelId, SecondaryMap};
 use sym::SymbolId;
 
 use crate::program::{Program, Step};
@@ -13,6 +14,23 @@ pub fn walk<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a Step)) {
         for block in step.blocks() {
             walk(block, visit);
         }
+    }
+}
+
+impl Program {
+    /// The kernels that it runs, each once, in order of first use.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<KernelId> {
+        let mut seen = SecondaryMap::<KernelId, bool>::new();
+        let mut kernels = Vec::new();
+        walk(&self.steps, &mut |step| {
+            if let Step::Run(run) = step
+                && !std::mem::replace(&mut seen[run.kernel], true)
+            {
+                kernels.push(run.kernel);
+            }
+        });
+        kernels
     }
 }
 

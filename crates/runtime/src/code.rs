@@ -4,8 +4,9 @@
 //! of 64 bytes, so that its constants are aligned, too; what lies between kernels traps.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
-use base::KernelId;
+use base::{Diagnostic, KernelId, codes};
 
 use crate::abi::KernelFn;
 
@@ -71,9 +72,7 @@ impl Code {
         self.kernels.get(&kernel).map(|loaded| &loaded.name[..])
     }
 
-    /// The lines of a perf map: address, size and name of each kernel. `perf` reads them in the
-    /// file
-    /// `/tmp/perf-PID.map`.
+    /// The lines of a perf map: address, size and name of each kernel.
     #[must_use]
     pub fn perf_map(&self) -> String {
         let base = self.mapping.address();
@@ -82,6 +81,22 @@ impl Code {
             format!("{:x} {bytes:x} {name}\n", base + offset)
         };
         self.kernels.values().map(line).collect()
+    }
+
+    /// Adds the kernels to the file `/tmp/perf-PID.map`, in which `perf` looks for the names of
+    /// generated code.
+    ///
+    /// # Errors
+    /// `TW0301` if it cannot be written.
+    pub fn append_perf_map(&self) -> Result<(), Diagnostic> {
+        let path = std::env::temp_dir().join(format!("perf-{}.map", std::process::id()));
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(self.perf_map().as_bytes()));
+        written.map_err(|error| {
+            Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the map of kernel names")
+                .at(path.display().to_string())
+                .because(error.to_string())
+        })
     }
 
     /// The kernel's entry point, if it is loaded. It can be called as long as `self` lives.

@@ -4,7 +4,7 @@
 //! - [`Code`]: kernels in executable memory;
 //! - [`Block`]: aligned memory for arenas and constants;
 //! - [`pool`]: the worker threads, one pool a process;
-//! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it;
+//! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it, [`StatePool`]: several;
 //!   [`Call`]: one run; [`Profile`]: where its time went;
 //! - [`cpu`]: what this machine can do;
 //! - [`SmallObjects`]: an allocator for programs that compile.
@@ -36,4 +36,4 @@ pub use executable::LoadedProgram;
 pub use memory::{Block, out_of_memory};
 pub use profile::{Profile, ProfileRow};
 pub use small::SmallObjects;
-pub use state::State;
+pub use state::{State, StatePool};

@@ -4,7 +4,7 @@
 //! [`Call`](crate::Call) borrows all memory it is given and does not run before everything has been
 //! given to it, and giving memory rewrites the entries that point there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::Id;
 use sym::SymbolId;
@@ -105,5 +105,69 @@ impl State {
                 self.table[*entry] = start.wrapping_add(*offset);
             }
         }
+    }
+}
+
+/// A program with memory for callers, which is kept for the next ones.
+#[derive(Debug)]
+pub struct StatePool {
+    executable: Arc<LoadedProgram>,
+    /// Memory of callers that are not running.
+    kept: Mutex<Vec<State>>,
+}
+
+impl StatePool {
+    /// No memory yet.
+    #[must_use]
+    pub fn new(executable: LoadedProgram) -> StatePool {
+        StatePool { executable: Arc::new(executable), kept: Mutex::default() }
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn executable(&self) -> &Arc<LoadedProgram> {
+        &self.executable
+    }
+
+    /// For how many callers there is memory.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Bytes of the arenas that are kept.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.count() * self.executable.arena_bytes()
+    }
+
+    /// Gives back what is kept.
+    pub fn release(&self) {
+        self.lock().clear();
+    }
+
+    /// Runs a piece of work with memory of its own; the memory is kept for the next caller.
+    ///
+    /// # Errors
+    /// Those of the work, and lack of memory.
+    pub fn with<T>(
+        &self,
+        threads: usize,
+        work: impl FnOnce(&mut State) -> base::Result<T>,
+    ) -> base::Result<T> {
+        let kept = self.lock().pop();
+        let mut state = match kept {
+            Some(state) => state,
+            None => State::new(self.executable.clone(), threads)?,
+        };
+        let outcome = work(&mut state);
+        self.lock().push(state);
+        outcome
+    }
+
+    /// A poisoned lock only means that another caller panicked; what it guards is a list of spare
+    /// memory.
+    fn lock(&self) -> MutexGuard<'_, Vec<State>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -180,7 +180,7 @@ impl<V> Cache<V> {
                 return;
             }
             let alike = segments.get(&fingerprint).into_iter().flatten().map(|(_, entry)| entry);
-            alike.filter(|entry| entry.age() == age).for_each(|entry| entry.made.release());
+            alike.filter(|entry| entry.age() == age).for_each(|entry| entry.made.states.release());
         }
         for (age, fingerprint) in ages {
             if bytes(&variants, &segments) <= self.most_bytes {

@@ -70,34 +70,22 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = target::resolve(&options.target)?;
     target::check_runs_here(&target)?;
-    let threads = options.thread_count();
-    let store = Arc::default();
+    let options = Options { threads: Some(options.thread_count()), ..options.clone() };
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
-    let model =
-        Model { source: &source, options, target: &target, threads, store: &store, cache: &cache };
-    let mut variant = Variant::make(model, Facts::default())?;
+    let model = Model { source, options, target, store: Arc::default(), cache };
+    let mut variant = Variant::make(&model, Facts::default())?;
     if variant.front.needs.iter().any(|need| need.kind == FactKind::Sizes) {
-        variant.keep(&cache);
-        variant = Variant::make(model, Facts { sizes: true, ..Facts::default() })?;
+        variant.keep(&model.cache);
+        variant = Variant::make(&model, Facts { sizes: true, ..Facts::default() })?;
     }
     let front = &variant.front;
     let (inputs, outputs) = match front.needs.is_empty() {
         true => (front.inputs.clone(), front.outputs.clone()),
-        false => source.declared(options),
+        false => model.source.declared(&model.options),
     };
     if front.needs.is_empty() {
-        variant.prepare_fixed(model)?;
+        variant.prepare_fixed(&model)?;
     }
-    variant.keep(&cache);
-    Ok(Executable {
-        options: options.clone(),
-        threads,
-        inputs,
-        outputs,
-        making: Mutex::new(()),
-        cache,
-        store,
-        target,
-        source,
-    })
+    variant.keep(&model.cache);
+    Ok(Executable { model, inputs, outputs, making: Mutex::new(()) })
 }

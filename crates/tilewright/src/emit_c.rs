@@ -1,18 +1,17 @@
 //! A model as C sources in a folder.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use backend::Target;
-use backend_c::{CPort, CProgram, CSources, Interface};
-use base::{Arena, Diagnostic, Diagnostics, FunctionId, Result, codes};
+use backend_c::{CPort, CProgram, CSources, CTexts, Interface, refuse_strings};
+use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use front::{Facts, Imported, Port, in_order, kind_of};
-use graph::{ElementType, Function, Op, ValueId};
+use graph::{ElementType, Function, ValueId};
 use lower::Role;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Kind, Scalar, StagedFiles, Tensor, Value};
+use tensor::{DType, Kind, Tensor, Value};
 
 use crate::executable::draws;
 use crate::facts::Inputs;
@@ -51,7 +50,7 @@ pub fn emit_c(
     let inputs = in_order(&source.declared(options).0, given.collect(), &mut |_, _| Ok(None))?;
     let sources =
         compile_to_c(CModelRequest { source: &source, options, name: &name, inputs: &inputs })?;
-    write_all(&sources.code, folder)
+    sources.code.write(folder)
 }
 
 /// What to compile to C.
@@ -69,7 +68,9 @@ pub struct CModel {
     pub code: CSources,
     /// Inputs and outputs of the program: the parts of the model's, but for strings that are known.
     pub interface: Interface,
-    texts: Texts,
+    /// What the model's outputs are.
+    kinds: Vec<Kind>,
+    texts: CTexts,
     /// Whether it draws random numbers.
     pub draws: bool,
     /// Whether it is a plan, which divides the memory that its caller gives.
@@ -97,67 +98,22 @@ impl CModel {
 
     /// The model's outputs, of what the program gives.
     pub fn outputs(&self, mut results: Vec<Value>) -> Vec<Value> {
-        for (result, list) in results.iter_mut().zip(&self.texts.coded) {
-            if let (Value::Tensor(codes), false) = (&*result, list.is_empty()) {
-                let code = |code: Scalar| usize::try_from(code.as_i64()).ok();
-                let text = |at: Option<usize>| at.and_then(|at| list.get(at).cloned());
-                let texts = codes.scalars().map(|it| text(code(it)).unwrap_or_default());
-                *result = Tensor::from_strings(codes.shape(), texts.collect()).into();
-            }
-        }
-        for (&number, texts) in &self.texts.known {
-            results.insert(number, texts.clone().into());
-        }
-        Value::all_from_parts(&self.texts.kinds, results)
+        self.texts.put_into(&mut results);
+        Value::all_from_parts(&self.kinds, results)
     }
 }
 
-/// What a model's outputs are, and the strings among them, which are no C code.
-#[derive(Default)]
-struct Texts {
-    kinds: Vec<Kind>,
-    /// Those that are known, by their numbers among the parts of all outputs.
-    known: BTreeMap<usize, Tensor>,
-    /// For each of the other parts the list of strings in which it gives places; empty of others.
-    coded: Vec<Vec<String>>,
-}
-
-/// Takes strings out of the results of a whole model: those that are known and, of those that data
-/// choose from a known list, all but their places in it.
-fn without_strings(imported: Imported) -> (Imported, Texts) {
-    let Imported { module, outputs: kinds, needs, .. } = imported;
-    let mut imported = Imported { needs, ..Imported::of_module(module) };
-    let mut texts = Texts { kinds, ..Texts::default() };
-    if !imported.needs.is_empty() {
-        return (imported, texts);
-    }
-    let function = imported.function().clone();
-    let op = |value: ValueId| function.producer(value).map(|(node, _)| &function.nodes[node]);
-    let literal = |value: ValueId| match op(value).map(|node| &node.op) {
-        Some(Op::Literal(tensor)) => tensor.strings().map(<[String]>::to_vec).zip(Some(tensor)),
-        _ => None,
-    };
-    let (mut results, mut names) = (Vec::new(), Vec::new());
-    let named = function.results().iter().zip(&function.result_names).enumerate();
-    for (number, (&value, name)) in named {
-        if let Some((_, known)) = literal(value) {
-            texts.known.insert(number, known.clone());
-            continue;
+/// A model whose results hold no strings; what its outputs are, and the strings among them.
+fn without_strings(imported: Imported) -> (Imported, Vec<Kind>, CTexts) {
+    let Imported { mut module, outputs: kinds, needs, .. } = imported;
+    let mut texts = CTexts::default();
+    if needs.is_empty() {
+        for (_, function) in module.functions.iter_mut() {
+            let without = CTexts::take_out_of(function);
+            (*function, texts) = (Arc::new(without.0), without.1);
         }
-        let coded =
-            op(value).filter(|node| matches!(&node.op, Op::Host { name, .. } if name == "take"));
-        let coded = coded.and_then(|node| Some((node.operands[0], literal(node.operands[1])?.0)));
-        let (value, list) = coded.unwrap_or((value, Vec::new()));
-        results.push(value);
-        texts.coded.push(list);
-        names.push(name.clone());
     }
-    let mut without = function.part(function.parameters().to_vec(), results);
-    without.parameter_names.clone_from(&function.parameter_names);
-    without.result_names = names;
-    imported.module.functions = Arena::default();
-    imported.module.functions.push(Arc::new(without));
-    (Imported::of_module(imported.module), texts)
+    (Imported { needs, ..Imported::of_module(module) }, kinds, texts)
 }
 
 /// Compiles a model to C.
@@ -168,11 +124,9 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let CModelRequest { source, options, name, inputs: known } = request;
     let target = row(&options.target)?;
     let known = Known::of(&source.declared(options).0, known)?;
-    let ((front, texts), facts) = known.front_and_facts(&request, &target)?;
+    let (CFront { front, kinds, texts }, facts) = known.front_and_facts(&request, &target)?;
     let inputs = &front.inputs;
-    let strings = inputs.iter().filter(|port| port.dtype == Some(DType::String));
-    strings.map(is_strings).collect::<Diagnostics>().or_ok(())?;
-    refuse_host_functions(&front.main)?;
+    refuse_strings(&front.main)?;
     let symbols = known.symbols(&front)?;
     let plan = Plan::new(&front.module, front.plan, inputs.len());
     let mut function = Function::clone(&plan.function);
@@ -205,7 +159,7 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
         ..port(&named.name, value)
     };
     let output = |(number, (&value, name)): (usize, (&ValueId, &String))| CPort {
-        strings: texts.coded[number].clone(),
+        strings: texts.list(number).to_vec(),
         ..port(name, value)
     };
     let results = function.results().iter().zip(&front.imported.result_names).enumerate();
@@ -243,11 +197,15 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     };
     let is_plan = free || plan.only_segment().is_none();
     let draws = draws(&front.imported);
-    Ok(CModel { code, interface, texts, draws, is_plan })
+    Ok(CModel { code, interface, kinds, texts, draws, is_plan })
 }
 
-/// A front half for C, and the strings that have been taken out of it.
-type CFront = (FrontHalf, Texts);
+/// A front half for C, and what its results leave out.
+struct CFront {
+    front: FrontHalf,
+    kinds: Vec<Kind>,
+    texts: CTexts,
+}
 
 /// What is known of a model's inputs.
 struct Known {
@@ -285,7 +243,7 @@ impl Known {
         target: &Target,
     ) -> Result<(CFront, Facts)> {
         let general = self.front_for(request, target, Facts::default());
-        let is_one_segment = |((front, _), _): &(CFront, Facts)| {
+        let is_one_segment = |(CFront { front, .. }, _): &(CFront, Facts)| {
             let inputs = front.imported.parameters().len();
             Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
         };
@@ -318,8 +276,8 @@ impl Known {
         }
         // What is computed is known for the inputs that it is computed from.
         let mut values = BTreeMap::new();
-        let compute = |(front, _): &CFront| {
-            let part = behind_results(&front.imported);
+        let compute = |CFront { front, .. }: &CFront| {
+            let part = front.imported.without_unused_parameters();
             let tensor = |name: &String| {
                 let unknown = || Diagnostics::from(front.needs[0].reason.clone());
                 known.part(name).and_then(Value::as_tensor).cloned().ok_or_else(unknown)
@@ -332,11 +290,11 @@ impl Known {
         };
         let make = |facts: &Facts| {
             let imported = options.phases.time("import", || source.import(options, facts))?;
-            let (imported, texts) = without_strings(imported);
-            Ok((front_of(imported, options, target)?, texts))
+            let (imported, kinds, texts) = without_strings(imported);
+            Ok(CFront { front: front_of(imported, options, target)?, kinds, texts })
         };
         let (made, facts) =
-            known.settle(&options.limits, facts, make, |(front, _)| &front.needs, compute)?;
+            known.settle(&options.limits, facts, make, |made| &made.front.needs, compute)?;
         values.extend(facts.values);
         Ok((made, Facts { values, ..facts }))
     }
@@ -359,54 +317,6 @@ impl Known {
     }
 }
 
-/// A function with those of its parameters alone that its results depend on: by their elements, or
-/// by symbols that no other such parameter tells.
-fn behind_results(function: &Function) -> Function {
-    let whole = function.part(function.parameters().to_vec(), function.results().to_vec());
-    let users = whole.users();
-    let is_used = |id: &ValueId| !users[*id].is_empty() || whole.results().contains(id);
-    let told = |id: &ValueId| whole.ty(*id).exprs().iter().filter_map(Expr::as_symbol);
-    let exprs = whole.nodes.values().flat_map(|node| node.op.exprs());
-    let mut missing: BTreeSet<SymbolId> = exprs.flat_map(Expr::symbols).collect();
-    for symbol in whole.parameters().iter().filter(|id| is_used(id)).flat_map(told) {
-        missing.remove(&symbol);
-    }
-    let named = whole.parameters().iter().zip(&function.parameter_names);
-    let tells = |id: &ValueId| told(id).any(|symbol| missing.contains(&symbol));
-    let (parameters, names) = named
-        .filter(|(id, _)| is_used(id) || tells(id))
-        .map(|(&id, name)| (id, name.clone()))
-        .unzip();
-    let mut part = whole.part(parameters, whole.results().to_vec());
-    part.parameter_names = names;
-    part.result_names.clone_from(&function.result_names);
-    part
-}
-
-/// Refuses a model that calls host functions.
-fn refuse_host_functions(function: &Function) -> Result<()> {
-    let called = function.nodes.values().filter_map(|node| match &node.op {
-        Op::Host { name, .. } => Some((name, node.location)),
-        _ => None,
-    });
-    let refusal = |(name, location)| {
-        let message = format!("the host function `{name}` does not exist in C");
-        Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
-            .at(function.locations.describe(location))
-            .because("strings and encoded images are read by functions of the host, not by kernels")
-            .remedy("leave that part out of the model, or `run` it")
-    };
-    called.map(refusal).collect::<Diagnostics>().or_ok(())
-}
-
-/// The refusal of an input that is strings.
-fn is_strings(port: &Port) -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{}` is strings", port.name))
-        .at(port.to_string())
-        .because("what is computed from strings is no C code")
-        .remedy("export the model without its work on strings, or `run` it")
-}
-
 /// The row that kernels are scheduled for: C code runs anywhere, so the machine has no say.
 pub(crate) fn row(choice: &TargetChoice) -> Result<Target> {
     match choice {
@@ -421,17 +331,4 @@ fn part(half: &LoweredFunction) -> CProgram<'_> {
         program: half.lowered.program,
         locations: &half.module.functions[half.function].locations,
     }
-}
-
-/// Writes all files, or none.
-///
-/// # Errors
-/// `TW0301` if one cannot be written.
-pub(crate) fn write_all(sources: &CSources, folder: &Path) -> Result<()> {
-    let mut files = StagedFiles::in_folder(folder)?;
-    files.write(folder.join("model.c"), |file| file.write_all(sources.model_c.as_bytes()))?;
-    files.write(folder.join("model.h"), |file| file.write_all(sources.model_h.as_bytes()))?;
-    files.write(folder.join("main.c"), |file| file.write_all(sources.main_c.as_bytes()))?;
-    files.write(folder.join("weights.bin"), |file| sources.weights.write(file))?;
-    files.commit()
 }

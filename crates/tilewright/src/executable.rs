@@ -8,10 +8,8 @@ use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use front::{Facts, Port, in_order};
 use graph::{Function, Op};
-use lower::KernelStore;
 use tensor::{DType, Given, Kind, Tensor, Value};
 
-use crate::cache::Cache;
 use crate::facts::{Inputs, attempt};
 use crate::options::Options;
 use crate::run::SegmentRun;
@@ -25,18 +23,11 @@ use crate::variant::{Model, Variant};
 /// A model whose shapes depend on values of inputs is compiled when those are first met; its file
 /// must stay where it is.
 pub struct Executable {
-    pub(crate) source: Source,
-    pub(crate) options: Options,
-    pub(crate) target: Target,
-    pub(crate) threads: usize,
+    pub(crate) model: Model,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
     /// Locked while a variant is made.
     pub(crate) making: Mutex<()>,
-    /// What has been compiled of it.
-    pub(crate) cache: Cache<Variant>,
-    /// Kernels that specialisations share.
-    pub(crate) store: Arc<KernelStore>,
 }
 
 /// Sizes and counts of an executable.
@@ -68,42 +59,42 @@ impl Executable {
     /// The row of the target table that it is compiled for.
     #[must_use]
     pub fn target(&self) -> &Target {
-        &self.target
+        &self.model.target
     }
 
     /// What it was compiled from.
     #[must_use]
     pub fn source(&self) -> &Source {
-        &self.source
+        &self.model.source
     }
 
     /// What it was compiled with.
     #[must_use]
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.model.options
     }
 
     /// Worker threads of a run, the caller's included.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.threads
+        self.model.options.thread_count()
     }
 
     /// Sizes and counts of what has been compiled so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut statistics = Statistics::default();
-        for variant in self.cache.variants() {
+        for variant in self.model.cache.variants() {
             statistics.constant_bytes += variant.constant_bytes();
-            let kept = self.cache.segments(variant.id);
+            let kept = self.model.cache.segments(variant.id);
             for specialisation in &kept {
                 statistics.kernels += specialisation.kernels().len();
-                statistics.code_bytes += specialisation.code_bytes;
+                statistics.code_bytes += specialisation.executable().code().bytes();
                 statistics.arena_bytes =
-                    statistics.arena_bytes.max(specialisation.executable.arena_bytes());
+                    statistics.arena_bytes.max(specialisation.executable().arena_bytes());
             }
             if let Some(first) = kept.first() {
-                let weights = first.executable.weights().iter();
+                let weights = first.executable().weights().iter();
                 statistics.constant_bytes +=
                     weights.map(|&id| first.weight(id).bytes().len()).sum::<usize>();
             }
@@ -148,12 +139,12 @@ impl Executable {
 
     /// Whether the model as compiled so far draws random numbers.
     pub fn draws(&self) -> bool {
-        self.cache.variants().iter().any(|variant| draws(&variant.front.imported))
+        self.model.cache.variants().iter().any(|variant| draws(&variant.front.imported))
     }
 
     /// Runs the model on the parts of inputs that have been checked; gives those of its outputs.
     fn run_parts<G: Given>(&self, parts: &[G]) -> Result<(Arc<Variant>, Vec<Value>)> {
-        self.with_facts(parts, &|variant| variant.run(self.model(), parts))
+        self.with_facts(parts, &|variant| variant.run(&self.model, parts))
     }
 
     /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
@@ -164,9 +155,9 @@ impl Executable {
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
         let variant = self.variant(inputs)?;
-        if let Some(segment) = variant.only_segment(self.model(), inputs)? {
+        if let Some(segment) = variant.only_segment(&self.model, inputs)? {
             check_outputs(&segment.outputs, outputs)?;
-            return variant.run_segment(self.model(), &segment, inputs, outputs);
+            return variant.run_segment(&self.model, &segment, inputs, outputs);
         }
         let results = self.run(inputs)?;
         let types: Vec<(DType, Vec<usize>)> =
@@ -182,14 +173,7 @@ impl Executable {
     /// # Errors
     /// Inputs that do not fit; diagnostics of the compile.
     pub fn prepare(&self, inputs: &[Tensor]) -> Result<()> {
-        self.variant(inputs)?.only_segment(self.model(), inputs).map(|_| ())
-    }
-
-    /// What the variants of the model have in common.
-    pub(crate) fn model(&self) -> Model<'_> {
-        let (source, options, target) = (&self.source, &self.options, &self.target);
-        let (store, cache) = (&self.store, &self.cache);
-        Model { source, options, target, threads: self.threads, store, cache }
+        self.variant(inputs)?.only_segment(&self.model, inputs).map(|_| ())
     }
 
     /// The variant for these inputs, which are checked; made now where there is none.
@@ -208,7 +192,7 @@ impl Executable {
     /// As [`Self::run`].
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
         let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
-        self.with_facts(&parts, &|variant| variant.segments_met(self.model(), &parts))
+        self.with_facts(&parts, &|variant| variant.segments_met(&self.model, &parts))
     }
 
     /// Does something with the variant for inputs with these parts.
@@ -219,13 +203,13 @@ impl Executable {
     ) -> Result<(Arc<Variant>, T)> {
         attempt(&|facts| {
             let (variant, _) = Inputs { ports: &self.inputs, parts }.settle(
-                &self.options.limits,
+                &self.model.options.limits,
                 facts,
                 |facts| self.variant_of(facts),
                 |variant| &variant.front.needs,
-                |variant| variant.run(self.model(), parts),
+                |variant| variant.run(&self.model, parts),
             )?;
-            variant.check(&self.cache, parts)?;
+            variant.check(&self.model.cache, parts)?;
             let done = what(&variant)?;
             Ok((variant, done))
         })
@@ -233,14 +217,14 @@ impl Executable {
 
     /// The variant for runs of which this is known, made now where there is none.
     fn variant_of(&self, facts: &Facts) -> Result<Arc<Variant>> {
-        let find = || self.cache.variant(|variant| variant.is_for(facts));
+        let find = || self.model.cache.variant(|variant| variant.is_for(facts));
         if let Some(found) = find() {
             return Ok(found);
         }
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         match find() {
             Some(found) => Ok(found),
-            None => Ok(Variant::make(self.model(), facts.clone())?.keep(&self.cache)),
+            None => Ok(Variant::make(&self.model, facts.clone())?.keep(&self.model.cache)),
         }
     }
 
@@ -250,8 +234,8 @@ impl Executable {
     /// # Errors
     /// `TW0205` if the inputs' shapes are free; `TW0115` if all that is compiled depends on data.
     pub fn fixed_code(&self) -> Result<(Arc<Variant>, Vec<Arc<Specialisation>>, usize)> {
-        if let Some(variant) = self.cache.variant(|variant| variant.front.needs.is_empty()) {
-            let code = variant.fixed_code(&self.cache);
+        if let Some(variant) = self.model.cache.variant(|variant| variant.front.needs.is_empty()) {
+            let code = variant.fixed_code(&self.model.cache);
             let others = variant.plan.segments().count().saturating_sub(code.len());
             if !code.is_empty() || others == 0 {
                 return Ok((variant, code, others));
@@ -316,7 +300,7 @@ pub fn draws(function: &Function) -> bool {
 impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executable")
-            .field("target", &self.target.name)
+            .field("target", &self.model.target.name)
             .field("inputs", &self.inputs)
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()

@@ -15,7 +15,6 @@
 //! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
 //! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
 
-mod budget;
 mod cache;
 mod compile;
 mod emit_c;
@@ -59,7 +58,7 @@ pub mod compiled {
     pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
-    pub use crate::jit::{LinkedProgram, compile_program, disassembly, kernels_of, vcode};
+    pub use crate::jit::compile_program;
     pub use crate::pipeline::{FrontHalf, constant, front};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
@@ -68,7 +67,7 @@ pub mod compiled {
     pub use crate::target::resolve;
     pub use crate::variant::Variant;
     pub use backend_c::CPort;
-    pub use backend_x64::executable as link;
+    pub use backend_x64::{disassembly, executable as link, vcode_text};
     pub use front::{Facts, Imported};
     pub use import_onnx::{DecodedModel, encode_value};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{
-    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, PassRow, Remark,
-    Result, codes, run_passes,
+    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes,
+    run_passes,
 };
-use formats::{FormatOptions, Winograd};
+use formats::{Draft, FORMATS, FormatOptions, PRECISION, Winograd};
 use front::{Facts, Imported, Need, Port};
 use graph::Function;
 use module::Module;
@@ -17,15 +17,6 @@ use tensor::{DType, Tensor};
 
 use crate::options::{Options, Precision};
 use crate::source::Source;
-
-/// The name of format choice among those of passes.
-const FORMATS: &str = "formats";
-
-/// The name of shorter floats among those of passes.
-const PRECISION: &str = "precision";
-
-/// The name of products of integers among those of passes.
-const INTEGERS: &str = "integers";
 
 /// What passes and lowering have to choose from, where no part of them is left out.
 pub(crate) struct Choices {
@@ -76,7 +67,8 @@ impl Choices {
 #[must_use]
 pub fn optimisations() -> Vec<&'static str> {
     // What is asked for is not left out.
-    let own = passes().map(|row| row.name).into_iter().filter(|name| *name != PRECISION);
+    let own = formats::passes().map(|row| row.name).into_iter();
+    let own = own.filter(|name| *name != PRECISION);
     let parts = PARTS.iter().map(|row| row.name);
     graph_opt::passes().iter().map(|row| row.name).chain(own).chain(parts).collect()
 }
@@ -85,62 +77,6 @@ pub fn optimisations() -> Vec<&'static str> {
 #[must_use]
 pub fn rules() -> Vec<&'static str> {
     graph_opt::laws().map(|(rule, _law)| rule).collect()
-}
-
-/// The passes that choose formats, between those over graphs: they know the machine.
-fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
-    [
-        PassRow { name: INTEGERS, run: integers, after: &[] },
-        PassRow { name: PRECISION, run: precision, after: &[INTEGERS] },
-        PassRow { name: FORMATS, run: formats, after: &[INTEGERS, PRECISION] },
-    ]
-}
-
-/// A function on its way through the passes.
-struct Draft<'a> {
-    function: Arc<Function>,
-    target: &'a Target,
-    options: &'a Options,
-    formats: FormatOptions,
-}
-
-impl AsRef<Function> for Draft<'_> {
-    fn as_ref(&self) -> &Function {
-        &self.function
-    }
-}
-
-impl Draft<'_> {
-    fn take(&mut self) -> Function {
-        let nothing = Arc::new(Function::new(""));
-        Arc::unwrap_or_clone(std::mem::replace(&mut self.function, nothing))
-    }
-}
-
-fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
-    if !context.is_disabled(FORMATS) {
-        let (function, remarks) = (draft.take(), &mut context.remarks);
-        let chosen = formats::integers(function, draft.target, &draft.formats, remarks)?;
-        draft.function = Arc::new(chosen);
-    }
-    Ok(())
-}
-
-fn precision(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
-    let dtype = match draft.options.precision {
-        Precision::F32 => return Ok(()),
-        Precision::Bf16 => DType::BF16,
-    };
-    let (function, remarks) = (&draft.function, &mut context.remarks);
-    let short = formats::shorten(function, dtype, draft.target, &draft.formats, remarks)?;
-    draft.function = Arc::new(short);
-    Ok(())
-}
-
-fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
-    let (function, remarks) = (draft.take(), &mut context.remarks);
-    draft.function = Arc::new(formats::choose(function, draft.target, &draft.formats, remarks)?);
-    Ok(())
 }
 
 /// A model after the graph passes.
@@ -193,11 +129,15 @@ pub(crate) fn front_of(
     let ((inputs, outputs), function) = (imported.ports(), imported.function().clone());
     let Imported { mut module, needs, .. } = imported;
     let imported = function;
-    let formats = Choices::of(options).formats;
-    let mut draft = Draft { function: imported.clone(), target, options, formats };
+    let precision = match options.precision {
+        Precision::F32 => None,
+        Precision::Bf16 => Some(DType::BF16),
+    };
+    let choices = Choices::of(options).formats;
+    let mut draft = Draft { function: imported.clone(), target, options: choices, precision };
     let mut context = context(options);
     optimise(&mut draft.function, options)?;
-    run_passes(&passes(), &mut draft, &mut context, &mut Hooks::of(options))?;
+    run_passes(&formats::passes(), &mut draft, &mut context, &mut Hooks::of(options))?;
     if !context.is_disabled(FORMATS) {
         optimise(&mut draft.function, options)?;
     }

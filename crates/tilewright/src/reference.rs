@@ -5,9 +5,8 @@ use base::{ConstantId, Diagnostic, Diagnostics, Result};
 use bytes::Bytes;
 use eval::{EvaluationPrecision, Settings};
 use front::{Facts, Imported};
-use graph::{Function, Op, Type};
+use graph::Function;
 use module::Module;
-use sym::Expr;
 use tensor::{Given, Value};
 
 use crate::facts::{attempt, import_for};
@@ -55,7 +54,8 @@ pub(crate) fn evaluated<G: Given>(
     precision: EvaluationPrecision,
 ) -> Result<Vec<Value>> {
     graph::verify(function)?;
-    let (operations, most) = (operations(function, inputs), options.limits.operations);
+    let operations = eval::graph::operations(function, inputs);
+    let most = options.limits.operations;
     if operations > most {
         let message = format!("the evaluator would take {operations} operations");
         let refusal = exceeded("operations", message).at("a run of the model");
@@ -87,22 +87,4 @@ pub fn evaluate(
     })?;
     let outputs = Value::all_from_parts(&imported.outputs, results);
     Ok((Function::clone(imported.function()), outputs))
-}
-
-/// Elements that the nodes of a function compute, and terms of their sums; each region counts once.
-fn operations<G: Given>(function: &Function, inputs: &[G]) -> u64 {
-    // What does not bind is refused by the evaluation itself.
-    let Ok(symbols) = eval::graph::bind_symbols(function, inputs) else { return 0 };
-    let count = |extents: &[Expr]| {
-        let known = extents.iter().filter_map(|extent| extent.evaluate(&|symbol| symbols[symbol]));
-        known.fold(1, |count: u64, extent| count.saturating_mul(extent.max(0) as u64))
-    };
-    let of_node = |node: &graph::Node| match &node.op {
-        Op::Contract { space, .. } | Op::Reduce { space, .. } => count(&space.extents),
-        _ => node.results.iter().fold(0, |sum: u64, &result| match function.ty(result) {
-            Type::Tensor(ty) => sum.saturating_add(count(&ty.shape)),
-            _ => sum,
-        }),
-    };
-    function.nodes.values().map(of_node).fold(0, u64::saturating_add)
 }

@@ -7,7 +7,6 @@ use eval::EvaluationFault;
 use eval::graph::{Segments, SymbolValues};
 use tensor::{Given, Tensor, Value};
 
-use crate::budget;
 use crate::cache::{SegmentFacts, Shapes};
 use crate::specialisation::Specialisation;
 use crate::variant::{Model, Variant, bound};
@@ -31,7 +30,7 @@ pub struct SegmentRun {
 /// A run of a plan.
 struct PlanRun<'a> {
     variant: &'a Variant,
-    model: Model<'a>,
+    model: &'a Model,
     /// Bytes of weights and inputs of the model.
     given_bytes: u64,
     /// Where the first run of each segment is noted, if it is asked for.
@@ -45,7 +44,7 @@ struct PlanRun<'a> {
 impl<'a> PlanRun<'a> {
     pub(crate) fn new(
         variant: &'a Variant,
-        model: Model<'a>,
+        model: &'a Model,
         given_bytes: u64,
         met: Option<&'a mut Vec<SegmentRun>>,
     ) -> PlanRun<'a> {
@@ -112,7 +111,7 @@ impl<'a> PlanRun<'a> {
                 .into());
         }
         let what = format!("after {} turns a loop keeps", self.turns);
-        Ok(budget::check_bytes(kept_bytes, self.given_bytes, limits, &what)?)
+        Ok(limits.check_memory(kept_bytes, self.given_bytes, &what)?)
     }
 
     /// Keeps what failed, where only a fault can be returned.
@@ -143,8 +142,7 @@ impl Segments for PlanRun<'_> {
 
     fn room(&mut self, bytes: u64) -> std::result::Result<(), EvaluationFault> {
         let limits = &self.model.options.limits;
-        let what = "a host function would make";
-        let outcome = budget::check_bytes(bytes, self.given_bytes, limits, what);
+        let outcome = limits.check_memory(bytes, self.given_bytes, "a host function would make");
         self.fault(outcome.map_err(Diagnostics::from))
     }
 
@@ -174,7 +172,7 @@ impl Variant {
     ///
     /// # Errors
     /// As [`Self::run_plan`].
-    pub(crate) fn run<G: Given>(&self, model: Model<'_>, inputs: &[G]) -> Result<Vec<Value>> {
+    pub(crate) fn run<G: Given>(&self, model: &Model, inputs: &[G]) -> Result<Vec<Value>> {
         if let Some(tensors) = self.plan.only_segment().and_then(|_| G::tensors(inputs))
             && let Some(segment) = self.only_segment(model, &tensors)?
         {
@@ -191,7 +189,7 @@ impl Variant {
     /// Inputs that do not fit the model; diagnostics of the compile; faults while running.
     pub(crate) fn run_plan<G: Given>(
         &self,
-        model: Model<'_>,
+        model: &Model,
         inputs: &[G],
         met: Option<&mut Vec<SegmentRun>>,
     ) -> Result<Vec<Value>> {
@@ -206,7 +204,7 @@ impl Variant {
     /// As [`Self::run_plan`].
     pub(crate) fn segments_met<G: Given>(
         &self,
-        model: Model<'_>,
+        model: &Model,
         inputs: &[G],
     ) -> Result<Vec<SegmentRun>> {
         let mut met = Vec::new();

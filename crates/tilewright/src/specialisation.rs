@@ -1,18 +1,17 @@
 //! The back half of a compile: a graph function with known extents to code that can be run.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::Function;
-use lower::{KernelStore, LowerOptions, Lowered, Role};
+use lower::{KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
-use runtime::State;
+use runtime::{LoadedProgram, StatePool};
 use sym::SymbolId;
 use tensor::{DType, Tensor};
 
-use crate::budget;
 use crate::jit;
 use crate::options::Options;
 use crate::pipeline::{Choices, optimise};
@@ -29,14 +28,10 @@ pub struct Specialisation {
     pub program: ProgramId,
     /// How each kernel was made, in the order of the program.
     pub lowered: Lowered,
-    /// The program, ready to run.
-    pub executable: Arc<runtime::LoadedProgram>,
-    /// Bytes of machine code.
-    pub(crate) code_bytes: usize,
     /// Types of the results.
     pub outputs: Vec<(DType, Vec<usize>)>,
-    /// Memory of callers that are not running.
-    states: Mutex<Vec<State>>,
+    /// The program, ready to run.
+    pub states: StatePool,
 }
 
 /// Everything that is known when a function is specialised.
@@ -129,7 +124,8 @@ impl LoweredFunction {
         let own = (&module, &*module.functions[function]);
         // What a run takes of memory that its caller gives is its caller's to limit.
         if !free_extents {
-            budget::check_program(own, &lowered, request.given, options)?;
+            let limits = (&options.limits, options.thread_count());
+            budget::check_program(own, &lowered, request.given, limits)?;
         }
         Ok(LoweredFunction { module, function, lowered, outputs })
     }
@@ -144,16 +140,13 @@ impl Specialisation {
         let (target, options) = (request.target, request.options);
         let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
-        let linked = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
-        Ok(Specialisation {
-            program,
-            executable: Arc::new(linked.executable),
-            code_bytes: linked.code_bytes,
-            module,
-            lowered,
-            outputs,
-            states: Mutex::new(Vec::new()),
-        })
+        let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
+        Ok(Specialisation { program, module, lowered, outputs, states: StatePool::new(loaded) })
+    }
+
+    /// The program, ready to run.
+    pub fn executable(&self) -> &Arc<LoadedProgram> {
+        self.states.executable()
     }
 
     /// Tensors for its results.
@@ -168,53 +161,10 @@ impl Specialisation {
         self.outputs.iter().map(output).collect()
     }
 
-    /// Whether a caller's memory is kept for the next.
-    pub(crate) fn has_memory(&self) -> bool {
-        !lock(&self.states).is_empty()
-    }
-
     /// About how many bytes it keeps: its code, what it was made of, and memory for callers.
     pub(crate) fn bytes(&self) -> usize {
         let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
-        let kept = lock(&self.states).len() * self.executable.arena_bytes();
-        self.code_bytes + made_of * BYTES_OF_A_NODE + kept
-    }
-
-    /// Gives back the memory that is kept for callers.
-    pub(crate) fn release(&self) {
-        lock(&self.states).clear();
-    }
-
-    /// Runs a piece of work with memory of its own; the memory is kept for the next caller.
-    ///
-    /// # Errors
-    /// Those of the work, and lack of memory.
-    pub fn with_state<T>(
-        &self,
-        threads: usize,
-        work: impl FnOnce(&mut State) -> Result<T>,
-    ) -> Result<T> {
-        let kept = lock(&self.states).pop();
-        let mut state = match kept {
-            Some(state) => state,
-            None => State::new(self.executable.clone(), threads)?,
-        };
-        let outcome = work(&mut state);
-        lock(&self.states).push(state);
-        outcome
-    }
-
-    /// Runs a piece of work with memory of its own, which is given back afterwards: for what will
-    /// not be run again.
-    ///
-    /// # Errors
-    /// As [`Self::with_state`].
-    pub(crate) fn once<T>(
-        &self,
-        threads: usize,
-        work: impl FnOnce(&mut State) -> Result<T>,
-    ) -> Result<T> {
-        work(&mut State::new(self.executable.clone(), threads)?)
+        self.executable().code().bytes() + made_of * BYTES_OF_A_NODE + self.states.bytes()
     }
 
     /// What is said of a kernel, said of the nodes of the model that it computes.
@@ -240,14 +190,8 @@ impl Specialisation {
 
     /// The kernels that the program runs, each once, in order of first use.
     pub fn kernels(&self) -> Vec<KernelId> {
-        jit::kernels_of(&self.module.programs[self.program].steps)
+        self.module.programs[self.program].kernels()
     }
-}
-
-/// A poisoned lock only means that another caller panicked; what it guards is a list of spare
-/// states.
-fn lock(states: &Mutex<Vec<State>>) -> std::sync::MutexGuard<'_, Vec<State>> {
-    states.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Element types and extents of a function's results; free ones count as 0.

@@ -13,12 +13,11 @@ use backend::Target;
 use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use eval::graph::SymbolValues;
 use front::Facts;
-use lower::{KernelStore, Role};
+use lower::{KernelStore, Role, budget};
 use runtime::{Block, State};
 use sym::SymbolId;
 use tensor::{Given, Tensor};
 
-use crate::budget;
 use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
@@ -31,16 +30,15 @@ use crate::specialisation::{Request, Specialisation};
 const RELEASED_TOGETHER: usize = 8 << 20;
 
 /// What is common to the variants of a model.
-#[derive(Clone, Copy)]
-pub(crate) struct Model<'a> {
-    pub(crate) source: &'a Source,
-    pub(crate) options: &'a Options,
-    pub(crate) target: &'a Target,
-    pub(crate) threads: usize,
+pub(crate) struct Model {
+    pub(crate) source: Source,
+    /// With a number of worker threads.
+    pub(crate) options: Options,
+    pub(crate) target: Target,
     /// Kernels of all its variants.
-    pub(crate) store: &'a Arc<KernelStore>,
+    pub(crate) store: Arc<KernelStore>,
     /// What has been compiled of it.
-    pub(crate) cache: &'a Cache<Variant>,
+    pub(crate) cache: Cache<Variant>,
 }
 
 /// A model, compiled as far as free extents let it.
@@ -63,8 +61,8 @@ impl Variant {
     ///
     /// # Errors
     /// What is wrong with the model, or with the options.
-    pub(crate) fn make(model: Model<'_>, facts: Facts) -> Result<Variant> {
-        let front = front(model.source, model.options, model.target, &facts)?;
+    pub(crate) fn make(model: &Model, facts: Facts) -> Result<Variant> {
+        let front = front(&model.source, &model.options, &model.target, &facts)?;
         let is_one_of_many = facts != Facts::default() || !front.needs.is_empty();
         let setup_symbols = BTreeMap::new();
         let setup = Specialisation::new(Request {
@@ -72,15 +70,15 @@ impl Variant {
             function: &front.module.functions[front.setup],
             symbols: &setup_symbols,
             role: Role::Setup,
-            target: model.target,
-            options: model.options,
+            target: &model.target,
+            options: &model.options,
             given: None,
-            store: is_one_of_many.then_some(model.store),
+            store: is_one_of_many.then_some(&model.store),
         })?;
-        let mut constants = Block::zeroed(setup.executable.constant_bytes())?;
+        let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
         let run_setup = |state: &mut State| {
             let mut call = state.call();
-            for &id in setup.executable.weights() {
+            for &id in setup.executable().weights() {
                 call.weight(id, setup.weight(id).bytes())?;
             }
             call.constants_to_fill(constants.bytes_mut())?;
@@ -97,7 +95,10 @@ impl Variant {
             })
         };
         let phases = &model.options.phases;
-        phases.time("run of setup", || setup.once(model.threads, run_setup))?;
+        let threads = model.options.thread_count();
+        phases.time("run of setup", || setup.states.with(threads, run_setup))?;
+        // It will not be run again.
+        setup.states.release();
         let plan = Plan::new(&front.module, front.plan, front.imported.parameters().len());
         static VARIANTS: AtomicU64 = AtomicU64::new(0);
         Ok(Variant {
@@ -153,7 +154,7 @@ impl Variant {
     /// Inputs that do not fit the model; diagnostics of the compile.
     pub(crate) fn only_segment(
         &self,
-        model: Model<'_>,
+        model: &Model,
         inputs: &[Tensor],
     ) -> Result<Option<Arc<Specialisation>>> {
         let Some(id) = self.plan.only_segment() else { return Ok(None) };
@@ -170,7 +171,7 @@ impl Variant {
     ///
     /// # Errors
     /// Diagnostics of the compile.
-    pub(crate) fn prepare_fixed(&self, model: Model<'_>) -> Result<()> {
+    pub(crate) fn prepare_fixed(&self, model: &Model) -> Result<()> {
         let Some(inputs) = budget::parameter_bytes(&self.front.imported) else { return Ok(()) };
         let given = inputs.saturating_add(budget::constant_bytes(&self.front.module));
         for (function, shapes) in self.plan.fixed_calls() {
@@ -203,17 +204,18 @@ impl Variant {
     /// Faults while running.
     pub(crate) fn run_segment(
         &self,
-        model: Model<'_>,
+        model: &Model,
         specialisation: &Specialisation,
         operands: &[Tensor],
         outputs: &mut [Tensor],
     ) -> Result<()> {
-        if !specialisation.has_memory() {
+        if specialisation.states.count() == 0 {
             model.cache.make_room();
         }
         let run = |state: &mut State| self.call(specialisation, state, operands, outputs)?.run();
         specialisation
-            .with_state(model.threads, run)
+            .states
+            .with(model.options.thread_count(), run)
             .map_err(|found| found.map(|fault| specialisation.blame(fault)))
     }
 
@@ -235,7 +237,7 @@ impl Variant {
         for (number, tensor) in outputs.iter_mut().enumerate() {
             call.output(number, tensor.bytes_mut())?;
         }
-        for &id in specialisation.executable.weights() {
+        for &id in specialisation.executable().weights() {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
         call.constants(self.constants.bytes())?;
@@ -261,7 +263,7 @@ impl Variant {
     /// Diagnostics of the compile.
     pub(crate) fn compile(
         &self,
-        model: Model<'_>,
+        model: &Model,
         facts: &SegmentFacts<'_>,
         symbols: &BTreeMap<SymbolId, i64>,
         given_bytes: u64,
@@ -276,10 +278,10 @@ impl Variant {
             function: &segment.function,
             symbols,
             role: segment.role(&self.setup.lowered.constants.offsets),
-            target: model.target,
-            options: model.options,
+            target: &model.target,
+            options: &model.options,
             given: Some(given_bytes),
-            store: self.is_one_of_many().then_some(model.store),
+            store: self.is_one_of_many().then_some(&model.store),
         })?;
         Ok(model.cache.keep_segment(facts, specialisation))
     }

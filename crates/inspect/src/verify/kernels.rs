@@ -481,7 +481,7 @@ mod tests {
             spoil(&mut module, half, spoiled);
             let target = executable.target();
             let linked = compile_program(&module, half.program, &[], target, &options)?;
-            Ok(linked.executable.code().clone())
+            Ok(linked.code().clone())
         };
         let verifier = Verifier { executable: &executable, code: &code };
         let images = [tensor::random::random(DType::F32, &[2, 1, 8, 8], 1)];

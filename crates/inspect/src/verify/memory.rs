@@ -134,7 +134,7 @@ fn run(
     operands: &[Tensor],
     outputs: &mut [Tensor],
 ) -> Result<()> {
-    let code = half.executable.code().clone();
+    let code = half.executable().code().clone();
     let made = link(&half.module.kernels, program, code)?;
     let mut state = runtime::State::new(Arc::new(made), executable.threads())?;
     variant.call(half, &mut state, operands, outputs)?.run()

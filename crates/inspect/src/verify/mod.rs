@@ -134,7 +134,7 @@ fn verify_against(
     inputs: &[Value],
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<VerifyReport> {
-    let code = |half: &Specialisation| Ok(half.executable.code().clone());
+    let code = |half: &Specialisation| Ok(half.executable().code().clone());
     // What cannot be run need not be evaluated, which takes longer.
     let (first, again) = (executable.run_values(inputs)?, executable.run_values(inputs)?);
     let names = executable.outputs().iter().flat_map(|port| port.kind.part_names(&port.name));

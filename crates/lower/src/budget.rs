@@ -6,23 +6,22 @@
 use std::collections::BTreeMap;
 
 use base::limits::exceeded;
-use base::{Diagnostic, KernelId, Limits, Result};
+use base::{KernelId, Limits, Result};
 use graph::{Function, ValueId};
-use lower::Lowered;
 use module::Module;
 use program::{Program, Step};
 
-use crate::options::Options;
-
-/// Memory that any run may take, whatever its weights and inputs.
-const FREE_BYTES: u64 = 1 << 30;
+use crate::Lowered;
 
 /// Operations that any run may take for each byte of its weights and inputs. Networks that enlarge
 /// images may take tens of millions for a pixel, whose colours are three bytes.
 const OPERATIONS_A_BYTE: u64 = 1 << 26;
 
-/// Refuses values with more elements than the limit, all extents being known now.
-pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
+/// Refuses values with more elements than the limit, of extents that are known.
+///
+/// # Errors
+/// `TW0112` with the place of the value in the model.
+pub fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
     for (id, value) in function.values.iter() {
         let graph::Type::Tensor(ty) = &value.ty else { continue };
         let extents = ty.shape.iter().filter_map(sym::Expr::as_constant);
@@ -44,12 +43,12 @@ pub(crate) fn check_elements(function: &Function, limits: &Limits) -> Result<()>
 }
 
 /// Bytes of the constants.
-pub(crate) fn constant_bytes(module: &Module) -> u64 {
+pub fn constant_bytes(module: &Module) -> u64 {
     module.constants.values().map(|constant| constant.tensor.bytes().len() as u64).sum()
 }
 
 /// Bytes of the parameters; none where extents are free, or a parameter is a list.
-pub(crate) fn parameter_bytes(function: &Function) -> Option<u64> {
+pub fn parameter_bytes(function: &Function) -> Option<u64> {
     let of_parameter = |&value: &ValueId| {
         let ty = function.ty(value).as_tensor()?;
         let extents = ty.shape.iter().map(|extent| Some(extent.as_constant()? as u64));
@@ -64,19 +63,19 @@ pub(crate) fn parameter_bytes(function: &Function) -> Option<u64> {
 
 /// Refuses a program whose run would take more memory or operations than the limits. `given` are
 /// the bytes of the model's weights and inputs, none where those are the function's own.
-pub(crate) fn check_program(
+pub fn check_program(
     (module, function): (&Module, &Function),
     lowered: &Lowered,
     given: Option<u64>,
-    options: &Options,
+    (limits, threads): (&Limits, usize),
 ) -> Result<()> {
     let program = &module.programs[lowered.program];
     let own = parameter_bytes(function).unwrap_or(0);
     let given = given.unwrap_or_else(|| own.saturating_add(constant_bytes(module)));
-    check_memory(program, lowered, (own, given), options)?;
+    check_memory(program, lowered, (own, given), (limits, threads))?;
     let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();
     let total = operations(&program.steps, &of_kernels);
-    let free = options.limits.operations;
+    let free = limits.operations;
     let most = free.saturating_add(given.saturating_mul(OPERATIONS_A_BYTE));
     if total <= most {
         return Ok(());
@@ -113,7 +112,7 @@ fn check_memory(
     program: &Program,
     lowered: &Lowered,
     (own, given): (u64, u64),
-    options: &Options,
+    (limits, threads): (&Limits, usize),
 ) -> Result<()> {
     let mut scratch = 0;
     program::walk(&program.steps, &mut |step| {
@@ -121,11 +120,11 @@ fn check_memory(
             scratch = scratch.max(run.scratch_bytes.as_constant().unwrap_or(0) as u64);
         }
     });
-    let scratch = scratch.saturating_mul(options.thread_count() as u64);
+    let scratch = scratch.saturating_mul(threads as u64);
     let outputs = lowered.outputs.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes as u64));
     let arena = lowered.arena_bytes;
     let total = [own, arena, scratch, outputs].into_iter().fold(0, u64::saturating_add);
-    check_bytes(total, given, &options.limits, &format!("`{}` would take", program.name)).map_err(
+    limits.check_memory(total, given, &format!("`{}` would take", program.name)).map_err(
         |refusal| {
             let parts = format!(
                 "{own} of inputs, {arena} of intermediate results, {scratch} of workers, \
@@ -134,24 +133,4 @@ fn check_memory(
             refusal.at("a run of the model").because(parts).into()
         },
     )
-}
-
-/// Refuses what would take more memory than the limits, `given` being the bytes of the weights and
-/// inputs of the model; `what_takes` it begins the message.
-pub(crate) fn check_bytes(
-    total: u64,
-    given: u64,
-    limits: &Limits,
-    what_takes: &str,
-) -> std::result::Result<(), Diagnostic> {
-    let Limits { memory_bytes, memory_ratio, .. } = *limits;
-    let (limit, reason) = if total > memory_bytes {
-        ("memory-bytes", format!("at most {memory_bytes} are accepted"))
-    } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
-        let most = format!("{FREE_BYTES} and {memory_ratio} times that are accepted");
-        ("memory-ratio", format!("weights and inputs have {given}; {most}"))
-    } else {
-        return Ok(());
-    };
-    Err(exceeded(limit, format!("{what_takes} {total} bytes of memory")).because(reason))
 }

@@ -1,0 +1,78 @@
+//! The passes of this crate as a table: they stand between those over graphs alone, and know the
+//! machine.
+
+use std::sync::Arc;
+
+use backend::Target;
+use base::{PassContext, PassRow, Result};
+use graph::Function;
+use tensor::DType;
+
+use crate::{FormatOptions, choose, shorten};
+
+/// The name of format choice among those of passes.
+pub const FORMATS: &str = "formats";
+
+/// The name of shorter floats among those of passes.
+pub const PRECISION: &str = "precision";
+
+/// The name of products of integers among those of passes.
+const INTEGERS: &str = "integers";
+
+/// A function on its way through the passes.
+pub struct Draft<'a> {
+    /// The function.
+    pub function: Arc<Function>,
+    /// What it is compiled for.
+    pub target: &'a Target,
+    /// Of format choice.
+    pub options: FormatOptions,
+    /// The type to which operands of products are rounded, if they are.
+    pub precision: Option<DType>,
+}
+
+impl AsRef<Function> for Draft<'_> {
+    fn as_ref(&self) -> &Function {
+        &self.function
+    }
+}
+
+impl Draft<'_> {
+    fn take(&mut self) -> Function {
+        let nothing = Arc::new(Function::new(""));
+        Arc::unwrap_or_clone(std::mem::replace(&mut self.function, nothing))
+    }
+}
+
+/// The passes, in their order.
+#[must_use]
+pub fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
+    [
+        PassRow { name: INTEGERS, run: integers, after: &[] },
+        PassRow { name: PRECISION, run: precision, after: &[INTEGERS] },
+        PassRow { name: FORMATS, run: formats, after: &[INTEGERS, PRECISION] },
+    ]
+}
+
+fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    if !context.is_disabled(FORMATS) {
+        let (function, remarks) = (draft.take(), &mut context.remarks);
+        let chosen = crate::integers(function, draft.target, &draft.options, remarks)?;
+        draft.function = Arc::new(chosen);
+    }
+    Ok(())
+}
+
+fn precision(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    let Some(dtype) = draft.precision else { return Ok(()) };
+    let (function, remarks) = (&draft.function, &mut context.remarks);
+    let short = shorten(function, dtype, draft.target, &draft.options, remarks)?;
+    draft.function = Arc::new(short);
+    Ok(())
+}
+
+fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    let (function, remarks) = (draft.take(), &mut context.remarks);
+    draft.function = Arc::new(choose(function, draft.target, &draft.options, remarks)?);
+    Ok(())
+}
