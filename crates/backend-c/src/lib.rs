@@ -9,6 +9,7 @@
 //!   only where they are used;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
 //! - `plan`: what stands between the programs of a plan's segments;
+//! - `runner`: a program that runs many models on files;
 //! - `strings`: what of a function C sources leave out, or refuse;
 //! - `text`: what stands around it all.
 //!
@@ -31,6 +32,7 @@ mod names;
 mod overlap;
 mod plan;
 mod program;
+mod runner;
 mod scalar;
 mod strings;
 mod text;
@@ -50,6 +52,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Tensor};
 
 pub use layout::Weights;
+pub use runner::{RunnerModel, read_outputs, write_runner};
 pub use strings::{CTexts, refuse_strings};
 pub use text::declarations;
 
@@ -139,8 +142,8 @@ pub struct CSources {
 }
 
 impl CSources {
-    /// Writes `model.c`, `model.h`, `main.c` and `weights.bin` into a folder, which is made if it is
-    /// not there: all of them or none.
+    /// Writes `model.c`, `model.h`, `main.c` and `weights.bin` into a folder, which is made if it
+    /// is not there: all of them or none.
     ///
     /// # Errors
     /// `TW0301` if one cannot be written.

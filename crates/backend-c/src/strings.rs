@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use graph::{Function, Op, Type, ValueId};
+use graph::{Function, Op, ValueId};
 use tensor::{DType, Scalar, Tensor, Value};
 
 /// The strings among what a function gives.
@@ -66,11 +66,7 @@ impl CTexts {
 
 /// The strings that a value is known to be.
 fn strings(function: &Function, value: ValueId) -> Option<&Tensor> {
-    let (node, _) = function.producer(value)?;
-    match &function.nodes[node].op {
-        Op::Literal(tensor) if tensor.dtype() == DType::String => Some(tensor),
-        _ => None,
-    }
+    function.literal(value).filter(|tensor| tensor.dtype() == DType::String)
 }
 
 /// The places of strings in a known list, and the list.
@@ -90,9 +86,11 @@ fn places(function: &Function, value: ValueId) -> Option<(ValueId, Vec<String>)>
 /// # Errors
 /// `TW0104` for each parameter that is strings, `TW0103` for each call.
 pub fn refuse_strings(function: &Function) -> Result<()> {
-    let is_strings = |value: ValueId| matches!(function.ty(value), Type::Tensor(ty) if ty.dtype == DType::String);
+    let is_strings = |(value, _): &(&ValueId, &String)| {
+        function.ty(**value).as_tensor().is_some_and(|ty| ty.dtype == DType::String)
+    };
     let named = function.parameters().iter().zip(&function.parameter_names);
-    let strings = named.filter(|(value, _)| is_strings(**value)).map(|(_, name)| {
+    let strings = named.filter(is_strings).map(|(_, name)| {
         Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{name}` is strings"))
             .at(format!("input \"{name}\""))
             .because("what is computed from strings is no C code")

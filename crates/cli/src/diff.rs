@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use inspect::{Counterpart, Tolerance};
+use inspect::Counterpart;
+use tensor::Tolerance;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, OtherArguments};

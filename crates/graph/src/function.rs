@@ -166,6 +166,12 @@ impl Function {
         }
     }
 
+    /// The place in the user's model of the node that defines a value; none for a parameter.
+    pub fn place_of(&self, value: ValueId) -> Option<String> {
+        let (node, _) = self.producer(value)?;
+        Some(self.locations.describe(self.nodes[node].location))
+    }
+
     /// The primitive that defines a value; none for a parameter.
     pub fn op(&self, value: ValueId) -> Option<&Op> {
         self.producer(value).map(|(node, _)| &self.nodes[node].op)

@@ -178,7 +178,7 @@ fn inspected(
     for stage in Stage::ALL {
         dump(&case.model, &case.options, stage, Some(inputs), None).map_err(|it| ("dump", it))?;
     }
-    let (evaluator, tolerance) = (Counterpart::Evaluator, crate::Tolerance::default());
+    let (evaluator, tolerance) = (Counterpart::Evaluator, tensor::Tolerance::default());
     match diff(&case.model, &case.options, &evaluator, inputs, tolerance, &mut |_| ()) {
         Ok(Some(difference)) if !is_random => Ok(Some(format!("diff: {difference}"))),
         // An output without elements is equal to another.
@@ -240,14 +240,11 @@ fn difference(
         if !expected_name.is_empty() && expected_name != name {
             return Some(format!("output `{name}` instead of `{expected_name}`"));
         }
-        if actual.structure() != expected.structure() {
-            let (is, should) = (actual.structure(), expected.structure());
-            return Some(format!("output `{name}` is {is:?} instead of {should:?}"));
-        }
-        let names = actual.structure().names(name);
-        let tensors = actual.clone().into_tensors().into_iter();
-        let pairs = tensors.zip(expected.clone().into_tensors()).zip(names);
-        for ((actual, expected), name) in pairs {
+        let pairs = match actual.pairs(expected, name) {
+            Ok(pairs) => pairs,
+            Err(other) => return Some(format!("output `{name}`: {other}")),
+        };
+        for (name, actual, expected) in pairs {
             let expected = if set.is_loose { as_given(expected, &actual) } else { expected };
             let comparison = compare(&actual, &expected, tolerance.relative, tolerance.absolute);
             let passed = match is_random {

@@ -13,12 +13,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use tensor::{StagedFiles, Value};
+use tensor::{StagedFiles, Tolerance, Value};
 use tilewright::Options;
 use tilewright::compiled::{DecodedModel, Source, compile_source, encode_value, evaluate};
 
 use crate::c_program;
-use crate::tolerance::Tolerance;
 
 /// What a configuration is compared with.
 #[derive(Clone, Debug)]
@@ -251,13 +250,11 @@ impl Finder<'_> {
 
     /// How a value differs from another, if it does.
     fn wrong(&self, actual: &Value, expected: &Value) -> Option<String> {
-        if actual.structure() != expected.structure() {
-            let (is, other) = (actual.structure(), expected.structure());
-            return Some(format!("it is {is:?} instead of {other:?}"));
-        }
-        let tensors = |value: &Value| value.clone().into_tensors().into_iter();
-        let mut pairs = tensors(actual).zip(tensors(expected));
-        pairs.find_map(|(actual, expected)| {
+        let pairs = match actual.pairs(expected, "") {
+            Ok(pairs) => pairs,
+            Err(other) => return Some(other),
+        };
+        pairs.into_iter().find_map(|(_, actual, expected)| {
             let comparison = self.tolerance.compare(&actual, &expected);
             (!comparison.passed()).then(|| comparison.to_string())
         })

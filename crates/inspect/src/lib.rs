@@ -8,7 +8,6 @@ mod difference;
 mod dump;
 mod explain;
 mod measure;
-mod tolerance;
 mod verify;
 
 pub use c_program::{check_c_compiler, run_module_as_c};
@@ -17,5 +16,4 @@ pub use difference::{Counterpart, Difference, RecordedCase, diff, read_recorded}
 pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use measure::{Measurement, measure, phases};
-pub use tolerance::Tolerance;
 pub use verify::{KernelVerdict, OutputVerdict, VerifyReport, verify};

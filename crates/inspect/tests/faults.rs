@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 
 use base::fault::Seeded;
 use common::{compiled, model, runs_code};
-use inspect::{Counterpart, Tolerance, VerifyReport};
+use inspect::{Counterpart, VerifyReport};
 use prost::Message;
+use tensor::Tolerance;
 use tensor::random::random;
 use testkit::Folder;
 use tilewright::{DType, Executable, Options, PortExtent, TargetChoice, Tensor, Value};

@@ -81,6 +81,22 @@ pub struct Buffer {
     pub ahead: u32,
 }
 
+impl Buffer {
+    /// For each element, in row-major order, the byte where it begins. Extents and strides are
+    /// constant, and elements have whole bytes; what is not counts as 0, or as one byte.
+    #[must_use]
+    pub fn byte_places(&self) -> Vec<usize> {
+        let extent = |expr: &Expr| expr.as_constant().unwrap_or(0) as usize;
+        let shape: Vec<usize> = self.shape.iter().map(extent).collect();
+        let strides = match &self.strides {
+            Some(strides) => strides.iter().map(extent).collect(),
+            None => tensor::dense_strides(&shape),
+        };
+        let width = self.dtype.bytes().unwrap_or(1);
+        tensor::offsets(&shape, &strides).map(|offset| offset * width).collect()
+    }
+}
+
 /// Where a buffer lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {

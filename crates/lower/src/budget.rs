@@ -27,12 +27,10 @@ pub fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
         let extents = ty.shape.iter().filter_map(sym::Expr::as_constant);
         let count = extents.fold(1u64, |count, extent| count.saturating_mul(extent.max(1) as u64));
         if count > limits.elements {
-            let place = function.producer(id).map(|(node, _)| function.nodes[node].location);
-            let place = place.map(|location| function.locations.describe(location));
             let message = format!("a value has {count} elements or more");
             let refusal = exceeded("elements", message)
                 .because(format!("at most {} are accepted", limits.elements));
-            return Err(match place {
+            return Err(match function.place_of(id) {
                 Some(place) => refusal.at(place),
                 None => refusal,
             }

@@ -4,8 +4,8 @@
 //! - [`Code`]: kernels in executable memory;
 //! - [`Block`]: aligned memory for arenas and constants;
 //! - [`pool`]: the worker threads, one pool a process;
-//! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it, [`StatePool`]: several;
-//!   [`Call`]: one run; [`Profile`]: where its time went;
+//! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it,
+//!   [`StatePool`]: several; [`Call`]: one run; [`Profile`]: where its time went;
 //! - [`cpu`]: what this machine can do;
 //! - [`SmallObjects`]: an allocator for programs that compile.
 //!

@@ -75,6 +75,24 @@ impl Value {
         }
     }
 
+    /// The tensors of two values that are made of tensors alike, with names made of theirs.
+    ///
+    /// # Errors
+    /// How the values are made otherwise.
+    pub fn pairs(
+        &self,
+        other: &Value,
+        name: &str,
+    ) -> Result<Vec<(String, Tensor, Tensor)>, String> {
+        let (is, should) = (self.structure(), other.structure());
+        if is != should {
+            return Err(format!("it is {is:?} instead of {should:?}"));
+        }
+        let tensors = self.clone().into_tensors().into_iter().zip(other.clone().into_tensors());
+        let named = is.names(name).into_iter().zip(tensors);
+        Ok(named.map(|(name, (own, other))| (name, own, other)).collect())
+    }
+
     /// Its tensors, in order.
     pub fn into_tensors(self) -> Vec<Tensor> {
         match self {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backend::Target;
-use backend_c::{CPort, CProgram, CSources, CTexts, Interface, refuse_strings};
+use backend_c::{CPort, CProgram, CSources, CTexts, Interface, RunnerModel, refuse_strings};
 use base::{Diagnostic, Diagnostics, FunctionId, Result};
 use front::{Facts, Imported, Port, in_order, kind_of};
 use graph::{ElementType, Function, ValueId};
@@ -94,6 +94,12 @@ impl CModel {
             }),
         };
         ports.len() == parts.len() && ports.iter().zip(parts).all(fits)
+    }
+
+    /// As a program runs it beside others.
+    pub fn for_runner(&self) -> RunnerModel<'_> {
+        let CModel { code, interface, is_plan, .. } = self;
+        RunnerModel { code, interface, is_plan: *is_plan }
     }
 
     /// The model's outputs, of what the program gives.

@@ -3,15 +3,15 @@
 use std::cmp::Ordering;
 
 use base::codes;
-use tensor::{DType, Reduction, Scalar, Tensor};
+use tensor::{DType, Reduction, Scalar, Tensor, dense_strides};
 
-use super::movement::{each_index, strides};
+use super::movement::each_index;
 use crate::EvaluationFault;
 
 /// The lines of a tensor along an axis: calls `visit` with the number of the line (row-major over
 /// the other axes) and the row-major index of each of its elements.
 fn lines(shape: &[usize], axis: usize, mut visit: impl FnMut(usize, &[usize])) {
-    let own = strides(shape);
+    let own = dense_strides(shape);
     let mut others = shape.to_vec();
     others[axis] = 1;
     let mut line = vec![0; shape[axis]];

@@ -1,18 +1,9 @@
 //! Primitives whose result elements are operand elements, or counts.
 
 use base::codes;
-use tensor::{DType, Reduction, Scalar, Tensor};
+use tensor::{DType, Reduction, Scalar, Tensor, dense_strides};
 
 use crate::EvaluationFault;
-
-/// Elements from one index to the next along each axis of a dense tensor.
-pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis];
-    }
-    strides
-}
 
 /// Visits every index of a shape in row-major order.
 pub(super) fn each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
@@ -96,7 +87,7 @@ pub(super) fn broadcast(
     shape: &[usize],
     axes: &[usize],
 ) -> Result<Tensor, EvaluationFault> {
-    let own = strides(operand.shape());
+    let own = dense_strides(operand.shape());
     let mut source = vec![0; shape.len()];
     for ((&axis, &extent), &stride) in axes.iter().zip(operand.shape()).zip(&own) {
         if extent != 1 && extent != shape[axis] {
@@ -117,7 +108,7 @@ pub(super) fn reshape(operand: &Tensor, shape: &[usize]) -> Result<Tensor, Evalu
 }
 
 pub(super) fn transpose(operand: &Tensor, permutation: &[usize]) -> Tensor {
-    let own = strides(operand.shape());
+    let own = dense_strides(operand.shape());
     let shape: Vec<usize> = permutation.iter().map(|&axis| operand.shape()[axis]).collect();
     let source: Vec<usize> = permutation.iter().map(|&axis| own[axis]).collect();
     pick(operand, &shape, |index| dot(index, &source))
@@ -139,7 +130,7 @@ pub(super) fn slice(
             return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
         }
     }
-    let own = strides(operand.shape());
+    let own = dense_strides(operand.shape());
     Ok(pick(operand, shape, |index| {
         let place = |axis: usize| (starts[axis] + index[axis] as i64 * steps[axis]) as usize;
         (0..index.len()).map(|axis| place(axis) * own[axis]).sum()
@@ -161,7 +152,7 @@ pub(super) fn pad(
         shape.push(usize::try_from(padded).map_err(negative)?);
     }
     let mut result = broadcast(fill, &shape, &[])?;
-    let own = strides(&shape);
+    let own = dense_strides(&shape);
     copy(&mut result, operand, |copy| {
         let mut next = 0;
         each_index(operand.shape(), |index| {
@@ -183,7 +174,7 @@ pub(super) fn concat(operands: &[Tensor], axis: usize) -> Tensor {
     let mut shape = operands[0].shape().to_vec();
     shape[axis] = operands.iter().map(|operand| operand.shape()[axis]).sum();
     let mut result = Tensor::zeros(operands[0].dtype(), &shape);
-    let own = strides(&shape);
+    let own = dense_strides(&shape);
     let mut start = 0;
     for operand in operands {
         copy(&mut result, operand, |copy| {
@@ -206,7 +197,7 @@ fn indexed(
     batch: usize,
     position: usize,
 ) -> Result<(Vec<usize>, Vec<usize>), EvaluationFault> {
-    let own = strides(data.shape());
+    let own = dense_strides(data.shape());
     let common = indices[0].shape();
     let kept: Vec<usize> =
         (batch..data.shape().len()).filter(|axis| !axes.contains(axis)).collect();
@@ -216,7 +207,7 @@ fn indexed(
     let shape = [&common[..batch], &before, &common[batch..], &after].concat();
     let first = batch + position;
     let last = first + common.len() - batch;
-    let index_strides = strides(common);
+    let index_strides = dense_strides(common);
     let mut offsets = Vec::new();
     let mut fault = None;
     each_index(&shape, |index| {

@@ -8,9 +8,9 @@
 use base::{Id, codes};
 use graph::IterationSpace;
 use sym::{Expr, SymbolId, Term};
-use tensor::{DType, MultiplyAdd, Reduction, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, MultiplyAdd, Reduction, Scalar, ScalarFunction, Tensor, dense_strides};
 
-use super::movement::{each_index, strides};
+use super::movement::each_index;
 use crate::EvaluationFault;
 
 /// A sum of terms over the axes of a space.
@@ -74,7 +74,7 @@ impl<T: Copy> Side<T> {
     fn new(space: &IterationSpace, number: usize, shape: &[usize], elements: Vec<T>) -> Side<T> {
         let sum = || Sum { linear: vec![0; space.extents.len()], ..Sum::default() };
         let mut side = Side { elements, parallel: sum(), reduced: sum(), mixed: sum() };
-        for (expr, stride) in space.operands[number].iter().zip(strides(shape)) {
+        for (expr, stride) in space.operands[number].iter().zip(dense_strides(shape)) {
             let stride = stride as i64;
             side.parallel.constant += expr.constant_part() * stride;
             for term in expr.terms() {

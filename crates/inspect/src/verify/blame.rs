@@ -81,10 +81,7 @@ fn named<'a>(function: &'a Function, values: &'a Values) -> Named<'a> {
 
 /// Where in the model a value comes from.
 fn place(function: &Function, value: ValueId) -> String {
-    match function.producer(value) {
-        Some((node, _)) => function.locations.describe(function.nodes[node].location),
-        None => "the inputs".to_owned(),
-    }
+    function.place_of(value).unwrap_or_else(|| "the inputs".to_owned())
 }
 
 /// The first value, in the order of the model, that a level has and that differs. Behind the

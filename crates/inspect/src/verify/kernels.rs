@@ -7,15 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{Arena, ConstantId, Diagnostics, KernelId, Result};
+use base::{ConstantId, Diagnostics, KernelId, Result};
 use eval::{EvaluationPrecision, Settings};
 use graph::{Function, NodeId, Op, Type, ValueId};
 use loops::{Access, Buffer, Scope};
 use module::Module;
-use program::{Address, Argument, Place, Program, Run, Slot, Step};
+use program::{AloneArgument, Program};
 use runtime::Code;
 use sym::Expr;
-use tensor::{Given, Tensor, Value};
+use tensor::{Given, Tensor, Tolerance, Value, dense_strides, offsets};
 use tilewright::Executable;
 use tilewright::compiled::{
     KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, constant,
@@ -23,7 +23,6 @@ use tilewright::compiled::{
 };
 
 use super::{KernelVerdict, VerifyReport};
-use crate::tolerance::Tolerance;
 
 /// The byte that fills memory before a kernel writes it: of floats, not a number.
 const POISON: u8 = 0xFF;
@@ -277,7 +276,9 @@ fn difference(
         }
         memory.push(argument);
     }
-    let program = program_of(info, &memory);
+    let arguments: Vec<AloneArgument> = memory.iter().map(ArgumentBuffer::alone).collect();
+    let extent = (info.extent, info.scratch_bytes as usize);
+    let program = Program::of_kernel(info.kernel, &arguments, extent);
     let executable = link(&half.module.kernels, &program, code.clone())?;
     let mut state = runtime::State::new(Arc::new(executable), 1)?;
     let mut outputs: Vec<Vec<u8>> =
@@ -332,15 +333,7 @@ impl ArgumentBuffer {
     /// left unwritten are found.
     pub(super) fn new(buffer: &Buffer, tensor: &Tensor) -> ArgumentBuffer {
         let width = buffer.dtype.bytes().unwrap_or(1);
-        let extent = |expr: &Expr| expr.as_constant().unwrap_or(0) as usize;
-        let shape: Vec<usize> = buffer.shape.iter().map(extent).collect();
-        let strides: Vec<usize> = match &buffer.strides {
-            Some(strides) => strides.iter().map(extent).collect(),
-            None => dense_strides(&shape),
-        };
-        let places: Vec<usize> = (0..shape.iter().product())
-            .map(|element| width * offset(element, &shape, &strides))
-            .collect();
+        let places = buffer.byte_places();
         let bytes = places.iter().max().map_or(0, |last| last + width);
         let access = match buffer.scope {
             Scope::Parameter(access) => access,
@@ -380,10 +373,15 @@ impl ArgumentBuffer {
         let strides = dense_strides(whole.shape());
         let low = low.iter().map(|low| low.as_constant().unwrap_or(0) as usize);
         let begin: usize = low.zip(&strides).map(|(low, stride)| low * stride).sum();
-        for (element, bytes) in operand.bytes().chunks_exact(width).enumerate() {
-            let place = self.places[begin + offset(element, operand.shape(), &strides)];
+        let elements = operand.bytes().chunks_exact(width);
+        for (bytes, offset) in elements.zip(offsets(operand.shape(), &strides)) {
+            let place = self.places[begin + offset];
             self.bytes[place..][..width].copy_from_slice(bytes);
         }
+    }
+
+    fn alone(&self) -> AloneArgument {
+        AloneArgument { bytes: self.bytes.len(), reads: self.reads, writes: self.writes }
     }
 
     /// The elements in such memory, as a tensor like another.
@@ -394,65 +392,6 @@ impl ArgumentBuffer {
             target.copy_from_slice(&bytes[place..][..width]);
         }
         tensor
-    }
-}
-
-fn dense_strides(shape: &[usize]) -> Vec<usize> {
-    (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect()
-}
-
-/// The offset of an element, counted in row-major order, under strides.
-fn offset(mut element: usize, shape: &[usize], strides: &[usize]) -> usize {
-    let mut offset = 0;
-    for (extent, stride) in shape.iter().zip(strides).rev() {
-        offset += element % extent * stride;
-        element /= extent;
-    }
-    offset
-}
-
-/// A program that runs the kernel once: argument `k` is input `k`; what it writes is an output,
-/// which begins as a copy of the input.
-fn program_of(info: &KernelInfo, memory: &[ArgumentBuffer]) -> Program {
-    let mut slots = Arena::default();
-    let mut steps = Vec::new();
-    let mut arguments = Vec::new();
-    let mut outputs = 0;
-    for (number, memory) in memory.iter().enumerate() {
-        let bytes = Expr::from(memory.bytes.len());
-        let mut slot = |name: &str, place| {
-            let name = format!("{name}{number}");
-            slots.push(Slot { name, bytes: bytes.clone(), place })
-        };
-        let input =
-            Address { slot: slot("input", Place::Input(number as u32)), offset: Expr::ZERO };
-        let address = if memory.writes {
-            let place = Place::Output(outputs);
-            outputs += 1;
-            let output = Address { slot: slot("output", place), offset: Expr::ZERO };
-            let (source, destination) = (input, output.clone());
-            steps.push(Step::Copy { source, destination, bytes: bytes.clone() });
-            output
-        } else {
-            input
-        };
-        let (reads, writes) = (memory.reads, memory.writes);
-        arguments.push(Argument { address, bytes, writes, reads });
-    }
-    let extent = Expr::constant(info.extent);
-    steps.push(Step::Run(Run {
-        kernel: info.kernel,
-        arguments,
-        grain: extent.clone(),
-        extent,
-        scratch_bytes: Expr::from(info.scratch_bytes as usize),
-    }));
-    Program {
-        name: "kernel".to_owned(),
-        symbols: Arena::default(),
-        slots,
-        arena_bytes: Expr::ZERO,
-        steps,
     }
 }
 

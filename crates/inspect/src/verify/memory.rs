@@ -11,12 +11,11 @@ use base::Result;
 use graph::{Function, ValueId};
 use program::{Address, Argument, Place, Slot, Step};
 use sym::Expr;
-use tensor::Tensor;
+use tensor::{Tensor, Tolerance};
 use tilewright::Executable;
 use tilewright::compiled::{SegmentRun, Specialisation, Variant, link};
 
 use super::kernels::{ArgumentBuffer, Values};
-use crate::tolerance::Tolerance;
 
 /// Gross differences are meant: errors that add up over a run are no fault of memory.
 const GROSS: Tolerance = Tolerance { relative: 1e-2, of_largest: 1e-2 };
@@ -142,10 +141,7 @@ fn run(
 
 /// A value by its name and its place in the model.
 fn describe(function: &Function, value: ValueId) -> String {
-    let place = match function.producer(value) {
-        Some((node, _)) => function.locations.describe(function.nodes[node].location),
-        None => "a parameter".to_owned(),
-    };
+    let place = function.place_of(value).unwrap_or_else(|| "a parameter".to_owned());
     match &function.values[value].name {
         Some(name) => format!("value `{name}` of {place}"),
         None => format!("a value of {place}"),

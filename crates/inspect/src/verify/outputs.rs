@@ -15,13 +15,13 @@ use std::sync::Arc;
 use base::Result;
 use eval::EvaluationPrecision;
 use graph::{Function, Type};
-use tensor::{DType, Tensor, Value};
+use tensor::compare::last_place;
+use tensor::{DType, Tensor, Tolerance, Value};
 use tilewright::compiled::{Facts, Imported, Source, attempt, read};
 use tilewright::{Executable, Precision};
 
 use super::kernels::{Values, settings};
 use super::{OutputVerdict, parts};
-use crate::tolerance::{Tolerance, last_place};
 
 /// The error that is always allowed.
 const LEAST: f64 = 1e-5;
