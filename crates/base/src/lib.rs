@@ -14,6 +14,7 @@ pub mod codes;
 pub mod diagnostic;
 pub mod fault;
 pub mod id;
+mod internal;
 pub mod limits;
 pub mod location;
 pub mod names;
@@ -26,6 +27,7 @@ pub mod timing;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Result, Severity};
 pub use id::{Arena, Id, IdSet, SecondaryMap};
+pub use internal::catch_internal_errors;
 pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{ElementType, Function, ValueId};
-use tensor::{DType, Kind, Tensor, Value};
+use tensor::{DType, Given, Kind, Tensor, Value};
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;
@@ -118,16 +118,16 @@ impl Port {
         self
     }
 
-    /// Checks a value against the port: what it is and what it holds, and of a tensor what
-    /// [`Self::check`] does.
+    /// Checks a value against the port: what it is and what it holds, and of a tensor the element
+    /// type, the rank, and the extents that are known.
     ///
     /// # Errors
     /// `TW0203` and `TW0204`.
-    pub fn check_value(&self, value: &Value) -> Result<()> {
-        if let (Kind::Tensor, Value::Tensor(tensor)) = (&self.kind, value) {
-            return self.check(tensor);
+    pub fn check<G: Given>(&self, value: &G) -> Result<()> {
+        if let (Kind::Tensor, Some(tensor)) = (&self.kind, value.as_tensor()) {
+            return self.check_tensor(tensor);
         }
-        if self.is_of(&self.kind, value) {
+        if self.is_of(&self.kind, &value.clone().into()) {
             return Ok(());
         }
         let message = format!("input `{}` is of another kind", self.name);
@@ -160,43 +160,35 @@ impl Port {
         }
     }
 
-    /// Checks a tensor against the port: element type, rank, and the extents that are known.
-    ///
-    /// # Errors
-    /// `TW0203` and `TW0204`.
-    pub fn check(&self, tensor: &Tensor) -> Result<()> {
-        if let Some(dtype) = self.dtype.filter(|dtype| *dtype != tensor.dtype()) {
-            return Err(Diagnostic::error(
-                codes::WRONG_DTYPE,
-                format!("input `{}` has elements of type {}", self.name, tensor.dtype()),
-            )
-            .at(self.to_string())
-            .because(format!("the model declares {dtype}"))
-            .remedy(format!("convert it to {dtype}"))
-            .into());
+    fn check_tensor(&self, tensor: &Tensor) -> Result<()> {
+        let refuse = |code, what: String, reason: String, remedy: String| {
+            Err(Diagnostic::error(code, format!("input `{}` has {what}", self.name))
+                .at(self.to_string())
+                .because(reason)
+                .remedy(remedy)
+                .into())
+        };
+        let (given, shape) = (tensor.dtype(), tensor.shape());
+        if let Some(dtype) = self.dtype.filter(|dtype| *dtype != given) {
+            let what = format!("elements of type {given}");
+            let reason = format!("the model declares {dtype}");
+            return refuse(codes::WRONG_DTYPE, what, reason, format!("convert it to {dtype}"));
         }
-        if self.shape.contains(&PortExtent::Any) {
+        let fits = |(extent, given): (&PortExtent, &usize)| match extent {
+            PortExtent::Fixed(extent) => extent == given,
+            PortExtent::Symbolic(_) | PortExtent::Any => true,
+        };
+        let is_rank = shape.len() == self.shape.len();
+        let is_any = self.shape.contains(&PortExtent::Any);
+        if is_any || is_rank && self.shape.iter().zip(shape).all(fits) {
             return Ok(());
         }
-        let fits = tensor.shape().len() == self.shape.len()
-            && self.shape.iter().zip(tensor.shape()).all(|(extent, &given)| match extent {
-                PortExtent::Fixed(extent) => *extent == given,
-                PortExtent::Symbolic(_) | PortExtent::Any => true,
-            });
-        if fits {
-            return Ok(());
-        }
-        Err(Diagnostic::error(
-            codes::WRONG_SHAPE,
-            format!("input `{}` has shape {:?}", self.name, tensor.shape()),
-        )
-        .at(self.to_string())
-        .because(match tensor.shape().len() == self.shape.len() {
+        let reason = match is_rank {
             true => "the model declares other extents".to_owned(),
             false => format!("the model declares {} axes", self.shape.len()),
-        })
-        .remedy("give a tensor of the declared shape")
-        .into())
+        };
+        let remedy = "give a tensor of the declared shape".to_owned();
+        refuse(codes::WRONG_SHAPE, format!("shape {shape:?}"), reason, remedy)
     }
 }
 

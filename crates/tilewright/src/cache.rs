@@ -118,11 +118,6 @@ impl<V> Cache<V> {
         Some(self.used(entry))
     }
 
-    /// Whether a segment has been compiled for these facts.
-    pub(crate) fn has_segment(&self, facts: &SegmentFacts<'_>) -> bool {
-        self.segment(facts).is_some()
-    }
-
     /// All segments of a variant.
     pub(crate) fn segments(&self, variant: u64) -> Vec<Arc<Specialisation>> {
         let segments = read(&self.segments);

@@ -233,7 +233,7 @@ impl Known {
                 known.all.extend(port.kind.part_names(&port.name).iter().map(|_| None));
                 continue;
             };
-            port.check_value(value)?;
+            port.check(value)?;
             known.ports.push(port.clone());
             known.parts.extend(value.clone().into_parts());
             known.all.extend(value.clone().into_parts().into_iter().map(Some));
@@ -248,20 +248,16 @@ impl Known {
         request: &CModelRequest<'_>,
         target: &Target,
     ) -> Result<(CFront, Facts)> {
-        let general = self.front_for(request, target, Facts::default());
-        let is_one_segment = |(CFront { front, .. }, _): &(CFront, Facts)| {
-            let inputs = front.imported.parameters().len();
-            Plan::new(&front.module, front.plan, inputs).only_segment().is_some()
-        };
-        if self.ports.is_empty() || general.as_ref().is_ok_and(is_one_segment) {
-            return general;
-        }
         // Of known inputs sizes are known.
         let sizes = Facts { sizes: true, ..Facts::default() };
-        match self.front_for(request, target, sizes) {
-            Ok(made) if is_one_segment(&made) => Ok(made),
-            _ => general,
+        if !self.ports.is_empty()
+            && let Ok(made) = self.front_for(request, target, sizes)
+            && let FrontHalf { module, imported, plan, .. } = &made.0.front
+            && Plan::new(module, *plan, imported.parameters().len()).only_segment().is_some()
+        {
+            return Ok(made);
         }
+        self.front_for(request, target, Facts::default())
     }
 
     /// The front half, and what is known of the inputs: their shapes, and values where the model

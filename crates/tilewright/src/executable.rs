@@ -106,8 +106,16 @@ impl Executable {
     ///
     /// # Errors
     /// Inputs that do not fit; faults while running, such as an index out of range. `TW0203` for a
-    /// model with inputs or outputs that are no tensors.
+    /// model with outputs that are no tensors.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        if let Some(port) = self.outputs.iter().find(|port| port.kind != Kind::Tensor) {
+            let message = format!("output `{}` is no tensor", port.name);
+            return Err(Diagnostic::error(codes::WRONG_DTYPE, message)
+                .at(port.to_string())
+                .because("it is a sequence, an optional value or a map")
+                .remedy("use `run_values`")
+                .into());
+        }
         self.check_inputs(inputs)?;
         let results = self.run_parts(inputs)?.1.into_iter();
         let no_tensor = || Diagnostics::internal("an output is no tensor");
@@ -119,8 +127,7 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
-        self.check_count(inputs.len())?;
-        self.inputs.iter().zip(inputs).try_for_each(|(port, value)| port.check_value(value))?;
+        self.check_inputs(inputs)?;
         let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
         let (variant, results) = self.run_parts(&parts)?;
         let kinds = variant.front.outputs.iter().map(|port| &port.kind);
@@ -154,8 +161,8 @@ impl Executable {
     /// # Errors
     /// Inputs or outputs that do not fit; faults while running.
     pub fn run_into(&self, inputs: &[Tensor], outputs: &mut [Tensor]) -> Result<()> {
-        let variant = self.variant(inputs)?;
-        if let Some(segment) = variant.only_segment(&self.model, inputs)? {
+        let (variant, segment) = self.only_segment(inputs)?;
+        if let Some(segment) = segment {
             check_outputs(&segment.outputs, outputs)?;
             return variant.run_segment(&self.model, &segment, inputs, outputs);
         }
@@ -173,16 +180,16 @@ impl Executable {
     /// # Errors
     /// Inputs that do not fit; diagnostics of the compile.
     pub fn prepare(&self, inputs: &[Tensor]) -> Result<()> {
-        self.variant(inputs)?.only_segment(&self.model, inputs).map(|_| ())
+        self.only_segment(inputs).map(|_| ())
     }
 
-    /// The variant for these inputs, which are checked; made now where there is none.
-    ///
-    /// # Errors
-    /// Inputs that do not fit the model; diagnostics of the compile.
-    pub(crate) fn variant(&self, inputs: &[Tensor]) -> Result<Arc<Variant>> {
+    /// The variant for these inputs, and the code of its only segment, if it has but one.
+    fn only_segment(
+        &self,
+        inputs: &[Tensor],
+    ) -> Result<(Arc<Variant>, Option<Arc<Specialisation>>)> {
         self.check_inputs(inputs)?;
-        Ok(self.with_facts(inputs, &|_| Ok(()))?.0)
+        self.with_facts(inputs, &|variant| variant.only_segment(&self.model, inputs))
     }
 
     /// The variant for these inputs, and what a run computes: the code of each segment, with the
@@ -209,7 +216,6 @@ impl Executable {
                 |variant| &variant.front.needs,
                 |variant| variant.run(&self.model, parts),
             )?;
-            variant.check(&self.model.cache, parts)?;
             let done = what(&variant)?;
             Ok((variant, done))
         })
@@ -253,41 +259,19 @@ impl Executable {
             .into())
     }
 
-    fn check_inputs(&self, inputs: &[Tensor]) -> Result<()> {
-        self.check_count(inputs.len())?;
-        let ports = self.inputs.iter().chain(&self.outputs);
-        if let Some(port) = ports.clone().find(|port| port.kind != Kind::Tensor) {
-            return Err(Diagnostic::error(
-                codes::WRONG_DTYPE,
-                format!("`{}` is no tensor", port.name),
-            )
-            .at(port.to_string())
-            .because("the model has sequences or optional values among its inputs and outputs")
-            .remedy("use `run_values`")
-            .into());
-        }
-        self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
-    }
-
-    fn check_count(&self, given: usize) -> Result<()> {
-        if let Some(port) = self.inputs.get(given) {
-            return Err(Diagnostic::error(
-                codes::MISSING_INPUT,
-                format!("input `{}` is not given", port.name),
-            )
-            .at(port.to_string())
-            .because(format!("{given} inputs are given, the model has {}", self.inputs.len()))
-            .remedy("give one tensor for each input, in the order of `inputs()`")
-            .into());
-        }
-        if given > self.inputs.len() {
-            let reason = format!("{given} inputs are given, the model has {}", self.inputs.len());
-            return Err(Diagnostic::error(codes::UNKNOWN_INPUT, "too many inputs are given")
-                .because(reason)
-                .remedy("give one tensor for each input, in the order of `inputs()`")
+    fn check_inputs<G: Given>(&self, inputs: &[G]) -> Result<()> {
+        let (given, wanted) = (inputs.len(), self.inputs.len());
+        if given != wanted {
+            let found = match self.inputs.get(given) {
+                Some(port) => port.missing(),
+                None => Diagnostic::error(codes::UNKNOWN_INPUT, "too many inputs are given"),
+            };
+            return Err(found
+                .because(format!("{given} inputs are given, the model has {wanted}"))
+                .remedy("give one value for each input, in the order of `inputs()`")
                 .into());
         }
-        Ok(())
+        self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
     }
 }
 

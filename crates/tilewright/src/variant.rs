@@ -121,17 +121,6 @@ impl Variant {
         self.facts == *facts
     }
 
-    /// Whether inputs of these shapes fit the model.
-    ///
-    /// # Errors
-    /// How they contradict it, or each other.
-    pub(crate) fn check<G: Given>(&self, cache: &Cache<Variant>, inputs: &[G]) -> Result<()> {
-        let only = self.plan.only_segment().zip(G::tensors(inputs));
-        let is_known =
-            only.is_some_and(|(id, it)| cache.has_segment(&self.facts_of(id, Shapes::Of(&it))));
-        if is_known { Ok(()) } else { self.symbols(inputs).map(|_| ()) }
-    }
-
     fn facts_of<'a>(&self, function: FunctionId, shapes: Shapes<'a>) -> SegmentFacts<'a> {
         SegmentFacts { variant: self.id, function, sizes: Cow::Borrowed(&[]), shapes }
     }
@@ -157,7 +146,9 @@ impl Variant {
         model: &Model,
         inputs: &[Tensor],
     ) -> Result<Option<Arc<Specialisation>>> {
-        let Some(id) = self.plan.only_segment() else { return Ok(None) };
+        let Some(id) = self.plan.only_segment() else {
+            return self.symbols(inputs).map(|_| None);
+        };
         let facts = self.facts_of(id, Shapes::Of(inputs));
         if let Some(found) = model.cache.segment(&facts) {
             return Ok(Some(found));

@@ -1,10 +1,10 @@
-//! The driver's edge: broken invariants become diagnostics here, and only here.
+//! The edge of a program that compiles: broken invariants become diagnostics here, and only here.
 
-use base::{Diagnostic, Diagnostics, Result, codes, panics};
+use crate::{Diagnostic, Diagnostics, Result, codes, panics};
 
 const REMEDY: &str = "report it with the model; it is a bug of the compiler, not of the model";
 
-/// Runs a piece of the driver; a panic in it becomes an internal error, `TW0901`, instead of a
+/// Runs a piece of work; a panic in it becomes an internal error, `TW0901`, instead of a
 /// message on standard error.
 ///
 /// # Errors
