@@ -84,7 +84,7 @@ impl Windows {
         padding: Padding,
         ceil: bool,
     ) -> Accepted<()> {
-        let ranges = |symbol| graph.range(symbol);
+        let ranges = |symbol| graph.builder.range(symbol);
         let stride = self.strides[axis];
         let reach = reach(self.kernel[axis], self.dilations[axis]);
         let by = Expr::from(stride);
@@ -117,13 +117,13 @@ impl Windows {
             }
             None => (&padded - reach).floor_div(&by) + 1,
         };
-        let (least, most) = graph.bounds(&output);
+        let (least, most) = graph.builder.bounds(&output);
         if most < 1 || output.as_constant().is_some() && least < 1 {
             return Err(shape_error(format!(
                 "a window of {reach} does not fit an axis of {} with padding {} and {}",
-                graph.text(extent),
-                graph.text(&low),
-                graph.text(&high)
+                graph.builder.text(extent),
+                graph.builder.text(&low),
+                graph.builder.text(&high)
             )));
         }
         self.low.push(low);

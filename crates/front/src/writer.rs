@@ -4,11 +4,9 @@
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
 //! assumption checked at entry. Sizes are checked against the limits before a node is made.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use base::limits::exceeded;
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
-use graph::{Assumption, FunctionBuilder, IterationSpace, Op, Type, ValueId};
+use graph::{FunctionBuilder, IterationSpace, Op, Type, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
@@ -45,8 +43,6 @@ pub struct Graph {
     pub random_nodes: u64,
     /// Elements so far of constants that have been computed by now.
     computed_elements: u64,
-    /// Symbols that assumptions leave one value.
-    settled: BTreeMap<SymbolId, i64>,
 }
 
 /// The most factors of a product in the formula of an extent, and the most symbols in all of it.
@@ -85,12 +81,6 @@ pub fn type_error(reason: impl Into<String>) -> Diagnostic {
         .remedy("export the model with other element types")
 }
 
-/// What was assumed at some point.
-pub struct Assumed {
-    count: usize,
-    settled: BTreeMap<SymbolId, i64>,
-}
-
 impl Graph {
     /// An empty function of a name.
     pub fn new(name: &str, limits: Limits) -> Graph {
@@ -104,7 +94,6 @@ impl Graph {
             outer_values: None,
             random_nodes: 0,
             computed_elements: 0,
-            settled: BTreeMap::new(),
         }
     }
 
@@ -177,17 +166,6 @@ impl Graph {
             );
         }
         Ok(())
-    }
-
-    /// The range of a symbol.
-    pub fn range(&self, symbol: SymbolId) -> Range {
-        self.builder.function().symbols[symbol].range
-    }
-
-    /// The least and the greatest value of an expression.
-    pub fn bounds(&self, expr: &Expr) -> (i64, i64) {
-        let bounds = expr.bounds(&|symbol| self.range(symbol));
-        (bounds.min, bounds.max)
     }
 
     /// The node of a value, made now if there is none.
@@ -338,7 +316,7 @@ impl Graph {
         let shape = operands.first()?.constant_shape()?;
         let known: Vec<&[Known]> =
             operands.iter().map(|operand| operand.known()).collect::<Option<_>>()?;
-        let ranges = |symbol| self.range(symbol);
+        let ranges = |symbol| self.builder.range(symbol);
         let elements = (0..known[0].len()).map(|index| {
             let arguments: Vec<&Known> = known.iter().map(|operand| &operand[index]).collect();
             fold::apply(function, dtype, &arguments, &ranges)
@@ -351,80 +329,12 @@ impl Graph {
 
     /// Assumes two extents to be equal; refuses if they cannot be.
     pub fn assume_equal(&mut self, a: &Expr, b: &Expr) -> Accepted<()> {
-        if self.equate(a, b) {
-            return Ok(());
-        }
-        let reason = format!("extents {} and {} differ", self.text(a), self.text(b));
-        Err(shape_error(reason + &self.settled_text(&[a, b])))
-    }
-
-    /// Assumes two expressions to be equal; false if they cannot be with what is assumed so far.
-    pub fn equate(&mut self, a: &Expr, b: &Expr) -> bool {
-        if a == b {
-            return true;
-        }
-        let difference = (a - b)
-            .substitute(&mut |symbol| self.settled.get(&symbol).map(|&value| Expr::from(value)));
-        let (low, high) = self.bounds(&difference);
-        if low > 0 || high < 0 {
-            return false;
-        }
-        if let [symbol] = difference.symbols()[..]
-            && let Some(coefficient @ ..=-1 | coefficient @ 1..) =
-                difference.linear_coefficient(symbol)
-        {
-            let constant = difference.constant_part();
-            let value = constant.checked_div(coefficient).and_then(i64::checked_neg);
-            let Some(value) = value.filter(|_| constant % coefficient == 0) else { return false };
-            self.settled.insert(symbol, value);
-        }
-        let mirrored = Assumption::Equal(b.clone(), a.clone());
-        if !self.builder.function().assumptions.contains(&mirrored) {
-            self.builder.assume(Assumption::Equal(a.clone(), b.clone()));
-        }
-        true
-    }
-
-    /// What is assumed so far, for [`Self::forget_since`].
-    pub fn assumed(&self) -> Assumed {
-        Assumed { count: self.builder.function().assumptions.len(), settled: self.settled.clone() }
-    }
-
-    /// Forgets what was assumed for nodes that are left out.
-    pub fn forget_since(&mut self, before: Assumed) {
-        self.builder.truncate_assumptions(before.count);
-        self.settled = before.settled;
-    }
-
-    /// What assumptions have made of the symbols in expressions, to end a reason with.
-    pub fn settled_text(&self, exprs: &[&Expr]) -> String {
-        let symbols: BTreeSet<SymbolId> = exprs.iter().flat_map(|expr| expr.symbols()).collect();
-        let settled = symbols.iter().filter_map(|symbol| {
-            let value = self.settled.get(symbol)?;
-            Some(format!("; {} is {value} for nodes before", self.text(&Expr::symbol(*symbol))))
-        });
-        settled.collect()
+        self.builder.assume_equal(a, b).map_err(shape_error)
     }
 
     /// The shape to which shapes broadcast as NumPy does.
     pub fn common_shape(&mut self, shapes: &[&[Expr]]) -> Accepted<Vec<Expr>> {
-        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
-        let mut result = vec![Expr::from(1); rank];
-        for shape in shapes {
-            for (axis, extent) in shape.iter().enumerate() {
-                let common = result[rank - shape.len() + axis].clone();
-                let is_one = |extent: &Expr| extent.as_constant() == Some(1);
-                if is_one(&common) {
-                    result[rank - shape.len() + axis] = extent.clone();
-                } else if !is_one(extent) && *extent != common {
-                    self.assume_equal(&common, extent)?;
-                    if extent.as_constant().is_some() {
-                        result[rank - shape.len() + axis] = extent.clone();
-                    }
-                }
-            }
-        }
-        Ok(result)
+        self.builder.common_shape(shapes).map_err(shape_error)
     }
 
     /// The value under a shape whose extents are equal by assumption.
@@ -439,17 +349,6 @@ impl Graph {
             self.assume_equal(a, b)?;
         }
         self.reshape(value, shape)
-    }
-
-    /// An expression with the user's names for the symbols.
-    pub fn text(&self, expr: &Expr) -> String {
-        expr.display(&|symbol| self.builder.function().symbols[symbol].name.clone()).to_string()
-    }
-
-    /// A shape with the user's names for the symbols.
-    pub fn shape_text(&self, shape: &[Expr]) -> String {
-        let extents: Vec<String> = shape.iter().map(|extent| self.text(extent)).collect();
-        format!("[{}]", extents.join(", "))
     }
 
     // --- indexing ---
@@ -551,7 +450,7 @@ impl Graph {
         if axes.len() != shape.len() || known.is_empty() || !reduction.accepts(value.dtype()) {
             return None;
         }
-        let ranges = |symbol| self.range(symbol);
+        let ranges = |symbol| self.builder.range(symbol);
         let function = reduction.as_function();
         let (first, rest) = known.split_first()?;
         let total = rest.iter().try_fold(first.clone(), |total, element| {
@@ -563,7 +462,7 @@ impl Graph {
 
     /// A symbol for an i64 of rank 0, from 0 to `most`.
     pub(crate) fn bound_symbol(&mut self, id: ValueId, most: &Expr) -> Accepted<SymbolId> {
-        let range = Range::new(0, self.bounds(most).1);
+        let range = Range::new(0, self.builder.bounds(most).1);
         let name = format!("count_{}", self.builder.function().symbols.len());
         self.builder.bind(id, &name, range).map_err(shape_error)
     }

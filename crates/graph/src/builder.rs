@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
+use crate::extents::Assumed;
 use crate::function::{
     Assumption, Definition, Function, Node, NodeId, RegionId, Type, ValueData, ValueId, Values,
 };
@@ -33,6 +34,8 @@ pub struct FunctionBuilder {
     location: LocationId,
     /// The locations around each open region but the body.
     around: Vec<LocationId>,
+    /// What assumptions say of extents.
+    pub(crate) assumed: Assumed,
 }
 
 impl FunctionBuilder {
@@ -44,7 +47,8 @@ impl FunctionBuilder {
     /// Adds to the end of a function's body.
     pub fn extend(function: Function) -> FunctionBuilder {
         let open = vec![function.body];
-        FunctionBuilder { function, open, location: Locations::UNKNOWN, around: Vec::new() }
+        let (location, around, assumed) = (Locations::UNKNOWN, Vec::new(), Assumed::default());
+        FunctionBuilder { function, open, location, around, assumed }
     }
 
     /// What has been built so far.
@@ -96,7 +100,7 @@ impl FunctionBuilder {
     }
 
     /// Leaves out all assumptions but so many.
-    pub fn truncate_assumptions(&mut self, count: usize) {
+    pub(crate) fn truncate_assumptions(&mut self, count: usize) {
         self.function.assumptions.truncate(count);
     }
 

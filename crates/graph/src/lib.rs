@@ -12,6 +12,7 @@
 
 mod builder;
 mod defined;
+mod extents;
 mod function;
 mod infer;
 mod lists;
@@ -24,6 +25,7 @@ mod uses;
 mod verify;
 
 pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
+pub use extents::Assumed;
 pub use function::{
     Assumption, Definition, Function, Node, NodeId, Region, RegionId, Type, ValueData, ValueId,
     Values,

@@ -42,7 +42,7 @@ pub(crate) struct Importer<'m> {
     /// The names of the functions that are being lowered, for locations.
     path: Vec<String>,
     /// The nodes of the graphs that are being lowered, where one of them asks for a gradient.
-    differentiated: Vec<Rc<[NodeProto]>>,
+    pub(crate) differentiated: Vec<Rc<[NodeProto]>>,
     depth: usize,
     nodes: usize,
 }
@@ -133,47 +133,8 @@ impl Importer<'_> {
         self.nested(scope, |importer| importer.graph_here(graph))
     }
 
-    /// Lowers what a name of the current graph is computed from once more, with these values for
-    /// some of the names on the way.
-    pub(crate) fn lower_again(
-        &mut self,
-        name: &str,
-        given: Vec<(String, Operand)>,
-    ) -> Accepted<Operand> {
-        let nodes = self.differentiated.last().cloned().unwrap_or_default();
-        let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
-        for (index, node) in nodes.iter().enumerate() {
-            producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
-        }
-        let given: Scope = given.into_iter().map(|(name, value)| (name.into(), value)).collect();
-        let mut needed = BTreeSet::new();
-        let mut work = vec![name];
-        while let Some(name) = work.pop() {
-            if let Some(&index) = producers.get(name).filter(|_| !given.contains_key(name))
-                && needed.insert(index)
-            {
-                work.extend(names_read(&nodes[index]));
-            }
-        }
-        let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
-        let outputs: BTreeSet<&str> =
-            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
-        // A given name may be one of several that a node defines.
-        let given_names: BTreeSet<Arc<str>> = given.keys().cloned().collect();
-        self.nested(given, |importer| {
-            let known = |name: &str| {
-                importer.lookup(name).is_some() && !outputs.contains(name)
-                    || given_names.contains(name)
-            };
-            for index in order(&needed, &known)? {
-                importer.node(&needed[index], index)?;
-            }
-            Ok(importer.value_of(name)?)
-        })
-    }
-
     /// Lowers something with a scope inside of the others.
-    fn nested<T>(
+    pub(crate) fn nested<T>(
         &mut self,
         scope: Scope,
         lower: impl FnOnce(&mut Self) -> base::Result<T>,
@@ -203,7 +164,7 @@ impl Importer<'_> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    fn value_of(&self, name: &str) -> Accepted<Operand> {
+    pub(crate) fn value_of(&self, name: &str) -> Accepted<Operand> {
         self.lookup(name).cloned().ok_or_else(|| undefined(name))
     }
 
@@ -228,14 +189,14 @@ impl Importer<'_> {
         let (mut waiting, mut refusal) = (BTreeSet::new(), None);
         for (index, node) in nodes {
             if waiting.is_empty() || !names_read(node).iter().any(|name| waiting.contains(name)) {
-                let before = (self.graph.count_needs(), self.graph.assumed());
+                let before = (self.graph.count_needs(), self.graph.builder.assumed());
                 let Err(found) = self.node(node, index) else { continue };
                 if self.graph.count_needs() == before.0 || self.graph.is_in_region() {
                     return Err(found);
                 }
                 let place = found.iter().find_map(|found| found.place.as_deref());
                 self.graph.place_needs(before.0, place.unwrap_or_default());
-                self.graph.forget_since(before.1);
+                self.graph.builder.forget_since(before.1);
                 refusal.get_or_insert(found);
             }
             waiting.extend(node.output.iter().map(String::as_str));
@@ -243,7 +204,7 @@ impl Importer<'_> {
         Ok(refusal)
     }
 
-    fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
+    pub(crate) fn node(&mut self, proto: &NodeProto, index: usize) -> base::Result<()> {
         let place = || names::place(proto, index);
         self.graph.here = self.graph.here.at(index);
         self.count_node().map_err(|found| found.at(place()))?;

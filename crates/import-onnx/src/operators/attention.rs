@@ -20,7 +20,7 @@ fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> 
         return Err(shape_error(format!("an input of rank {}, not 3 or 4", x.rank())));
     };
     if heads < 1 || !width.divisible_by(heads) {
-        let width = graph.text(width);
+        let width = graph.builder.text(width);
         return Err(shape_error(format!("a width of {width} does not fall into {heads} heads")));
     }
     let size = width.floor_div(&Expr::from(heads));
@@ -177,7 +177,7 @@ fn mask(node: &Node<'_>, graph: &mut Graph, operands: &Operands) -> Accepted<Mas
 fn widened(graph: &mut Graph, mask: &Operand, keys: &Expr) -> Accepted<Operand> {
     let Some(last) = mask.shape().last() else { return Ok(mask.clone()) };
     let missing = keys - last;
-    if last.is_one() || missing.is_zero() || graph.bounds(&missing).0 < 0 {
+    if last.is_one() || missing.is_zero() || graph.builder.bounds(&missing).0 < 0 {
         return Ok(mask.clone());
     }
     let fill = Operand::of_scalar(Scalar::lowest(mask.dtype()));

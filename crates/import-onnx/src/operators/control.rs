@@ -77,7 +77,7 @@ pub(super) fn turns(
 ) -> Accepted<RegionId> {
     let mut own = BTreeSet::new();
     loop {
-        let before = importer.graph.assumed();
+        let before = importer.graph.builder.assumed();
         let region = region(importer, types, |importer, parameters| turn(importer, parameters))?;
         let results = importer.graph.builder.function().region_type(region).results;
         let mut is_new = false;
@@ -111,7 +111,7 @@ pub(super) fn turns(
             return Ok(region);
         }
         // The region is left out: it belongs to no node.
-        importer.graph.forget_since(before);
+        importer.graph.builder.forget_since(before);
     }
 }
 
@@ -279,7 +279,7 @@ fn no_rows(
     number: usize,
 ) -> Accepted<Operand> {
     let first = body.input.len() - 2;
-    let assumed = importer.graph.assumed();
+    let assumed = importer.graph.builder.assumed();
     let region = region(importer, &[], |importer, _| {
         let number_and_condition =
             [Operand::of_scalar(Scalar::i64(0)), Operand::of_scalar(Scalar::bool(true))];
@@ -287,7 +287,7 @@ fn no_rows(
         let results = importer.inline_with(body, &values)?;
         Ok(vec![results[1 + first + number].clone()])
     })?;
-    importer.graph.forget_since(assumed);
+    importer.graph.builder.forget_since(assumed);
     let results = importer.graph.builder.function().region_type(region).results;
     let Some(row) = results.first().and_then(Type::as_tensor).cloned() else {
         return Err(type_error("only tensors are stacked"));
@@ -305,7 +305,8 @@ fn counted(
     count: &Expr,
     carried: &[Operand],
 ) -> Accepted<Option<Vec<Operand>>> {
-    let trip_count = count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.range(symbol));
+    let trip_count =
+        count.max(&Expr::ZERO).simplify(&|symbol| importer.graph.builder.range(symbol));
     importer.graph.all_data(carried)?;
     let mut types = scan_types(carried, &[])?;
     let mut goes_on = false;

@@ -394,8 +394,11 @@ fn transposed_axes(
             }
         };
         let output = &full - &begin - &end;
-        if graph.bounds(&output).1 < 1 {
-            return Err(shape_error(format!("an output axis of extent {}", graph.text(&output))));
+        if graph.builder.bounds(&output).1 < 1 {
+            return Err(shape_error(format!(
+                "an output axis of extent {}",
+                graph.builder.text(&output)
+            )));
         }
         result.push(TransposedAxis { begin, output });
     }

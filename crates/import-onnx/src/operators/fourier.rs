@@ -111,7 +111,7 @@ impl Transform {
 /// A value cut, or filled up with zeros, along an axis.
 fn resized(graph: &mut Graph, value: &Operand, axis: usize, extent: &Expr) -> Accepted<Operand> {
     let missing = extent - &value.shape()[axis];
-    let (low, high) = graph.bounds(&missing);
+    let (low, high) = graph.builder.bounds(&missing);
     if low == 0 && high == 0 {
         return Ok(value.clone());
     }
@@ -151,8 +151,8 @@ pub(super) fn transform(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let extent = x.shape()[axis].clone();
     let default = if inverse && onesided { (extent - 1) * Expr::from(2) } else { extent };
     let transform = Transform { length: length.unwrap_or(default), inverse, onesided };
-    if graph.bounds(&transform.length).0 < 1 {
-        let length = graph.text(&transform.length);
+    if graph.builder.bounds(&transform.length).0 < 1 {
+        let length = graph.builder.text(&transform.length);
         return Err(shape_error(format!("a transform of {length} points")));
     }
     let mut order: Vec<usize> = (0..rank).collect();
@@ -180,7 +180,7 @@ pub(super) fn short_time(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let extent = signal.shape()[1].clone();
     let length = length.unwrap_or_else(|| extent.clone());
-    if graph.bounds(&step).0 < 1 || graph.bounds(&length).0 < 1 {
+    if graph.builder.bounds(&step).0 < 1 || graph.builder.bounds(&length).0 < 1 {
         return Err(shape_error("frames must have a length and a step above 0"));
     }
     let frames = (extent - &length).floor_div(&step) + 1;

@@ -20,10 +20,10 @@ fn indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Accepted<Operan
         for index in known.iter().map(Known::expr) {
             let index = index.ok_or_else(|| shape_error("an index is too large"))?;
             let from_front =
-                if graph.bounds(&index).1 < 0 { &index + extent } else { index.clone() };
-            let beyond = graph.bounds(&(&from_front - extent)).0 >= 0;
-            if graph.bounds(&from_front).1 < 0 || beyond {
-                let (index, extent) = (graph.text(&index), graph.text(extent));
+                if graph.builder.bounds(&index).1 < 0 { &index + extent } else { index.clone() };
+            let beyond = graph.builder.bounds(&(&from_front - extent)).0 >= 0;
+            if graph.builder.bounds(&from_front).1 < 0 || beyond {
+                let (index, extent) = (graph.builder.text(&index), graph.builder.text(extent));
                 return Err(shape_error(format!("index {index} of an axis of extent {extent}")));
             }
             counted.push(Known::of(DType::I64, from_front));

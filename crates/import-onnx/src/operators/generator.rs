@@ -74,7 +74,7 @@ pub(super) fn range(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let delta = delta.ok_or_else(|| unsupported("the step of the range is not a constant"))?;
         let distance = if delta > 0 { &limit - &start } else { &start - &limit };
         let count = distance.ceil_div(&Expr::from(delta.abs())).max(&Expr::ZERO);
-        count.simplify(&|symbol| graph.range(symbol))
+        count.simplify(&|symbol| graph.builder.range(symbol))
     };
     let (start, delta) = (graph.reshape(&start, &[])?, graph.reshape(&delta, &[])?);
     graph.check_size(std::slice::from_ref(&count))?;
@@ -129,7 +129,7 @@ fn counting(graph: &mut Graph, dtype: DType, count: &Expr) -> Accepted<Operand> 
 /// A window function: a sum of cosines of multiples of the angle with these coefficients.
 pub(super) fn window(node: &Node<'_>, graph: &mut Graph, coefficients: [f64; 3]) -> Lowered {
     let size = match &node.sizes(0, "size of the window", graph)?[..] {
-        [size] if graph.bounds(size).0 >= 0 => size.clone(),
+        [size] if graph.builder.bounds(size).0 >= 0 => size.clone(),
         _ => return Err(shape_error("the size must be one number that is not negative")),
     };
     graph.check_size(std::slice::from_ref(&size))?;
@@ -169,7 +169,7 @@ pub(super) fn eye_like(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn one_hot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (index, values) = (node.input(0)?, node.input(2)?);
     let depth = match &depth(node, graph)?[..] {
-        [depth] if graph.bounds(depth).0 >= 0 => depth.clone(),
+        [depth] if graph.builder.bounds(depth).0 >= 0 => depth.clone(),
         _ => return Err(shape_error("the depth must be one number that is not negative")),
     };
     let axis = normalize_axis(node.int("axis", -1)?, index.rank() + 1)?;

@@ -18,7 +18,7 @@ fn by_step(graph: &mut Graph, x: &Operand, heads: &[i64]) -> Accepted<Operand> {
     };
     let count: i64 = heads.iter().product();
     if count < 1 || !width.divisible_by(count) {
-        let width = graph.text(width);
+        let width = graph.builder.text(width);
         return Err(shape_error(format!("a width of {width} does not fall into {count} heads")));
     }
     let mut shape = vec![batch.clone(), steps.clone()];

@@ -60,8 +60,8 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if parts.len() != outputs {
         return Err(shape_error(format!("{} parts for {outputs} outputs", parts.len())));
     }
-    if let Some(part) = parts.iter().find(|part| graph.bounds(part).1 < 0) {
-        return Err(shape_error(format!("a part of size {}", graph.text(part))));
+    if let Some(part) = parts.iter().find(|part| graph.builder.bounds(part).1 < 0) {
+        return Err(shape_error(format!("a part of size {}", graph.builder.text(part))));
     }
     graph.assume_equal(&parts.iter().sum(), &extent)?;
     let mut start = Expr::ZERO;
@@ -79,7 +79,7 @@ fn equal_parts(graph: &Graph, extent: &Expr, count: i64, uneven: bool) -> Accept
         return Ok(vec![extent.floor_div(&Expr::from(count)); count as usize]);
     }
     let Some(number) = extent.as_constant().filter(|_| uneven) else {
-        let extent = graph.text(extent);
+        let extent = graph.builder.text(extent);
         return Err(shape_error(format!("an extent of {extent} does not fall into {count} parts")));
     };
     let part = (number + count - 1) / count;
@@ -206,17 +206,17 @@ fn slice_axis(
     if step == 0 || step == i64::MIN {
         return Err(shape_error(format!("a step of {step}")));
     }
-    let ranges = |symbol| graph.range(symbol);
+    let ranges = |symbol| graph.builder.range(symbol);
     let (least, most) = match step > 0 {
         true => (Expr::ZERO, extent.clone()),
         false => (Expr::from(-1), extent - 1),
     };
     let place = |index: &Expr| -> Accepted<Expr> {
-        let index = match graph.bounds(index) {
+        let index = match graph.builder.bounds(index) {
             (0.., _) => index.clone(),
             (_, ..0) => index + extent,
             _ => {
-                let index = graph.text(index);
+                let index = graph.builder.text(index);
                 return Err(unsupported(format!("whether index {index} is negative is not known")));
             }
         };
@@ -330,8 +330,11 @@ pub(super) fn tile(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let (mut split, mut wide, mut shape) = (Vec::new(), Vec::new(), Vec::new());
     for (extent, repeat) in x.shape().iter().zip(&repeats) {
-        if graph.bounds(repeat).0 < 0 {
-            return Err(shape_error(format!("an axis is repeated {} times", graph.text(repeat))));
+        if graph.builder.bounds(repeat).0 < 0 {
+            return Err(shape_error(format!(
+                "an axis is repeated {} times",
+                graph.builder.text(repeat)
+            )));
         }
         split.extend([Expr::ONE, extent.clone()]);
         wide.extend([repeat.clone(), extent.clone()]);

@@ -235,8 +235,8 @@ fn direction(
     let hidden = recurrence.shape()[1].clone();
     if node.has("hidden_size") {
         let given = node.int("hidden_size", 0)?;
-        if !graph.equate(&hidden, &Expr::from(given)) {
-            let weights = graph.text(&hidden);
+        if !graph.builder.equate(&hidden, &Expr::from(given)) {
+            let weights = graph.builder.text(&hidden);
             let reason = format!("it is {given}, but the weights are for states of {weights}");
             return Err(attribute_error("hidden_size", reason));
         }

@@ -144,12 +144,12 @@ pub(super) fn top_k(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     } else {
         node.sizes(1, "number of elements k", graph)?.pop().ok_or_else(missing_count)?
     };
-    let (low, _) = graph.bounds(&count);
-    let (_, most) = graph.bounds(&(&count - &x.shape()[axis]));
+    let (low, _) = graph.builder.bounds(&count);
+    let (_, most) = graph.builder.bounds(&(&count - &x.shape()[axis]));
     if low < 0
         || most > 0 && count.as_constant().is_some() && x.shape()[axis].as_constant().is_some()
     {
-        let (count, extent) = (graph.text(&count), graph.text(&x.shape()[axis]));
+        let (count, extent) = (graph.builder.text(&count), graph.builder.text(&x.shape()[axis]));
         return Err(shape_error(format!("{count} elements wanted of an axis of extent {extent}")));
     }
     let op = Op::Sort { axis, descending: node.flag("largest", true)? };

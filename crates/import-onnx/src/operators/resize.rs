@@ -161,7 +161,7 @@ fn axes_by_factor(
         let to = scaled_extent(&from, factor);
         let to = to.filter(|to| to.as_constant().unwrap_or(0) as u64 <= graph.limits.elements);
         let Some(to) = to else {
-            let extent = graph.text(&from);
+            let extent = graph.builder.text(&from);
             return Err(shape_error(format!("an extent of {extent} times {factor}")));
         };
         Ok(Axis { axis, from, to, factor: Some(factor), region: (0.0, 1.0) })
@@ -209,8 +209,8 @@ fn axes_by_size(
     }
     let plan = |(&axis, to): (&usize, Expr)| {
         let from = x.shape()[axis].clone();
-        if graph.bounds(&to).1 < 1 || from.is_zero() {
-            let (from, to) = (graph.text(&from), graph.text(&to));
+        if graph.builder.bounds(&to).1 < 1 || from.is_zero() {
+            let (from, to) = (graph.builder.text(&from), graph.builder.text(&to));
             return Err(shape_error(format!("an axis of extent {from} resized to {to}")));
         }
         let factor = common.or_else(|| quotient(&from, &to));
@@ -296,7 +296,7 @@ fn float_dimension(graph: &mut Graph, expr: Expr) -> Accepted<Operand> {
 /// elsewhere than the others' formula has it.
 fn coordinates(graph: &mut Graph, settings: &Settings, plan: &Axis) -> Accepted<Operand> {
     let alone = coordinate_alone(graph, settings, plan)?;
-    let alone = alone.filter(|_| graph.bounds(&plan.to).0 <= 1);
+    let alone = alone.filter(|_| graph.builder.bounds(&plan.to).0 <= 1);
     let Some(alone) = alone else { return coordinates_of_many(graph, settings, plan) };
     if plan.to.is_one() {
         return graph.broadcast_to(&alone, std::slice::from_ref(&plan.to));

@@ -72,9 +72,9 @@ pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         shape[axis] = rest(graph, x, &count, &shape)?;
     }
     let wanted: Expr = shape.iter().product();
-    if inferred.is_none() && !graph.equate(&count, &wanted) {
-        let (from, to) = (graph.shape_text(x.shape()), graph.shape_text(&shape));
-        let settled = graph.settled_text(&[&count, &wanted]);
+    if inferred.is_none() && !graph.builder.equate(&count, &wanted) {
+        let (from, to) = (graph.builder.shape_text(x.shape()), graph.builder.shape_text(&shape));
+        let settled = graph.builder.settled_text(&[&count, &wanted]);
         return Err(shape_error(format!("{from} does not become {to}{settled}")));
     }
     Ok(vec![graph.reshape(x, &shape)?])
@@ -118,13 +118,13 @@ fn resolved(
 /// The extent that -1 stands for; `others` has 1 in its place.
 fn rest(graph: &mut Graph, x: &Operand, count: &Expr, others: &[Expr]) -> Accepted<Expr> {
     let product: Expr = others.iter().product();
-    let ranges = |symbol| graph.range(symbol);
+    let ranges = |symbol| graph.builder.range(symbol);
     let product = product.simplify(&ranges);
     let divides = |number: i64| count.as_constant().is_none_or(|count| count % number == 0);
     match product.as_constant() {
         Some(0) => return Err(shape_error("-1 beside an extent of 0 can be anything")),
         Some(number) if !divides(number) => {
-            let from = graph.shape_text(x.shape());
+            let from = graph.builder.shape_text(x.shape());
             return Err(shape_error(format!("{from} does not fall into parts of {number}")));
         }
         Some(number) if !count.divisible_by(number) => {
@@ -157,7 +157,7 @@ pub(super) fn squeeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(axes) => axes,
         None => {
             if let Some(extent) = x.shape().iter().find(|extent| extent.as_constant().is_none()) {
-                let extent = graph.text(extent);
+                let extent = graph.builder.text(extent);
                 return Err(unsupported(format!("whether the extent {extent} is 1 is not known")));
             }
             (0..x.rank()).filter(|&axis| x.shape()[axis].is_one()).collect()

@@ -103,7 +103,7 @@ pub(super) fn normalize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         [_] => false,
         [one, _] if one.is_one() => true,
         shape => {
-            let shape = graph.shape_text(shape);
+            let shape = graph.builder.shape_text(shape);
             return Err(shape_error(format!("strings of shape {shape}")));
         }
     };

@@ -3,13 +3,18 @@
 //! Inputs of a step are the learning rate, the number of steps so far, and then for each of `n`
 //! parameters its value, its gradient and what the optimiser keeps of it, grouped by kind.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use base::{Diagnostic, codes};
 use front::{Accepted, Graph, Operand, shape_error, type_error};
 use tensor::{Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use crate::importer::Importer;
+use crate::importer::{Importer, Scope};
 use crate::node::{Node, attribute_error};
+use crate::order::{names_read, order};
+use crate::proto::NodeProto;
 
 /// `Gradient`: what `y` is computed from, with the inputs in the places of the names `xs` and `zs`,
 /// differentiated by `xs`. That part of the graph is lowered once more, so that nothing in it has
@@ -60,6 +65,43 @@ pub(super) fn gradient(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered 
     let gradients = autodiff::gradients(&mut graph.builder, first, value, one, &sources)
         .map_err(|found| refuse(found.to_string()))?;
     gradients.into_iter().map(|id| importer.graph.built(Ok(id))).collect()
+}
+
+impl Importer<'_> {
+    /// Lowers what a name of the current graph is computed from once more, with these values for
+    /// some of the names on the way.
+    fn lower_again(&mut self, name: &str, given: Vec<(String, Operand)>) -> Accepted<Operand> {
+        let nodes = self.differentiated.last().cloned().unwrap_or_default();
+        let mut producers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, node) in nodes.iter().enumerate() {
+            producers.extend(node.output.iter().map(|output| (output.as_str(), index)));
+        }
+        let given: Scope = given.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        let mut needed = BTreeSet::new();
+        let mut work = vec![name];
+        while let Some(name) = work.pop() {
+            if let Some(&index) = producers.get(name).filter(|_| !given.contains_key(name))
+                && needed.insert(index)
+            {
+                work.extend(names_read(&nodes[index]));
+            }
+        }
+        let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
+        let outputs: BTreeSet<&str> =
+            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+        // A given name may be one of several that a node defines.
+        let given_names: BTreeSet<Arc<str>> = given.keys().cloned().collect();
+        self.nested(given, |importer| {
+            let known = |name: &str| {
+                importer.lookup(name).is_some() && !outputs.contains(name)
+                    || given_names.contains(name)
+            };
+            for index in order(&needed, &known)? {
+                importer.node(&needed[index], index)?;
+            }
+            Ok(importer.value_of(name)?)
+        })
+    }
 }
 
 /// Applies a step to each parameter: `step(rate, count, [value, gradient, kept...])` gives the new
