@@ -37,7 +37,6 @@
 
 mod arithmetic;
 mod facts;
-mod fold;
 mod host;
 mod import;
 mod lists;
@@ -49,6 +48,8 @@ mod value;
 mod windows;
 mod writer;
 
+pub use graph::Known;
+
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
@@ -56,7 +57,7 @@ pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
 pub use port::{Port, PortExtent, in_order, kind_of, ports};
 pub use value::{
-    Coded, KNOWN_ELEMENTS, Known, List, Operand, Texts, Weight, constant_shape, constant_value,
+    Coded, KNOWN_ELEMENTS, List, Operand, Texts, Weight, constant_shape, constant_value,
 };
 pub use windows::{Padding, Windows, reach};
 pub use writer::{Accepted, Graph, shape_error, type_error};

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use base::ConstantId;
-use graph::{FunctionBuilder, Op, Shape};
+use graph::{FunctionBuilder, Known, Op, Shape};
 use sym::Expr;
 use tensor::Tensor;
 
-use crate::value::{KNOWN_ELEMENTS, Known, Operand, constant_shape};
+use crate::value::{KNOWN_ELEMENTS, Operand, constant_shape};
 use crate::writer::{Accepted, Graph, shape_error, type_error};
 
 impl Graph {

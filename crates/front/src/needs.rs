@@ -1,11 +1,11 @@
 //! Needs as they are met: which values they name, and how sizes become symbols or facts.
 
 use base::{Diagnostic, Id, codes};
-use graph::{Definition, Function, ValueId};
+use graph::{Definition, Function, Known, ValueId};
 use sym::{Expr, Range, SymbolId};
 
 use crate::facts::{FACT_ELEMENTS, FactKind, Need};
-use crate::value::{Coded, Known, List, Operand};
+use crate::value::{Coded, List, Operand};
 use crate::writer::{Accepted, Graph};
 
 impl Graph {

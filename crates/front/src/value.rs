@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use graph::{ElementType, Shape, TensorType, Type, ValueId};
+use graph::{ElementType, Known, Shape, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Kind, Scalar, Tensor};
 
@@ -15,42 +15,6 @@ use crate::port::kind_of;
 
 /// The largest number of elements of a known value.
 pub const KNOWN_ELEMENTS: usize = 64;
-
-/// An element of a known value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Known {
-    /// A number of the value's type.
-    Constant(Scalar),
-    /// An integer that depends on symbols.
-    Symbolic(Expr),
-}
-
-impl Known {
-    /// An expression as an element of an integer type, or a boolean.
-    pub fn of(dtype: DType, expr: Expr) -> Known {
-        match expr.as_constant() {
-            Some(value) => Known::Constant(Scalar::from_i64(dtype, value)),
-            None => Known::Symbolic(expr),
-        }
-    }
-
-    /// The element as an expression; none for floats and numbers beyond i64.
-    pub fn expr(&self) -> Option<Expr> {
-        match self {
-            Known::Constant(scalar) if scalar.dtype().is_float() => None,
-            Known::Constant(scalar) => i64::try_from(scalar.as_i128()).ok().map(Expr::from),
-            Known::Symbolic(expr) => Some(expr.clone()),
-        }
-    }
-
-    /// The element, where it is a number.
-    pub fn constant(&self) -> Option<Scalar> {
-        match self {
-            Known::Constant(scalar) => Some(*scalar),
-            Known::Symbolic(_) => None,
-        }
-    }
-}
 
 /// A constant of the model that is not known element by element.
 #[derive(Debug)]

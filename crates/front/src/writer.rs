@@ -6,14 +6,13 @@
 
 use base::limits::exceeded;
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
-use graph::{FunctionBuilder, IterationSpace, Op, Type, ValueId};
+use graph::{FunctionBuilder, IterationSpace, Known, Op, Type, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::facts::{Facts, Here, Needs};
-use crate::fold;
-use crate::value::{Coded, Known, Operand, Texts};
+use crate::value::{Coded, Operand, Texts};
 
 /// A bf16 sum of at most this many terms is rounded after each addition, which is what the
 /// specification's functions say step by step. In longer ones the roundings would swallow terms, so
@@ -43,28 +42,6 @@ pub struct Graph {
     pub random_nodes: u64,
     /// Elements so far of constants that have been computed by now.
     computed_elements: u64,
-}
-
-/// The most factors of a product in the formula of an extent, and the most symbols in all of it.
-const MOST_FACTORS: usize = 64;
-const MOST_SYMBOLS: usize = 1 << 12;
-
-/// Refuses formulas that no model needs and that would outgrow all memory.
-fn check_formula(extent: &Expr) -> Accepted<()> {
-    let mut symbols = 0;
-    let is_long = extent.any_symbol(&mut |_| {
-        symbols += 1;
-        symbols > MOST_SYMBOLS
-    });
-    let is_long = is_long
-        || extent.terms().iter().any(|term| term.factors().len() > MOST_FACTORS)
-        || extent.is_nested_deeper(fold::MOST_NESTED);
-    if !is_long {
-        return Ok(());
-    }
-    Err(Diagnostic::error(codes::LIMIT_EXCEEDED, "the formula of an extent is too long")
-        .because("it grows with each node that computes with it")
-        .remedy("give the model's named dimensions values with `--dim NAME=N`"))
 }
 
 /// A refusal because operands do not fit together.
@@ -149,7 +126,12 @@ impl Graph {
         let mut count: u64 = 1;
         for extent in shape {
             let Some(extent) = extent.as_constant() else {
-                check_formula(extent)?;
+                if extent.is_too_long() {
+                    let message = "the formula of an extent is too long";
+                    return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, message)
+                        .because("it grows with each node that computes with it")
+                        .remedy("give the model's named dimensions values with `--dim NAME=N`"));
+                }
                 continue;
             };
             let Ok(extent) = u64::try_from(extent) else {
@@ -200,41 +182,10 @@ impl Graph {
             self.builder.set_name(id, name);
             id
         } else {
-            self.known_node(value)?
+            let known = value.known().unwrap_or_default();
+            self.builder.known(value.ty(), known).map_err(shape_error)?
         };
         Ok(*value.node.get_or_init(|| id))
-    }
-
-    fn known_node(&mut self, value: &Operand) -> Accepted<ValueId> {
-        let known = value.known().unwrap_or_default().to_vec();
-        // Equal elements are one that is repeated.
-        if let Some((first, rest)) = known.split_first()
-            && value.rank() > 0
-            && rest.iter().all(|element| element == first)
-        {
-            let one = Operand::of_known(value.dtype(), &[], vec![first.clone()]);
-            let one = self.known_node(&one)?;
-            return self.builder.broadcast_to(one, value.shape()).map_err(shape_error);
-        }
-        let constants: Option<Vec<Scalar>> = known.iter().map(Known::constant).collect();
-        if let Some(constants) = constants {
-            let shape = value.constant_shape().unwrap_or_default();
-            let tensor = Tensor::from_scalars(value.dtype(), &shape, &constants);
-            return Ok(self.builder.literal(tensor));
-        }
-        let mut elements = Vec::new();
-        for element in &known {
-            let element = match element {
-                Known::Constant(scalar) => self.builder.literal(Tensor::scalar(*scalar)),
-                Known::Symbolic(expr) => {
-                    let id = self.builder.dimension(expr.clone()).map_err(shape_error)?;
-                    self.builder.cast(id, value.dtype()).map_err(shape_error)?
-                }
-            };
-            elements.push(self.builder.reshape(element, &[Expr::from(1)]).map_err(shape_error)?);
-        }
-        let row = self.builder.concat(0, &elements).map_err(shape_error)?;
-        self.builder.reshape(row, value.shape()).map_err(shape_error)
     }
 
     /// The nodes of values.
@@ -319,7 +270,7 @@ impl Graph {
         let ranges = |symbol| self.builder.range(symbol);
         let elements = (0..known[0].len()).map(|index| {
             let arguments: Vec<&Known> = known.iter().map(|operand| &operand[index]).collect();
-            fold::apply(function, dtype, &arguments, &ranges)
+            Known::apply(function, dtype, &arguments, &ranges)
         });
         let elements = elements.collect::<Option<Vec<Known>>>()?;
         Some(Operand::of_known(dtype, &shape, elements))
@@ -454,7 +405,7 @@ impl Graph {
         let function = reduction.as_function();
         let (first, rest) = known.split_first()?;
         let total = rest.iter().try_fold(first.clone(), |total, element| {
-            fold::apply(function, value.dtype(), &[&total, element], &ranges)
+            Known::apply(function, value.dtype(), &[&total, element], &ranges)
         })?;
         let shape = if keep { vec![1; shape.len()] } else { Vec::new() };
         Some(Operand::of_known(value.dtype(), &shape, vec![total]))

@@ -15,6 +15,7 @@ mod defined;
 mod extents;
 mod function;
 mod infer;
+mod known;
 mod lists;
 mod op;
 mod regions;
@@ -31,6 +32,7 @@ pub use function::{
     Values,
 };
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
+pub use known::Known;
 pub use lists::{ElementType, ListOperation};
 pub use op::{HostAttributes, IterationSpace, Op, TensorType};
 pub use rewrite::{Rewriter, rebuild};

@@ -6,6 +6,10 @@ use crate::divide::{floor_div_saturating, gcd, modulo_of_constants};
 use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 
 impl Expr {
+    /// How deep divisions and their like may stand inside each other in an expression that is
+    /// looked at: that takes as long as it is deep, and stack.
+    pub const MOST_NESTED: usize = 128;
+
     /// The value, where it is a constant.
     #[inline]
     pub fn as_constant(&self) -> Option<i64> {
@@ -78,6 +82,21 @@ impl Expr {
                 Some(most) => a.is_nested_deeper(most) || b.is_nested_deeper(most),
             },
         })
+    }
+
+    /// Whether it has more factors in a product, symbols in all or operations inside each other than
+    /// any model needs, so that what grows with each use would outgrow all memory.
+    pub fn is_too_long(&self) -> bool {
+        const MOST_FACTORS: usize = 64;
+        const MOST_SYMBOLS: usize = 1 << 12;
+        let mut symbols = 0;
+        let has_many = self.any_symbol(&mut |_| {
+            symbols += 1;
+            symbols > MOST_SYMBOLS
+        });
+        has_many
+            || self.terms.iter().any(|term| term.factors().len() > MOST_FACTORS)
+            || self.is_nested_deeper(Expr::MOST_NESTED)
     }
 
     /// `c` where the expression is `c * symbol + rest` and the rest is free of the symbol, so 0
