@@ -9,7 +9,7 @@ use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent, kind_of};
 use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
-use tensor::{DType, Kind, Tensor};
+use tensor::{Kind, Tensor};
 
 use crate::data_type::data_type;
 use crate::proto::{
@@ -109,11 +109,11 @@ pub(crate) fn add_parameters(
 ) -> base::Result<Vec<Operand>> {
     let mut ports: Vec<Port> = inputs.iter().map(|input| declared(input)).collect();
     name_extents(&mut ports);
-    let bound = bindings(&ports, options, &graph.facts.shapes)?;
+    let ports = with_shapes(ports, options, &graph.facts.shapes)?;
     let mut values = Vec::new();
     let mut found = Diagnostics::new();
     for (input, port) in inputs.iter().zip(&ports) {
-        match add_input(input, port, options, &bound, graph) {
+        match add_input(input, port, graph) {
             Ok(value) => values.push(value),
             Err(unfit) => found.push(unfit.or_at(|| format!("input \"{}\"", port.name))),
         }
@@ -121,31 +121,16 @@ pub(crate) fn add_parameters(
     found.or_ok(values)
 }
 
-fn add_input(
-    input: &ValueInfoProto,
-    port: &Port,
-    options: &ImportOptions,
-    bound: &BTreeMap<String, i64>,
-    graph: &mut Graph,
-) -> Accepted<Operand> {
-    let tensor = |graph: &mut Graph, name: &str, number: i32, least| {
-        let dtype = data_type(number.into())?;
-        let given = graph.facts.shapes.get(name).or(options.input_shapes.get(name)).cloned();
-        let range = Range::new(least, options.limits.dimension);
-        let shape = shape(port, given, &mut |name| match bound.get(name) {
-            Some(extent) => Expr::from(*extent),
-            None => Expr::symbol(graph.builder.symbol(name, range)),
-        });
-        add_tensor(name, dtype, shape, graph)
-    };
+fn add_input(input: &ValueInfoProto, port: &Port, graph: &mut Graph) -> Accepted<Operand> {
     match input.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
         None => Err(unknown("the model does not say what it is").remedy("export the model again")),
-        Some(TypeValue::Tensor(ty)) => tensor(graph, &port.name, ty.elem_type, 1),
+        Some(TypeValue::Tensor(ty)) => add_tensor(&port.name, ty.elem_type, port, graph),
         Some(TypeValue::Map(ty)) => {
             let values = values_type(ty).ok_or_else(not_dense)?;
             let names = port.kind.part_names(&port.name);
-            let keys = tensor(graph, &names[0], ty.key_type, 0)?;
-            Ok(Operand::of_list(List::Map(keys, tensor(graph, &names[1], values, 0)?)))
+            let keys = add_tensor(&names[0], ty.key_type, port, graph)?;
+            let values = add_tensor(&names[1], values, port, graph)?;
+            Ok(Operand::of_list(List::Map(keys, values)))
         }
         Some(ty) => {
             let list = element_type(ty).ok_or_else(not_dense)?;
@@ -157,54 +142,35 @@ fn add_input(
     }
 }
 
-/// The extents of a tensor; none where nothing says how many there are.
-fn shape(
-    port: &Port,
-    given: Option<Vec<i64>>,
-    named: &mut dyn FnMut(&str) -> Expr,
-) -> Option<Vec<Expr>> {
-    if port.shape.contains(&PortExtent::Any) {
-        return Some(given?.into_iter().map(Expr::from).collect());
+/// Adds a parameter that is a tensor in the shape of a port.
+fn add_tensor(name: &str, number: i32, port: &Port, graph: &mut Graph) -> Accepted<Operand> {
+    let dtype = data_type(number.into())?;
+    let is_any = port.shape.contains(&PortExtent::Any);
+    if is_any || graph.facts.sizes && port.fixed_shape().is_none() {
+        let (message, reason, remedy) = match is_any {
+            true => (
+                "the number of axes of the input is not known",
+                "the model declares the input without a shape",
+                "give the input, whose shape then counts, or export the model with its rank",
+            ),
+            false => (
+                "the shape of the input is not known",
+                "the model is not right for all shapes",
+                "give the input itself",
+            ),
+        };
+        let reason = Diagnostic::error(codes::UNBOUND_DIMENSION, message).because(reason);
+        let reason = reason.at(format!("input \"{name}\"")).remedy(remedy);
+        graph.need_input(name, FactKind::Shape, &reason);
+        return Err(reason);
     }
-    let extents = port.shape.iter().map(|extent| match extent {
+    // A map may be empty.
+    let range = Range::new(i64::from(port.kind != Kind::Map), graph.limits.dimension);
+    let extent = |extent: &PortExtent| match extent {
         PortExtent::Fixed(extent) => Expr::from(*extent),
-        PortExtent::Symbolic(name) => named(name),
-        PortExtent::Any => unreachable!("its shape is known"),
-    });
-    Some(extents.collect())
-}
-
-/// Adds a parameter that is a tensor.
-fn add_tensor(
-    name: &str,
-    dtype: DType,
-    shape: Option<Vec<Expr>>,
-    graph: &mut Graph,
-) -> Accepted<Operand> {
-    let is_known = |extent: &Expr| extent.as_constant().is_some();
-    let unbound = |message: &str, reason: &str, remedy: &str| {
-        let found = Diagnostic::error(codes::UNBOUND_DIMENSION, message);
-        found.at(format!("input \"{name}\"")).because(reason).remedy(remedy)
+        named => Expr::symbol(graph.builder.symbol(&named.to_string(), range)),
     };
-    let shape = match shape {
-        Some(shape) if !graph.facts.sizes || shape.iter().all(is_known) => shape,
-        shape => {
-            let reason = match shape {
-                None => unbound(
-                    "the number of axes of the input is not known",
-                    "the model declares the input without a shape",
-                    "give the input, whose shape then counts, or export the model with its rank",
-                ),
-                Some(_) => unbound(
-                    "the shape of the input is not known",
-                    "the model is not right for all shapes",
-                    "give the input itself",
-                ),
-            };
-            graph.need_input(name, FactKind::Shape, &reason);
-            return Err(reason);
-        }
-    };
+    let shape: Vec<Expr> = port.shape.iter().map(extent).collect();
     graph.check_size(&shape)?;
     let ty = TensorType { dtype, shape: shape.into() };
     let id = graph.builder.parameter(name, Type::Tensor(ty.clone()));
@@ -260,20 +226,21 @@ fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<O
     Ok(value.knowing(tensor))
 }
 
-/// Values of names: those that the user gives, and those that follow from given input shapes.
-fn bindings(
-    inputs: &[Port],
+/// Inputs in the shapes that are known of them: by the extents that the user gives by name, or by
+/// shapes of inputs.
+fn with_shapes(
+    ports: Vec<Port>,
     options: &ImportOptions,
     known: &BTreeMap<String, Vec<i64>>,
-) -> base::Result<BTreeMap<String, i64>> {
+) -> base::Result<Vec<Port>> {
     let mut bound = options.dims.clone();
     let mut found = Diagnostics::new();
-    let names: BTreeSet<&str> = inputs.iter().flat_map(Port::free_extents).collect();
-    for name in options.dims.keys().filter(|name| !names.contains(name.as_str())) {
+    let names: BTreeSet<&str> = ports.iter().flat_map(Port::free_extents).collect();
+    for (name, extent) in options.dims.iter().filter(|(name, _)| !names.contains(name.as_str())) {
         let known: Vec<&str> = names.iter().copied().collect();
         found.push(
             Diagnostic::error(codes::UNKNOWN_DIMENSION, format!("no dimension is named `{name}`"))
-                .at(format!("--dim {name}={}", options.dims[name]))
+                .at(format!("--dim {name}={extent}"))
                 .because(match known.is_empty() {
                     true => "all dimensions of the model are fixed".to_owned(),
                     false => format!("the model's named dimensions are: {}", known.join(", ")),
@@ -281,28 +248,29 @@ fn bindings(
                 .remedy("use one of these names, or leave it out"),
         );
     }
-    for name in options.input_shapes.keys() {
-        if !inputs.iter().any(|input| input.name == *name) {
-            let known: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-            found.push(
-                Diagnostic::error(codes::UNKNOWN_INPUT, format!("no input is named `{name}`"))
-                    .at(format!("--input {name}=…"))
-                    .because(format!("the model's inputs are: {}", known.join(", ")))
-                    .remedy("use one of these names"),
-            );
-        }
+    let inputs: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    for name in options.input_shapes.keys().filter(|name| !inputs.contains(&name.as_str())) {
+        found.push(
+            Diagnostic::error(codes::UNKNOWN_INPUT, format!("no input is named `{name}`"))
+                .at(format!("--input {name}=…"))
+                .because(format!("the model's inputs are: {}", inputs.join(", ")))
+                .remedy("use one of these names"),
+        );
     }
-    for input in inputs {
-        if input.shape.contains(&PortExtent::Any) {
-            continue;
-        }
-        let given = [options.input_shapes.get(&input.name), known.get(&input.name)];
-        for given in given.into_iter().flatten() {
-            if let Err(reason) = bind_shape(&input.shape, given, &mut bound) {
+    let mut shaped = ports.clone();
+    for port in &mut shaped {
+        let parts = port.kind.part_names(&port.name);
+        let shapes = [&options.input_shapes, known];
+        let given = shapes.into_iter().flat_map(|them| parts.iter().filter_map(|it| them.get(it)));
+        for given in given {
+            if port.shape.contains(&PortExtent::Any) {
+                let extent = |&it: &i64| PortExtent::Fixed(usize::try_from(it).unwrap_or(0));
+                port.shape = given.iter().map(extent).collect();
+            } else if let Err(reason) = bind_shape(&port.shape, given, &mut bound) {
                 let message = "an input's shape is not the declared one";
                 found.push(
                     Diagnostic::error(codes::WRONG_SHAPE, message)
-                        .at(format!("input \"{}\"", input.name))
+                        .at(format!("input \"{}\"", port.name))
                         .because(reason)
                         .remedy("give the input in the shape that `info` shows"),
                 );
@@ -317,7 +285,7 @@ fn bindings(
                 .remedy("give 0 or more"),
         );
     }
-    found.or_ok(bound)
+    found.or_ok(shaped.into_iter().map(|port| port.with_extents(&bound)).collect())
 }
 
 fn bind_shape(
