@@ -21,66 +21,51 @@ const NEWEST_FORMAT: i64 = 14;
 /// a file where it may stand once.
 pub(crate) fn check_form(model: &ModelProto) -> base::Result<BTreeMap<String, i64>> {
     let mut found = Diagnostics::new();
+    if !(1..=NEWEST_FORMAT).contains(&model.ir_version) {
+        let what = format!("version {} of the ONNX format", model.ir_version);
+        found.push(unknown_version(&what, NEWEST_FORMAT));
+    }
+    check_attributes(&model.body().node, false, &mut found);
+    check_versions(&model.opset_import, None, &mut found);
     let mut names = BTreeSet::new();
     for function in &model.functions {
+        let place = format!("function \"{}\"", function.name);
         if !names.insert(name_of_function(function)) {
-            let twice = defined_twice(&function.name);
-            found.push(twice.at(format!("function \"{}\"", function.name)));
+            found.push(defined_twice(&function.name).at(place.as_str()));
         }
-    }
-    if !(1..=NEWEST_FORMAT).contains(&model.ir_version) {
-        let version = model.ir_version;
-        found.push(
-            Diagnostic::error(
-                codes::UNKNOWN_OPSET,
-                format!("version {version} of the ONNX format is not known"),
-            )
-            .because(format!("versions 1 to {NEWEST_FORMAT} are"))
-            .remedy("export the model in one of these versions"),
-        );
-    }
-    if let Some(body) = &model.graph {
-        check_attributes(&body.node, false, &mut found);
-    }
-    for function in &model.functions {
         check_attributes(&function.node, true, &mut found);
-    }
-    two_versions(&model.opset_import).into_iter().for_each(|twice| found.push(twice));
-    for function in &model.functions {
-        if let Some(twice) = two_versions(&function.opset_import) {
-            found.push(twice.at(format!("function \"{}\"", function.name)));
-        }
-    }
-    let functions = model.functions.iter().flat_map(|function| &function.opset_import);
-    for import in model.opset_import.iter().chain(functions) {
-        let is_onnx = domain(&import.domain).is_empty();
-        if is_onnx && !(1..=NEWEST).contains(&import.version) {
-            found.push(
-                Diagnostic::error(
-                    codes::UNKNOWN_OPSET,
-                    format!("version {} of ONNX's operator set is not known", import.version),
-                )
-                .because(format!("versions 1 to {NEWEST} are"))
-                .remedy("export the model with one of these versions"),
-            );
-        }
+        check_versions(&function.opset_import, Some(&place), &mut found);
     }
     found.or_ok(opsets(&model.opset_import))
 }
 
-/// The refusal of a domain with two versions: nothing says which of them a node means.
-fn two_versions(imports: &[OperatorSetIdProto]) -> Option<Diagnostic> {
+fn unknown_version(what: &str, newest: i64) -> Diagnostic {
+    Diagnostic::error(codes::UNKNOWN_OPSET, format!("{what} is not known"))
+        .because(format!("versions 1 to {newest} are"))
+        .remedy("export the model with one of these versions")
+}
+
+/// Refuses versions of ONNX's operator set that are not known, and domains with two versions:
+/// nothing says which of them a node means.
+fn check_versions(imports: &[OperatorSetIdProto], place: Option<&str>, found: &mut Diagnostics) {
     let mut versions = BTreeMap::new();
-    imports.iter().find_map(|OperatorSetIdProto { domain: name, version }| {
+    for OperatorSetIdProto { domain: name, version } in imports {
         let domain = domain(name);
         let first = *versions.entry(domain).or_insert(*version);
-        let twice = format!("the operator set `{}` is imported in two versions", named(domain));
-        (first != *version).then(|| {
-            Diagnostic::error(codes::DUPLICATE_NAME, twice)
-                .because(format!("they are {first} and {version}; nodes do not say which they use"))
+        let refusal = if first != *version {
+            let set = named(domain);
+            let message = format!("the operator set `{set}` is imported in two versions");
+            let reason = format!("they are {first} and {version}; nodes do not say which they use");
+            Diagnostic::error(codes::DUPLICATE_NAME, message)
+                .because(reason)
                 .remedy("keep the version that the nodes were written for")
-        })
-    })
+        } else if domain.is_empty() && !(1..=NEWEST).contains(version) {
+            unknown_version(&format!("version {version} of ONNX's operator set"), NEWEST)
+        } else {
+            continue;
+        };
+        found.push(place.into_iter().fold(refusal, Diagnostic::at));
+    }
 }
 
 /// Refuses attributes that stand twice in a node, and those that stand for one of a function's
