@@ -46,10 +46,10 @@ use std::rc::Rc;
 use ::program::{Program, Step};
 use base::text::Printer;
 use base::{ConstantId, FunctionId, KernelId, Limits, Locations, ProgramId};
-use graph::Function;
+use graph::{ElementType, Function, Type};
 use module::Module;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Kind, StagedFiles, Tensor};
+use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use layout::Weights;
 pub use runner::{RunnerModel, read_outputs, write_runner};
@@ -98,6 +98,34 @@ impl CPort {
     pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<usize>) -> CPort {
         let (name, kind) = (name.into(), Kind::Tensor);
         CPort { name, dtype, shape, value: None, kind, strings: Vec::new() }
+    }
+
+    /// One of a value of this type, whose elements are what they are.
+    #[must_use]
+    pub fn of(name: &str, ty: &Type) -> CPort {
+        let (kind, dtype, rank) = ElementType::of(ty).kind();
+        let extent = |it: &Expr| it.as_constant().map_or(0, |extent| extent.max(0) as usize);
+        let shape = match ty.as_tensor() {
+            Some(ty) => ty.shape.iter().map(extent).collect(),
+            None => vec![0; rank.unwrap_or(0)],
+        };
+        // A list that never holds a tensor has an element type all the same.
+        CPort { kind, ..CPort::new(name, dtype.unwrap_or(DType::U8), shape) }
+    }
+
+    /// Whether the code is for such an input.
+    #[must_use]
+    pub fn is_for(&self, value: &Value) -> bool {
+        if let Some(tensor) = value.as_tensor() {
+            return (self.dtype, &self.shape[..]) == (tensor.dtype(), tensor.shape())
+                && self.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes());
+        }
+        let Some((kind, dtype, rank)) = ElementType::of_value(value).map(|ty| ty.kind()) else {
+            return false;
+        };
+        kind == self.kind
+            && dtype.is_none_or(|dtype| dtype == self.dtype)
+            && rank.is_none_or(|rank| rank == self.shape.len())
     }
 }
 

@@ -9,7 +9,7 @@ use module::Module;
 use tensor::Kind;
 
 use crate::facts::Need;
-use crate::port::{Port, kind_of, ports};
+use crate::port::{Port, ports};
 
 /// How to import a model.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl Imported {
     pub fn of_module(module: Module) -> Imported {
         let kinds = |values: fn(&Function) -> &[ValueId]| {
             let of = |function: &Arc<Function>| {
-                let kind = |&value: &ValueId| kind_of(&ElementType::of(function.ty(value))).0;
+                let kind = |&value: &ValueId| ElementType::of(function.ty(value)).kind().0;
                 values(function).iter().map(kind).collect::<Vec<Kind>>()
             };
             module.functions.values().flat_map(of).collect()

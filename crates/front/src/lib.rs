@@ -55,7 +55,7 @@ pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
-pub use port::{Port, PortExtent, in_order, kind_of, ports};
+pub use port::{Port, PortExtent, in_order, ports};
 pub use value::{
     Coded, KNOWN_ELEMENTS, List, Operand, Texts, Weight, constant_shape, constant_value,
 };

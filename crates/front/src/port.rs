@@ -266,7 +266,7 @@ pub fn ports(
     let port = |kind: &Kind| {
         // The last part has the value's name.
         let (&value, name) = parts.nth(kind.part_names("").len() - 1)?;
-        let (_, dtype, _) = kind_of(&ElementType::of(function.ty(value)));
+        let (_, dtype, _) = ElementType::of(function.ty(value)).kind();
         let shape = match function.ty(value).as_tensor() {
             Some(ty) => ty.shape.iter().map(extent).collect(),
             None => vec![PortExtent::Any],
@@ -274,20 +274,4 @@ pub fn ports(
         Some(Port { name: name.clone(), dtype, shape, kind: kind.clone() })
     };
     kinds.iter().filter_map(port).collect()
-}
-
-/// What values of a type are, and of the tensors that they are made of the element type and the
-/// number of axes, where all have the same.
-#[must_use]
-pub fn kind_of(ty: &ElementType) -> (Kind, Option<DType>, Option<usize>) {
-    let held = |inner: &ElementType, list: fn(Box<Kind>) -> Kind| {
-        let (kind, dtype, rank) = kind_of(inner);
-        (list(Box::new(kind)), dtype, rank)
-    };
-    match ty {
-        ElementType::Any => (Kind::Tensor, None, None),
-        ElementType::Tensor { dtype, rank } => (Kind::Tensor, Some(*dtype), *rank),
-        ElementType::Sequence(inner) => held(inner, Kind::Sequence),
-        ElementType::Optional(inner) => held(inner, Kind::Optional),
-    }
 }

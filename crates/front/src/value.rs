@@ -11,8 +11,6 @@ use graph::{ElementType, Known, Shape, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Kind, Scalar, Tensor};
 
-use crate::port::kind_of;
-
 /// The largest number of elements of a known value.
 pub const KNOWN_ELEMENTS: usize = 64;
 
@@ -205,7 +203,7 @@ impl Operand {
         Ok(match self.list() {
             Some(List::Maps(..)) => Kind::Maps,
             Some(List::Map(..)) => Kind::Map,
-            _ => kind_of(&ElementType::of(&self.graph_type()?)).0,
+            _ => ElementType::of(&self.graph_type()?).kind().0,
         })
     }
 

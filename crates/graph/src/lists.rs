@@ -4,7 +4,7 @@
 //! A tensor that is taken out of a list has symbols for its extents, which the node defines.
 
 use base::text::Parser;
-use tensor::{DType, Value};
+use tensor::{DType, Kind, Value};
 
 use crate::function::Type;
 use crate::infer::{Inferred, expect, expect_count};
@@ -96,6 +96,22 @@ impl ElementType {
             ElementType::Sequence(held) => Some(Type::Sequence(held.clone())),
             ElementType::Optional(held) => Some(Type::Optional(held.clone())),
             ElementType::Any | ElementType::Tensor { .. } => None,
+        }
+    }
+
+    /// What values of it are, and of the tensors that they are made of the element type and the
+    /// number of axes, where all have the same.
+    #[must_use]
+    pub fn kind(&self) -> (Kind, Option<DType>, Option<usize>) {
+        let held = |inner: &ElementType, list: fn(Box<Kind>) -> Kind| {
+            let (kind, dtype, rank) = inner.kind();
+            (list(Box::new(kind)), dtype, rank)
+        };
+        match self {
+            ElementType::Any => (Kind::Tensor, None, None),
+            ElementType::Tensor { dtype, rank } => (Kind::Tensor, Some(*dtype), *rank),
+            ElementType::Sequence(inner) => held(inner, Kind::Sequence),
+            ElementType::Optional(inner) => held(inner, Kind::Optional),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent, kind_of};
+use front::{Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent};
 use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{Kind, Tensor};
@@ -47,7 +47,7 @@ pub(crate) fn declared(value: &ValueInfoProto) -> Port {
         Some(ty) if is_list_of_maps(ty) => (Kind::Maps, None, None),
         ty => {
             let ty = ty.and_then(element_type).unwrap_or(ElementType::Any);
-            let (kind, dtype, _) = kind_of(&ty);
+            let (kind, dtype, _) = ty.kind();
             (kind, dtype, None)
         }
     };

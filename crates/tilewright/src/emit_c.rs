@@ -7,11 +7,11 @@ use std::sync::Arc;
 use backend::Target;
 use backend_c::{CPort, CProgram, CSources, CTexts, Interface, RunnerModel, refuse_strings};
 use base::{Diagnostic, Diagnostics, FunctionId, Result};
-use front::{Facts, Imported, Port, in_order, kind_of};
-use graph::{ElementType, Function, ValueId};
+use front::{Facts, Imported, Port, in_order};
+use graph::{Function, ValueId};
 use lower::Role;
 use sym::{Expr, SymbolId};
-use tensor::{DType, Kind, Tensor, Value};
+use tensor::{Kind, Tensor, Value};
 
 use crate::executable::draws;
 use crate::facts::Inputs;
@@ -81,19 +81,7 @@ impl CModel {
     /// Whether the code is for inputs with these parts.
     pub fn is_for(&self, parts: &[Value]) -> bool {
         let ports = &self.interface.inputs;
-        let fits = |(port, part): (&CPort, &Value)| match part.as_tensor() {
-            Some(tensor) => {
-                port.dtype == tensor.dtype()
-                    && port.shape == tensor.shape()
-                    && port.value.as_ref().is_none_or(|value| value.bytes() == tensor.bytes())
-            }
-            None => ElementType::of_value(part).is_some_and(|ty| {
-                let (kind, dtype, rank) = kind_of(&ty);
-                let is_rank = rank.is_none_or(|rank| rank == port.shape.len());
-                kind == port.kind && dtype.is_none_or(|dtype| dtype == port.dtype) && is_rank
-            }),
-        };
-        ports.len() == parts.len() && ports.iter().zip(parts).all(fits)
+        ports.len() == parts.len() && ports.iter().zip(parts).all(|(port, it)| port.is_for(it))
     }
 
     /// As a program runs it beside others.
@@ -150,23 +138,13 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
     let constants = setup.lowered.constants.offsets.clone();
-    let extent = |extent: &Expr| extent.as_constant().map_or(0, |extent| extent.max(0) as usize);
-    let port = |name: &String, value| {
-        let (kind, dtype, rank) = kind_of(&ElementType::of(function.ty(value)));
-        let shape = match function.ty(value).as_tensor() {
-            Some(ty) => ty.shape.iter().map(extent).collect(),
-            None => vec![0; rank.unwrap_or(0)],
-        };
-        // A list that never holds a tensor has an element type all the same.
-        CPort { kind, ..CPort::new(name, dtype.unwrap_or(DType::U8), shape) }
-    };
     let input = |(named, &value): (&Port, &ValueId)| CPort {
         value: facts.values.get(&named.name).cloned(),
-        ..port(&named.name, value)
+        ..CPort::of(&named.name, function.ty(value))
     };
     let output = |(number, (&value, name)): (usize, (&ValueId, &String))| CPort {
         strings: texts.list(number).to_vec(),
-        ..port(name, value)
+        ..CPort::of(name, function.ty(value))
     };
     let results = function.results().iter().zip(&front.imported.result_names).enumerate();
     let interface = Interface {
