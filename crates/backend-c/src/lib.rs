@@ -9,7 +9,7 @@
 //!   only where they are used;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
 //! - `plan`: what stands between the programs of a plan's segments;
-//! - `runner`: a program that runs many models on files;
+//! - `runner`, `run`: a program that runs many models on files, and its runs;
 //! - `strings`: what of a function C sources leave out, or refuse;
 //! - `text`: what stands around it all.
 //!
@@ -32,6 +32,7 @@ mod names;
 mod overlap;
 mod plan;
 mod program;
+mod run;
 mod runner;
 mod scalar;
 mod strings;
@@ -52,7 +53,8 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use layout::Weights;
-pub use runner::{RunnerModel, read_outputs, write_runner};
+pub use run::{CRun, check_c_compiler, run_models};
+pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};
 pub use text::declarations;
 

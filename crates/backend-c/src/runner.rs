@@ -30,7 +30,7 @@ pub struct RunnerModel<'a> {
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn write_runner(
+pub(crate) fn write_runner(
     folder: &Path,
     models: &[RunnerModel<'_>],
     runs: &[(usize, &[Value])],
@@ -157,7 +157,7 @@ fn run_function(number: usize, model: &RunnerModel<'_>) -> String {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn read_outputs(
+pub(crate) fn read_outputs(
     mut bytes: Bytes,
     interface: &Interface,
 ) -> std::result::Result<Vec<Value>, String> {

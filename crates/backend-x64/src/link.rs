@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use backend::MachineCode;
 use base::{Arena, Diagnostic, KernelId, Result, codes};
-use loops::{Access, Kernel, Scope};
-use program::{Program, Run, Step};
+use loops::{Access, BufferId, Kernel, Scope};
+use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::{Code, KernelCode, LoadedProgram};
+use sym::Expr;
 
 /// Loads compiled kernels into executable memory.
 ///
@@ -51,6 +52,45 @@ pub fn executable(
     // read-only, and iterations of a parallel loop are independent. The arguments have just been
     // checked to be as large as the parameters.
     unsafe { LoadedProgram::new(program, code, &BTreeMap::new()) }
+}
+
+/// Makes a program of one kernel among the `kernels`, whose code [`load`] made of them: it runs the
+/// kernel once, in memory of the caller's. The memory of parameter `k` is output `k`, which the
+/// kernel finds as the caller left it, of as many bytes as [`loops::Buffer::span_bytes`] says.
+///
+/// # Errors
+/// A diagnostic if the kernel is not of fixed sizes.
+pub fn alone(
+    kernels: &Arena<KernelId, Kernel>,
+    id: KernelId,
+    code: Arc<Code>,
+) -> Result<LoadedProgram> {
+    let kernel = &kernels[id];
+    let mut slots = Arena::new();
+    let argument = |(number, &parameter): (u32, &BufferId)| {
+        let buffer = &kernel.buffers[parameter];
+        let bytes = Expr::constant(buffer.span_bytes().unwrap_or(0));
+        let (name, place) = (buffer.name.clone(), Place::Output(number));
+        let slot = slots.push(Slot { name, bytes: bytes.clone(), place });
+        let access = |access| buffer.scope == Scope::Parameter(access);
+        let (reads, writes) = (!access(Access::Write), !access(Access::Read));
+        Argument { address: Address { slot, offset: Expr::ZERO }, bytes, writes, reads }
+    };
+    let run = Step::Run(Run {
+        kernel: id,
+        arguments: (0..).zip(&kernel.parameters).map(argument).collect(),
+        extent: kernel.parallel_extent(),
+        scratch_bytes: Expr::ZERO,
+        grain: Expr::ONE,
+    });
+    let program = Program {
+        name: kernel.name.clone(),
+        symbols: Arena::new(),
+        slots,
+        arena_bytes: Expr::ZERO,
+        steps: vec![run],
+    };
+    executable(kernels, &program, code)
 }
 
 /// Why a run does not fit its kernel, if it does not.

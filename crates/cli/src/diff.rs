@@ -64,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
-    let tolerance = Tolerance { relative: arguments.relative, of_largest: arguments.of_largest };
+    let Arguments { relative, of_largest, .. } = *arguments;
+    let tolerance = Tolerance { relative, of_largest, ..Tolerance::default() };
     let found = inspect::diff(model, &options, &other, &inputs, tolerance, &mut |at| {
         bar.set_message(at.to_owned());
         bar.tick();

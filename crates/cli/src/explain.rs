@@ -3,6 +3,7 @@
 use clap::Args;
 use inspect::{Explanation, ExplanationRow};
 use serde_json::{Value, json};
+use tilewright::compiled::KernelInfo;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -38,15 +39,18 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
 
 fn as_json(explanation: &Explanation) -> Value {
     let row = |row: &ExplanationRow| {
+        let info = row.info.as_ref();
+        let list = |of: fn(&KernelInfo) -> &[String]| info.map(of).unwrap_or_default();
+        let count = |of: fn(&KernelInfo) -> u64| info.map_or(0, of);
         json!({
             "kernel": row.kernel,
-            "nodes": row.nodes,
-            "fused": row.fused,
-            "not_fused": row.not_fused,
-            "schedule": row.scheduled,
-            "flops": row.flops,
-            "bytes": row.bytes,
-            "constant_bytes": row.constant_bytes,
+            "nodes": list(|it| &it.nodes),
+            "fused": list(|it| &it.fused),
+            "not_fused": list(|it| &it.not_fused),
+            "schedule": list(|it| &it.scheduled),
+            "flops": count(|it| it.flops),
+            "bytes": count(|it| it.bytes),
+            "constant_bytes": count(|it| it.constant_bytes),
             "time_us": row.time_us,
             "predicted_us": row.predicted_us,
             "roofline": row.roofline,

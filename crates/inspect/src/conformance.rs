@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use tensor::{Kind, Tensor, Value, compare};
+use tensor::{Kind, Tensor, Tolerance, Value};
 use tilewright::compiled::{Source, draws, evaluate};
 use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
 
+use crate::difference::NamedValue;
 use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
 
 /// The least absolute tolerance, and that for Fourier transforms.
@@ -178,7 +179,7 @@ fn inspected(
     for stage in Stage::ALL {
         dump(&case.model, &case.options, stage, Some(inputs), None).map_err(|it| ("dump", it))?;
     }
-    let (evaluator, tolerance) = (Counterpart::Evaluator, tensor::Tolerance::default());
+    let (evaluator, tolerance) = (Counterpart::Evaluator, Tolerance::default());
     match diff(&case.model, &case.options, &evaluator, inputs, tolerance, &mut |_| ()) {
         Ok(Some(difference)) if !is_random => Ok(Some(format!("diff: {difference}"))),
         // An output without elements is equal to another.
@@ -202,11 +203,7 @@ impl Case {
     fn read(case: &Path, options: &Options) -> Result<Case> {
         let model = case.join("model.onnx");
         let info = tilewright::model_info(&model, &options.limits)?;
-        let mut tolerance = Tolerance::of(case, info.operators.keys());
-        if options.precision == Precision::Bf16 {
-            tolerance.relative = tolerance.relative.max(OF_SHORT_PRODUCTS);
-            tolerance.absolute = tolerance.absolute.max(OF_SHORT_PRODUCTS);
-        }
+        let tolerance = tolerance_of(case, &info, options);
         let mut options = options.clone();
         options.dims.retain(|name, _| info.dimensions.contains(name));
         let outputs = info.outputs.iter().map(|port| port.name.clone()).collect();
@@ -219,44 +216,39 @@ impl Case {
 
     /// What is wrong with what came out.
     fn failure(&self, set: &DataSet, actual: &[Value], is_random: bool) -> Option<Verdict> {
-        let reason = difference(&self.outputs, actual, set, &self.tolerance, is_random)?;
+        let reason = self.difference(set, actual, is_random)?;
         Some(Verdict::Failed(format!("{}: {reason}", set.name)))
     }
-}
 
-/// What differs first.
-fn difference(
-    names: &[String],
-    actual: &[Value],
-    set: &DataSet,
-    tolerance: &Tolerance,
-    is_random: bool,
-) -> Option<String> {
-    if actual.len() != set.outputs.len() {
-        return Some(format!("{} outputs instead of {}", actual.len(), set.outputs.len()));
-    }
-    for ((name, actual), (expected_name, expected)) in names.iter().zip(actual).zip(&set.outputs) {
-        let Some(expected) = expected else { continue };
-        if !expected_name.is_empty() && expected_name != name {
-            return Some(format!("output `{name}` instead of `{expected_name}`"));
+    /// What differs first.
+    fn difference(&self, set: &DataSet, actual: &[Value], is_random: bool) -> Option<String> {
+        if actual.len() != set.outputs.len() {
+            return Some(format!("{} outputs instead of {}", actual.len(), set.outputs.len()));
         }
-        let pairs = match actual.pairs(expected, name) {
-            Ok(pairs) => pairs,
-            Err(other) => return Some(format!("output `{name}`: {other}")),
-        };
-        for (name, actual, expected) in pairs {
-            let expected = if set.is_loose { as_given(expected, &actual) } else { expected };
-            let comparison = compare(&actual, &expected, tolerance.relative, tolerance.absolute);
-            let passed = match is_random {
-                true => comparison.type_error.is_none(),
-                false => comparison.passed(),
+        let outputs = self.outputs.iter().zip(actual).zip(&set.outputs);
+        for ((name, actual), (expected_name, expected)) in outputs {
+            let Some(expected) = expected else { continue };
+            if !expected_name.is_empty() && expected_name != name {
+                return Some(format!("output `{name}` instead of `{expected_name}`"));
+            }
+            let pairs = match actual.pairs(expected, name) {
+                Ok(pairs) => pairs,
+                Err(how) => return Some(format!("output `{name}`: {how}")),
             };
-            if !passed {
-                return Some(format!("output `{name}`: {comparison}"));
+            for (name, actual, expected) in pairs {
+                let expected = if set.is_loose { as_given(expected, &actual) } else { expected };
+                let comparison = self.tolerance.compare(&actual, &expected);
+                let is_right = match is_random {
+                    true => comparison.type_error.is_none(),
+                    false => comparison.passed(),
+                };
+                if !is_right {
+                    return Some(format!("output `{name}`: {comparison}"));
+                }
             }
         }
+        None
     }
-    None
 }
 
 /// What is recorded in the shape and float type of what is computed, where only extents of 1 and
@@ -277,28 +269,20 @@ fn as_given(recorded: Tensor, computed: &Tensor) -> Tensor {
 }
 
 /// How far elements may be from those recorded.
-struct Tolerance {
-    relative: f64,
-    absolute: f64,
-}
-
-impl Tolerance {
-    fn of<'a>(case: &Path, operators: impl Iterator<Item = &'a String>) -> Tolerance {
-        let text = std::fs::read_to_string(case.join("tol.json")).unwrap_or_default();
-        let number = |key: &str| -> Option<f64> {
-            let rest = text.split_once(&format!("\"{key}\":"))?.1;
-            rest.split([',', '}']).next()?.trim().parse().ok()
-        };
-        let mut operators = operators;
-        let least = match operators.any(|name| name == "DFT" || name == "STFT") {
-            true => ABSOLUTE_OF_TRANSFORMS,
-            false => ABSOLUTE,
-        };
-        Tolerance {
-            relative: number("rtol").unwrap_or(RELATIVE),
-            absolute: number("atol").unwrap_or(0.0).max(least),
-        }
-    }
+fn tolerance_of(case: &Path, info: &ModelInfo, options: &Options) -> Tolerance {
+    let text = std::fs::read_to_string(case.join("tol.json")).unwrap_or_default();
+    let number = |key: &str| -> Option<f64> {
+        let rest = text.split_once(&format!("\"{key}\":"))?.1;
+        rest.split([',', '}']).next()?.trim().parse().ok()
+    };
+    let least = match info.operators.keys().any(|name| name == "DFT" || name == "STFT") {
+        true => ABSOLUTE_OF_TRANSFORMS,
+        false => ABSOLUTE,
+    };
+    let of_products = if options.precision == Precision::Bf16 { OF_SHORT_PRODUCTS } else { 0.0 };
+    let relative = number("rtol").unwrap_or(RELATIVE).max(of_products);
+    let absolute = number("atol").unwrap_or(0.0).max(least).max(of_products);
+    Tolerance { relative, absolute, of_largest: 0.0, last_place: false }
 }
 
 /// Inputs, and the outputs that are right, with the names recorded.
@@ -315,10 +299,8 @@ struct DataSet {
 fn sets(case: &Path, info: &ModelInfo) -> Result<Vec<DataSet>> {
     let mut sets = Vec::new();
     for folder in data_sets(case) {
-        let inputs = values(&folder, "input", &info.inputs)?;
-        let inputs = inputs.into_iter().map(|(_, value)| value).collect();
+        let (inputs, outputs) = recorded(&folder, info)?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let outputs = values(&folder, "output", &info.outputs)?;
         let outputs = outputs.into_iter().map(|(name, value)| (name, Some(value))).collect();
         sets.push(DataSet { name, inputs, outputs, is_loose: false });
     }
@@ -373,8 +355,14 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
     folders.into_iter().map(|(_, path)| path).collect()
 }
 
+/// The inputs in a folder, and the outputs with the names recorded in them.
+pub(crate) fn recorded(folder: &Path, info: &ModelInfo) -> Result<(Vec<Value>, Vec<NamedValue>)> {
+    let inputs = values(folder, "input", &info.inputs)?.into_iter().map(|(_, value)| value);
+    Ok((inputs.collect(), values(folder, "output", &info.outputs)?))
+}
+
 /// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-pub(crate) fn values(folder: &Path, kind: &str, ports: &[Port]) -> Result<Vec<(String, Value)>> {
+fn values(folder: &Path, kind: &str, ports: &[Port]) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     loop {
         let path = folder.join(format!("{kind}_{}.pb", values.len()));

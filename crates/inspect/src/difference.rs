@@ -43,9 +43,9 @@ pub struct Difference {
     pub nodes: Vec<String>,
     /// A model of these nodes.
     model: DecodedModel,
-    inputs: Vec<(String, Value)>,
+    inputs: Vec<NamedValue>,
     /// What the other configuration gives.
-    outputs: Vec<(String, Value)>,
+    outputs: Vec<NamedValue>,
 }
 
 impl Difference {
@@ -113,15 +113,17 @@ struct Finder<'a> {
     whole: DecodedModel,
     options: &'a Options,
     other: &'a Counterpart,
-    inputs: Vec<(String, Value)>,
+    inputs: Vec<NamedValue>,
     tolerance: Tolerance,
 }
 
 /// Part of the model, run in both configurations.
 struct Pair {
     model: DecodedModel,
-    first: Vec<(String, Value)>,
-    other: Vec<(String, Value)>,
+    first: Vec<NamedValue>,
+    other: Vec<NamedValue>,
+    /// The name of the first value that differs, and how.
+    difference: Option<(String, String)>,
 }
 
 impl Finder<'_> {
@@ -131,7 +133,7 @@ impl Finder<'_> {
         let outputs = self.whole.outputs();
         let all: BTreeSet<usize> = (0..count).collect();
         let pair = self.pair(&all, &self.inputs, &outputs)?;
-        if !self.differs(&pair) {
+        if pair.difference.is_none() {
             return if compares_something(&pair) { Ok(None) } else { Err(nothing(&outputs)) };
         }
         // The number of nodes at which a frontier differs, and one at which none does.
@@ -140,10 +142,9 @@ impl Finder<'_> {
             let middle = right.midpoint(wrong);
             progress(&format!("nodes {right} to {wrong} of {count}"));
             let nodes: BTreeSet<usize> = (0..middle).collect();
-            let pair = self.pair(&nodes, &self.inputs, &self.frontier(&nodes))?;
-            match self.differs(&pair) {
-                true => wrong = middle,
-                false => right = middle,
+            match self.pair(&nodes, &self.inputs, &self.frontier(&nodes))?.difference {
+                Some(_) => wrong = middle,
+                None => right = middle,
             }
         }
         self.reduce(wrong - 1, progress).map(Some)
@@ -183,10 +184,9 @@ impl Finder<'_> {
             let from = behind.len().saturating_sub(count);
             let nodes: BTreeSet<usize> = behind[from..].iter().copied().collect();
             let inputs = self.inputs_of(&nodes)?;
-            let pair = self.pair(&nodes, &inputs, &outputs);
-            match pair {
-                Ok(pair) if from == 0 || self.differs(&pair) => {
-                    return self.difference(nodes, inputs, pair);
+            match self.pair(&nodes, &inputs, &outputs) {
+                Ok(pair) if from == 0 || pair.difference.is_some() => {
+                    return Ok(self.difference(&nodes, inputs, pair));
                 }
                 Err(found) if from == 0 => return Err(found),
                 // A part that does not compile alone (it needs a constant that a node makes).
@@ -197,13 +197,13 @@ impl Finder<'_> {
 
     /// What some nodes read that neither they nor constants give, as the first configuration
     /// computes it.
-    fn inputs_of(&self, nodes: &BTreeSet<usize>) -> Result<Vec<(String, Value)>> {
+    fn inputs_of(&self, nodes: &BTreeSet<usize>) -> Result<Vec<NamedValue>> {
         let whole = &self.whole;
         let made: BTreeSet<&str> = nodes.iter().flat_map(|&number| whole.gives(number)).collect();
         let read = nodes.iter().flat_map(|&number| whole.reads(number));
         let wanted: BTreeSet<&str> = read.filter(|name| !made.contains(name)).collect();
         let given = self.inputs.iter().filter(|(name, _)| wanted.contains(name.as_str()));
-        let mut given: Vec<(String, Value)> = given.cloned().collect();
+        let mut given: Vec<NamedValue> = given.cloned().collect();
         let all = (0..whole.node_count()).flat_map(|number| whole.gives(number));
         let earlier: Vec<String> =
             all.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
@@ -218,15 +218,15 @@ impl Finder<'_> {
 
     fn difference(
         &self,
-        nodes: BTreeSet<usize>,
-        inputs: Vec<(String, Value)>,
+        nodes: &BTreeSet<usize>,
+        inputs: Vec<NamedValue>,
         pair: Pair,
-    ) -> Result<Difference> {
-        let (value, comparison) = self.first_difference(&pair).unwrap_or_else(|| {
+    ) -> Difference {
+        let (value, comparison) = pair.difference.unwrap_or_else(|| {
             (String::new(), "it differs only together with what follows".to_owned())
         });
         let places: Vec<String> = nodes.iter().map(|&number| self.whole.place(number)).collect();
-        Ok(Difference {
+        Difference {
             node: places.last().cloned().unwrap_or_default(),
             value,
             comparison,
@@ -234,37 +234,14 @@ impl Finder<'_> {
             model: pair.model,
             inputs,
             outputs: pair.other,
-        })
-    }
-
-    fn differs(&self, pair: &Pair) -> bool {
-        self.first_difference(pair).is_some()
-    }
-
-    fn first_difference(&self, pair: &Pair) -> Option<(String, String)> {
-        pair.other.iter().find_map(|(name, expected)| {
-            let (_, actual) = pair.first.iter().find(|(other, _)| other == name)?;
-            Some((name.clone(), self.wrong(actual, expected)?))
-        })
-    }
-
-    /// How a value differs from another, if it does.
-    fn wrong(&self, actual: &Value, expected: &Value) -> Option<String> {
-        let pairs = match actual.pairs(expected, "") {
-            Ok(pairs) => pairs,
-            Err(other) => return Some(other),
-        };
-        pairs.into_iter().find_map(|(_, actual, expected)| {
-            let comparison = self.tolerance.compare(&actual, &expected);
-            (!comparison.passed()).then(|| comparison.to_string())
-        })
+        }
     }
 
     /// Runs part of the model in both configurations.
     fn pair(
         &self,
         nodes: &BTreeSet<usize>,
-        inputs: &[(String, Value)],
+        inputs: &[NamedValue],
         outputs: &[String],
     ) -> Result<Pair> {
         let model = self.whole.excerpt(nodes, inputs, outputs)?;
@@ -272,10 +249,9 @@ impl Finder<'_> {
         let other = match self.other {
             Counterpart::Compiled(options) => self.compiled(&model, options, inputs, outputs)?,
             Counterpart::Evaluator => {
-                let values: Vec<Value> = inputs.iter().map(|(_, value)| value.clone()).collect();
                 let declared = eval::EvaluationPrecision::Declared;
-                let options = self.own(self.options);
-                let (_, values) = evaluate(&part(&model), &options, &values, declared)?;
+                let options = of_part(self.options);
+                let (_, values) = evaluate(&part(&model), &options, &values(inputs), declared)?;
                 named(outputs, values)
             }
             Counterpart::Recorded(values) => {
@@ -283,33 +259,52 @@ impl Finder<'_> {
                 outputs.iter().filter_map(value).collect()
             }
         };
-        Ok(Pair { model, first, other })
+        let how = |(name, expected): &NamedValue| {
+            let (_, actual) = first.iter().find(|(other, _)| other == name)?;
+            let how = match actual.pairs(expected, name) {
+                Err(how) => Some(how),
+                Ok(pairs) => pairs
+                    .into_iter()
+                    .map(|(_, actual, expected)| self.tolerance.compare(&actual, &expected))
+                    .find(|comparison| !comparison.passed())
+                    .map(|comparison| comparison.to_string()),
+            };
+            Some((name.clone(), how?))
+        };
+        let difference = other.iter().find_map(how);
+        Ok(Pair { model, first, other, difference })
     }
 
     fn compiled(
         &self,
         model: &DecodedModel,
         options: &Options,
-        inputs: &[(String, Value)],
+        inputs: &[NamedValue],
         outputs: &[String],
-    ) -> Result<Vec<(String, Value)>> {
-        let (source, options) = (part(model), self.own(options));
-        let values: Vec<Value> = inputs.iter().map(|(_, value)| value.clone()).collect();
+    ) -> Result<Vec<NamedValue>> {
+        let (source, options, inputs) = (part(model), of_part(options), values(inputs));
         let values = match c_program::is_chosen(&options) {
-            true => c_program::run(&source, &options, &values)?,
-            false => compile_source(source, &options)?.run_values(&values)?,
+            true => c_program::run_as_c(&source, &options, &inputs)?,
+            false => compile_source(source, &options)?.run_values(&inputs)?,
         };
         Ok(named(outputs, values))
     }
+}
 
-    /// The options of a part: its inputs' shapes are known, and some constants are not in it.
-    fn own(&self, options: &Options) -> Options {
-        let mut options = options.clone();
-        options.dims.clear();
-        options.input_shapes.clear();
-        options.literals.clear();
-        options
-    }
+/// A value with its name.
+pub(crate) type NamedValue = (String, Value);
+
+fn values(named: &[NamedValue]) -> Vec<Value> {
+    named.iter().map(|(_, value)| value.clone()).collect()
+}
+
+/// The options of a part: its inputs' shapes are known, and some constants are not in it.
+fn of_part(options: &Options) -> Options {
+    let mut options = options.clone();
+    options.dims.clear();
+    options.input_shapes.clear();
+    options.literals.clear();
+    options
 }
 
 /// A part of a model, which has no external data.
@@ -319,11 +314,9 @@ fn part(model: &DecodedModel) -> Source {
 
 /// Whether both configurations have elements of one value.
 fn compares_something(pair: &Pair) -> bool {
-    let is_something = |value: &Value| value.as_tensor().is_none_or(|tensor| !tensor.is_empty());
-    let has_elements = |name: &String| {
-        pair.first.iter().any(|(other, value)| other == name && is_something(value))
-    };
-    pair.other.iter().any(|(name, _)| has_elements(name))
+    let has_elements = |(_, value): &&NamedValue| value.as_tensor().is_none_or(|it| !it.is_empty());
+    let mut first = pair.first.iter().filter(has_elements);
+    first.any(|(name, _)| pair.other.iter().any(|(other, _)| other == name))
 }
 
 fn nothing(outputs: &[String]) -> Diagnostics {
@@ -335,7 +328,7 @@ fn nothing(outputs: &[String]) -> Diagnostics {
         .into()
 }
 
-fn named(names: &[String], values: Vec<Value>) -> Vec<(String, Value)> {
+fn named(names: &[String], values: Vec<Value>) -> Vec<NamedValue> {
     names.iter().cloned().zip(values).collect()
 }
 
@@ -353,12 +346,10 @@ pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<Re
         return Ok((Vec::new(), arrays.map(|(name, array)| (name, array.into())).collect()));
     }
     let info = tilewright::model_info(model, &options.limits)?;
-    let inputs = crate::conformance::values(place, "input", &info.inputs)?;
-    let outputs = crate::conformance::values(place, "output", &info.outputs)?;
+    let (inputs, outputs) = crate::conformance::recorded(place, &info)?;
     let named = |(number, (name, value)): (usize, (String, Value))| {
         let declared = info.outputs.get(number).map(|port| port.name.clone());
         (if name.is_empty() { declared.unwrap_or_default() } else { name }, value)
     };
-    let inputs = inputs.into_iter().map(|(_, value)| value).collect();
     Ok((inputs, outputs.into_iter().enumerate().map(named).collect()))
 }

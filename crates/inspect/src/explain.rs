@@ -41,20 +41,8 @@ pub struct Explanation {
 pub struct ExplanationRow {
     /// The kernel's name, or the kind of step.
     pub kernel: String,
-    /// The nodes of the model which it computes.
-    pub nodes: Vec<String>,
-    /// Why these are one kernel.
-    pub fused: Vec<String>,
-    /// Why it is not more.
-    pub not_fused: Vec<String>,
-    /// How it was scheduled, and why not otherwise.
-    pub scheduled: Vec<String>,
-    /// Arithmetic operations of a run.
-    pub flops: u64,
-    /// Bytes read and written in a run, each buffer once.
-    pub bytes: u64,
-    /// How many of them are of weights and literals.
-    pub constant_bytes: u64,
+    /// What it computes, and how it was made; none of a step that computes no node of the model.
+    pub info: Option<KernelInfo>,
     /// Microseconds of a run, on average.
     pub time_us: f64,
     /// Microseconds that the cost model expects, from the target row's peak and bandwidth.
@@ -151,52 +139,30 @@ impl Explanation {
         for row in profile.rows() {
             let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
             let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
-            self.rows.push(match (info, row.kernel) {
-                (Some(info), _) => self.row(executable.target(), info, time_us),
-                (None, Some(id)) => {
-                    ExplanationRow::of_step(&specialisation.module.kernels[id].name, time_us)
-                }
-                (None, None) => ExplanationRow::of_step("copy", time_us),
-            });
+            let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
+            let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
+            self.rows.push(self.row(executable.target(), kernel, info, time_us));
         }
         Ok(())
     }
 
-    fn row(&self, target: &Target, info: &KernelInfo, time_us: f64) -> ExplanationRow {
-        let predicted_ns = (info.flops as f64 / (target.flops_per_ns * self.threads as f64))
-            .max(info.bytes as f64 / target.bytes_per_ns);
-        let least_us = self.ceilings.nanoseconds(info.flops, info.bytes) / 1e3;
+    fn row(
+        &self,
+        target: &Target,
+        kernel: String,
+        info: Option<&KernelInfo>,
+        time_us: f64,
+    ) -> ExplanationRow {
+        let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
+        let predicted_ns = (flops as f64 / (target.flops_per_ns * self.threads as f64))
+            .max(bytes as f64 / target.bytes_per_ns);
+        let least_us = self.ceilings.nanoseconds(flops, bytes) / 1e3;
         ExplanationRow {
-            kernel: info.name.clone(),
-            nodes: info.nodes.clone(),
-            fused: info.fused.clone(),
-            not_fused: info.not_fused.clone(),
-            scheduled: info.scheduled.to_vec(),
-            flops: info.flops,
-            bytes: info.bytes,
-            constant_bytes: info.constant_bytes,
+            kernel,
+            info: info.cloned(),
             time_us,
             predicted_us: predicted_ns / 1e3,
             roofline: least_us / time_us.max(1e-3),
-        }
-    }
-}
-
-impl ExplanationRow {
-    /// Of a step that computes no node of the model.
-    fn of_step(name: &str, time_us: f64) -> ExplanationRow {
-        ExplanationRow {
-            kernel: name.to_owned(),
-            nodes: Vec::new(),
-            fused: Vec::new(),
-            not_fused: Vec::new(),
-            scheduled: Vec::new(),
-            flops: 0,
-            bytes: 0,
-            constant_bytes: 0,
-            time_us,
-            predicted_us: 0.0,
-            roofline: 0.0,
         }
     }
 }
@@ -209,26 +175,28 @@ impl fmt::Display for Explanation {
             "   time us      %  predicted     MFLOP       kB  % of roofline  kernel: model nodes"
         )?;
         for row in &self.rows {
+            let info = row.info.as_ref();
+            let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
             writeln!(
                 f,
                 "{:10.2} {:6.1} {:10.2} {:9.3} {:8.1} {:14.1}  {}: {}",
                 row.time_us,
                 100.0 * row.time_us / self.total_us,
                 row.predicted_us,
-                row.flops as f64 / 1e6,
-                row.bytes as f64 / 1e3,
+                flops as f64 / 1e6,
+                bytes as f64 / 1e3,
                 100.0 * row.roofline,
                 row.kernel,
-                row.nodes.join(", "),
+                info.map(|info| info.nodes.join(", ")).unwrap_or_default(),
             )?;
-            for reason in &row.fused {
-                writeln!(f, "{:65}  fused: {reason}", "")?;
-            }
-            for reason in &row.not_fused {
-                writeln!(f, "{:65}  not fused: {reason}", "")?;
-            }
-            for remark in &row.scheduled {
-                writeln!(f, "{:65}  schedule: {remark}", "")?;
+            let Some(info) = info else { continue };
+            let remarks: [(_, &[String]); 3] = [
+                ("fused", &info.fused),
+                ("not fused", &info.not_fused),
+                ("schedule", &info.scheduled),
+            ];
+            for (what, remarks) in remarks {
+                remarks.iter().try_for_each(|it| writeln!(f, "{:65}  {what}: {it}", ""))?;
             }
         }
         writeln!(

@@ -10,10 +10,11 @@ mod explain;
 mod measure;
 mod verify;
 
-pub use c_program::{check_c_compiler, run_module_as_c};
+pub use c_program::run_as_c;
 pub use ceilings::Ceilings;
 pub use difference::{Counterpart, Difference, RecordedCase, diff, read_recorded};
 pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use measure::{Measurement, measure, phases};
+pub use tilewright::compiled::check_c_compiler;
 pub use verify::{KernelVerdict, OutputVerdict, VerifyReport, verify};

@@ -2,11 +2,13 @@
 //! C, beside the evaluator. A function that fails is reduced to what it takes to fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use base::Diagnostics;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, reduce};
+use tilewright::compiled::Source;
 use tilewright::{Options, TargetChoice, Value};
 
 const OPTIONS: GraphOptions = GraphOptions {
@@ -112,7 +114,9 @@ fn wrong_in_c(sample: &GraphSample) -> Said {
         threads: Some(1),
         ..rounded_as_written()
     };
-    let run = || inspect::run_module_as_c(sample.module(), &options, &sample.inputs);
+    let inputs: Vec<Value> = sample.inputs.iter().cloned().map(Value::from).collect();
+    let source = Source::Module(Arc::new(sample.module()));
+    let run = || Ok(Value::tensors_of(&inspect::run_as_c(&source, &options, &inputs)?));
     compared(sample, outcome(run)?)
 }
 

@@ -7,7 +7,7 @@ use sym::{Expr, Range};
 use tensor::{DType, ScalarFunction};
 
 use crate::domain::{Ranges, walk_domains};
-use crate::kernel::{Buffer, BufferId, Kernel, ScalarExpr, Scope, Stmt};
+use crate::kernel::{Buffer, BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
 use crate::visit::own_references;
 
 /// Scratch buffers begin at multiples of this many bytes.
@@ -34,6 +34,17 @@ pub fn scratch_layout(kernel: &Kernel) -> ScratchLayout {
         layout.bytes += &(bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT);
     }
     layout
+}
+
+impl Kernel {
+    /// Iterations of the parallel loop; 1 where there is none.
+    #[must_use]
+    pub fn parallel_extent(&self) -> Expr {
+        match &self.body[..] {
+            [Stmt::For(only)] if only.kind == LoopKind::Parallel => only.extent.clone(),
+            _ => Expr::ONE,
+        }
+    }
 }
 
 impl Buffer {

@@ -18,8 +18,7 @@ use backend::{KernelCompiler, Target};
 use backend_x64::X64;
 use base::{Arena, Id, KernelId};
 use graph::{Built, Function, FunctionBuilder, IterationSpace, Op, TensorType, ValueId};
-use loops::{Access, Kernel, Scope};
-use program::{Address, Argument, Place, Program, Run, Slot, Step};
+use loops::Kernel;
 use runtime::State;
 use strategies::{Naive, Producer, ProducerKind};
 use sym::{Expr, SymbolId};
@@ -264,65 +263,24 @@ fn naive_kernel(function: &Function, id: graph::NodeId) -> Kernel {
     loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
 
-/// Elements from the first to the last of a parameter.
-fn elements(buffer: &loops::Buffer) -> i64 {
-    let extents = buffer.shape.iter().filter_map(Expr::as_constant);
-    match &buffer.strides {
-        None => extents.product(),
-        Some(strides) => {
-            let strides = strides.iter().filter_map(Expr::as_constant);
-            1 + extents.zip(strides).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
-        }
-    }
-}
-
 /// Seconds that one thread takes to run a kernel.
 fn run(kernel: &Kernel, code: &backend::MachineCode) -> Result<f64, String> {
-    let mut slots = Arena::new();
-    let (mut arguments, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut blocks = Vec::new();
     for id in &kernel.parameters {
         let buffer = &kernel.buffers[*id];
-        let count = elements(buffer);
-        let bytes = count * i64::from(buffer.dtype.bits()) / 8;
-        let writes = !matches!(buffer.scope, Scope::Parameter(Access::Read));
-        let list = if writes { &mut outputs } else { &mut inputs };
-        let number = list.len() as u32;
+        let count = buffer.span_bytes().unwrap_or(0) * 8 / i64::from(buffer.dtype.bits());
         let values: Vec<u8> = (0..count)
             .flat_map(|i| (((i * 7919) % 13) as f32 * 0.125 - 0.7).to_le_bytes())
             .collect();
         let mut block = runtime::Block::zeroed(values.len()).map_err(|e| e.to_string())?;
         block.bytes_mut().copy_from_slice(&values);
-        list.push(block);
-        let place = if writes { Place::Output(number) } else { Place::Input(number) };
-        let slot = slots.push(Slot { name: buffer.name.clone(), bytes: bytes.into(), place });
-        let address = Address { slot, offset: Expr::ZERO };
-        arguments.push(Argument { address, bytes: bytes.into(), writes, reads: !writes });
+        blocks.push(block);
     }
-    let extent = match &kernel.body[..] {
-        [loops::Stmt::For(found)] if found.kind == loops::LoopKind::Parallel => {
-            found.extent.clone()
-        }
-        _ => Expr::ONE,
-    };
     let id = KernelId::new(0);
-    let step = Step::Run(Run {
-        kernel: id,
-        arguments,
-        extent,
-        scratch_bytes: Expr::constant(code.scratch_bytes as i64),
-        grain: Expr::ONE,
-    });
-    let program = Program {
-        name: "measure".to_owned(),
-        symbols: Arena::new(),
-        slots,
-        arena_bytes: Expr::ZERO,
-        steps: vec![step],
-    };
     let mut kernels = Arena::new();
     kernels.push(kernel.clone());
     let code = backend_x64::load(&kernels, &[(id, code.clone())]).map_err(|e| e.to_string())?;
-    let executable = backend_x64::executable(&kernels, &program, Arc::new(code));
+    let executable = backend_x64::alone(&kernels, id, Arc::new(code));
     let executable = Arc::new(executable.map_err(|error| error.to_string())?);
     let mut state = State::new(executable, 1).map_err(|error| error.to_string())?;
     let mut best = f64::INFINITY;
@@ -330,10 +288,7 @@ fn run(kernel: &Kernel, code: &backend::MachineCode) -> Result<f64, String> {
     let mut turns = 0;
     while turns < 3 || (begin.elapsed().as_secs_f64() < 1.0 && turns < 2000) {
         let mut call = state.call();
-        for (number, block) in inputs.iter().enumerate() {
-            call.input(number, block.bytes()).map_err(|error| error.to_string())?;
-        }
-        for (number, block) in outputs.iter_mut().enumerate() {
+        for (number, block) in blocks.iter_mut().enumerate() {
             call.output(number, block.bytes_mut()).map_err(|error| error.to_string())?;
         }
         let start = Instant::now();

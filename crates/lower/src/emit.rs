@@ -10,7 +10,7 @@ use std::sync::Arc;
 use backend::Target;
 use base::{ConstantId, Diagnostics, Id, IdSet, KernelId, Locations, Remark};
 use graph::{Function, NodeId, Op, Users, ValueId};
-use loops::{Kernel, Stmt, bytes_touched, operations, scratch_layout};
+use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
 use rustc_hash::FxHashMap;
@@ -334,7 +334,7 @@ impl Emitter<'_> {
         let mut grains = BTreeMap::new();
         for info in &mut self.kernels {
             let (kernel, (made, stored)) = (&self.module.kernels[info.kernel], &made[&info.kernel]);
-            info.extent = parallel_extent(kernel);
+            info.extent = kernel.parallel_extent().as_constant().unwrap_or(1);
             info.scratch_bytes = scratch_layout(kernel).bytes.as_constant().unwrap_or(0);
             info.scheduled = made.remarks.clone();
             (info.naive, info.trace) = (made.naive.clone(), made.trace.clone());
@@ -350,7 +350,7 @@ impl Emitter<'_> {
                 && let Some(&grain) = grains.get(&run.kernel)
             {
                 let kernel = &module.kernels[run.kernel];
-                run.extent = Expr::constant(parallel_extent(kernel));
+                run.extent = kernel.parallel_extent();
                 run.scratch_bytes = scratch_layout(kernel).bytes;
                 run.grain = Expr::constant(grain);
             }
@@ -491,16 +491,6 @@ fn accesses(kernel: &Kernel) -> Vec<loops::Access> {
         loops::Scope::Scratch | loops::Scope::Register => loops::Access::Read,
     };
     kernel.parameters.iter().map(of).collect()
-}
-
-/// Iterations of the kernel's parallel loop; 1 if it has none.
-pub(crate) fn parallel_extent(kernel: &Kernel) -> i64 {
-    match &kernel.body[..] {
-        [Stmt::For(inner)] if inner.kind == loops::LoopKind::Parallel => {
-            inner.extent.as_constant().unwrap_or(1)
-        }
-        _ => 1,
-    }
 }
 
 /// A word for what a kernel mostly does.

@@ -4,12 +4,10 @@
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `print.rs`;
 //! - [`verify`](verify()): what must hold;
 //! - [`walk`], [`Program::set_symbols`]: reading programs;
-//! - [`Program::of_kernel`]: a kernel by itself;
 //! - [`Fault`]: what kernels return.
 //!
 //! This crate does not know graphs or the insides of kernels.
 
-mod alone;
 mod fault;
 mod parse;
 mod print;
@@ -18,7 +16,6 @@ mod spans;
 mod verify;
 mod visit;
 
-pub use alone::AloneArgument;
 pub use fault::Fault;
 pub use parse::{parse, parse_program};
 pub use print::{print, print_address, print_expression};

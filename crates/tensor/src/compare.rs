@@ -98,33 +98,37 @@ pub fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Devi
     result
 }
 
-/// How far values may be from each other.
+/// How far values may be from those expected.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
-    /// Relative to the expected value. Of short floats a unit in the last place is within it, too.
+    /// Relative to the expected value.
     pub relative: f64,
+    /// Of any value.
+    pub absolute: f64,
     /// Relative to the largest of the expected values that are finite.
     pub of_largest: f64,
+    /// Whether short floats may be off by a unit in the last place, as [`last_place`] has it.
+    pub last_place: bool,
 }
 
+/// For what two programs compute that form sums in other orders.
 impl Default for Tolerance {
     fn default() -> Tolerance {
-        Tolerance { relative: 1e-5, of_largest: 1e-6 }
+        Tolerance { relative: 1e-5, absolute: 0.0, of_largest: 1e-6, last_place: true }
     }
 }
 
 impl Tolerance {
     /// Compares a tensor with what it should be.
+    #[must_use]
     pub fn compare(&self, actual: &Tensor, expected: &Tensor) -> Deviation {
-        let relative = self.relative.max(last_place(expected.dtype()));
-        let largest = match expected.strings() {
-            Some(_) => 0.0,
-            None => {
-                let values = expected.to_f64_vec().into_iter().filter(|value| value.is_finite());
-                values.fold(0.0_f64, |most, value| most.max(value.abs()))
-            }
-        };
-        compare(actual, expected, relative, self.of_largest * largest)
+        let unit = if self.last_place { last_place(expected.dtype()) } else { 0.0 };
+        let mut absolute = self.absolute;
+        if self.of_largest > 0.0 && expected.strings().is_none() {
+            let values = expected.to_f64_vec().into_iter().filter(|value| value.is_finite());
+            absolute += self.of_largest * values.fold(0.0_f64, |most, value| most.max(value.abs()));
+        }
+        compare(actual, expected, self.relative.max(unit), absolute)
     }
 }
 
@@ -247,6 +251,8 @@ mod tests {
         assert!(!Tolerance::default().compare(&next, &one).passed());
         let [one, next] = [one, next].map(|tensor| tensor.cast(DType::BF16));
         assert!(Tolerance::default().compare(&next, &one).passed());
+        let exact = Tolerance { last_place: false, ..Tolerance::default() };
+        assert!(!exact.compare(&next, &one).passed());
     }
 
     #[test]

@@ -113,6 +113,16 @@ impl Value {
         }
     }
 
+    /// The tensors of some values, in order.
+    pub fn tensors_of(values: &[Value]) -> Vec<Tensor> {
+        values.iter().cloned().flat_map(Value::into_tensors).collect()
+    }
+
+    /// The parts of some values, in order.
+    pub fn parts_of(values: &[Value]) -> Vec<Value> {
+        values.iter().cloned().flat_map(Value::into_parts).collect()
+    }
+
     /// A value of a kind, of the next of its parts; none if there are too few.
     pub fn from_parts(kind: &Kind, parts: &mut impl Iterator<Item = Value>) -> Option<Value> {
         let first = parts.next()?;

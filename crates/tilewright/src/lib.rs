@@ -64,8 +64,8 @@ pub mod compiled {
     pub use crate::specialisation::{Request, Specialisation};
     pub use crate::target::resolve;
     pub use crate::variant::Variant;
-    pub use backend_c::{RunnerModel, read_outputs, write_runner};
-    pub use backend_x64::{disassembly, executable as link, vcode_text};
+    pub use backend_c::{CRun, check_c_compiler, run_models};
+    pub use backend_x64::{alone, disassembly, executable as link, vcode_text};
     pub use front::{Facts, Imported};
     pub use import_onnx::{DecodedModel, encode_value};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};

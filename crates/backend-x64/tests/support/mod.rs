@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use backend::{MachineCode, Target};
-use loops::{Access, Kernel, LoopKind, Scope, Stmt};
+use loops::{Access, Kernel, Scope};
 use runtime::abi::{Context, KernelFn};
 use tensor::{Scalar, Tensor};
 
@@ -120,16 +120,6 @@ fn same(a: Scalar, b: Scalar, exact: Exact) -> bool {
         || exact == Exact::ZeroSign && a.as_f64() == 0.0 && b.as_f64() == 0.0
 }
 
-/// Iterations of the kernel's parallel loop.
-fn parallel_extent(kernel: &Kernel, symbols: &[i64]) -> i64 {
-    match &kernel.body[..] {
-        [Stmt::For(only)] if only.kind == LoopKind::Parallel => {
-            only.extent.evaluate(&|symbol| shape_value(kernel, symbol, symbols)).unwrap()
-        }
-        _ => 1,
-    }
-}
-
 fn shape_value(kernel: &Kernel, symbol: sym::SymbolId, symbols: &[i64]) -> Option<i64> {
     match kernel.symbols[symbol].kind {
         loops::SymbolKind::Shape { position, .. } => symbols.get(position as usize).copied(),
@@ -155,7 +145,8 @@ pub(crate) fn execute(
         }
         pointers.push(start);
     }
-    let extent = parallel_extent(kernel, symbols);
+    let value = |symbol| shape_value(kernel, symbol, symbols);
+    let extent = kernel.parallel_extent().evaluate(&value).unwrap();
     let mut values = symbols.to_vec();
     // In two calls, as two workers would.
     for (first, last) in [(0, extent / 2), (extent / 2, extent)] {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use base::Result;
 use tensor::Value;
-use tilewright::compiled::{CModel, CModelRequest, compile_to_c};
+use tilewright::compiled::{CModel, CRun};
 use tilewright::{Options, catch_internal_errors};
 
 use super::{Case, Verdict, verdict};
-use crate::c_program::{Run, model_name, run_all};
+use crate::c_program::{compile_for, run_all};
 
 /// How long a model may run on one set of data.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,25 +54,21 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
 
 /// Compiles the model of a case for each set of data that it has no code for yet. The number of the
 /// first model is given.
-fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<CModel>, Vec<Run>)> {
+fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<CModel>, Vec<CRun>)> {
     let case = Case::read(path, options)?;
     let source = case.source()?;
-    let (mut models, mut runs): (Vec<CModel>, Vec<Run>) = (Vec::new(), Vec::new());
+    let (mut models, mut runs): (Vec<CModel>, Vec<CRun>) = (Vec::new(), Vec::new());
     for set in &case.sets {
-        let inputs: Vec<Value> = set.inputs.iter().cloned().flat_map(Value::into_parts).collect();
+        let inputs = Value::parts_of(&set.inputs);
         let number = match models.iter().position(|model| model.is_for(&inputs)) {
             Some(number) => number,
             None => {
-                let name = model_name(first + models.len());
-                let known: Vec<Option<Value>> = set.inputs.iter().cloned().map(Some).collect();
-                let options = &case.options;
-                let request =
-                    CModelRequest { source: &source, options, name: &name, inputs: &known };
-                models.push(compile_to_c(request)?);
+                let number = first + models.len();
+                models.push(compile_for(&source, &case.options, number, &set.inputs)?);
                 models.len() - 1
             }
         };
-        runs.push(Run { model: first + number, inputs });
+        runs.push(CRun { model: first + number, inputs });
     }
     Ok((case, models, runs))
 }

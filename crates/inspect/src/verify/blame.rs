@@ -18,8 +18,8 @@ use tilewright::compiled::{FrontHalf, front};
 use tilewright::{Executable, Options, optimisations, rules};
 
 use super::kernels::{Values, operands, settings};
+use super::memory;
 use super::outputs::Reference;
-use super::{memory, parts};
 
 /// Says what is to blame for wrong outputs.
 ///
@@ -31,7 +31,7 @@ pub(super) fn blame(
     reference: &Reference,
 ) -> Result<String> {
     let (variant, runs) = executable.met(inputs)?;
-    let inputs = &*parts(inputs);
+    let inputs = &*Value::parts_of(inputs);
     let front = &variant.front;
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {

@@ -9,17 +9,16 @@ use std::sync::Arc;
 
 use base::{ConstantId, Diagnostics, KernelId, Result};
 use eval::{EvaluationPrecision, Settings};
-use graph::{Function, NodeId, Op, Type, ValueId};
+use graph::{Function, Node, NodeId, Op, Type, ValueId};
 use loops::{Access, Buffer, Scope};
 use module::Module;
-use program::{AloneArgument, Program};
 use runtime::Code;
 use sym::Expr;
 use tensor::{Given, Tensor, Tolerance, Value, dense_strides, offsets};
 use tilewright::Executable;
 use tilewright::compiled::{
-    KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, constant,
-    link,
+    KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, alone,
+    constant,
 };
 
 use super::{KernelVerdict, VerifyReport};
@@ -83,8 +82,12 @@ pub(super) struct Verifier<'a> {
     pub(super) code: &'a dyn Fn(&Specialisation) -> Result<Arc<Code>>,
 }
 
-/// A function of a half with the evaluator's values, or why it has none.
-type Evaluated<'a> = (&'a Function, std::result::Result<Values, String>);
+/// A function of a half, with the evaluator's values for it.
+struct Evaluated<'a> {
+    half: &'a Specialisation,
+    function: &'a Function,
+    values: Values,
+}
 
 impl Verifier<'_> {
     /// A verdict for each kernel of `setup`, then of `main`.
@@ -98,16 +101,13 @@ impl Verifier<'_> {
         let kernels = |run: &SegmentRun| run.specialisation.lowered.kernels.len();
         let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut report = VerifyReport::default();
-        let constants = self.half(setup, &[], &mut report, &mut |done, name| {
-            progress(done, total, name);
-        })?;
+        let mut progress = |done: usize, name: &str| progress(done, total, name);
+        let constants = self.half(setup, &[], &mut report, &mut progress)?;
         for run in &runs {
             let all = operands(run, &constants);
-            self.half(&run.specialisation, &all, &mut report, &mut |done, name| {
-                progress(done, total, name);
-            })?;
+            self.half(&run.specialisation, &all, &mut report, &mut progress)?;
         }
-        progress(total, total, "the whole model in f64");
+        progress(total, "the whole model in f64");
         Ok(report)
     }
 
@@ -119,84 +119,74 @@ impl Verifier<'_> {
         report: &mut VerifyReport,
         progress: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Tensor>> {
-        let settings = settings(self.executable, EvaluationPrecision::Declared);
-        let function = &*half.lowered.function;
-        let values = Values::compute(function, &half.module, inputs, settings)?;
-        let mut evaluated: Vec<Evaluated<'_>> = Vec::new();
+        // The half's function, then its regions; in place of one, why it has no values.
+        let mut levels = vec![Ok(self.evaluated(half, &half.lowered.function, inputs)?)];
+        let level_of = |region: Option<usize>| region.map_or(0, |region| region + 1);
         for region in &half.lowered.regions {
-            let around = match region.parent {
-                Some(parent) => (evaluated[parent].0, evaluated[parent].1.as_ref()),
-                None => (function, Ok(&values)),
+            let parent: &std::result::Result<Evaluated<'_>, String> =
+                &levels[level_of(region.parent)];
+            let inputs = match parent {
+                Ok(parent) => first_turn(region, parent),
+                Err(reason) => Err(reason.clone()),
             };
-            let inner = match around {
-                (_, Err(reason)) => Err(reason.clone()),
-                (parent, Ok(values)) => first_turn(region, parent, values).and_then(|inputs| {
-                    Values::compute(&region.function, &half.module, &inputs, settings)
-                        .map_err(|found| format!("the evaluator has no values: {found}"))
-                }),
-            };
-            evaluated.push((&region.function, inner));
+            levels.push(inputs.and_then(|inputs| {
+                let found = self.evaluated(half, &region.function, &inputs);
+                found.map_err(|found| format!("the evaluator has no values: {found}"))
+            }));
         }
         let code = (self.code)(half)?;
         let mut named = BTreeSet::new();
         for info in &half.lowered.kernels {
             progress(report.kernels.len() + report.not_compared.len(), &info.name);
             named.insert(info.kernel);
-            let source = &info.source;
-            let (function, values) = match source.region {
-                Some(region) => (evaluated[region].0, evaluated[region].1.as_ref()),
-                None => (function, Ok(&values)),
-            };
-            let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
-            let failure = match values {
-                Err(reason) => {
-                    let failure = Some(reason.clone());
-                    report.not_compared.push(KernelVerdict { kernel, nodes, failure });
-                    continue;
+            let (list, failure) = match &levels[level_of(info.source.region)] {
+                Err(reason) => (&mut report.not_compared, Some(reason.clone())),
+                Ok(level) => {
+                    let found = level.difference(&code, info);
+                    let found = found.unwrap_or_else(|fault| Some(fault.to_string()));
+                    let blame = found.as_ref().map(|_| self.blame(level, info)).transpose()?;
+                    let failure =
+                        found.zip(blame).map(|(found, blame)| format!("{found}; {blame}"));
+                    (&mut report.kernels, failure)
                 }
-                Ok(values) => match difference(half, function, &code, info, values) {
-                    Ok(None) => None,
-                    found => {
-                        let found = found.unwrap_or_else(|fault| Some(fault.to_string()));
-                        let blame = self.blame(half, function, source, values)?;
-                        found.map(|found| format!("{found}; {blame}"))
-                    }
-                },
             };
-            report.kernels.push(KernelVerdict { kernel, nodes, failure });
+            list.push(KernelVerdict {
+                kernel: info.name.clone(),
+                nodes: info.nodes.clone(),
+                failure,
+            });
         }
         report.not_compared.extend(without_nodes(half, &named));
-        Ok(values.results)
+        levels.swap_remove(0).map(|level| level.values.results).map_err(Diagnostics::internal)
+    }
+
+    fn evaluated<'a>(
+        &self,
+        half: &'a Specialisation,
+        function: &'a Function,
+        inputs: &[Tensor],
+    ) -> Result<Evaluated<'a>> {
+        let settings = settings(self.executable, EvaluationPrecision::Declared);
+        let values = Values::compute(function, &half.module, inputs, settings)?;
+        Ok(Evaluated { half, function, values })
     }
 
     /// Which node of a kernel that differs is to blame.
-    fn blame(
-        &self,
-        half: &Specialisation,
-        function: &Function,
-        source: &KernelSource,
-        values: &Values,
-    ) -> Result<String> {
-        for &node in &source.nodes {
-            if self.differs_alone(half, function, node, values)? {
-                let data = &function.nodes[node];
-                let place = function.locations.describe(data.location);
+    fn blame(&self, level: &Evaluated<'_>, info: &KernelInfo) -> Result<String> {
+        for &node in &info.source.nodes {
+            if self.differs_alone(level, node)? {
+                let data = &level.function.nodes[node];
+                let place = level.function.locations.describe(data.location);
                 return Ok(format!("node {} of {place} differs alone, too", data.op.name()));
             }
         }
         Ok("each of its nodes is right alone: their fusion or its schedule is wrong".to_owned())
     }
 
-    fn differs_alone(
-        &self,
-        half: &Specialisation,
-        function: &Function,
-        node: NodeId,
-        values: &Values,
-    ) -> Result<bool> {
-        let isolated = Arc::new(function.isolate(node));
+    fn differs_alone(&self, level: &Evaluated<'_>, node: NodeId) -> Result<bool> {
+        let isolated = Arc::new(level.function.isolate(node));
         let alone = Specialisation::new(Request {
-            module: &half.module,
+            module: &level.half.module,
             function: &isolated,
             symbols: &BTreeMap::new(),
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
@@ -205,21 +195,13 @@ impl Verifier<'_> {
             given: None,
             store: None,
         })?;
-        let mut operands = function.nodes[node].operands.clone();
-        operands.sort();
-        operands.dedup();
-        let inputs: Vec<Tensor> = operands.iter().map(|value| values.of[value].clone()).collect();
-        let settings = settings(self.executable, EvaluationPrecision::Declared);
-        let function = &alone.lowered.function;
-        let values = Values::compute(function, &alone.module, &inputs, settings)?;
+        let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().collect();
+        let inputs: Vec<Tensor> =
+            operands.into_iter().map(|value| level.values.of[value].clone()).collect();
+        let level = self.evaluated(&alone, &alone.lowered.function, &inputs)?;
         let code = (self.code)(&alone)?;
-        let own = alone.lowered.kernels.iter().filter(|info| info.source.region.is_none());
-        for info in own {
-            if !matches!(difference(&alone, function, &code, info, &values), Ok(None)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let mut own = alone.lowered.kernels.iter().filter(|info| info.source.region.is_none());
+        Ok(own.any(|info| !matches!(level.difference(&code, info), Ok(None))))
     }
 }
 
@@ -232,11 +214,11 @@ pub(super) fn operands(run: &SegmentRun, constants: &[Tensor]) -> Vec<Tensor> {
 /// What the function of a region is given in its first turn, or why it has none.
 fn first_turn(
     region: &RegionFunction,
-    parent: &Function,
-    values: &Values,
+    parent: &Evaluated<'_>,
 ) -> std::result::Result<Vec<Tensor>, String> {
-    let node = &parent.nodes[region.node];
-    let parameters = parent.regions[region.region].parameters.iter().enumerate();
+    let Evaluated { function, values, .. } = parent;
+    let node = &function.nodes[region.node];
+    let parameters = function.regions[region.region].parameters.iter().enumerate();
     let of = |value: &ValueId| values.of.get(value).cloned();
     let parameters = parameters.map(|(number, parameter)| match node.op {
         // A loop that does not turn would begin with its operands.
@@ -258,141 +240,98 @@ fn without_nodes(half: &Specialisation, named: &BTreeSet<KernelId>) -> Vec<Kerne
     others.map(verdict).collect()
 }
 
-/// Runs one kernel on the evaluator's values; says what differs first, if something does.
-fn difference(
-    half: &Specialisation,
-    function: &Function,
-    code: &Arc<Code>,
-    info: &KernelInfo,
-    values: &Values,
-) -> Result<Option<String>> {
-    let (kernel, source) = (&half.module.kernels[info.kernel], &info.source);
-    let mut memory = Vec::new();
-    for (value, &parameter) in source.arguments.iter().zip(&kernel.parameters) {
-        let buffer = &kernel.buffers[parameter];
-        let mut argument = ArgumentBuffer::new(buffer, &values.of[value]);
-        if argument.writes {
-            argument.put_operand(function, source, *value, values);
+impl Evaluated<'_> {
+    /// Runs one kernel on the evaluator's values; says what differs first, if something does.
+    fn difference(&self, code: &Arc<Code>, info: &KernelInfo) -> Result<Option<String>> {
+        let (kernels, source) = (&self.half.module.kernels, &info.source);
+        let kernel = &kernels[info.kernel];
+        let buffers = kernel.parameters.iter().map(|&parameter| &kernel.buffers[parameter]);
+        let arguments: Vec<(ValueId, &Buffer)> =
+            source.arguments.iter().copied().zip(buffers).collect();
+        let memory = arguments.iter().map(|&(value, buffer)| self.memory(source, value, buffer));
+        let mut memory: Vec<Vec<u8>> = memory.collect();
+        let alone = alone(kernels, info.kernel, code.clone())?;
+        let mut state = runtime::State::new(Arc::new(alone), 1)?;
+        let mut call = state.call();
+        for (number, memory) in memory.iter_mut().enumerate() {
+            call.output(number, memory)?;
         }
-        memory.push(argument);
-    }
-    let arguments: Vec<AloneArgument> = memory.iter().map(ArgumentBuffer::alone).collect();
-    let extent = (info.extent, info.scratch_bytes as usize);
-    let program = Program::of_kernel(info.kernel, &arguments, extent);
-    let executable = link(&half.module.kernels, &program, code.clone())?;
-    let mut state = runtime::State::new(Arc::new(executable), 1)?;
-    let mut outputs: Vec<Vec<u8>> =
-        memory.iter().filter(|memory| memory.writes).map(|memory| memory.bytes.clone()).collect();
-    let mut call = state.call();
-    for (number, memory) in memory.iter().enumerate() {
-        call.input(number, &memory.bytes)?;
-    }
-    for (number, output) in outputs.iter_mut().enumerate() {
-        call.output(number, output)?;
-    }
-    call.run()?;
-    let written = memory.iter().zip(&source.arguments).filter(|(memory, _)| memory.writes);
-    for ((memory, value), bytes) in written.zip(&outputs) {
-        let expected = &values.of[value];
-        let actual = memory.read(bytes, expected);
-        let comparison = tolerance(function, source).compare(&actual, expected);
-        if !comparison.passed() {
-            let name = function.values[*value].name.as_deref().unwrap_or("a value");
-            return Ok(Some(format!("{name}: {comparison}")));
-        }
-    }
-    Ok(None)
-}
-
-/// How far a kernel's results may be from the evaluator's, which forms sums in another order: by a
-/// quarter of the bound on the error of a sum in f32, which grows with the number of its terms.
-fn tolerance(function: &Function, source: &KernelSource) -> Tolerance {
-    let terms = source.nodes.iter().map(|&node| match &function.nodes[node].op {
-        Op::Contract { space, .. } | Op::Reduce { space, .. } => {
-            let reduced = &space.extents[space.parallel..];
-            reduced.iter().map(|extent| extent.as_constant().unwrap_or(1) as f64).product()
-        }
-        _ => 1.0,
-    });
-    let least = Tolerance::default();
-    let of_sums = terms.fold(1.0, f64::max) * 0.5_f64.powi(26);
-    Tolerance { relative: least.relative.max(of_sums), ..least }
-}
-
-/// The memory of one argument, as its buffer lays it out.
-pub(super) struct ArgumentBuffer {
-    bytes: Vec<u8>,
-    /// For each element in row-major order, the byte where it is.
-    places: Vec<usize>,
-    reads: bool,
-    writes: bool,
-}
-
-impl ArgumentBuffer {
-    /// Holds a tensor's elements where the kernel reads them; all else is poison, so that elements
-    /// left unwritten are found.
-    pub(super) fn new(buffer: &Buffer, tensor: &Tensor) -> ArgumentBuffer {
-        let width = buffer.dtype.bytes().unwrap_or(1);
-        let places = buffer.byte_places();
-        let bytes = places.iter().max().map_or(0, |last| last + width);
-        let access = match buffer.scope {
-            Scope::Parameter(access) => access,
-            Scope::Scratch | Scope::Register => Access::Update,
-        };
-        let mut memory = ArgumentBuffer {
-            bytes: vec![POISON; bytes],
-            places,
-            reads: access != Access::Write,
-            writes: access != Access::Read,
-        };
-        if memory.reads {
-            for (element, &place) in memory.places.iter().enumerate() {
-                let source = &tensor.bytes()[element * width..][..width];
-                memory.bytes[place..][..width].copy_from_slice(source);
+        call.run()?;
+        let tolerance = self.tolerance(source);
+        let written = arguments.iter().zip(&memory).filter(|((_, buffer), _)| is_written(buffer));
+        for ((value, buffer), memory) in written {
+            let expected = &self.values.of[value];
+            let comparison =
+                tolerance.compare(&read(memory, &buffer.byte_places(), expected), expected);
+            if !comparison.passed() {
+                let name = self.function.values[*value].name.as_deref().unwrap_or("a value");
+                return Ok(Some(format!("{name}: {comparison}")));
             }
+        }
+        Ok(None)
+    }
+
+    /// The memory of an argument before the kernel runs: the elements that it reads; all else is
+    /// poison, so that elements left unwritten are found.
+    fn memory(&self, source: &KernelSource, value: ValueId, buffer: &Buffer) -> Vec<u8> {
+        let (places, whole) = (buffer.byte_places(), &self.values.of[&value]);
+        let mut memory = vec![POISON; buffer.span_bytes().unwrap_or(0) as usize];
+        if buffer.scope != Scope::Parameter(Access::Write) {
+            put(&mut memory, &places, whole);
+        }
+        let node = self.function.producer(value).map(|(node, _)| &self.function.nodes[node]);
+        // A `Pad` whose operand is no argument has it in its memory already.
+        if let Some(Node { op: Op::Pad { low, .. }, operands, .. }) = node
+            && is_written(buffer)
+            && !source.arguments.contains(&operands[0])
+        {
+            let (operand, strides) = (&self.values.of[&operands[0]], dense_strides(whole.shape()));
+            let low = low.iter().map(|low| low.as_constant().unwrap_or(0) as usize);
+            let begin: usize = low.zip(&strides).map(|(low, stride)| low * stride).sum();
+            let inside = offsets(operand.shape(), &strides);
+            let inside: Vec<usize> = inside.map(|place| places[begin + place]).collect();
+            put(&mut memory, &inside, operand);
         }
         memory
     }
 
-    /// A `Pad` whose operand is no argument has it in its memory already: puts it there.
-    fn put_operand(
-        &mut self,
-        function: &Function,
-        source: &KernelSource,
-        value: ValueId,
-        values: &Values,
-    ) {
-        let Some((node, _)) = function.producer(value) else { return };
-        let data = &function.nodes[node];
-        let Op::Pad { low, .. } = &data.op else { return };
-        if source.arguments.contains(&data.operands[0]) {
-            return;
-        }
-        let (operand, whole) = (&values.of[&data.operands[0]], &values.of[&value]);
-        let width = operand.dtype().bytes().unwrap_or(1);
-        let strides = dense_strides(whole.shape());
-        let low = low.iter().map(|low| low.as_constant().unwrap_or(0) as usize);
-        let begin: usize = low.zip(&strides).map(|(low, stride)| low * stride).sum();
-        let elements = operand.bytes().chunks_exact(width);
-        for (bytes, offset) in elements.zip(offsets(operand.shape(), &strides)) {
-            let place = self.places[begin + offset];
-            self.bytes[place..][..width].copy_from_slice(bytes);
-        }
+    /// How far a kernel's results may be from the evaluator's, which forms sums in another order:
+    /// by a quarter of the bound on the error of a sum in f32, which grows with the number of its
+    /// terms.
+    fn tolerance(&self, source: &KernelSource) -> Tolerance {
+        let terms = source.nodes.iter().map(|&node| match &self.function.nodes[node].op {
+            Op::Contract { space, .. } | Op::Reduce { space, .. } => {
+                let reduced = &space.extents[space.parallel..];
+                reduced.iter().map(|extent| extent.as_constant().unwrap_or(1) as f64).product()
+            }
+            _ => 1.0,
+        });
+        let least = Tolerance::default();
+        let of_sums = terms.fold(1.0, f64::max) * 0.5_f64.powi(26);
+        Tolerance { relative: least.relative.max(of_sums), ..least }
     }
+}
 
-    fn alone(&self) -> AloneArgument {
-        AloneArgument { bytes: self.bytes.len(), reads: self.reads, writes: self.writes }
-    }
+fn is_written(buffer: &Buffer) -> bool {
+    buffer.scope != Scope::Parameter(Access::Read)
+}
 
-    /// The elements in such memory, as a tensor like another.
-    pub(super) fn read(&self, bytes: &[u8], like: &Tensor) -> Tensor {
-        let mut tensor = Tensor::zeros(like.dtype(), like.shape());
-        let width = like.dtype().bytes().unwrap_or(1);
-        for (target, &place) in tensor.bytes_mut().chunks_exact_mut(width).zip(&self.places) {
-            target.copy_from_slice(&bytes[place..][..width]);
-        }
-        tensor
+/// Puts a tensor's elements where they are to begin.
+fn put(memory: &mut [u8], places: &[usize], tensor: &Tensor) {
+    let width = tensor.dtype().bytes().unwrap_or(1);
+    for (element, &place) in tensor.bytes().chunks_exact(width).zip(places) {
+        memory[place..][..width].copy_from_slice(element);
     }
+}
+
+/// The elements that begin at these places, as a tensor like another.
+pub(super) fn read(memory: &[u8], places: &[usize], like: &Tensor) -> Tensor {
+    let mut tensor = Tensor::zeros(like.dtype(), like.shape());
+    let width = like.dtype().bytes().unwrap_or(1);
+    for (element, &place) in tensor.bytes_mut().chunks_exact_mut(width).zip(places) {
+        element.copy_from_slice(&memory[place..][..width]);
+    }
+    tensor
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@ use program::{Address, Argument, Place, Slot, Step};
 use sym::Expr;
 use tensor::{Tensor, Tolerance};
 use tilewright::Executable;
-use tilewright::compiled::{SegmentRun, Specialisation, Variant, link};
+use tilewright::compiled::{SegmentRun, Variant, link};
 
-use super::kernels::{ArgumentBuffer, Values};
+use super::kernels::{Values, read};
 
 /// Gross differences are meant: errors that add up over a run are no fault of memory.
-const GROSS: Tolerance = Tolerance { relative: 1e-2, of_largest: 1e-2 };
+const GROSS: Tolerance =
+    Tolerance { relative: 1e-2, absolute: 0.0, of_largest: 1e-2, last_place: true };
 
 /// The first result of `setup` that is not what the evaluator computes.
 pub(super) fn constants(variant: &Variant, values: &Values) -> Option<String> {
@@ -57,9 +58,8 @@ pub(super) fn first_difference(
     let mut program = half.module.programs[half.program].clone();
     let mut outputs = half.new_outputs()?;
     let mut seen = Vec::new();
-    let mut kernels =
-        lowered.kernels.iter().enumerate().filter(|(_, info)| info.source.region.is_none());
-    let mut next = kernels.next();
+    let kernels = lowered.kernels.iter().enumerate();
+    let mut kernels = kernels.filter(|(_, info)| info.source.region.is_none()).peekable();
     let mut copy = |slots: &mut base::Arena<_, Slot>, number, argument: &Argument| {
         let bytes = argument.bytes.as_constant().unwrap_or(0) as usize;
         let place = Place::Output(outputs.len() as u32);
@@ -72,19 +72,18 @@ pub(super) fn first_difference(
     };
     let mut steps = Vec::new();
     for step in std::mem::take(&mut program.steps) {
-        let (Step::Run(run), Some((kernel, info))) = (&step, next) else {
+        let found = match &step {
+            Step::Run(run) => kernels.next_if(|(_, info)| info.kernel == run.kernel),
+            _ => None,
+        };
+        let (Step::Run(run), Some((kernel, _))) = (&step, found) else {
             steps.push(step);
             continue;
         };
-        if run.kernel != info.kernel {
-            steps.push(step);
-            continue;
-        }
-        next = kernels.next();
-        let run = run.clone();
+        let arguments = run.arguments.clone();
         let mut step = Some(step);
         for is_before in [true, false] {
-            for (argument, place) in run.arguments.iter().enumerate() {
+            for (argument, place) in arguments.iter().enumerate() {
                 // What is updated in place holds something else before.
                 let is_meant = place.writes != is_before;
                 let is_empty = place.bytes.as_constant() == Some(0);
@@ -99,15 +98,17 @@ pub(super) fn first_difference(
         }
     }
     program.steps = steps;
-    run(executable, variant, half, &program, &stage.operands, &mut outputs)?;
+    let watched = link(&half.module.kernels, &program, half.executable().code().clone())?;
+    let mut state = runtime::State::new(Arc::new(watched), executable.threads())?;
+    variant.call(half, &mut state, &stage.operands, &mut outputs)?.run()?;
     let first = half.outputs.len();
     for (Seen { kernel, argument, is_before }, bytes) in seen.iter().zip(&outputs[first..]) {
         let (info, function) = (&lowered.kernels[*kernel], &lowered.function);
         let value = info.source.arguments[*argument];
         let code = &half.module.kernels[info.kernel];
         let expected = &values.of[&value];
-        let layout = ArgumentBuffer::new(&code.buffers[code.parameters[*argument]], expected);
-        let comparison = GROSS.compare(&layout.read(bytes.bytes(), expected), expected);
+        let places = code.buffers[code.parameters[*argument]].byte_places();
+        let comparison = GROSS.compare(&read(bytes.bytes(), &places, expected), expected);
         if !comparison.passed() {
             let (value, nodes) = (describe(function, value), info.nodes.join(", "));
             return Ok(Some(match is_before {
@@ -123,20 +124,6 @@ pub(super) fn first_difference(
         }
     }
     Ok(None)
-}
-
-fn run(
-    executable: &Executable,
-    variant: &Variant,
-    half: &Specialisation,
-    program: &program::Program,
-    operands: &[Tensor],
-    outputs: &mut [Tensor],
-) -> Result<()> {
-    let code = half.executable().code().clone();
-    let made = link(&half.module.kernels, program, code)?;
-    let mut state = runtime::State::new(Arc::new(made), executable.threads())?;
-    variant.call(half, &mut state, operands, outputs)?.run()
 }
 
 /// A value by its name and its place in the model.

@@ -13,7 +13,7 @@ mod outputs;
 use std::fmt;
 
 use base::Result;
-use tensor::{Tensor, Value};
+use tensor::Value;
 use tilewright::Executable;
 use tilewright::compiled::{Source, Specialisation};
 
@@ -117,16 +117,6 @@ pub fn verify(
     verify_against(executable, executable.source(), inputs, progress)
 }
 
-/// What values are in a graph.
-fn parts(values: &[Value]) -> Vec<Value> {
-    values.iter().cloned().flat_map(Value::into_parts).collect()
-}
-
-/// What values are made of.
-fn tensors(values: &[Value]) -> Vec<Tensor> {
-    values.iter().cloned().flat_map(Value::into_tensors).collect()
-}
-
 /// As [`verify`], outputs against the model of a source.
 fn verify_against(
     executable: &Executable,
@@ -138,10 +128,10 @@ fn verify_against(
     // What cannot be run need not be evaluated, which takes longer.
     let (first, again) = (executable.run_values(inputs)?, executable.run_values(inputs)?);
     let names = executable.outputs().iter().flat_map(|port| port.kind.part_names(&port.name));
-    let (first, again) = (parts(&first), parts(&again));
+    let (first, again) = (Value::parts_of(&first), Value::parts_of(&again));
     let names = names.zip(&first).flat_map(|(name, part)| part.structure().names(&name)).collect();
     let names: Vec<String> = names;
-    let (actual, again) = (tensors(&first), tensors(&again));
+    let (actual, again) = (Value::tensors_of(&first), Value::tensors_of(&again));
     let mut report = Verifier { executable, code: &code }.kernels(inputs, progress)?;
     let reference = Reference::new(executable, source, inputs)?;
     report.outputs = reference.verdicts(&names, &actual, &again);
@@ -161,7 +151,7 @@ mod tests {
     use base::Arena;
     use graph::{Function, Op};
     use module::Module;
-    use tensor::ScalarFunction;
+    use tensor::{ScalarFunction, Tensor};
 
     use super::*;
     use tilewright::{Options, compile_module};
