@@ -1,7 +1,7 @@
 //! Needs as they are met: which values they name, and how sizes become symbols or facts.
 
 use base::{Diagnostic, Id, codes};
-use graph::{Definition, Function, Known, ValueId};
+use graph::{Definition, Known, ValueId};
 use sym::{Expr, Range, SymbolId};
 
 use crate::facts::{FACT_ELEMENTS, FactKind, Need};
@@ -40,7 +40,8 @@ impl Graph {
                 self.needs.names.insert(id, name);
                 self.need_value(id, FactKind::Value, reason);
             }
-        } else if let Some(name) = input_of(self.builder.function(), symbol) {
+        } else if let Some(name) = self.builder.function().parameter_with(symbol).map(str::to_owned)
+        {
             self.add_need(name, FactKind::Shape, None, reason);
         }
     }
@@ -236,14 +237,4 @@ fn unknown_size() -> Diagnostic {
     Diagnostic::error(codes::UNKNOWN_CONTENTS, "a size must be known to compile")
         .because("it is computed from data, and the model is not right for all sizes")
         .remedy("run the model with its inputs given")
-}
-
-/// The input of which a symbol is an extent.
-fn input_of(function: &Function, symbol: SymbolId) -> Option<String> {
-    let is_extent = |id: &ValueId| {
-        let ty = function.ty(*id).as_tensor();
-        ty.is_some_and(|ty| ty.shape.iter().any(|extent| extent.as_symbol() == Some(symbol)))
-    };
-    let number = function.parameters().iter().position(is_extent)?;
-    Some(function.parameter_names[number].clone())
 }

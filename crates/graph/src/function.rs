@@ -143,6 +143,16 @@ impl Function {
         &self.regions[self.body].parameters
     }
 
+    /// The name of a parameter of which a symbol is an extent by itself.
+    pub fn parameter_with(&self, symbol: SymbolId) -> Option<&str> {
+        let is_extent = |id: &ValueId| {
+            let ty = self.ty(*id).as_tensor();
+            ty.is_some_and(|ty| ty.shape.iter().any(|extent| extent.as_symbol() == Some(symbol)))
+        };
+        let number = self.parameters().iter().position(is_extent)?;
+        Some(&self.parameter_names[number])
+    }
+
     /// The values that the caller gets.
     pub fn results(&self) -> &[ValueId] {
         &self.regions[self.body].results

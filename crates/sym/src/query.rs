@@ -84,8 +84,8 @@ impl Expr {
         })
     }
 
-    /// Whether it has more factors in a product, symbols in all or operations inside each other than
-    /// any model needs, so that what grows with each use would outgrow all memory.
+    /// Whether it has more factors in a product, symbols in all or operations inside each other
+    /// than any model needs, so that what grows with each use would outgrow all memory.
     pub fn is_too_long(&self) -> bool {
         const MOST_FACTORS: usize = 64;
         const MOST_SYMBOLS: usize = 1 << 12;

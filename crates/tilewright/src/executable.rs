@@ -128,7 +128,7 @@ impl Executable {
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_inputs(inputs)?;
-        let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+        let parts = Value::parts_of(inputs);
         let (variant, results) = self.run_parts(&parts)?;
         let kinds = variant.front.outputs.iter().map(|port| &port.kind);
         Ok(Value::all_from_parts(kinds, results))
@@ -198,7 +198,7 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
-        let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+        let parts = Value::parts_of(inputs);
         self.with_facts(&parts, &|variant| variant.segments_met(&self.model, &parts))
     }
 

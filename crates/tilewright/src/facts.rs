@@ -3,12 +3,9 @@
 
 use base::limits::exceeded;
 use base::{Diagnostic, Limits, Result, codes};
-use front::{FACT_ELEMENTS, FactKind, Facts, Imported, Need, Port};
+use front::{FACT_ELEMENTS, FactKind, Facts, Need, Port};
 use graph::ElementType;
 use tensor::{Given, Tensor, Value};
-
-use crate::options::Options;
-use crate::source::Source;
 
 /// Turns of a loop that take as long as to import a model with more facts.
 const TURNS_OF_AN_IMPORT: u64 = 1024;
@@ -118,26 +115,4 @@ pub fn attempt<T>(attempt: &dyn Fn(Facts) -> Result<T>) -> Result<T> {
         }
         done => done,
     }
-}
-
-/// A model, imported with these facts and all others that it needs for a run with such inputs,
-/// whose parts are given; `compute` gives the results of its function, which are what no input
-/// tells.
-///
-/// # Errors
-/// Those of the importer; facts that cannot be told.
-pub(crate) fn import_for(
-    source: &Source,
-    options: &Options,
-    facts: Facts,
-    parts: &[Value],
-    compute: impl Fn(&Imported) -> Result<Vec<Value>>,
-) -> Result<(Imported, Facts)> {
-    Inputs { ports: &source.declared(options).0, parts }.settle(
-        &options.limits,
-        facts,
-        |facts| source.import(options, facts),
-        |imported| &imported.needs,
-        compute,
-    )
 }

@@ -57,7 +57,7 @@ pub mod compiled {
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;
-    pub use crate::pipeline::{FrontHalf, constant, front};
+    pub use crate::pipeline::{FrontHalf, front};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
     pub use crate::source::Source;

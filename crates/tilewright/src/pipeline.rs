@@ -5,15 +5,14 @@ use std::sync::Arc;
 use backend::Target;
 use base::timing::Phases;
 use base::{
-    ConstantId, Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes,
-    run_passes,
+    Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes, run_passes,
 };
 use formats::{Draft, FORMATS, FormatOptions, PRECISION, Winograd};
 use front::{Facts, Imported, Need, Port};
 use graph::Function;
 use module::Module;
 use strategies::StrategyOptions;
-use tensor::{DType, Tensor};
+use tensor::DType;
 
 use crate::options::{Options, Precision};
 use crate::source::Source;
@@ -205,9 +204,4 @@ impl<Ir: AsRef<Function>> PassHooks<Ir> for Hooks<'_> {
     fn after(&mut self, _name: &'static str, ir: &Ir) -> Result<()> {
         if self.verify { graph::verify(ir.as_ref()) } else { Ok(()) }
     }
-}
-
-/// The value of a constant of a module.
-pub fn constant(module: &Module, id: ConstantId) -> Tensor {
-    module.constants[id].tensor.clone()
 }

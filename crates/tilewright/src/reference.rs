@@ -9,9 +9,8 @@ use graph::Function;
 use module::Module;
 use tensor::{Given, Value};
 
-use crate::facts::{attempt, import_for};
+use crate::facts::{Inputs, attempt};
 use crate::options::Options;
-use crate::pipeline::constant;
 use crate::source::Source;
 
 /// What the reference evaluator makes of a model, given as the bytes of a file without external
@@ -39,10 +38,13 @@ pub fn read(
     facts: Facts,
     parts: &[Value],
 ) -> Result<(Imported, Facts)> {
-    import_for(model, options, facts, parts, |imported| {
+    let evaluate = |imported: &Imported| {
         let precision = EvaluationPrecision::Declared;
         evaluated(&imported.module, imported.function(), options, parts, precision)
-    })
+    };
+    let make = |facts: &Facts| model.import(options, facts);
+    let inputs = Inputs { ports: &model.declared(options).0, parts };
+    inputs.settle(&options.limits, facts, make, |imported| &imported.needs, evaluate)
 }
 
 /// What a function of a module gives.
@@ -61,7 +63,7 @@ pub(crate) fn evaluated<G: Given>(
         let refusal = exceeded("operations", message).at("a run of the model");
         return Err(refusal.because(format!("at most {most} are accepted")).into());
     }
-    let weights = |id: ConstantId| constant(module, id);
+    let weights = |id: ConstantId| module.constants[id].tensor.clone();
     let settings = Settings { precision, most_turns: options.limits.turns };
     eval::graph::evaluate_observed(function, &weights, inputs, settings, &mut |_, _| ())
         .map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))
@@ -78,7 +80,7 @@ pub fn evaluate(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
-    let parts: Vec<Value> = inputs.iter().cloned().flat_map(Value::into_parts).collect();
+    let parts = Value::parts_of(inputs);
     let (imported, results) = attempt(&|facts| {
         let (imported, _) = read(model, options, facts, &parts)?;
         let function = imported.function();

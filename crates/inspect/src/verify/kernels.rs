@@ -18,7 +18,6 @@ use tensor::{Given, Tensor, Tolerance, Value, dense_strides, offsets};
 use tilewright::Executable;
 use tilewright::compiled::{
     KernelInfo, KernelSource, RegionFunction, Request, Role, SegmentRun, Specialisation, alone,
-    constant,
 };
 
 use super::{KernelVerdict, VerifyReport};
@@ -48,7 +47,7 @@ impl Values {
         inputs: &[G],
         settings: Settings,
     ) -> Result<Values> {
-        let weights = |id: ConstantId| constant(module, id);
+        let weights = |id: ConstantId| module.constants[id].tensor.clone();
         // What the function reads as bytes is elements of few bits to the caller.
         let stored = |(&parameter, input): (&ValueId, &G)| -> Value {
             match (function.ty(parameter), input.as_tensor()) {
