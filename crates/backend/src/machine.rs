@@ -2,7 +2,7 @@
 //! a function of its arguments.
 
 use base::Diagnostic;
-use base::codes::TARGET_NOT_ON_THIS_MACHINE;
+use base::codes::{TARGET_NOT_ON_THIS_MACHINE, UNKNOWN_TARGET};
 
 use crate::target::{Isa, Target};
 
@@ -65,11 +65,34 @@ impl Target {
             .find(|row| row.isa.is_machine_code() && row.missing(has_feature).is_empty())
     }
 
+    /// The row of a name.
+    ///
+    /// # Errors
+    /// `TW0401`, with the names that there are.
+    pub fn find(name: &str) -> base::Result<Target> {
+        Target::named(name).ok_or_else(|| {
+            let names: Vec<String> = Target::table().into_iter().map(|row| row.name).collect();
+            Diagnostic::error(UNKNOWN_TARGET, format!("no target is called `{name}`"))
+                .at(format!("--target {name}"))
+                .because(format!("the targets are native, {}", names.join(", ")))
+                .remedy("use one of these names")
+                .into()
+        })
+    }
+
     /// Checks that a machine with these features can run the target's code.
     ///
     /// # Errors
-    /// A diagnostic that names all features that it lacks.
+    /// `TW0402`, with all features that it lacks, or because the target has no machine code.
     pub fn check_machine(&self, has_feature: &dyn Fn(&str) -> bool) -> base::Result<()> {
+        if !self.isa.is_machine_code() {
+            let message = format!("target `{}` cannot be run in process", self.name);
+            return Err(Diagnostic::error(TARGET_NOT_ON_THIS_MACHINE, message)
+                .at(format!("--target {}", self.name))
+                .because("it stands for sources, not for machine code")
+                .remedy("leave `--target` out, or use `tilewright compile --emit c`")
+                .into());
+        }
         let missing = self.missing(has_feature);
         if missing.is_empty() {
             return Ok(());

@@ -6,6 +6,7 @@
 //!
 //! Nodes go to the end of the innermost open region and carry the current location.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{ConstantId, LocationId, Locations};
@@ -13,7 +14,6 @@ use smallvec::SmallVec;
 use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
-use crate::extents::Assumed;
 use crate::function::{
     Assumption, Definition, Function, Node, NodeId, RegionId, Type, ValueData, ValueId, Values,
 };
@@ -24,6 +24,14 @@ use crate::text::Names;
 
 /// A value, or a sentence that says why there is none.
 pub type Built<T = ValueId> = Result<T, String>;
+
+/// What was assumed at some point.
+#[derive(Clone, Debug, Default)]
+pub struct Assumed {
+    pub(crate) count: usize,
+    /// Symbols that assumptions leave one value.
+    pub(crate) settled: BTreeMap<SymbolId, i64>,
+}
 
 /// A function under construction.
 #[derive(Clone, Debug)]

@@ -1,20 +1,12 @@
 //! Extents under construction: their ranges and texts, and those that differ as expressions but may
 //! be equal, which an assumption makes equal, to be checked at entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use sym::{Expr, Range, SymbolId};
 
-use crate::builder::{Built, FunctionBuilder};
+use crate::builder::{Assumed, Built, FunctionBuilder};
 use crate::function::Assumption;
-
-/// What was assumed at some point.
-#[derive(Clone, Debug, Default)]
-pub struct Assumed {
-    count: usize,
-    /// Symbols that assumptions leave one value.
-    settled: BTreeMap<SymbolId, i64>,
-}
 
 impl FunctionBuilder {
     /// The range of a symbol.

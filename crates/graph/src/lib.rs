@@ -25,8 +25,7 @@ mod text;
 mod uses;
 mod verify;
 
-pub use builder::{Built, FunctionBuilder, accumulator_of, broadcast_shapes};
-pub use extents::Assumed;
+pub use builder::{Assumed, Built, FunctionBuilder, accumulator_of, broadcast_shapes};
 pub use function::{
     Assumption, Definition, Function, Node, NodeId, Region, RegionId, Type, ValueData, ValueId,
     Values,

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
-use tensor::{Kind, Tensor, Tolerance, Value};
+use tensor::{Tensor, Tolerance, Value};
 use tilewright::compiled::{Source, draws, evaluate};
 use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
 
-use crate::difference::NamedValue;
+use crate::recorded::recorded;
 use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
 
 /// The least absolute tolerance, and that for Fourier transforms.
@@ -353,25 +353,6 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
         entries.flatten().filter_map(|entry| numbered(entry.path())).collect();
     folders.sort();
     folders.into_iter().map(|(_, path)| path).collect()
-}
-
-/// The inputs in a folder, and the outputs with the names recorded in them.
-pub(crate) fn recorded(folder: &Path, info: &ModelInfo) -> Result<(Vec<Value>, Vec<NamedValue>)> {
-    let inputs = values(folder, "input", &info.inputs)?.into_iter().map(|(_, value)| value);
-    Ok((inputs.collect(), values(folder, "output", &info.outputs)?))
-}
-
-/// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-fn values(folder: &Path, kind: &str, ports: &[Port]) -> Result<Vec<NamedValue>> {
-    let mut values = Vec::new();
-    loop {
-        let path = folder.join(format!("{kind}_{}.pb", values.len()));
-        if !path.is_file() {
-            return Ok(values);
-        }
-        let kind = ports.get(values.len()).map_or(&Kind::Tensor, |port| &port.kind);
-        values.push(tilewright::read_value(&path, kind)?);
-    }
 }
 
 /// Diagnostics on a line.

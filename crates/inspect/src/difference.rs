@@ -18,6 +18,7 @@ use tilewright::Options;
 use tilewright::compiled::{DecodedModel, Source, compile_source, encode_value, evaluate};
 
 use crate::c_program;
+use crate::recorded::NamedValue;
 
 /// What a configuration is compared with.
 #[derive(Clone, Debug)]
@@ -291,9 +292,6 @@ impl Finder<'_> {
     }
 }
 
-/// A value with its name.
-pub(crate) type NamedValue = (String, Value);
-
 fn values(named: &[NamedValue]) -> Vec<Value> {
     named.iter().map(|(_, value)| value.clone()).collect()
 }
@@ -330,26 +328,4 @@ fn nothing(outputs: &[String]) -> Diagnostics {
 
 fn named(names: &[String], values: Vec<Value>) -> Vec<NamedValue> {
     names.iter().cloned().zip(values).collect()
-}
-
-/// Inputs in order, and outputs and other values by name.
-pub type RecordedCase = (Vec<Value>, BTreeMap<String, Value>);
-
-/// Values that were recorded: of a folder `test_data_set_<i>` the outputs, of an archive `.npz` the
-/// arrays by name. Of a folder also the inputs, in order.
-///
-/// # Errors
-/// Files that cannot be read.
-pub fn read_recorded(model: &Path, place: &Path, options: &Options) -> Result<RecordedCase> {
-    if !place.is_dir() {
-        let arrays = tensor::npz::read(place)?.into_iter();
-        return Ok((Vec::new(), arrays.map(|(name, array)| (name, array.into())).collect()));
-    }
-    let info = tilewright::model_info(model, &options.limits)?;
-    let (inputs, outputs) = crate::conformance::recorded(place, &info)?;
-    let named = |(number, (name, value)): (usize, (String, Value))| {
-        let declared = info.outputs.get(number).map(|port| port.name.clone());
-        (if name.is_empty() { declared.unwrap_or_default() } else { name }, value)
-    };
-    Ok((inputs, outputs.into_iter().enumerate().map(named).collect()))
 }

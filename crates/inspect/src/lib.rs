@@ -8,13 +8,15 @@ mod difference;
 mod dump;
 mod explain;
 mod measure;
+mod recorded;
 mod verify;
 
 pub use c_program::run_as_c;
 pub use ceilings::Ceilings;
-pub use difference::{Counterpart, Difference, RecordedCase, diff, read_recorded};
+pub use difference::{Counterpart, Difference, diff};
 pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, explain};
 pub use measure::{Measurement, measure, phases};
+pub use recorded::{RecordedCase, read_recorded};
 pub use tilewright::compiled::check_c_compiler;
 pub use verify::{KernelVerdict, OutputVerdict, VerifyReport, verify};

@@ -69,7 +69,7 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 /// As [`compile`].
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = target::resolve(&options.target)?;
-    target::check_runs_here(&target)?;
+    target.check_machine(&runtime::cpu::has_feature)?;
     let options = Options { threads: Some(options.thread_count()), ..options.clone() };
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
     let model = Model { source, options, target, store: Arc::default(), cache };
