@@ -28,9 +28,9 @@ pub struct ImportOptions {
 /// A model as a module, or what computes the facts that it needs.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// It holds one function: the model, whose parameters and results are the parts of its inputs
-    /// and outputs ([`tensor::Value::into_parts`]), or, where there are needs, what computes the
-    /// values that they name.
+    /// It holds one function: the model, whose parameters and results are the components of its
+    /// inputs and outputs ([`tensor::Value::into_components`]), or, where there are needs, what
+    /// computes the values that they name.
     pub module: Module,
     /// What the model's inputs are; empty where there are needs.
     pub inputs: Vec<Kind>,

@@ -262,10 +262,10 @@ pub fn ports(
         Some(extent) => PortExtent::Fixed(extent as usize),
         None => PortExtent::Symbolic(expr.display(&|id| function.symbol_name(id)).to_string()),
     };
-    let mut parts = values.iter().zip(names);
+    let mut components = values.iter().zip(names);
     let port = |kind: &Kind| {
-        // The last part has the value's name.
-        let (&value, name) = parts.nth(kind.part_names("").len() - 1)?;
+        // The last component has the value's name.
+        let (&value, name) = components.nth(kind.component_names("").len() - 1)?;
         let (_, dtype, _) = ElementType::of(function.ty(value)).kind();
         let shape = match function.ty(value).as_tensor() {
             Some(ty) => ty.shape.iter().map(extent).collect(),

@@ -208,7 +208,7 @@ impl Operand {
     }
 
     /// What it is in a graph: of maps the keys and the numbers, of all else the value itself.
-    pub fn parts(&self) -> Vec<Operand> {
+    pub fn components(&self) -> Vec<Operand> {
         match self.list() {
             Some(List::Maps(..) | List::Map(..)) => self.tensors(),
             _ => vec![self.clone()],

@@ -127,7 +127,7 @@ fn add_input(input: &ValueInfoProto, port: &Port, graph: &mut Graph) -> Accepted
         Some(TypeValue::Tensor(ty)) => add_tensor(&port.name, ty.elem_type, port, graph),
         Some(TypeValue::Map(ty)) => {
             let values = values_type(ty).ok_or_else(not_dense)?;
-            let names = port.kind.part_names(&port.name);
+            let names = port.kind.component_names(&port.name);
             let keys = add_tensor(&names[0], ty.key_type, port, graph)?;
             let values = add_tensor(&names[1], values, port, graph)?;
             Ok(Operand::of_list(List::Map(keys, values)))
@@ -259,9 +259,10 @@ fn with_shapes(
     }
     let mut shaped = ports.clone();
     for port in &mut shaped {
-        let parts = port.kind.part_names(&port.name);
+        let components = port.kind.component_names(&port.name);
         let shapes = [&options.input_shapes, known];
-        let given = shapes.into_iter().flat_map(|them| parts.iter().filter_map(|it| them.get(it)));
+        let given =
+            shapes.into_iter().flat_map(|them| components.iter().filter_map(|it| them.get(it)));
         for given in given {
             if port.shape.contains(&PortExtent::Any) {
                 let extent = |&it: &i64| PortExtent::Fixed(usize::try_from(it).unwrap_or(0));

@@ -127,8 +127,10 @@ impl Importer<'_> {
         for (value, output) in outputs.iter().zip(&body.output) {
             self.check_output(output, value)?;
             let kind = kind(value)?;
-            for (name, part) in kind.part_names(&output.name).into_iter().zip(value.parts()) {
-                results.push((name, self.graph.data(&part)?));
+            for (name, component) in
+                kind.component_names(&output.name).into_iter().zip(value.components())
+            {
+                results.push((name, self.graph.data(&component)?));
             }
             output_kinds.push(kind);
         }

@@ -22,7 +22,7 @@ pub(crate) fn is_chosen(options: &Options) -> bool {
 /// if the program stops.
 pub fn run_as_c(source: &Source, options: &Options, inputs: &[Value]) -> Result<Vec<Value>> {
     let model = compile_for(source, options, 0, inputs)?;
-    let run = CRun { model: 0, inputs: Value::parts_of(inputs) };
+    let run = CRun { model: 0, inputs: Value::components_of(inputs) };
     let mut results = run_all(&[model], &[run], None)?;
     results.pop().unwrap_or_else(|| Ok(Vec::new()))
 }

@@ -55,7 +55,7 @@ impl Schedule {
     }
 
     /// The kernel, and the steps that made it.
-    pub fn into_parts(self) -> (Kernel, Trace) {
+    pub fn into_components(self) -> (Kernel, Trace) {
         (self.state.kernel, self.trace.into())
     }
 

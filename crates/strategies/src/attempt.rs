@@ -95,7 +95,7 @@ fn attempt(
 }
 
 fn finish(schedule: Schedule, remarks: Vec<String>) -> Scheduled {
-    let (kernel, trace) = schedule.into_parts();
+    let (kernel, trace) = schedule.into_components();
     Scheduled { kernel, trace, remarks }
 }
 

@@ -104,7 +104,7 @@ impl Value {
     }
 
     /// What it is in a graph: of maps the keys and the numbers, of all else the value itself.
-    pub fn into_parts(self) -> Vec<Value> {
+    pub fn into_components(self) -> Vec<Value> {
         match self {
             Value::Maps(keys, tensor) | Value::Map(keys, tensor) => {
                 vec![keys.into_tensor().into(), tensor.into()]
@@ -118,28 +118,35 @@ impl Value {
         values.iter().cloned().flat_map(Value::into_tensors).collect()
     }
 
-    /// The parts of some values, in order.
-    pub fn parts_of(values: &[Value]) -> Vec<Value> {
-        values.iter().cloned().flat_map(Value::into_parts).collect()
+    /// The components of some values, in order.
+    pub fn components_of(values: &[Value]) -> Vec<Value> {
+        values.iter().cloned().flat_map(Value::into_components).collect()
     }
 
-    /// A value of a kind, of the next of its parts; none if there are too few.
-    pub fn from_parts(kind: &Kind, parts: &mut impl Iterator<Item = Value>) -> Option<Value> {
-        let first = parts.next()?;
+    /// A value of a kind, of the next of its components; none if there are too few.
+    pub fn from_components(
+        kind: &Kind,
+        components: &mut impl Iterator<Item = Value>,
+    ) -> Option<Value> {
+        let first = components.next()?;
         Some(match kind {
-            Kind::Maps => Value::Maps(Keys::of(first.as_tensor()?), parts.next()?.into_tensor()?),
-            Kind::Map => Value::Map(Keys::of(first.as_tensor()?), parts.next()?.into_tensor()?),
+            Kind::Maps => {
+                Value::Maps(Keys::of(first.as_tensor()?), components.next()?.into_tensor()?)
+            }
+            Kind::Map => {
+                Value::Map(Keys::of(first.as_tensor()?), components.next()?.into_tensor()?)
+            }
             Kind::Tensor | Kind::Sequence(_) | Kind::Optional(_) => first,
         })
     }
 
-    /// Values of these kinds, of their parts behind each other.
-    pub fn all_from_parts<'a>(
+    /// Values of these kinds, of their components behind each other.
+    pub fn all_from_components<'a>(
         kinds: impl IntoIterator<Item = &'a Kind>,
-        parts: Vec<Value>,
+        components: Vec<Value>,
     ) -> Vec<Value> {
-        let mut parts = parts.into_iter();
-        kinds.into_iter().filter_map(|kind| Value::from_parts(kind, &mut parts)).collect()
+        let mut components = components.into_iter();
+        kinds.into_iter().filter_map(|kind| Value::from_components(kind, &mut components)).collect()
     }
 
     /// The tensor, if it is one.
@@ -160,8 +167,8 @@ impl Value {
 }
 
 impl Kind {
-    /// What the parts of a value of a name are called in a graph; see [`Value::into_parts`].
-    pub fn part_names(&self, name: &str) -> Vec<String> {
+    /// What the components of a value of a name are called; see [`Value::into_components`].
+    pub fn component_names(&self, name: &str) -> Vec<String> {
         match self {
             Kind::Maps | Kind::Map => vec![format!("{name}.keys"), name.to_owned()],
             Kind::Tensor | Kind::Sequence(_) | Kind::Optional(_) => vec![name.to_owned()],
@@ -280,13 +287,13 @@ mod tests {
         assert_eq!(sequence.structure().names("x"), ["x[0]", "x[1]"]);
         let map = Value::Map(Keys::Integers(vec![7]), tensor(3));
         let kinds = [Kind::Map, Kind::Sequence(Box::new(Kind::Tensor))];
-        let parts = [map.clone(), sequence].into_iter().flat_map(Value::into_parts);
-        let parts: Vec<Value> = parts.collect();
-        assert_eq!(parts.len(), 3);
-        let mut parts = parts.into_iter();
-        let again = Value::from_parts(&kinds[0], &mut parts).expect("as many parts");
+        let components = [map.clone(), sequence].into_iter().flat_map(Value::into_components);
+        let components: Vec<Value> = components.collect();
+        assert_eq!(components.len(), 3);
+        let mut components = components.into_iter();
+        let again = Value::from_components(&kinds[0], &mut components).expect("as many components");
         assert_eq!(again.structure(), map.structure());
-        assert!(Value::from_parts(&kinds[1], &mut parts).is_some());
-        assert!(Value::from_parts(&kinds[1], &mut parts).is_none());
+        assert!(Value::from_components(&kinds[1], &mut components).is_some());
+        assert!(Value::from_components(&kinds[1], &mut components).is_none());
     }
 }

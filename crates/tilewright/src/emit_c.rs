@@ -66,7 +66,7 @@ pub struct CModelRequest<'a> {
 /// A model as C, and how its outputs are made of the program's.
 pub struct CModel {
     pub code: CSources,
-    /// Inputs and outputs of the program: the parts of the model's, but for strings that are known.
+    /// Inputs and outputs of the program: the components of the model's, but for known strings.
     pub interface: Interface,
     /// What the model's outputs are.
     kinds: Vec<Kind>,
@@ -78,10 +78,11 @@ pub struct CModel {
 }
 
 impl CModel {
-    /// Whether the code is for inputs with these parts.
-    pub fn is_for(&self, parts: &[Value]) -> bool {
+    /// Whether the code is for inputs with these components.
+    pub fn is_for(&self, components: &[Value]) -> bool {
         let ports = &self.interface.inputs;
-        ports.len() == parts.len() && ports.iter().zip(parts).all(|(port, it)| port.is_for(it))
+        ports.len() == components.len()
+            && ports.iter().zip(components).all(|(port, it)| port.is_for(it))
     }
 
     /// As a program runs it beside others.
@@ -93,7 +94,7 @@ impl CModel {
     /// The model's outputs, of what the program gives.
     pub fn outputs(&self, mut results: Vec<Value>) -> Vec<Value> {
         self.texts.put_into(&mut results);
-        Value::all_from_parts(&self.kinds, results)
+        Value::all_from_components(&self.kinds, results)
     }
 }
 
@@ -159,7 +160,7 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
         Some(segment) => {
             let role = plan.segment(segment).role(&constants);
             let main = LoweredFunction::new(request(segment, role, &symbols))?;
-            backend_c::emit(part(&setup), part(&main), &interface, c_options)?
+            backend_c::emit(c_program(&setup), c_program(&main), &interface, c_options)?
         }
         None => {
             let lowered = plan.segments().map(|(id, segment)| {
@@ -172,11 +173,11 @@ pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
             let mut segments = BTreeMap::new();
             for (id, inputs, lowered) in &lowered {
                 let checks = lower::extent_checks(&lowered.module.functions[lowered.function]);
-                let code = part(lowered);
+                let code = c_program(lowered);
                 segments.insert(*id, backend_c::CSegment { code, inputs: *inputs, checks });
             }
             let plan = backend_c::CPlan { function: &function, segments };
-            backend_c::emit_plan(part(&setup), &plan, &interface, c_options)?
+            backend_c::emit_plan(c_program(&setup), &plan, &interface, c_options)?
         }
     };
     let is_plan = free || plan.only_segment().is_none();
@@ -195,26 +196,26 @@ struct CFront {
 struct Known {
     /// Those that are known.
     ports: Vec<Port>,
-    /// Their parts.
-    parts: Vec<Value>,
-    /// All parts, in the order of the model.
+    /// Their components.
+    components: Vec<Value>,
+    /// All components, in the order of the model.
     all: Vec<Option<Value>>,
 }
 
 impl Known {
     /// These values; what follows is not known.
     fn of(declared: &[Port], inputs: &[Option<Value>]) -> Result<Known> {
-        let mut known = Known { ports: Vec::new(), parts: Vec::new(), all: Vec::new() };
+        let mut known = Known { ports: Vec::new(), components: Vec::new(), all: Vec::new() };
         let values = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         for (port, value) in declared.iter().zip(values) {
             let Some(value) = value else {
-                known.all.extend(port.kind.part_names(&port.name).iter().map(|_| None));
+                known.all.extend(port.kind.component_names(&port.name).iter().map(|_| None));
                 continue;
             };
             port.check(value)?;
             known.ports.push(port.clone());
-            known.parts.extend(value.clone().into_parts());
-            known.all.extend(value.clone().into_parts().into_iter().map(Some));
+            known.components.extend(value.clone().into_components());
+            known.all.extend(value.clone().into_components().into_iter().map(Some));
         }
         Ok(known)
     }
@@ -247,9 +248,9 @@ impl Known {
         mut facts: Facts,
     ) -> Result<(CFront, Facts)> {
         let CModelRequest { source, options, .. } = *request;
-        let known = Inputs { ports: &self.ports, parts: &self.parts };
-        let names = self.ports.iter().flat_map(|port| port.kind.part_names(&port.name));
-        for (name, tensor) in names.zip(self.parts.iter().map(Value::as_tensor)) {
+        let known = Inputs { ports: &self.ports, components: &self.components };
+        let names = self.ports.iter().flat_map(|port| port.kind.component_names(&port.name));
+        for (name, tensor) in names.zip(self.components.iter().map(Value::as_tensor)) {
             let Some(tensor) = tensor else { continue };
             let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
             facts.shapes.insert(name, shape);
@@ -257,16 +258,16 @@ impl Known {
         // What is computed is known for the inputs that it is computed from.
         let mut values = BTreeMap::new();
         let compute = |CFront { front, .. }: &CFront| {
-            let part = front.imported.without_unused_parameters();
+            let needed = front.imported.without_unused_parameters();
             let tensor = |name: &String| {
                 let unknown = || Diagnostics::from(front.needs[0].reason.clone());
-                known.part(name).and_then(Value::as_tensor).cloned().ok_or_else(unknown)
+                known.component(name).and_then(Value::as_tensor).cloned().ok_or_else(unknown)
             };
-            let names = &part.parameter_names;
+            let names = &needed.parameter_names;
             let inputs = names.iter().map(tensor).collect::<Result<Vec<Tensor>>>()?;
             values.extend(names.iter().cloned().zip(inputs.iter().cloned()));
             let precision = eval::EvaluationPrecision::Declared;
-            evaluated(&front.module, &part, options, &inputs, precision)
+            evaluated(&front.module, &needed, options, &inputs, precision)
         };
         let make = |facts: &Facts| {
             let imported = options.phases.time("import", || source.import(options, facts))?;
@@ -287,8 +288,8 @@ impl Known {
             return Ok(bound(&values.map_err(|fault| Diagnostics::from(Diagnostic::from(fault)))?));
         }
         let mut symbols = BTreeMap::new();
-        for (&value, part) in function.parameters().iter().zip(&self.all) {
-            let Some(tensor) = part.as_ref().and_then(Value::as_tensor) else { continue };
+        for (&value, component) in function.parameters().iter().zip(&self.all) {
+            let Some(tensor) = component.as_ref().and_then(Value::as_tensor) else { continue };
             for (extent, &found) in function.ty(value).exprs().iter().zip(tensor.shape()) {
                 symbols.extend(extent.as_symbol().map(|symbol| (symbol, found as i64)));
             }
@@ -305,7 +306,7 @@ pub(crate) fn row(choice: &TargetChoice) -> Result<Target> {
     }
 }
 
-fn part(half: &LoweredFunction) -> CProgram<'_> {
+fn c_program(half: &LoweredFunction) -> CProgram<'_> {
     CProgram {
         module: &half.module,
         program: half.lowered.program,

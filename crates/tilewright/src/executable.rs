@@ -117,7 +117,7 @@ impl Executable {
                 .into());
         }
         self.check_inputs(inputs)?;
-        let results = self.run_parts(inputs)?.1.into_iter();
+        let results = self.run_components(inputs)?.1.into_iter();
         let no_tensor = || Diagnostics::internal("an output is no tensor");
         results.map(Value::into_tensor).collect::<Option<_>>().ok_or_else(no_tensor)
     }
@@ -128,10 +128,10 @@ impl Executable {
     /// As [`Self::run`].
     pub fn run_values(&self, inputs: &[Value]) -> Result<Vec<Value>> {
         self.check_inputs(inputs)?;
-        let parts = Value::parts_of(inputs);
-        let (variant, results) = self.run_parts(&parts)?;
+        let components = Value::components_of(inputs);
+        let (variant, results) = self.run_components(&components)?;
         let kinds = variant.front.outputs.iter().map(|port| &port.kind);
-        Ok(Value::all_from_parts(kinds, results))
+        Ok(Value::all_from_components(kinds, results))
     }
 
     /// Runs the model on values by name; gives its outputs in the order of the model.
@@ -149,9 +149,9 @@ impl Executable {
         self.model.cache.variants().iter().any(|variant| draws(&variant.front.imported))
     }
 
-    /// Runs the model on the parts of inputs that have been checked; gives those of its outputs.
-    fn run_parts<G: Given>(&self, parts: &[G]) -> Result<(Arc<Variant>, Vec<Value>)> {
-        self.with_facts(parts, &|variant| variant.run(&self.model, parts))
+    /// Runs the model on components of inputs that have been checked; gives those of its outputs.
+    fn run_components<G: Given>(&self, components: &[G]) -> Result<(Arc<Variant>, Vec<Value>)> {
+        self.with_facts(components, &|variant| variant.run(&self.model, components))
     }
 
     /// Runs the model into tensors of the outputs' types and shapes. From the second run on with
@@ -198,23 +198,23 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
-        let parts = Value::parts_of(inputs);
-        self.with_facts(&parts, &|variant| variant.segments_met(&self.model, &parts))
+        let components = Value::components_of(inputs);
+        self.with_facts(&components, &|variant| variant.segments_met(&self.model, &components))
     }
 
-    /// Does something with the variant for inputs with these parts.
+    /// Does something with the variant for inputs with these components.
     fn with_facts<G: Given, T>(
         &self,
-        parts: &[G],
+        components: &[G],
         what: &dyn Fn(&Variant) -> Result<T>,
     ) -> Result<(Arc<Variant>, T)> {
         attempt(&|facts| {
-            let (variant, _) = Inputs { ports: &self.inputs, parts }.settle(
+            let (variant, _) = Inputs { ports: &self.inputs, components }.settle(
                 &self.model.options.limits,
                 facts,
                 |facts| self.variant_of(facts),
                 |variant| &variant.front.needs,
-                |variant| variant.run(&self.model, parts),
+                |variant| variant.run(&self.model, components),
             )?;
             let done = what(&variant)?;
             Ok((variant, done))

@@ -15,15 +15,15 @@ const TURNS_OF_AN_IMPORT: u64 = 1024;
 pub(crate) struct Inputs<'a, G> {
     /// As the model declares them.
     pub(crate) ports: &'a [Port],
-    /// Their parts, in order.
-    pub(crate) parts: &'a [G],
+    /// Their components, in order.
+    pub(crate) components: &'a [G],
 }
 
 impl<G: Given> Inputs<'_, G> {
-    /// The part of this name.
-    pub(crate) fn part(&self, name: &str) -> Option<&G> {
-        let names = self.ports.iter().flat_map(|port| port.kind.part_names(&port.name));
-        names.zip(self.parts).find(|(other, _)| other == name).map(|(_, part)| part)
+    /// The component of this name.
+    pub(crate) fn component(&self, name: &str) -> Option<&G> {
+        let names = self.ports.iter().flat_map(|port| port.kind.component_names(&port.name));
+        names.zip(self.components).find(|(other, _)| other == name).map(|(_, component)| component)
     }
 
     /// What `make` makes of facts that need no others, and the facts: those that are needed are
@@ -68,13 +68,13 @@ impl<G: Given> Inputs<'_, G> {
             let tensor = || {
                 let computed = result.and_then(|number| computed.get(number));
                 let computed = computed.and_then(Value::as_tensor);
-                let given = || self.part(name).and_then(Given::as_tensor);
+                let given = || self.component(name).and_then(Given::as_tensor);
                 computed.or_else(given).ok_or_else(unknown)
             };
             match kind {
                 FactKind::Sizes => facts.sizes = true,
                 FactKind::Type => {
-                    let list = self.part(name).ok_or_else(unknown)?.clone().into();
+                    let list = self.component(name).ok_or_else(unknown)?.clone().into();
                     let ty = ElementType::of_value(&list).ok_or_else(unknown)?;
                     facts.types.insert(name.clone(), ty);
                 }

@@ -27,8 +27,8 @@ pub fn evaluate_bytes(
     Ok(evaluate(&Source::of_bytes(model, &options.limits)?, options, inputs, precision)?.1)
 }
 
-/// Imports a model for inputs with these parts, with these facts and all others that it needs of
-/// them.
+/// Imports a model for inputs with these components, with these facts and all others that it needs
+/// of them.
 ///
 /// # Errors
 /// What is wrong with the model or its inputs.
@@ -36,14 +36,14 @@ pub fn read(
     model: &Source,
     options: &Options,
     facts: Facts,
-    parts: &[Value],
+    components: &[Value],
 ) -> Result<(Imported, Facts)> {
     let evaluate = |imported: &Imported| {
         let precision = EvaluationPrecision::Declared;
-        evaluated(&imported.module, imported.function(), options, parts, precision)
+        evaluated(&imported.module, imported.function(), options, components, precision)
     };
     let make = |facts: &Facts| model.import(options, facts);
-    let inputs = Inputs { ports: &model.declared(options).0, parts };
+    let inputs = Inputs { ports: &model.declared(options).0, components };
     inputs.settle(&options.limits, facts, make, |imported| &imported.needs, evaluate)
 }
 
@@ -80,13 +80,13 @@ pub fn evaluate(
     inputs: &[Value],
     precision: EvaluationPrecision,
 ) -> Result<(Function, Vec<Value>)> {
-    let parts = Value::parts_of(inputs);
+    let components = Value::components_of(inputs);
     let (imported, results) = attempt(&|facts| {
-        let (imported, _) = read(model, options, facts, &parts)?;
+        let (imported, _) = read(model, options, facts, &components)?;
         let function = imported.function();
-        let results = evaluated(&imported.module, function, options, &parts, precision)?;
+        let results = evaluated(&imported.module, function, options, &components, precision)?;
         Ok((imported, results))
     })?;
-    let outputs = Value::all_from_parts(&imported.outputs, results);
+    let outputs = Value::all_from_components(&imported.outputs, results);
     Ok((Function::clone(imported.function()), outputs))
 }

@@ -59,7 +59,7 @@ fn compile(path: &Path, options: &Options, first: usize) -> Result<(Case, Vec<CM
     let source = case.source()?;
     let (mut models, mut runs): (Vec<CModel>, Vec<CRun>) = (Vec::new(), Vec::new());
     for set in &case.sets {
-        let inputs = Value::parts_of(&set.inputs);
+        let inputs = Value::components_of(&set.inputs);
         let number = match models.iter().position(|model| model.is_for(&inputs)) {
             Some(number) => number,
             None => {

@@ -31,7 +31,7 @@ pub(super) fn blame(
     reference: &Reference,
 ) -> Result<String> {
     let (variant, runs) = executable.met(inputs)?;
-    let inputs = &*Value::parts_of(inputs);
+    let inputs = &*Value::components_of(inputs);
     let front = &variant.front;
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {
@@ -61,7 +61,7 @@ pub(super) fn blame(
         }
     }
     Ok("graphs and kernels are right, and so is what each kernel reads: what is left is how the \
-        outputs are copied, cut into parts or kept between runs"
+        outputs are copied or kept between runs"
         .to_owned())
 }
 

@@ -27,7 +27,7 @@ pub struct VerifyReport {
     pub kernels: Vec<KernelVerdict>,
     /// Kernels of the programs that were not compared, and why.
     pub not_compared: Vec<KernelVerdict>,
-    /// One for each output of the whole model, or of each part that is compiled by itself.
+    /// One for each tensor that the model's outputs are made of.
     pub outputs: Vec<OutputVerdict>,
     /// Of a model with wrong outputs whose kernels are all right, where they become wrong.
     pub blame: Vec<String>,
@@ -127,9 +127,12 @@ fn verify_against(
     let code = |half: &Specialisation| Ok(half.executable().code().clone());
     // What cannot be run need not be evaluated, which takes longer.
     let (first, again) = (executable.run_values(inputs)?, executable.run_values(inputs)?);
-    let names = executable.outputs().iter().flat_map(|port| port.kind.part_names(&port.name));
-    let (first, again) = (Value::parts_of(&first), Value::parts_of(&again));
-    let names = names.zip(&first).flat_map(|(name, part)| part.structure().names(&name)).collect();
+    let names = executable.outputs().iter().flat_map(|port| port.kind.component_names(&port.name));
+    let (first, again) = (Value::components_of(&first), Value::components_of(&again));
+    let names = names
+        .zip(&first)
+        .flat_map(|(name, component)| component.structure().names(&name))
+        .collect();
     let names: Vec<String> = names;
     let (actual, again) = (Value::tensors_of(&first), Value::tensors_of(&again));
     let mut report = Verifier { executable, code: &code }.kernels(inputs, progress)?;

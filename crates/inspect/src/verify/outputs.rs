@@ -79,13 +79,13 @@ impl Reference {
         let ports = executable.inputs().iter().zip(inputs);
         let named = ports.map(|(port, input)| (port.name.clone(), input.clone())).collect();
         options.bind_shapes(&named);
-        let parts = Value::parts_of(inputs);
+        let components = Value::components_of(inputs);
         let compute = |imported: &Imported, precision| -> Result<Values> {
             let settings = settings(executable, precision);
-            Values::compute(imported.function(), &imported.module, &parts, settings)
+            Values::compute(imported.function(), &imported.module, &components, settings)
         };
         let (imported, facts, declared) = attempt(&|facts| {
-            let (imported, facts) = read(source, &options, facts, &parts)?;
+            let (imported, facts) = read(source, &options, facts, &components)?;
             let declared = compute(&imported, EvaluationPrecision::Declared)?;
             Ok((imported, facts, declared))
         })?;
