@@ -3,11 +3,9 @@
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
-//! of `docs` that are generated from tables in the code; `conformance` runs the official cases;
-//! `fuzz-seeds` prepares the fuzz targets' first inputs.
+//! of `docs` that are generated from tables in the code; `conformance` runs the official cases.
 
 mod conformance;
-mod fuzz_seeds;
 mod pages;
 #[cfg(target_arch = "x86_64")]
 mod peak;
@@ -24,10 +22,7 @@ usage: cargo xtask <command>
   diagnostics     write docs/diagnostics.md from the table of codes
   conformance [--bless] [OPTIONS]
                   run the official cases of ONNX, compiled and evaluated, against the lists
-                  in conformance/; with --target c99 as C sources alone
-  fuzz-seeds FOLDER SOURCE...
-                  write seeds and a dictionary for the fuzz targets to FOLDER, of the models in
-                  the folders SOURCE and in the importer's tests";
+                  in conformance/; with --target c99 as C sources alone";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +32,6 @@ fn main() -> ExitCode {
         ["operators"] => pages::OPERATORS.write(),
         ["diagnostics"] => pages::DIAGNOSTICS.write(),
         ["conformance", rest @ ..] => conformance::main(rest),
-        ["fuzz-seeds", folder, sources @ ..] => fuzz_seeds::main(folder, sources),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]

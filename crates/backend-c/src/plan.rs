@@ -334,7 +334,7 @@ impl PlanWriter<'_> {
             _ => Err(Diagnostic::error(UNSUPPORTED_TYPE, format!("{value} is no numeric tensor"))
                 .at("the plan of the model")
                 .because("what is computed from strings, sequences and optional values is no C")
-                .remedy("export the model without such values, or `run` it")
+                .remedy("export the model without such values, or run it in process")
                 .into()),
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn check(program: &Program) -> base::Result<()> {
         let message = format!("the dimension `{name}` has no value");
         let diagnostic = Diagnostic::error(UNBOUND_DIMENSION, message)
             .because("C code is written for known sizes")
-            .remedy(format!("give it one with `--dim {name}=N`"));
+            .remedy(base::remedies::give_dimension(name));
         found.push(diagnostic);
     }
     found.or_ok(())

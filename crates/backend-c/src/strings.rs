@@ -94,7 +94,7 @@ pub fn refuse_strings(function: &Function) -> Result<()> {
         Diagnostic::error(codes::UNSUPPORTED_TYPE, format!("input `{name}` is strings"))
             .at(format!("input \"{name}\""))
             .because("what is computed from strings is no C code")
-            .remedy("export the model without its work on strings, or `run` it")
+            .remedy("export the model without its work on strings, or run it in process")
     });
     strings.collect::<Diagnostics>().or_ok(())?;
     let called = function.nodes.values().filter_map(|node| match &node.op {
@@ -106,7 +106,7 @@ pub fn refuse_strings(function: &Function) -> Result<()> {
         Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
             .at(function.locations.describe(location))
             .because("strings and encoded images are read by functions of the host, not by kernels")
-            .remedy("leave that part out of the model, or `run` it")
+            .remedy("leave that part out of the model, or run it in process")
     };
     called.map(refusal).collect::<Diagnostics>().or_ok(())
 }

@@ -3,6 +3,7 @@
 
 use base::Diagnostic;
 use base::codes::{TARGET_NOT_ON_THIS_MACHINE, UNKNOWN_TARGET};
+use base::remedies::{WRITE_C, use_instead};
 
 use crate::target::{Isa, Target};
 
@@ -71,11 +72,13 @@ impl Target {
     /// `TW0401`, with the names that there are.
     pub fn find(name: &str) -> base::Result<Target> {
         Target::named(name).ok_or_else(|| {
-            let names: Vec<String> = Target::table().into_iter().map(|row| row.name).collect();
+            let rows = Target::table().into_iter().map(|row| row.name);
+            let names: Vec<String> = std::iter::once("native".to_owned()).chain(rows).collect();
+            let known = names.iter().map(String::as_str);
             Diagnostic::error(UNKNOWN_TARGET, format!("no target is called `{name}`"))
                 .at(format!("--target {name}"))
-                .because(format!("the targets are native, {}", names.join(", ")))
-                .remedy("use one of these names")
+                .because(format!("the targets are {}", names.join(", ")))
+                .remedy(use_instead(name, known, |near| format!("--target {near}")))
                 .into()
         })
     }
@@ -90,7 +93,7 @@ impl Target {
             return Err(Diagnostic::error(TARGET_NOT_ON_THIS_MACHINE, message)
                 .at(format!("--target {}", self.name))
                 .because("it stands for sources, not for machine code")
-                .remedy("leave `--target` out, or use `tilewright compile --emit c`")
+                .remedy(format!("leave the target out, or {WRITE_C}"))
                 .into());
         }
         let missing = self.missing(has_feature);
@@ -100,7 +103,7 @@ impl Target {
         let message = format!("this machine cannot run code for `{}`", self.name);
         let remedy = match Target::native(has_feature) {
             Some(native) => format!("use `--target {}`", native.name),
-            None => "use `compile --emit c`".to_owned(),
+            None => WRITE_C.to_owned(),
         };
         Err(Diagnostic::error(TARGET_NOT_ON_THIS_MACHINE, message)
             .because(format!("it lacks {}", missing.join(", ")))
@@ -139,6 +142,9 @@ mod tests {
   = remedy: use `--target x86-64-v3`";
         assert_eq!(text, expected);
         let text = v4.check_machine(&|_| false).expect_err("not there").to_string();
-        assert!(text.ends_with("= remedy: use `compile --emit c`"), "{text}");
+        assert!(
+            text.ends_with("= remedy: use `tilewright compile MODEL -o c-sources --emit c`"),
+            "{text}"
+        );
     }
 }

@@ -10,7 +10,7 @@ pub struct CodeRow {
     pub code: &'static str,
     /// A few words.
     pub title: &'static str,
-    /// What it means and what to do, as `tilewright explain TW0102` would print it.
+    /// What it means and what to do, as `tilewright explain-error TW0102` prints it.
     pub explanation: &'static str,
 }
 
@@ -79,7 +79,7 @@ codes! {
     WRONG_SHAPE = "TW0204", "wrong shape",
         "An input's shape does not fit the one the model declares.";
     UNBOUND_DIMENSION = "TW0205", "unbound dimension",
-        "A named dimension has no value yet. Give it one with `--dim NAME=N`.";
+        "A named dimension has no value yet. Give it one; `--dim` does.";
     BAD_NPY_FILE = "TW0206", "bad npy file",
         "The file is not a well-formed `.npy` or `.npz` file of a supported type.";
     UNKNOWN_DIMENSION = "TW0207", "unknown dimension name",
@@ -91,7 +91,13 @@ codes! {
     BAD_IMAGE = "TW0210", "image cannot be decoded",
         "An encoded image is damaged, too large, or in a format that the compiler does not read.";
     UNKNOWN_CODE = "TW0211", "unknown code",
-        "No diagnostic has this code. `docs/diagnostics.md` lists all there are.";
+        "No diagnostic has this code. `tilewright explain-error` lists all there are.";
+    BAD_INPUT_FILE = "TW0212", "malformed table, text or JSON",
+        "A file's rows, numbers or brackets do not make a tensor of the kind that is wanted.";
+    UNNAMED_INPUT = "TW0213", "input without a name",
+        "A file is given without an input's name, and several could be meant. Give NAME=FILE.";
+    UNSUITABLE_OUTPUT = "TW0214", "no suitable output",
+        "No output has the name, or the form, that was asked for.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",
@@ -105,11 +111,15 @@ codes! {
     TARGET_NOT_ON_THIS_MACHINE = "TW0402", "target not supported by this machine",
         "The machine lacks instructions that the target needs. Choose a lower target.";
     NO_JIT_ON_THIS_PLATFORM = "TW0403", "no JIT on this platform",
-        "Models cannot be run in process here. Use `compile --emit c` instead.";
+        "Models cannot be run in process here. They can be written as C: `tilewright compile`.";
     NO_C_COMPILER = "TW0404", "no C compiler",
         "Values of the target `c99` need a C compiler, `cc` or what the variable CC names.";
     C_PROGRAM_FAILED = "TW0405", "C program failed",
         "The C sources of a model do not compile, or the program made of them stops. It says why.";
+    PEER_NOT_THERE = "TW0406", "no other engine to compare with",
+        "Python or its package is missing: `python3 -m pip install onnxruntime`.";
+    PEER_FAILED = "TW0407", "the other engine failed",
+        "It refuses the model or its inputs, stops, or takes too long. Its reason is shown.";
 
     // TW05xx: faults while running.
     INDEX_OUT_OF_RANGE = "TW0501", "index out of range",

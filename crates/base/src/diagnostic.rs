@@ -120,26 +120,62 @@ impl Diagnostic {
     }
 }
 
+/// What a piece of a printed diagnostic is: who prints in colours chooses by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// The severity and the code, `error[TW0103]`.
+    Severity(Severity),
+    /// What is wrong.
+    Message,
+    /// What a line begins with, `-->` or `=`.
+    Mark,
+    /// What the rest of a line is, `because` or `remedy`.
+    Label,
+    /// A place, a reason, a remedy, and what stands between pieces.
+    Text,
+}
+
+/// Takes the pieces of what is printed, one after the other.
+type Write<'w> = dyn FnMut(Piece, &str) -> fmt::Result + 'w;
+
 /// Continuation lines are indented under the first, so that one diagnostic stays one block.
-fn write_indented(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+fn write_indented(write: &mut Write<'_>, mark: &str, label: &str, text: &str) -> fmt::Result {
+    write(Piece::Text, "\n  ")?;
+    write(Piece::Mark, mark)?;
+    if !label.is_empty() {
+        write(Piece::Text, " ")?;
+        write(Piece::Label, label)?;
+    }
     let mut lines = text.lines();
-    write!(f, "\n  {label}{}", lines.next().unwrap_or(""))?;
-    lines.try_for_each(|line| write!(f, "\n      {line}"))
+    write(Piece::Text, " ")?;
+    write(Piece::Text, lines.next().unwrap_or(""))?;
+    lines.try_for_each(|line| write(Piece::Text, &format!("\n      {line}")))
+}
+
+impl Diagnostic {
+    /// Writes it, piece by piece: put together, they are what it prints as.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn write_pieces(&self, write: &mut Write<'_>) -> fmt::Result {
+        write(Piece::Severity(self.severity), &format!("{}[{}]", self.severity, self.code))?;
+        write(Piece::Message, &format!(": {}", self.message))?;
+        if let Some(place) = &self.place {
+            write_indented(write, "-->", "", place)?;
+        }
+        for reason in &self.reasons {
+            write_indented(write, "=", "because:", reason)?;
+        }
+        if let Some(remedy) = &self.remedy {
+            write_indented(write, "=", "remedy:", remedy)?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
-        if let Some(place) = &self.place {
-            write_indented(f, "--> ", place)?;
-        }
-        for reason in &self.reasons {
-            write_indented(f, "= because: ", reason)?;
-        }
-        if let Some(remedy) = &self.remedy {
-            write_indented(f, "= remedy: ", remedy)?;
-        }
-        Ok(())
+        self.write_pieces(&mut |_, text| f.write_str(text))
     }
 }
 
@@ -147,7 +183,7 @@ impl std::error::Error for Diagnostic {}
 
 /// Several diagnostics: a refusal tells everything it found at once, and of a file with any number
 /// of faults the first [`MOST`](Diagnostics::MOST).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Diagnostics {
     kept: Vec<Diagnostic>,
     /// How many more there were.
@@ -251,18 +287,35 @@ impl IntoIterator for Diagnostics {
     }
 }
 
-impl fmt::Display for Diagnostics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Diagnostics {
+    /// Writes them, piece by piece: put together, they are what they print as.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn write_pieces(&self, write: &mut Write<'_>) -> fmt::Result {
         for (index, diagnostic) in self.kept.iter().enumerate() {
             if index > 0 {
-                f.write_str("\n")?;
+                write(Piece::Text, "\n")?;
             }
-            diagnostic.fmt(f)?;
+            diagnostic.write_pieces(write)?;
         }
         match self.more {
             0 => Ok(()),
-            more => write!(f, "\nand {more} more"),
+            more => write(Piece::Text, &format!("\nand {more} more")),
         }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_pieces(&mut |_, text| f.write_str(text))
+    }
+}
+
+/// As they are printed, on lines of their own: what `main` and `unwrap` show of an error.
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
     }
 }
 

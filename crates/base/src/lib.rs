@@ -2,6 +2,7 @@
 //!
 //! - [`id`]: 32-bit typed ids, the [`Arena`] they index and side tables;
 //! - [`diagnostic`] and [`codes`]: everything a user is told, each kind with a code;
+//! - [`remedies`]: those that several levels give; [`nearest`]: the name that may be meant;
 //! - [`location`]: where in the user's model a thing came from; [`remark`]: what is said of it;
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
@@ -18,14 +19,16 @@ mod internal;
 pub mod limits;
 pub mod location;
 pub mod names;
+pub mod nearest;
 pub mod panics;
 pub mod parallel;
 pub mod pass;
 pub mod remark;
+pub mod remedies;
 pub mod text;
 pub mod timing;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Result, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, Piece, Result, Severity};
 pub use id::{Arena, Id, IdSet, SecondaryMap};
 pub use internal::catch_internal_errors;
 pub use limits::Limits;

@@ -6,6 +6,7 @@
 
 use crate::Diagnostic;
 use crate::codes::LIMIT_EXCEEDED;
+use crate::nearest::nearest;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,8 @@ limits! {
     cache_bytes: u64 = 1 << 29, "cache-bytes",
         "Memory for code that was compiled for other shapes, and that runs on them take.";
     random_bytes: u64 = 1 << 29, "random-bytes", "Bytes of inputs that are made up.";
+    input_bytes: u64 = 1 << 28, "input-bytes",
+        "Bytes of a table, text, JSON or picture file, or of standard input.";
     operations: u64 = 1 << 36, "operations",
         "Operations of one run, loops that data end counted as one turn, besides 2^26 for each \
          byte of its weights and inputs.";
@@ -103,15 +106,19 @@ impl Limits {
     /// `TW0112`, with the limit that is exceeded.
     pub fn check_memory(&self, total: u64, given: u64, what_takes: &str) -> Result<(), Diagnostic> {
         let Limits { memory_bytes, memory_ratio, .. } = *self;
-        let (limit, reason) = if total > memory_bytes {
-            ("memory-bytes", format!("at most {memory_bytes} are accepted"))
+        // A model without any may be given more, too.
+        let given = given.max(1);
+        let (limit, needed, reason) = if total > memory_bytes {
+            ("memory-bytes", total, format!("at most {memory_bytes} are accepted"))
         } else if total > FREE_BYTES.saturating_add(given.saturating_mul(memory_ratio)) {
+            let needed = (total - FREE_BYTES).div_ceil(given);
             let most = format!("{FREE_BYTES} and {memory_ratio} times that are accepted");
-            ("memory-ratio", format!("weights and inputs have {given}; {most}"))
+            ("memory-ratio", needed, format!("weights and inputs have {given}; {most}"))
         } else {
             return Ok(());
         };
-        Err(exceeded(limit, format!("{what_takes} {total} bytes of memory")).because(reason))
+        Err(exceeded(limit, needed, format!("{what_takes} {total} bytes of memory"))
+            .because(reason))
     }
 }
 
@@ -121,16 +128,32 @@ fn too_large(value: u64) -> String {
 
 fn unknown(name: &str) -> String {
     let names: Vec<&str> = Limits::ROWS.iter().map(|row| row.name).collect();
-    format!("no limit is called `{name}`; the limits are {}", names.join(", "))
+    let near = nearest(name, names.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!("; `{near}` may be meant"));
+    format!("no limit is called `{name}`{near}; the limits are {}", names.join(", "))
 }
 
-/// The refusal for what exceeds the limit of a name; it still needs a reason.
+/// A limit of bytes, elements or turns beyond which it makes no difference.
+const MOST_SENSIBLE: u64 = 1 << 48;
+
+/// What to try where no more is known than that a limit is too low: with twice as much each time it
+/// is soon enough.
+#[must_use]
+pub fn more_than(most: u64) -> u64 {
+    most.saturating_mul(2).max(1)
+}
+
+/// The refusal for what exceeds the limit of a name, `needed` being the least value of it that
+/// does, as far as that is known; it still needs a reason.
 ///
 /// # Panics
 /// In debug builds, if there is no such limit.
-pub fn exceeded(name: &str, message: impl Into<String>) -> Diagnostic {
+pub fn exceeded(name: &str, needed: u64, message: impl Into<String>) -> Diagnostic {
     debug_assert!(Limits::ROWS.iter().any(|row| row.name == name), "no limit is called {name}");
-    let remedy = format!("raise the limit with `--limit {name}=N`, if the model is trusted");
+    let remedy = match needed <= MOST_SENSIBLE {
+        true => format!("raise the limit with `--limit {name}={needed}`, if the model is trusted"),
+        false => "make it smaller; no machine has room or time for so much".to_owned(),
+    };
     Diagnostic::error(LIMIT_EXCEEDED, message).remedy(remedy)
 }
 
@@ -163,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_option() {
-        let refusal = exceeded("nodes", "the model has more than 3 nodes").because("it is so");
+        let refusal = exceeded("nodes", 6, "the model has more than 3 nodes").because("it is so");
         let text = refusal.to_string();
-        assert!(text.contains("TW0112") && text.contains("`--limit nodes=N`"), "{text}");
+        assert!(text.contains("TW0112") && text.contains("`--limit nodes=6`"), "{text}");
     }
 }

@@ -3,23 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use base::Result;
 use base::limits::exceeded;
-use base::{Diagnostic, Result, codes};
 use clap::Args;
-use tilewright::{Kind, Limits, Options, Phases, Port, Precision, TargetChoice, Value};
+use tilewright::{Limits, Options, Phases, Port, Precision, TargetChoice, Value};
+
+use crate::files::FileArguments;
+use crate::help::{INPUTS, LIMITS, MODEL, OPTIMISATIONS, OTHER, TARGET, WORK};
+use crate::messages::note;
 
 /// What to compile, and how.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
     /// The model, an ONNX file
     pub(crate) model: PathBuf,
 
-    /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`
-    #[arg(long, default_value = "native", value_name = "NAME")]
+    /// What to compile for
+    ///
+    /// It is `native`, or a row of the target table: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`;
+    /// `c99` stands for C sources.
+    #[arg(long, default_value = "native", value_name = "NAME", help_heading = TARGET)]
     target: String,
 
     /// Worker threads [default: the cores available]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = TARGET)]
     threads: Option<u16>,
 
     /// Fixes a named dimension of the model
@@ -27,23 +36,23 @@ pub(crate) struct ModelArguments {
     dims: Vec<(String, i64)>,
 
     /// Precision of products and convolutions
-    #[arg(long, default_value = "f32", value_name = "PRECISION")]
+    #[arg(long, default_value = "f32", value_name = "PRECISION", help_heading = TARGET)]
     precision: PrecisionArgument,
 
     /// Leaves out an optimisation
-    #[arg(long = "disable", value_name = "PASS")]
+    #[arg(long = "disable", value_name = "PASS", help_heading = OPTIMISATIONS)]
     disabled: Vec<String>,
 
     /// Leaves out all optimisations: passes, formats, fusion, schedules
-    #[arg(long)]
+    #[arg(long, help_heading = OPTIMISATIONS)]
     without_optimisation: bool,
 
-    /// Lets the compiler read the values of a weight, which is then left out of refit
-    #[arg(long = "literal", value_name = "NAME")]
+    /// Lets the compiler read the values of a weight, which refit leaves out then
+    #[arg(long = "literal", value_name = "NAME", help_heading = OPTIMISATIONS)]
     literals: Vec<String>,
 
     /// Writes kernel names where `perf` finds them
-    #[arg(long)]
+    #[arg(long, help_heading = TARGET)]
     perf_map: bool,
 
     #[command(flatten)]
@@ -52,6 +61,7 @@ pub(crate) struct ModelArguments {
 
 /// Whether to say where the time of a compile went.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = WORK)]
 pub(crate) struct TimingArguments {
     /// Prints to standard error where the compile's time went, added up over all threads
     #[arg(long)]
@@ -74,6 +84,7 @@ impl TimingArguments {
 
 /// In what another configuration differs.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = OTHER)]
 pub(crate) struct OtherArguments {
     /// The target of the other configuration
     #[arg(long, value_name = "NAME")]
@@ -130,7 +141,8 @@ fn target(name: &str) -> TargetChoice {
 /// What is refused as too large.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitArguments {
-    #[arg(long = "limit", value_name = "NAME=N", value_parser = limit, help = limit_help())]
+    #[arg(long = "limit", value_name = "NAME=N", value_parser = limit, help = limit_help(),
+        help_heading = LIMITS)]
     limits: Vec<(String, u64)>,
 }
 
@@ -176,12 +188,14 @@ impl From<PrecisionArgument> for Precision {
 
 /// Where inputs come from.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = INPUTS)]
 pub(crate) struct InputArguments {
-    /// Reads an input from a file: `.npy`, or the test data of ONNX, `.pb`
-    #[arg(long = "input", value_name = "NAME=FILE", value_parser = input)]
-    inputs: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    files: FileArguments,
 
-    /// Fills inputs that are not given: floats standard normal, integers 0 or 1, a fixed seed
+    /// Fills inputs that are not given
+    ///
+    /// Floats are standard normal, integers 0 or 1; the seed is fixed.
     #[arg(long)]
     random: bool,
 }
@@ -193,11 +207,6 @@ pub(crate) fn dimension(text: &str) -> std::result::Result<(String, i64), String
         return Err("an extent is not negative".to_string());
     }
     Ok((name.to_string(), extent))
-}
-
-pub(crate) fn input(text: &str) -> std::result::Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("expected NAME=FILE")?;
-    Ok((name.to_string(), PathBuf::from(file)))
 }
 
 impl ModelArguments {
@@ -215,44 +224,112 @@ impl ModelArguments {
             ..Options::default()
         }
     }
+
+    /// The inputs that the model declares, with the extents that options fix.
+    ///
+    /// # Errors
+    /// A file that is no model.
+    pub(crate) fn declared_inputs(&self) -> Result<Vec<Port>> {
+        let dims = self.dims.iter().cloned().collect();
+        let inputs = tilewright::model_info(&self.model, &self.limits.limits())?.inputs;
+        Ok(inputs.into_iter().map(|port| port.with_extents(&dims)).collect())
+    }
+
+    /// What is refused as too large.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.limits()
+    }
+}
+
+/// What a command compiles, and the inputs that it is given.
+pub(crate) struct Settled<'a> {
+    arguments: &'a InputArguments,
+    /// How to compile: the extents of inputs bound, by the inputs given or chosen.
+    pub(crate) options: Options,
+    given: BTreeMap<String, Value>,
+    /// Whether inputs that are not given are random.
+    fills: bool,
 }
 
 impl InputArguments {
-    /// See [`read_inputs`].
+    /// Reads the inputs, lets their shapes bind extents, and, where others are to be random, has
+    /// the smallest extents that do for those that nothing binds, which it says. Inputs that are
+    /// not given are random if that is asked for, or `always`.
+    ///
+    /// # Errors
+    /// Files that cannot be read, inputs given twice; those of compiling and running the model with
+    /// extents that are tried.
+    pub(crate) fn settle(&self, model: &ModelArguments, always: bool) -> Result<Settled<'_>> {
+        self.settle_beside(Vec::new(), model, always)
+    }
+
+    /// As [`Self::settle`]; inputs that are not given are the first of these values, as far as
+    /// there are some.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn read(&self, model: &ModelArguments) -> Result<BTreeMap<String, Value>> {
-        read_inputs(&self.inputs, model)
+    pub(crate) fn settle_beside(
+        &self,
+        others: Vec<Value>,
+        model: &ModelArguments,
+        always: bool,
+    ) -> Result<Settled<'_>> {
+        let mut given = self.files.read(model)?;
+        let mut options = model.options();
+        if !others.is_empty() {
+            let ports = tilewright::model_info(&model.model, &options.limits)?.inputs;
+            for (port, value) in ports.iter().zip(others) {
+                given.entry(port.name.clone()).or_insert(value);
+            }
+        }
+        options.bind_shapes(&given);
+        let fills = always || self.random;
+        if fills {
+            let chosen = inspect::smallest_extents(&model.model, &options, &given)?;
+            if !chosen.is_empty() {
+                let extents: Vec<String> =
+                    chosen.iter().map(|(name, extent)| format!("--dim {name}={extent}")).collect();
+                note(&format!(
+                    "the smallest that were found to work, since not given: `{}`",
+                    extents.join(" ")
+                ));
+            }
+            options.dims.extend(chosen);
+        }
+        Ok(Settled { arguments: self, options, given, fills })
     }
 
     /// Whether inputs are given, or to be made up.
     pub(crate) fn are_asked_for(&self) -> bool {
-        self.random || !self.inputs.is_empty()
+        self.random || self.files.are_given()
     }
+}
 
-    /// One value a port: the ones given, and random ones for the rest where that was asked for.
+impl Settled<'_> {
+    /// One value a port: the ones given, and random ones for the rest where that was asked for,
+    /// which it says where it was not.
     ///
     /// # Errors
-    /// A given name that the model does not have; a missing input without `--random`; a port whose
-    /// shape is not known; random inputs beyond the limit.
-    pub(crate) fn fill(
-        &self,
-        given: BTreeMap<String, Value>,
-        ports: &[Port],
-        limits: &Limits,
-        always: bool,
-    ) -> Result<Vec<Value>> {
-        let made_up = ports.iter().filter(|port| !given.contains_key(&port.name));
-        let bytes = made_up.map(Port::least_bytes).fold(0, u64::saturating_add);
-        if bytes > limits.random_bytes {
+    /// A given name that the model does not have; a missing input where none are random; a port
+    /// whose shape is not known; random inputs beyond the limit.
+    pub(crate) fn inputs(&self, ports: &[Port]) -> Result<Vec<Value>> {
+        let made_up: Vec<&Port> =
+            ports.iter().filter(|port| !self.given.contains_key(&port.name)).collect();
+        let bytes = made_up.iter().map(|port| port.least_bytes()).fold(0, u64::saturating_add);
+        let most = self.options.limits.random_bytes;
+        if bytes > most {
             let message = format!("random inputs would take {bytes} bytes");
-            return Err(exceeded("random-bytes", message)
+            return Err(exceeded("random-bytes", bytes, message)
                 .at("the model's inputs")
-                .because(format!("at most {} are made up", limits.random_bytes))
+                .because(format!("at most {most} are made up"))
                 .into());
         }
-        tilewright::in_order(ports, given, &mut |number, port| match self.random || always {
+        if self.fills && !self.arguments.random && !made_up.is_empty() {
+            let names: Vec<String> =
+                made_up.iter().map(|port| format!("`{}`", port.name)).collect();
+            note(&format!("random, since not given: {}", names.join(", ")));
+        }
+        tilewright::in_order(ports, self.given.clone(), &mut |number, port| match self.fills {
             true => port.random(number as u64).map(Value::from),
             false => {
                 let remedy = format!("give `--input {}=FILE`, or `--random` to fill it", port.name);
@@ -260,36 +337,4 @@ impl InputArguments {
             }
         })
     }
-}
-
-/// Reads the files given for inputs of a model, of what kind it declares.
-///
-/// # Errors
-/// A file that cannot be read, or an input given twice.
-pub(crate) fn read_inputs(
-    files: &[(String, PathBuf)],
-    model: &ModelArguments,
-) -> Result<BTreeMap<String, Value>> {
-    let mut values = BTreeMap::new();
-    let is_npy = |(_, file): &(String, PathBuf)| file.extension().is_none_or(|it| it != "pb");
-    let declared = match files.iter().all(is_npy) {
-        true => Vec::new(),
-        false => tilewright::model_info(&model.model, &model.limits.limits())?.inputs,
-    };
-    for (name, file) in files {
-        let port = declared.iter().find(|port| port.name == *name);
-        let kind = port.map_or(&Kind::Tensor, |port| &port.kind);
-        let (_, value) = tilewright::read_value(file, kind)?;
-        if values.insert(name.clone(), value).is_some() {
-            return Err(Diagnostic::error(
-                codes::UNKNOWN_INPUT,
-                format!("input `{name}` is given twice"),
-            )
-            .at(format!("--input {name}={}", file.display()))
-            .because("another `--input` has the same name")
-            .remedy("give each input once")
-            .into());
-        }
-    }
-    Ok(values)
 }

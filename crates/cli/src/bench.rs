@@ -6,10 +6,17 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
+use crate::help::{OUTPUTS, WORK, examples};
 use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright bench`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright bench model.onnx --threads 1 --dim batch=8", "one core, a batch of eight"),
+    ("tilewright bench model.onnx --timings", "and where the time of the compile went"),
+    ("tilewright bench model.onnx --precision bf16 --seconds 10 --json", "for scripts"),
+]))]
+#[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -21,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// Prints one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUTS)]
     json: bool,
 }
 
@@ -34,14 +41,11 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Compiles and measures; inputs that are not given are random.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read(&arguments.model)?;
-    let mut options = arguments.model.options();
-    options.phases = arguments.timings.phases();
-    options.bind_shapes(&given);
+    let mut settled = arguments.inputs.settle(&arguments.model, true)?;
+    settled.options.phases = arguments.timings.phases();
+    let (model, options) = (&arguments.model.model, &settled.options);
     let measured =
-        inspect::measure(&arguments.model.model, &options, arguments.seconds, |ports| {
-            arguments.inputs.fill(given.clone(), ports, &options.limits, true)
-        })?;
+        inspect::measure(model, options, arguments.seconds, |ports| settled.inputs(ports))?;
     if arguments.json {
         say_line!("{}", as_json(&measured));
     } else {

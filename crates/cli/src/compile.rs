@@ -5,19 +5,33 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::Outcome;
-use crate::arguments::{ModelArguments, TimingArguments, input, read_inputs};
+use crate::arguments::{ModelArguments, TimingArguments};
+use crate::files::FileArguments;
+use crate::help::{OUTPUTS, examples};
 
 /// Arguments of `tilewright compile`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright compile model.onnx -o folder --emit c", "C sources that need nothing"),
+    (
+        "tilewright compile model.onnx -o folder --emit c --dim batch=1",
+        "for one extent; others stay arguments",
+    ),
+    (
+        "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
+        "for the shape of an input",
+    ),
+]))]
+#[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
     timings: TimingArguments,
-    /// Reads an input from a file: its shape, and where shapes in the model depend on its value
-    /// this value, are fixed
-    #[arg(long = "input", value_name = "NAME=FILE", value_parser = input)]
-    inputs: Vec<(String, PathBuf)>,
+    /// The shape of an input given, and where shapes in the model depend on its value this value,
+    /// are fixed
+    #[command(flatten)]
+    files: FileArguments,
     /// The folder to write to
     #[arg(short, long = "output", value_name = "DIR")]
     output: PathBuf,
@@ -39,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.phases = arguments.timings.phases();
     match arguments.emit {
         Form::C => {
-            let inputs = read_inputs(&arguments.inputs, &arguments.model)?;
+            let inputs = arguments.files.read(&arguments.model)?;
             tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
         }
     }

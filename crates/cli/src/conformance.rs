@@ -17,17 +17,24 @@ use std::time::Duration;
 
 use base::{Diagnostic, codes};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use inspect::conformance::{Subject, Verdict, cases_together, find_cases, is_as_c, run_cases};
 use serde_json::{Value, json};
 use tilewright::{Limits, Options, TargetChoice};
 
 use crate::Outcome;
 use crate::arguments::{PrecisionArgument, dimension};
+use crate::help::{MODEL, OUTPUTS, TARGET, WORK, examples};
+use crate::progress::Progress;
 use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright conformance`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright conformance cases", "all cases below a folder"),
+    ("tilewright conformance cases --only resnet --inspect", "some of them, looked at closely"),
+    ("tilewright conformance cases --target c99", "as C sources"),
+]))]
+#[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
     /// The cases: folders with `model.onnx` and `test_data_set_<i>`, at whatever depth
     folder: PathBuf,
@@ -38,24 +45,24 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "evaluator")]
     inspect: bool,
     /// Prints one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUTS)]
     json: bool,
     /// Runs only the cases whose path contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// What to compile for: `native`, or a row of the target table such as `x86-64-v3`; `c99` runs
     /// the cases as C sources, compiled by the system's C compiler
-    #[arg(long, default_value = "native", value_name = "NAME")]
+    #[arg(long, default_value = "native", value_name = "NAME", help_heading = TARGET)]
     target: String,
     /// Worker threads of each case
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TARGET,
           value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
     /// Precision of products and convolutions; bf16 is compared with its own tolerance
-    #[arg(long, default_value = "f32", value_name = "PRECISION")]
+    #[arg(long, default_value = "f32", value_name = "PRECISION", help_heading = TARGET)]
     precision: PrecisionArgument,
     /// Fixes a named dimension ahead of time in the models that have it
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension, help_heading = MODEL)]
     dims: Vec<(String, i64)>,
     /// Cases at a time [default: the cores available]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -151,10 +158,7 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
         .jobs
         .map(usize::from)
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
-    let bar = ProgressBar::new(cases.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
+    let progress = Progress::new("conformance");
     let together = cases_together(&arguments.options(), arguments.subject());
     let batches: Vec<&[PathBuf]> = cases.chunks(together).collect();
     let next = AtomicUsize::new(0);
@@ -175,12 +179,12 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
                         }
                     };
                     lock(&verdicts)[number] = found;
-                    bar.inc(batch.len() as u64);
+                    progress.add(batch.len(), cases.len());
                 }
             });
         }
     });
-    bar.finish_and_clear();
+    drop(progress);
     if let Some(error) = lock(&failure).take() {
         return Err(Diagnostic::error(codes::CANNOT_READ_FILE, "cannot start a process")
             .at("a worker process")

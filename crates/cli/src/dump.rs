@@ -2,13 +2,24 @@
 
 use clap::{Args, ValueEnum};
 use inspect::Stage;
+use tilewright::Port;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
+use crate::help::{WORK, examples};
 use crate::standard_output::say;
 
 /// Arguments of `tilewright dump`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright dump model.onnx --stage optimized", "the graph after its passes"),
+    (
+        "tilewright dump model.onnx --stage scheduled --dim batch=1",
+        "all kernels and how they were scheduled",
+    ),
+    ("tilewright dump model.onnx --stage asm --kernel main_map_0", "the machine code of one"),
+]))]
+#[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -45,16 +56,6 @@ enum StageArgument {
 
 /// Prints the stage.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read(&arguments.model)?;
-    let mut options = arguments.model.options();
-    options.bind_shapes(&given);
-    let inputs = match arguments.inputs.are_asked_for() {
-        false => None,
-        true => {
-            let ports = tilewright::inputs(&arguments.model.model, &options)?;
-            Some(arguments.inputs.fill(given, &ports, &options.limits, true)?)
-        }
-    };
     let stage = match arguments.stage {
         StageArgument::Imported => Stage::Imported,
         StageArgument::Optimized => Stage::Optimized,
@@ -66,6 +67,16 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         StageArgument::Asm => Stage::Asm,
     };
     let (model, kernel) = (&arguments.model.model, arguments.kernel.as_deref());
+    let mut options = arguments.model.options();
+    let mut inputs = None;
+    let is_free = |port: &Port| port.fixed_shape().is_none();
+    if arguments.inputs.are_asked_for()
+        || stage.is_compiled() && tilewright::inputs(model, &options)?.iter().any(is_free)
+    {
+        let settled = arguments.inputs.settle(&arguments.model, true)?;
+        inputs = Some(settled.inputs(&tilewright::inputs(model, &settled.options)?)?);
+        options = settled.options;
+    }
     say!("{}", inspect::dump(model, &options, stage, inputs.as_deref(), kernel)?);
     Ok(Outcome::Good)
 }

@@ -1,21 +1,33 @@
 //! `tilewright explain`: where the time goes, and why the kernels are what they are.
 
 use clap::Args;
-use inspect::{Explanation, ExplanationRow};
+use inspect::{Explanation, ExplanationRow, ListingOptions};
 use serde_json::{Value, json};
 use tilewright::compiled::KernelInfo;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
+use crate::help::{OUTPUTS, examples};
 use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright explain`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright explain model.onnx --top 10", "the ten kernels that take longest"),
+    ("tilewright explain model.onnx -v --threads 1", "and why they are what they are"),
+]))]
+#[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
+    /// Prints the reasons, too: what was fused, how kernels were scheduled, which formats there are
+    #[arg(short, long)]
+    verbose: bool,
+    /// Prints only the rows of the N longest kernels
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -23,16 +35,15 @@ pub(crate) struct Arguments {
 
 /// Compiles, profiles some runs, prints a row a kernel.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read(&arguments.model)?;
-    let mut options = arguments.model.options();
-    options.bind_shapes(&given);
-    let executable = tilewright::compile(&arguments.model.model, &options)?;
-    let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, true)?;
+    let settled = arguments.inputs.settle(&arguments.model, true)?;
+    let executable = tilewright::compile(&arguments.model.model, &settled.options)?;
+    let inputs = settled.inputs(executable.inputs())?;
     let explanation = inspect::explain(&executable, &inputs)?;
     if arguments.json {
         say_line!("{}", as_json(&explanation));
     } else {
-        say!("{explanation}");
+        let options = ListingOptions { reasons: arguments.verbose, top: arguments.top };
+        say!("{}", explanation.text(options));
     }
     Ok(Outcome::Good)
 }
@@ -54,6 +65,7 @@ fn as_json(explanation: &Explanation) -> Value {
             "time_us": row.time_us,
             "predicted_us": row.predicted_us,
             "roofline": row.roofline,
+            "slow": row.is_slow(),
         })
     };
     json!({

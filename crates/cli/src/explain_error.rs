@@ -4,10 +4,15 @@ use base::{Diagnostic, codes};
 use clap::Args;
 
 use crate::Outcome;
+use crate::help::examples;
 use crate::standard_output::say_line;
 
 /// Arguments of `tilewright explain-error`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright explain-error TW0103", "what the code means"),
+    ("tilewright explain-error", "all codes"),
+]))]
 pub(crate) struct Arguments {
     /// The code, as in `error[TW0103]`; all of them without it
     code: Option<String>,

@@ -9,10 +9,16 @@ use tilewright::{ModelInfo, Port, PortExtent};
 
 use crate::Outcome;
 use crate::arguments::LimitArguments;
+use crate::help::{OUTPUTS, examples};
 use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright info`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright info model.onnx", "inputs, outputs, operators, and what is not supported"),
+    ("tilewright info model.onnx --json", "the same for scripts"),
+]))]
+#[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
     /// The model, an ONNX file
     model: PathBuf,

@@ -1,17 +1,32 @@
 //! `tilewright run`: runs a model once and prints or keeps its outputs.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use tilewright::Value;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
-use crate::outputs;
-use crate::standard_output::say_line;
+use crate::help::examples;
+use crate::outputs::OutputArguments;
 
 /// Arguments of `tilewright run`.
 #[derive(Args)]
+#[command(after_long_help = examples(&[
+    ("tilewright run model.onnx --input x=x.npy", "prints the outputs"),
+    ("tilewright run model.onnx --input x=x.npy --input n=n.npy --output y.npz", "writes them"),
+    (
+        "tilewright run model.onnx --input cat.jpg --preset imagenet --labels labels.txt --softmax",
+        "the likeliest classes of a picture",
+    ),
+    (
+        "tilewright run model.onnx --input table.csv --output -",
+        "columns are inputs; JSON to standard output",
+    ),
+    (
+        "tilewright run model.onnx --text question='Where is it?' --dim batch=1",
+        "a string as an input",
+    ),
+    ("tilewright run model.onnx --random", "whether it runs at all"),
+]))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
@@ -19,34 +34,20 @@ pub(crate) struct Arguments {
     timings: TimingArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Writes each output to `<name>.npy` in this folder instead of printing it
-    #[arg(long, value_name = "DIR")]
-    output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: OutputArguments,
 }
 
 /// Compiles, runs once, prints or writes the outputs.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
-    let given = arguments.inputs.read(&arguments.model)?;
-    let mut options = arguments.model.options();
-    options.phases = arguments.timings.phases();
-    let executable = tilewright::compile(&arguments.model.model, &options)?;
-    let inputs = arguments.inputs.fill(given, executable.inputs(), &options.limits, false)?;
-    let (mut names, mut tensors) = (Vec::new(), Vec::new());
-    for (port, value) in executable.outputs().iter().zip(executable.run_values(&inputs)?) {
-        if let (Value::Maps(keys, _), None) = (&value, &arguments.output_dir) {
-            say_line!("{}: maps from {}", port.name, outputs::keys(keys));
-        }
-        names.extend(value.structure().names(&port.name));
-        tensors.extend(value.into_tensors());
-    }
-    match &arguments.output_dir {
-        Some(folder) => outputs::write(folder, &names, &tensors)?,
-        None => {
-            for (name, tensor) in names.iter().zip(&tensors) {
-                say_line!("{}", outputs::summary(name, tensor));
-            }
-        }
-    }
-    arguments.timings.print(&options.phases);
+    let mut settled = arguments.inputs.settle(&arguments.model, false)?;
+    settled.options.phases = arguments.timings.phases();
+    let executable = tilewright::compile(&arguments.model.model, &settled.options)?;
+    let plan = arguments.outputs.plan(executable.outputs(), &settled.options.limits)?;
+    let inputs = settled.inputs(executable.inputs())?;
+    let names = executable.outputs().iter().map(|port| port.name.clone());
+    let outputs: Vec<(String, Value)> = names.zip(executable.run_values(&inputs)?).collect();
+    plan.carry_out(&outputs)?;
+    arguments.timings.print(&settled.options.phases);
     Ok(Outcome::Good)
 }

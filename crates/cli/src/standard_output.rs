@@ -1,15 +1,20 @@
 //! Standard output, whose reader may have gone.
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Result, StdoutLock, Write};
 use std::process::exit;
 
 use base::{Diagnostic, codes};
 
+/// Writes text to standard output, as [`write_bytes`].
+pub(crate) fn write(text: std::fmt::Arguments<'_>) {
+    write_bytes(|output| output.write_fmt(text));
+}
+
 /// Writes to standard output. Where nobody reads it any more, as behind `| head`, the command ends
 /// there and is good; where it cannot be written for another reason, it ends with status 1.
-pub(crate) fn write(text: std::fmt::Arguments<'_>) {
-    let mut output = std::io::stdout().lock();
-    match output.write_fmt(text).and_then(|()| output.flush()) {
+pub(crate) fn write_bytes(content: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> Result<()>) {
+    let mut output = BufWriter::new(std::io::stdout().lock());
+    match content(&mut output).and_then(|()| output.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
         Err(error) => {
@@ -17,7 +22,7 @@ pub(crate) fn write(text: std::fmt::Arguments<'_>) {
                 .at("standard output")
                 .because(error.to_string())
                 .remedy("free space, or send it elsewhere");
-            eprintln!("{diagnostic}");
+            crate::messages::print(&diagnostic.into());
             exit(1);
         }
     }

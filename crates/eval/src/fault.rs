@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Limits, codes};
 use tensor::DType;
 
@@ -15,12 +15,21 @@ pub struct EvaluationFault {
     pub message: String,
     /// Where, in the user's words; empty if it is nowhere in particular.
     pub place: String,
+    /// Turns of loops that would be enough, as far as known, where there were too many.
+    pub turns: u64,
 }
 
 impl EvaluationFault {
+    /// The fault of loops that turn once more than they may.
+    pub fn too_many_turns(most: u64) -> EvaluationFault {
+        let message = format!("loops have turned {most} times");
+        let fault = EvaluationFault::new(codes::LIMIT_EXCEEDED, message);
+        EvaluationFault { turns: more_than(most), ..fault }
+    }
+
     /// A fault that happened nowhere in particular yet.
     pub fn new(code: &'static str, message: impl Into<String>) -> EvaluationFault {
-        EvaluationFault { code, message: message.into(), place: String::new() }
+        EvaluationFault { code, message: message.into(), place: String::new(), turns: 0 }
     }
 
     /// Says where, unless something inner has said so already.
@@ -46,7 +55,7 @@ impl From<EvaluationFault> for Diagnostic {
         let place = if fault.place.is_empty() { "the evaluator".to_owned() } else { fault.place };
         // Turns are the one limit that the evaluators have.
         if fault.code == codes::LIMIT_EXCEEDED {
-            return exceeded("turns", fault.message)
+            return exceeded("turns", fault.turns, fault.message)
                 .at(place)
                 .because("the evaluator met it while computing the model's values");
         }

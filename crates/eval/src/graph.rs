@@ -12,18 +12,20 @@
 mod axes;
 mod lists;
 mod movement;
+mod rounding;
 mod run;
 mod space;
 
 use std::sync::Arc;
 
 use base::{Arena, ConstantId, FunctionId, SecondaryMap, codes};
-use graph::{Assumption, Function, Node, Op, Type, ValueId};
+use graph::{Assumption, Function, Node, NodeId, Op, Type, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Given, Tensor, Value};
 
 use crate::{EvaluationFault, EvaluationPrecision, Settings};
 use lists::Held;
+pub use rounding::rounding_bounds;
 use run::Run;
 
 /// The value of each symbol bound so far.
@@ -160,8 +162,7 @@ impl Segments for Evaluated<'_> {
         if self.turns <= self.settings.most_turns {
             return Ok(());
         }
-        let message = format!("loops have turned {} times", self.settings.most_turns);
-        Err(EvaluationFault::new(codes::LIMIT_EXCEEDED, message))
+        Err(EvaluationFault::too_many_turns(self.settings.most_turns))
     }
 }
 
@@ -224,18 +225,29 @@ pub fn bind_symbols<G: Given>(
 pub fn operations<G: Given>(function: &Function, inputs: &[G]) -> u64 {
     // What does not bind is refused by the evaluation itself.
     let Ok(symbols) = bind_symbols(function, inputs) else { return 0 };
+    let of_node = |node: &Node| count_operations(function, node, &symbols);
+    function.nodes.values().map(of_node).fold(0, u64::saturating_add)
+}
+
+/// Elements that a node computes, and terms of its sums, where extents are constants; others count
+/// as 1.
+#[must_use]
+pub fn node_operations(function: &Function, node: NodeId) -> u64 {
+    count_operations(function, &function.nodes[node], &SymbolValues::new())
+}
+
+fn count_operations(function: &Function, node: &Node, symbols: &SymbolValues) -> u64 {
     let count = |extents: &[Expr]| {
         let known = extents.iter().filter_map(|extent| extent.evaluate(&|symbol| symbols[symbol]));
         known.fold(1, |count: u64, extent| count.saturating_mul(extent.max(0) as u64))
     };
-    let of_node = |node: &Node| match &node.op {
+    match &node.op {
         Op::Contract { space, .. } | Op::Reduce { space, .. } => count(&space.extents),
         _ => node.results.iter().fold(0, |sum: u64, &result| match function.ty(result) {
             Type::Tensor(ty) => sum.saturating_add(count(&ty.shape)),
             _ => sum,
         }),
-    };
-    function.nodes.values().map(of_node).fold(0, u64::saturating_add)
+    }
 }
 
 /// Checks the assumptions over symbols that have a value so far.

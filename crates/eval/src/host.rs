@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use base::codes;
 use graph::HostAttributes;
-use host_ops::{Case, Pattern, PixelFormat};
+use host_ops::{Case, Pattern, PixelFormat, Tokenizer};
 use tensor::tensor::element_count;
 use tensor::{DType, Scalar, Tensor};
 
@@ -38,7 +38,7 @@ type Computed = Result<Vec<Tensor>, EvaluationFault>;
 type HostFunction = (&'static str, usize, fn(HostCall<'_>) -> Computed);
 
 /// The table.
-const FUNCTIONS: [HostFunction; 12] = [
+const FUNCTIONS: [HostFunction; 14] = [
     ("take", 2, take),
     ("find", 2, find),
     ("join", 2, join),
@@ -49,6 +49,8 @@ const FUNCTIONS: [HostFunction; 12] = [
     ("split", 1, split),
     ("normalize", 2, normalize),
     ("matches", 1, matches),
+    ("tokens", 2, tokens),
+    ("hash", 1, hash),
     ("values_at", 3, values_at),
     ("decode_image", 1, decode_image),
 ];
@@ -211,16 +213,74 @@ fn split(mut call: HostCall<'_>) -> Computed {
     let most = call.attributes.text("most").parse().ok();
     let pieces: Vec<Vec<String>> =
         texts(strings).iter().map(|text| host_ops::split(text, delimiter, most)).collect();
-    let width = pieces.iter().map(Vec::len).max().unwrap_or(0);
-    room(&mut call, pieces.len().saturating_mul(width), 0)?;
     let counts: Vec<i64> = pieces.iter().map(|pieces| pieces.len() as i64).collect();
+    let counts = Tensor::from_slice(strings.shape(), &counts);
+    Ok(vec![padded(&mut call, pieces, "")?, counts])
+}
+
+/// Strings for each string of the first operand along a new last axis, `pad` behind those of which
+/// there are fewer.
+fn padded(
+    call: &mut HostCall<'_>,
+    pieces: Vec<Vec<String>>,
+    pad: &str,
+) -> Result<Tensor, EvaluationFault> {
+    let width = pieces.iter().map(Vec::len).max().unwrap_or(0);
+    room(call, pieces.len().saturating_mul(width), pad.len())?;
     let row = |mut pieces: Vec<String>| {
-        pieces.resize(width, String::new());
+        pieces.resize(width, pad.to_owned());
         pieces
     };
     let all: Vec<String> = pieces.into_iter().flat_map(row).collect();
-    let shape = [strings.shape(), &[width]].concat();
-    Ok(vec![Tensor::from_strings(&shape, all), Tensor::from_slice(strings.shape(), &counts)])
+    Ok(Tensor::from_strings(&[call.operands[0].shape(), &[width]].concat(), all))
+}
+
+/// What stands in front of and behind the tokens of a text that is marked.
+const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
+
+/// Strings, patterns: the tokens of each string with `least` letters or more along a new last axis,
+/// `pad` behind them; what the patterns stand for says `by` (`letters`, `matches` or `between`).
+/// With `mark` they stand between marks, unless there are no tokens at all.
+fn tokens(mut call: HostCall<'_>) -> Computed {
+    let told = call.attributes;
+    let refused = |reason| EvaluationFault::new(codes::BAD_ATTRIBUTE, reason);
+    let patterns = texts(&call.operands[1]).iter().map(|text| Pattern::new(text));
+    let mut patterns = patterns.collect::<Result<Vec<Pattern>, _>>().map_err(refused)?;
+    let tokenizer = match (told.text("by"), patterns.pop()) {
+        ("matches", Some(pattern)) => Tokenizer::Matches(pattern),
+        ("between", last) => Tokenizer::Between(patterns.into_iter().chain(last).collect()),
+        _ => Tokenizer::Letters,
+    };
+    let least = told.text("least").parse().unwrap_or(1);
+    let strings = texts(&call.operands[0]);
+    room(&mut call, strings.iter().map(String::len).sum(), 1)?;
+    let mut tokens: Vec<_> = strings.iter().map(|text| tokenizer.tokens(text, least)).collect();
+    if !told.text("mark").is_empty() && tokens.iter().any(|tokens| !tokens.is_empty()) {
+        for tokens in &mut tokens {
+            tokens.insert(0, MARKS[0].to_owned());
+            tokens.push(MARKS[1].to_owned());
+        }
+    }
+    Ok(vec![padded(&mut call, tokens, told.text("pad"))?])
+}
+
+/// Strings or numbers: the hash (u32 or i32) of the bytes of each with `seed`.
+fn hash(call: HostCall<'_>) -> Computed {
+    let (x, seed) = (&call.operands[0], call.attributes.text("seed").parse().unwrap_or(0));
+    let hashes: Vec<u32> = match x.strings() {
+        Some(texts) => texts.iter().map(|it| host_ops::murmur3(it.as_bytes(), seed)).collect(),
+        None => {
+            let elements = x.bytes().chunks_exact((x.bytes().len() / x.len().max(1)).max(1));
+            elements.map(|element| host_ops::murmur3(element, seed)).collect()
+        }
+    };
+    Ok(vec![match call.dtypes.first() {
+        Some(DType::I32) => {
+            let signed: Vec<i32> = hashes.into_iter().map(u32::cast_signed).collect();
+            Tensor::from_slice(x.shape(), &signed)
+        }
+        _ => Tensor::from_slice(x.shape(), &hashes),
+    }])
 }
 
 /// A vector of words, and those that stop: the others in a `case`, or one empty string;

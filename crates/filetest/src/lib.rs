@@ -1,4 +1,4 @@
-//! Text in, text out: the runner of the text tests.
+//! Text in, text out: the runner of the text tests; and of examples in Markdown ([`console`]).
 //!
 //! A test file ends in `.txt` (every editor and diff tool shows it as it is) and holds one or more
 //! cases:
@@ -22,6 +22,7 @@
 //! add a case, write it without the `// ----` part and bless.
 
 mod case;
+pub mod console;
 mod diff;
 
 use case::{Case, File};

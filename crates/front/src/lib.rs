@@ -44,6 +44,7 @@ mod loops;
 mod movement;
 mod needs;
 mod port;
+mod shapes;
 mod value;
 mod windows;
 mod writer;
@@ -55,7 +56,8 @@ pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
-pub use port::{Port, PortExtent, in_order, ports};
+pub use port::{Port, PortExtent, in_order, ports, unknown_input};
+pub use shapes::with_shapes;
 pub use value::{
     Coded, KNOWN_ELEMENTS, List, Operand, Texts, Weight, constant_shape, constant_value,
 };

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base::remedies::use_instead;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use graph::{ElementType, Function, ValueId};
 use tensor::{DType, Given, Kind, Tensor, Value};
+
+use crate::shapes::bind_shape;
 
 /// Seed of the first random input; the n-th adds n.
 const RANDOM_SEED: u64 = 0x5EED;
@@ -90,10 +93,10 @@ impl Port {
                 .because("the model does not declare how many axes it has")
                 .remedy("give the input itself");
         }
-        let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
+        let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=1")).collect();
         found
             .because(format!("no value is given for {}", names.join(", ")))
-            .remedy(format!("give `{}`, or the input itself", options.join(" ")))
+            .remedy(format!("give them, such as `{}`, or the input itself", options.join(" ")))
     }
 
     /// The names of extents that are not known.
@@ -161,34 +164,44 @@ impl Port {
     }
 
     fn check_tensor(&self, tensor: &Tensor) -> Result<()> {
-        let refuse = |code, what: String, reason: String, remedy: String| {
-            Err(Diagnostic::error(code, format!("input `{}` has {what}", self.name))
-                .at(self.to_string())
-                .because(reason)
-                .remedy(remedy)
-                .into())
-        };
         let (given, shape) = (tensor.dtype(), tensor.shape());
         if let Some(dtype) = self.dtype.filter(|dtype| *dtype != given) {
-            let what = format!("elements of type {given}");
-            let reason = format!("the model declares {dtype}");
-            return refuse(codes::WRONG_DTYPE, what, reason, format!("convert it to {dtype}"));
+            let message = format!("input `{}` has elements of type {given}", self.name);
+            return Err(Diagnostic::error(codes::WRONG_DTYPE, message)
+                .at(self.to_string())
+                .because(format!("the model declares {dtype}"))
+                .remedy(format!("convert it to {dtype}"))
+                .into());
         }
-        let fits = |(extent, given): (&PortExtent, &usize)| match extent {
-            PortExtent::Fixed(extent) => extent == given,
-            PortExtent::Symbolic(_) | PortExtent::Any => true,
-        };
-        let is_rank = shape.len() == self.shape.len();
-        let is_any = self.shape.contains(&PortExtent::Any);
-        if is_any || is_rank && self.shape.iter().zip(shape).all(fits) {
+        if self.shape.contains(&PortExtent::Any) || self.fits(shape) {
             return Ok(());
         }
-        let reason = match is_rank {
-            true => "the model declares other extents".to_owned(),
-            false => format!("the model declares {} axes", self.shape.len()),
-        };
-        let remedy = "give a tensor of the declared shape".to_owned();
-        refuse(codes::WRONG_SHAPE, format!("shape {shape:?}"), reason, remedy)
+        let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+        bind_shape(&self.shape, &shape, &mut BTreeMap::new())
+            .map_err(|reason| self.wrong_shape(&shape, reason).into())
+    }
+
+    /// Whether a shape is the declared one, extents of the same name being equal. Every run asks
+    /// it, so nothing is allocated.
+    fn fits(&self, shape: &[usize]) -> bool {
+        let axes = || self.shape.iter().zip(shape);
+        shape.len() == self.shape.len()
+            && axes().enumerate().all(|(axis, (extent, given))| match extent {
+                PortExtent::Fixed(expected) => expected == given,
+                PortExtent::Symbolic(_) => {
+                    axes().take(axis).all(|(before, other)| before != extent || other == given)
+                }
+                PortExtent::Any => true,
+            })
+    }
+
+    /// The refusal of a value of this shape.
+    pub(crate) fn wrong_shape(&self, shape: &[i64], reason: String) -> Diagnostic {
+        let message = format!("input `{}` has shape {shape:?}", self.name);
+        Diagnostic::error(codes::WRONG_SHAPE, message)
+            .at(self.to_string())
+            .because(reason)
+            .remedy("give a tensor of the declared shape")
     }
 }
 
@@ -239,16 +252,18 @@ pub fn in_order<T>(
             Err(refused) => found.append(refused),
         }
     }
-    let names: Vec<String> = inputs.iter().map(|port| format!("`{}`", port.name)).collect();
-    for name in given.keys() {
-        found.push(
-            Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
-                .at(format!("the value given for `{name}`"))
-                .because(format!("its inputs are {}", names.join(", ")))
-                .remedy("use one of these names"),
-        );
-    }
+    given.keys().for_each(|name| found.push(unknown_input(name, inputs)));
     found.or_ok(values)
+}
+
+/// The refusal of a value for an input that a model does not have.
+#[must_use]
+pub fn unknown_input(name: &str, inputs: &[Port]) -> Diagnostic {
+    let names: Vec<String> = inputs.iter().map(|port| format!("`{}`", port.name)).collect();
+    Diagnostic::error(codes::UNKNOWN_INPUT, format!("the model has no input `{name}`"))
+        .at(format!("the value given for `{name}`"))
+        .because(format!("its inputs are {}", names.join(", ")))
+        .remedy(use_instead(name, inputs.iter().map(|port| port.name.as_str()), str::to_owned))
 }
 
 /// What values of a function are called and declared as; those of maps are two each.

@@ -4,7 +4,7 @@
 //! infers the type. Extents that differ as expressions but may be equal are made equal by an
 //! assumption checked at entry. Sizes are checked against the limits before a node is made.
 
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
 use graph::{FunctionBuilder, IterationSpace, Known, Op, Type, ValueId};
 use module::Constant;
@@ -80,7 +80,7 @@ impl Graph {
         let most = self.limits.primitives;
         if self.builder.function().nodes.len() > most {
             let message = format!("the model comes to more than {most} primitives");
-            return Err(exceeded("primitives", message)
+            return Err(exceeded("primitives", more_than(most as u64), message)
                 .because("that is how many its nodes are written as until here"));
         }
         let ty = self.builder.function().ty(id);
@@ -112,7 +112,8 @@ impl Graph {
             return Ok(());
         }
         let message = format!("{elements} elements more would be computed while importing");
-        Err(exceeded("computed-elements", message)
+        let needed = more_than(self.computed_elements);
+        Err(exceeded("computed-elements", needed, message)
             .because(format!("they are {what}; at most {most} are computed for a model")))
     }
 
@@ -120,7 +121,7 @@ impl Graph {
     pub fn check_size(&self, shape: &[Expr]) -> Accepted<()> {
         if shape.len() > self.limits.rank {
             let (rank, most) = (shape.len(), self.limits.rank);
-            return Err(exceeded("rank", format!("a value has {rank} axes"))
+            return Err(exceeded("rank", rank as u64, format!("a value has {rank} axes"))
                 .because(format!("at most {most} are accepted")));
         }
         let mut count: u64 = 1;
@@ -130,7 +131,7 @@ impl Graph {
                     let message = "the formula of an extent is too long";
                     return Err(Diagnostic::error(codes::LIMIT_EXCEEDED, message)
                         .because("it grows with each node that computes with it")
-                        .remedy("give the model's named dimensions values with `--dim NAME=N`"));
+                        .remedy("give the model's named dimensions values"));
                 }
                 continue;
             };
@@ -143,9 +144,8 @@ impl Graph {
         if count > self.limits.elements {
             let most = self.limits.elements;
             let message = format!("a value would have {count} elements or more");
-            return Err(
-                exceeded("elements", message).because(format!("at most {most} are accepted"))
-            );
+            return Err(exceeded("elements", count, message)
+                .because(format!("at most {most} are accepted")));
         }
         Ok(())
     }
@@ -283,6 +283,12 @@ impl Graph {
         self.builder.assume_equal(a, b).map_err(shape_error)
     }
 
+    /// As [`Self::assume_equal`]; the refusal says `which` axes they are of.
+    pub fn assume_equal_axes(&mut self, a: &Expr, b: &Expr, which: &str) -> Accepted<()> {
+        let equal = self.builder.assume_equal(a, b);
+        equal.map_err(|reason| shape_error(format!("{which}: {reason}")))
+    }
+
     /// The shape to which shapes broadcast as NumPy does.
     pub fn common_shape(&mut self, shapes: &[&[Expr]]) -> Accepted<Vec<Expr>> {
         self.builder.common_shape(shapes).map_err(shape_error)
@@ -296,8 +302,8 @@ impl Graph {
         if value.rank() != shape.len() {
             return Err(shape_error(format!("rank {} is not {}", value.rank(), shape.len())));
         }
-        for (a, b) in value.shape().to_vec().iter().zip(shape) {
-            self.assume_equal(a, b)?;
+        for (axis, (a, b)) in value.shape().to_vec().iter().zip(shape).enumerate() {
+            self.assume_equal_axes(a, b, &format!("axis {axis}"))?;
         }
         self.reshape(value, shape)
     }

@@ -95,15 +95,17 @@ impl FunctionBuilder {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut result = vec![Expr::from(1); rank];
         for shape in shapes {
-            for (axis, extent) in shape.iter().enumerate() {
-                let common = result[rank - shape.len() + axis].clone();
+            // The last axes of all stand above each other.
+            for (axis, extent) in (rank - shape.len()..).zip(shape.iter()) {
+                let common = result[axis].clone();
                 let is_one = |extent: &Expr| extent.as_constant() == Some(1);
                 if is_one(&common) {
-                    result[rank - shape.len() + axis] = extent.clone();
+                    result[axis] = extent.clone();
                 } else if !is_one(extent) && *extent != common {
-                    self.assume_equal(&common, extent)?;
+                    self.assume_equal(&common, extent)
+                        .map_err(|reason| format!("axis {axis} of the common shape: {reason}"))?;
                     if extent.as_constant().is_some() {
-                        result[rank - shape.len() + axis] = extent.clone();
+                        result[axis] = extent.clone();
                     }
                 }
             }

@@ -55,6 +55,22 @@ fn maps_broadcast() {
     );
 }
 
+/// A number takes the place of a name on its own axis, of however many axes the shapes are.
+#[test]
+fn shapes_have_a_common_one() {
+    let mut builder = FunctionBuilder::new("f");
+    let [n, m] = ["n", "m"].map(|name| Expr::symbol(builder.symbol(name, Range::new(1, 8))));
+    let shape = vec![Expr::from(5), n, m.clone()];
+    let ty = TensorType { dtype: DType::F32, shape: shape.as_slice().into() };
+    builder.parameter("x", Type::Tensor(ty));
+    let common = builder.common_shape(&[&shape, &[4.into(), 1.into()]]);
+    assert_eq!(common.expect("they fit"), [5.into(), 4.into(), m.clone()]);
+    let common = builder.common_shape(&[&[3.into()], &shape]);
+    assert_eq!(common.expect("they fit")[..2], shape[..2]);
+    let refused = builder.common_shape(&[&[5.into(), 4.into(), m], &[3.into(), 1.into()]]);
+    assert!(refused.expect_err("4 is not 3").contains("axis 1 of the common shape"));
+}
+
 #[test]
 fn what_moves_nothing_is_its_operand() {
     check(

@@ -1,13 +1,21 @@
 //! Operations that are no tensor arithmetic, on plain strings and bytes.
 //!
-//! Meaning is that of the ONNX operators of the same names. This crate knows neither tensors nor
-//! IRs; callers apply these functions to elements.
+//! Meaning is that of the operators of ONNX, and of ONNX Runtime's own, that they are for. This
+//! crate knows neither tensors nor IRs; callers apply these functions to elements.
 
+#[cfg(feature = "images")]
+mod decoders;
+mod hash;
+mod pattern;
 mod pixels;
+mod tokens;
 
-use regex::Regex;
-
-pub use pixels::{PixelFormat, Pixels, decode_image};
+#[cfg(feature = "images")]
+pub use decoders::is_image;
+pub use hash::murmur3;
+pub use pattern::Pattern;
+pub use pixels::{PixelFormat, Pixels, decode_image, decode_upright};
+pub use tokens::Tokenizer;
 
 /// Which case a text is brought to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,28 +105,6 @@ pub fn normalize(
         .collect()
 }
 
-/// A pattern that whole texts are matched with.
-#[derive(Clone, Debug)]
-pub struct Pattern(Regex);
-
-impl Pattern {
-    /// Reads a pattern in the syntax of RE2.
-    ///
-    /// # Errors
-    /// What is wrong with it, on one line.
-    pub fn new(pattern: &str) -> Result<Pattern, String> {
-        Regex::new(&format!("^(?:{pattern})$")).map(Pattern).map_err(|error| {
-            error.to_string().lines().last().unwrap_or("it cannot be read").trim().to_owned()
-        })
-    }
-
-    /// Whether it matches all of a text.
-    #[must_use]
-    pub fn matches(&self, text: &str) -> bool {
-        self.0.is_match(text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,13 +151,5 @@ mod tests {
         assert_eq!(normalize(&days, &stops, true, Case::Upper), words(&["MONDAY", "TUESDAY"]));
         assert_eq!(normalize(&days, &stops, false, Case::Keep), words(&["tuesday"]));
         assert_eq!(normalize(&days, &[], true, Case::Lower)[0], "monday");
-    }
-
-    #[test]
-    fn whole_texts_are_matched() {
-        let pattern = Pattern::new("a|b+").expect("a pattern");
-        assert!(pattern.matches("bbb") && pattern.matches("a"));
-        assert!(!pattern.matches("ab") && !pattern.matches(""));
-        assert!(Pattern::new("(").is_err());
     }
 }

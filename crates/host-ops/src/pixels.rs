@@ -2,17 +2,11 @@
 //!
 //! Formats are told by their first bytes: JPEG, PNG, BMP, TIFF, WebP, PNM, JPEG 2000. All but JPEG
 //! have one right result; JPEG's standard leaves roundings to the decoder, so that two decoders may
-//! differ by a few steps of 255. Transparency is left out, deeper channels are shortened.
+//! differ by a few steps of 255. Transparency is left out unless it is asked for, deeper channels
+//! are shortened.
 
-use std::io::Cursor;
-
-use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext};
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
-
-/// The most pixels of an image, and a bound on what decoding one takes: 8 bytes each in `image`.
-const MOST_PIXELS: u64 = 1 << 26;
-/// The most samples of a JPEG 2000 image, which its decoder keeps as several f32.
-const MOST_SAMPLES: u64 = 1 << 25;
+#[cfg(feature = "images")]
+use crate::decoders;
 
 /// What the channels of the result are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +17,8 @@ pub enum PixelFormat {
     Bgr,
     /// Luminance.
     Grayscale,
+    /// Red, green, blue, opacity.
+    Rgba,
 }
 
 /// A decoded image.
@@ -32,100 +28,93 @@ pub struct Pixels {
     pub height: usize,
     /// Columns.
     pub width: usize,
-    /// 1 or 3.
+    /// 1, 3 or 4.
     pub channels: usize,
     /// `height * width * channels` of them, channels innermost.
     pub bytes: Vec<u8>,
 }
 
-/// Decodes an image.
+impl PixelFormat {
+    /// How many there are.
+    #[must_use]
+    pub fn channels(self) -> usize {
+        match self {
+            PixelFormat::Grayscale => 1,
+            PixelFormat::Rgb | PixelFormat::Bgr => 3,
+            PixelFormat::Rgba => 4,
+        }
+    }
+
+    /// The channels of one pixel, of those of a decoded one: grey, or red, green, blue, each with
+    /// or without opacity.
+    fn of(self, pixel: &[u8]) -> ([u8; 4], usize) {
+        let (rgb, opacity) = match *pixel {
+            [grey] => ([grey; 3], 255),
+            [grey, opacity] => ([grey; 3], opacity),
+            [red, green, blue] => ([red, green, blue], 255),
+            [red, green, blue, opacity, ..] => ([red, green, blue], opacity),
+            [] => ([0; 3], 255),
+        };
+        let [red, green, blue] = rgb;
+        let result = match self {
+            PixelFormat::Rgb | PixelFormat::Rgba => [red, green, blue, opacity],
+            PixelFormat::Bgr => [blue, green, red, opacity],
+            PixelFormat::Grayscale if pixel.len() < 3 => [red; 4],
+            PixelFormat::Grayscale => [luminance(rgb); 4],
+        };
+        (result, self.channels())
+    }
+}
+
+/// Decodes an image, its rows as they are stored.
 ///
 /// # Errors
 /// What is wrong with it, on one line.
 pub fn decode_image(encoded: &[u8], format: PixelFormat) -> Result<Pixels, String> {
-    let is_jpeg_2000 = encoded.starts_with(b"\0\0\0\x0cjP  \r\n\x87\n")
-        || encoded.starts_with(&[0xff, 0x4f, 0xff, 0x51]);
-    let (height, width, channels, bytes) =
-        if is_jpeg_2000 { jpeg_2000(encoded)? } else { other(encoded)? };
+    decode(encoded, format, false)
+}
+
+/// As [`decode_image`], turned and mirrored as the camera noted (Exif's orientation).
+///
+/// # Errors
+/// As [`decode_image`].
+pub fn decode_upright(encoded: &[u8], format: PixelFormat) -> Result<Pixels, String> {
+    decode(encoded, format, true)
+}
+
+fn decode(encoded: &[u8], format: PixelFormat, upright: bool) -> Result<Pixels, String> {
+    let Pixels { height, width, channels, bytes } = decoders::decode(encoded, upright)?;
     let bytes = match (channels, format) {
-        (1, PixelFormat::Grayscale) | (3, PixelFormat::Rgb) => bytes,
-        (1, _) => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
-        (_, PixelFormat::Grayscale) => bytes.chunks_exact(3).map(luminance).collect(),
-        (_, _) => bytes.chunks_exact(3).flat_map(|rgb| [rgb[2], rgb[1], rgb[0]]).collect(),
+        (1, PixelFormat::Grayscale) | (3, PixelFormat::Rgb) | (4, PixelFormat::Rgba) => bytes,
+        _ => {
+            let mut converted = Vec::with_capacity(height * width * format.channels());
+            for pixel in bytes.chunks_exact(channels) {
+                let (values, count) = format.of(pixel);
+                converted.extend(&values[..count]);
+            }
+            converted
+        }
     };
-    let channels = if format == PixelFormat::Grayscale { 1 } else { 3 };
-    Ok(Pixels { height, width, channels, bytes })
+    Ok(Pixels { height, width, channels: format.channels(), bytes })
 }
 
 /// ITU-R 601-2's weights of red, green and blue in 16 bits, rounded.
-fn luminance(rgb: &[u8]) -> u8 {
+fn luminance(rgb: [u8; 3]) -> u8 {
     let sum = u32::from(rgb[0]) * 19595 + u32::from(rgb[1]) * 38470 + u32::from(rgb[2]) * 7471;
     ((sum + 0x8000) >> 16) as u8
 }
 
-/// Height, width, channels (1 or 3), samples.
-type Decoded = (usize, usize, usize, Vec<u8>);
-
-fn too_large(width: u32, height: u32) -> String {
-    format!("it has {width} x {height} pixels, more than decoding is allowed to take memory for")
+#[cfg(not(feature = "images"))]
+mod decoders {
+    pub(super) fn decode(_: &[u8], _: bool) -> Result<super::Pixels, String> {
+        Err("this program was built without the feature `images`".to_owned())
+    }
 }
 
-fn one_line(error: &impl ToString) -> String {
-    error.to_string().lines().collect::<Vec<_>>().join("; ")
-}
-
-fn other(encoded: &[u8]) -> Result<Decoded, String> {
-    let reader = ImageReader::new(Cursor::new(encoded));
-    let mut reader = reader.with_guessed_format().map_err(|error| one_line(&error))?;
-    if reader.format().is_none() {
-        return Err("it is none of JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG 2000".to_owned());
-    }
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(8 * MOST_PIXELS);
-    reader.limits(limits);
-    let decoder = reader.into_decoder().map_err(|error| one_line(&error))?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        return Err(too_large(width, height));
-    }
-    let image = DynamicImage::from_decoder(decoder).map_err(|error| one_line(&error))?;
-    let (height, width) = (height as usize, width as usize);
-    Ok(match image.color().has_color() {
-        true => (height, width, 3, image.into_rgb8().into_raw()),
-        false => (height, width, 1, image.into_luma8().into_raw()),
-    })
-}
-
-fn jpeg_2000(encoded: &[u8]) -> Result<Decoded, String> {
-    let image = hayro_jpeg2000::Image::new(encoded, &DecodeSettings::default())
-        .map_err(|error| one_line(&error))?;
-    let (width, height) = (image.width(), image.height());
-    let channels = match image.color_space() {
-        ColorSpace::Gray | ColorSpace::Icc { num_channels: 1, .. } => 1,
-        ColorSpace::RGB | ColorSpace::Icc { num_channels: 3, .. } => 3,
-        other => return Err(format!("its colours are {other:?}")),
-    };
-    let samples = channels + usize::from(image.has_alpha());
-    if u64::from(width) * u64::from(height) * samples as u64 > MOST_SAMPLES {
-        return Err(too_large(width, height));
-    }
-    let mut context = DecoderContext::default();
-    let decoded = image.decode(&mut context).map_err(|error| one_line(&error))?;
-    let all = decoded.data_u8();
-    let (height, width) = (height as usize, width as usize);
-    if all.len() != height * width * samples {
-        return Err(format!("it has {} samples", all.len()));
-    }
-    let bytes = match samples == channels {
-        true => all,
-        false => all.chunks_exact(samples).flat_map(|pixel| &pixel[..channels]).copied().collect(),
-    };
-    Ok((height, width, channels, bytes))
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "images"))]
 mod tests {
     use super::*;
+    use crate::is_image;
 
     #[test]
     fn a_plain_image_is_read() {
@@ -135,8 +124,26 @@ mod tests {
         assert_eq!(bgr.bytes, [3, 2, 1, 0, 0, 255]);
         let grey = decode_image(text, PixelFormat::Grayscale).expect("an image");
         assert_eq!(grey.bytes, [2, 76]);
+        let opaque = decode_upright(text, PixelFormat::Rgba).expect("an image");
+        assert_eq!((opaque.channels, &opaque.bytes[..4]), (4, &[1, 2, 3, 255][..]));
+        assert!(is_image(b"\x89PNG\r\n\x1a\n") && !is_image(b"BMW,Audi"));
         let from_grey = decode_image(b"P5 1 1 255\n\x07", PixelFormat::Rgb).expect("an image");
         assert_eq!(from_grey.bytes, [7; 3]);
+    }
+
+    #[test]
+    fn a_turned_photograph_stands_upright() {
+        use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
+        // One entry: the orientation (0x112), a number of 16 bits, is 6: to be turned right.
+        let exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+        let mut file = Vec::new();
+        let mut encoder = PngEncoder::new(&mut file);
+        encoder.set_exif_metadata(exif.to_vec()).expect("a format that takes it");
+        encoder.write_image(&[7, 9], 2, 1, ExtendedColorType::L8).expect("encoded");
+        let stored = decode_image(&file, PixelFormat::Grayscale).expect("an image");
+        let upright = decode_upright(&file, PixelFormat::Grayscale).expect("an image");
+        assert_eq!((stored.height, stored.width), (1, 2));
+        assert_eq!((upright.height, upright.width, upright.bytes), (2, 1, vec![7, 9]));
     }
 
     #[test]

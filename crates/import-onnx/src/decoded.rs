@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Diagnostics, Limits, codes};
 use bytes::Bytes;
 use front::{Facts, ImportOptions, Imported};
@@ -138,7 +138,7 @@ impl DecodedModel {
             name: whole.name.clone(),
             node: nodes.iter().filter_map(|&number| whole.node.get(number)).cloned().collect(),
             input: inputs.iter().filter_map(|(name, value)| self.input(name, value)).collect(),
-            output: outputs.iter().map(ValueInfoProto::untyped).collect(),
+            output: outputs.iter().map(|name| self.output(name)).collect(),
             ..GraphProto::default()
         };
         let read = names_captured(&graph);
@@ -166,6 +166,18 @@ impl DecodedModel {
         Some(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) })
     }
 
+    /// The declaration of an output: of lists and maps as the model has it, since files of them do
+    /// not tell what they hold; that of a tensor is not needed.
+    fn output(&self, name: &str) -> ValueInfoProto {
+        let body = self.proto.body();
+        let is_list = |it: &&ValueInfoProto| {
+            let ty = it.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+            it.name == name && !matches!(ty, None | Some(TypeValue::Tensor(_)))
+        };
+        let declared = body.output.iter().chain(&body.value_info).find(is_list);
+        declared.cloned().unwrap_or_else(|| ValueInfoProto::untyped(name))
+    }
+
     /// A tensor of the file with its elements in it.
     fn within(&self, tensor: &TensorProto) -> base::Result<TensorProto> {
         if tensor.data_location != 1 {
@@ -185,7 +197,7 @@ fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
 
 fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {
     if bytes.len() as u64 > limits.file_bytes {
-        return Err(exceeded("file-bytes", "the model is too large")
+        return Err(exceeded("file-bytes", bytes.len() as u64, "the model is too large")
             .because(format!("{} bytes; at most {} are read", bytes.len(), limits.file_bytes))
             .into());
     }
@@ -196,9 +208,13 @@ fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {
             .into());
     }
     if !is_modest::<ModelProto>(&bytes, limits) {
-        return Err(exceeded("decoded-bytes", "the file would take too much memory")
-            .because("it holds very many small messages")
-            .into());
+        return Err(exceeded(
+            "decoded-bytes",
+            more_than(limits.decoded_bytes),
+            "the file would take too much memory",
+        )
+        .because("it holds very many small messages")
+        .into());
     }
     let proto = ModelProto::decode(bytes).map_err(|error| not_onnx(&error))?;
     if proto.graph.is_none() {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, Graph, ImportOptions, Operand, Weight, constant_value};
 use tensor::{DType, Tensor};
@@ -142,7 +142,7 @@ impl Importer<'_> {
         let most = self.graph.limits.nesting;
         if self.depth >= most {
             let message = format!("graphs and functions are nested more than {most} deep");
-            return Err(exceeded("nesting", message)
+            return Err(exceeded("nesting", more_than(most as u64), message)
                 .because("their depth is limited, so that no file exhausts the stack"));
         }
         self.depth += 1;
@@ -325,7 +325,7 @@ impl Importer<'_> {
 }
 
 pub(crate) fn too_many_nodes(most: usize) -> Diagnostic {
-    exceeded("nodes", format!("the model has more than {most} nodes"))
+    exceeded("nodes", more_than(most as u64), format!("the model has more than {most} nodes"))
         .because("nodes of functions count at each call")
 }
 

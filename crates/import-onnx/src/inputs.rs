@@ -3,10 +3,12 @@
 //! A symbolic extent ranges from 1 to the limit, that of a map from 0; other extents of 0 must be
 //! declared or given.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use base::{Diagnostic, Diagnostics, codes};
-use front::{Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent};
+use front::{
+    Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent, with_shapes,
+};
 use graph::{ElementType, TensorType, Type};
 use sym::{Expr, Range};
 use tensor::{Kind, Tensor};
@@ -30,7 +32,9 @@ pub(crate) fn declared(value: &ValueInfoProto) -> Port {
         Some(DimensionValue::DimValue(extent)) if *extent >= 0 => {
             PortExtent::Fixed(usize::try_from(*extent).unwrap_or(usize::MAX))
         }
-        Some(DimensionValue::DimParam(name)) => PortExtent::Symbolic(name.clone()),
+        Some(DimensionValue::DimParam(name)) if !is_placeholder(name) => {
+            PortExtent::Symbolic(name.clone())
+        }
         _ => PortExtent::Symbolic(String::new()),
     };
     let ty = value.r#type.as_ref().and_then(|ty| ty.value.as_ref());
@@ -53,6 +57,13 @@ pub(crate) fn declared(value: &ValueInfoProto) -> Port {
     };
     let shape = shape.unwrap_or_else(|| vec![PortExtent::Any]);
     Port { name: value.name.clone(), dtype, shape, kind }
+}
+
+/// Whether what stands in the place of a name says only that an extent is unknown: exporters write
+/// `?`, `-1` or `None`, for extents that have nothing to do with each other.
+fn is_placeholder(name: &str) -> bool {
+    const WORDS: [&str; 6] = ["any", "dynamic", "none", "null", "unk", "unknown"];
+    !name.contains(char::is_alphabetic) || WORDS.contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// ONNX's number of the element type of the values of a map.
@@ -218,94 +229,29 @@ fn specialized(graph: &mut Graph, value: Operand, tensor: &Tensor) -> Accepted<O
             "a given value is not of the input's type",
         )
         .because(format!("it is {}{:?}", tensor.dtype(), tensor.shape()))
-        .remedy("give the value with the type and rank that `info` shows"));
+        .remedy("give the value with the type and rank that `tilewright info MODEL` shows"));
     }
-    for (declared, given) in value.shape().iter().zip(&shape) {
-        graph.assume_equal(declared, given)?;
+    for (axis, (declared, given)) in value.shape().iter().zip(&shape).enumerate() {
+        graph.assume_equal_axes(declared, given, &format!("axis {axis}"))?;
     }
     Ok(value.knowing(tensor))
 }
 
-/// Inputs in the shapes that are known of them: by the extents that the user gives by name, or by
-/// shapes of inputs.
-fn with_shapes(
-    ports: Vec<Port>,
-    options: &ImportOptions,
-    known: &BTreeMap<String, Vec<i64>>,
-) -> base::Result<Vec<Port>> {
-    let mut bound = options.dims.clone();
-    let mut found = Diagnostics::new();
-    let names: BTreeSet<&str> = ports.iter().flat_map(Port::free_extents).collect();
-    for (name, extent) in options.dims.iter().filter(|(name, _)| !names.contains(name.as_str())) {
-        let known: Vec<&str> = names.iter().copied().collect();
-        found.push(
-            Diagnostic::error(codes::UNKNOWN_DIMENSION, format!("no dimension is named `{name}`"))
-                .at(format!("--dim {name}={extent}"))
-                .because(match known.is_empty() {
-                    true => "all dimensions of the model are fixed".to_owned(),
-                    false => format!("the model's named dimensions are: {}", known.join(", ")),
-                })
-                .remedy("use one of these names, or leave it out"),
-        );
-    }
-    let inputs: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-    for name in options.input_shapes.keys().filter(|name| !inputs.contains(&name.as_str())) {
-        found.push(
-            Diagnostic::error(codes::UNKNOWN_INPUT, format!("no input is named `{name}`"))
-                .at(format!("--input {name}=…"))
-                .because(format!("the model's inputs are: {}", inputs.join(", ")))
-                .remedy("use one of these names"),
-        );
-    }
-    let mut shaped = ports.clone();
-    for port in &mut shaped {
-        let components = port.kind.component_names(&port.name);
-        let shapes = [&options.input_shapes, known];
-        let given =
-            shapes.into_iter().flat_map(|them| components.iter().filter_map(|it| them.get(it)));
-        for given in given {
-            if port.shape.contains(&PortExtent::Any) {
-                let extent = |&it: &i64| PortExtent::Fixed(usize::try_from(it).unwrap_or(0));
-                port.shape = given.iter().map(extent).collect();
-            } else if let Err(reason) = bind_shape(&port.shape, given, &mut bound) {
-                let message = "an input's shape is not the declared one";
-                found.push(
-                    Diagnostic::error(codes::WRONG_SHAPE, message)
-                        .at(format!("input \"{}\"", port.name))
-                        .because(reason)
-                        .remedy("give the input in the shape that `info` shows"),
-                );
-            }
-        }
-    }
-    for (name, extent) in bound.iter().filter(|(_, extent)| **extent < 0) {
-        found.push(
-            Diagnostic::error(codes::WRONG_SHAPE, format!("dimension `{name}` cannot be {extent}"))
-                .at(format!("--dim {name}={extent}"))
-                .because("an extent is not negative")
-                .remedy("give 0 or more"),
-        );
-    }
-    found.or_ok(shaped.into_iter().map(|port| port.with_extents(&bound)).collect())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{TensorShapeProto, TensorTypeProto, TypeProto};
 
-fn bind_shape(
-    shape: &[PortExtent],
-    given: &[i64],
-    bound: &mut BTreeMap<String, i64>,
-) -> std::result::Result<(), String> {
-    if shape.len() != given.len() {
-        return Err(format!("it has {} axes, not {}", shape.len(), given.len()));
+    #[test]
+    fn placeholders_are_no_names() {
+        let extent =
+            |name: &str| DimensionProto { value: Some(DimensionValue::DimParam(name.to_owned())) };
+        let dim = ["x_0", "?", "?", "None", "-1", "n"].map(extent).to_vec();
+        let tensor = TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) };
+        let ty = TypeProto { value: Some(TypeValue::Tensor(tensor)) };
+        let value = ValueInfoProto { name: "x".to_owned(), r#type: Some(ty) };
+        let mut ports = [declared(&value)];
+        name_extents(&mut ports);
+        assert_eq!(ports[0].to_string(), "x: f32[x_0, x_1, x_2, x_3, x_4, n]");
     }
-    for (axis, (extent, &given)) in shape.iter().zip(given).enumerate() {
-        let expected = match extent {
-            PortExtent::Fixed(extent) => *extent as i64,
-            PortExtent::Symbolic(name) => *bound.entry(name.clone()).or_insert(given),
-            PortExtent::Any => given,
-        };
-        if expected != given {
-            return Err(format!("axis {axis} has extent {expected}, not {given}"));
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,10 @@
 //! From a decoded model to a module: its inputs, its graph, its outputs.
 
 use std::collections::BTreeSet;
+use std::mem::discriminant;
 use std::sync::Arc;
 
+use base::nearest::nearest;
 use base::{Diagnostic, Diagnostics, codes};
 use front::{Accepted, Facts, Graph, ImportOptions, Imported, Operand, type_error};
 use module::Module;
@@ -91,7 +93,10 @@ fn check_literals(body: &GraphProto, options: &ImportOptions) -> base::Result<()
         Diagnostic::error(codes::UNDEFINED_NAME, format!("no constant is named `{name}`"))
             .at(format!("--literal {name}"))
             .because("only constants that the file stores by name can be made literals")
-            .remedy("use the name of one of the model's initializers")
+            .remedy(match nearest(name, names.iter().copied()) {
+                Some(near) => format!("use `--literal {near}`, or the name of another constant"),
+                None => "use the name of one of the model's initializers".to_owned(),
+            })
     });
     unknown.collect::<Diagnostics>().or_ok(())
 }
@@ -137,22 +142,30 @@ impl Importer<'_> {
         Ok((results, kinds, output_kinds))
     }
 
-    /// Refuses an output whose type is not the declared one.
+    /// Refuses an output that is not what is declared.
     fn check_output(&self, output: &ValueInfoProto, value: &Operand) -> Accepted<()> {
         // An output without a type is what it is.
-        if value.list().is_some() || output.r#type.is_none() {
+        let Some(ty) = &output.r#type else { return Ok(()) };
+        let (declared, computed) = (inputs::declared(output), kind(value)?);
+        let is_declared = match (&ty.value, &computed) {
+            (Some(TypeValue::Tensor(tensor)), Kind::Tensor) => {
+                crate::data_type::data_type(tensor.elem_type.into())? == value.dtype()
+            }
+            (_, Kind::Tensor) => false,
+            _ => discriminant(&declared.kind) == discriminant(&computed),
+        };
+        if is_declared {
             return Ok(());
         }
-        let declared = inputs::declared(output);
-        if let Some(TypeValue::Tensor(tensor)) =
-            output.r#type.as_ref().and_then(|it| it.value.as_ref())
-            && crate::data_type::data_type(tensor.elem_type.into())? == value.dtype()
-        {
-            return Ok(());
-        }
+        let computed = match computed {
+            Kind::Tensor => value.dtype().to_string(),
+            Kind::Sequence(_) => "a sequence".to_owned(),
+            Kind::Optional(_) => "an optional value".to_owned(),
+            Kind::Maps | Kind::Map => "maps".to_owned(),
+        };
         Err(Diagnostic::error(codes::UNSUPPORTED_TYPE, "an output is not of the declared type")
             .at(format!("output \"{}\"", output.name))
-            .because(format!("it is declared as `{declared}` and computed as {}", value.dtype()))
+            .because(format!("it is declared as `{declared}` and computed as {computed}"))
             .remedy("check the model with the tool that exported it, or export it again"))
     }
 }

@@ -220,7 +220,7 @@ impl<'a> Node<'a> {
         self.needed.set(Some((index, FactKind::Shape)));
         Diagnostic::error(codes::UNKNOWN_CONTENTS, format!("the {what} must be known to compile"))
             .because("it is a symbolic dimension of the model, or depends on data")
-            .remedy("fix it with `--dim NAME=N`, or export the model with fixed shapes")
+            .remedy("give the named dimensions values, or export the model with fixed shapes")
     }
 
     /// The integers of an input, each constant or symbolic.

@@ -13,142 +13,152 @@ use crate::wire::messages;
 messages! {
     /// A model file.
     ModelProto {
-        1 ir_version: i64 [int64] /// Version of the format itself.
-        2 producer_name: String [string] /// The tool that wrote the file.
-        3 producer_version: String [string] /// The version of that tool.
-        7 graph: Option<GraphProto> [message, optional] /// The model.
-        8 opset_import: Vec<OperatorSetIdProto> [message, repeated] /// What the graph uses.
-        25 functions: Vec<FunctionProto> [message, repeated] /// Operators of its own.
+        1 ir_version: i64, /// Version of the format itself.
+        2 producer_name: String, /// The tool that wrote the file.
+        3 producer_version: String, /// The version of that tool.
+        7 graph: Option<GraphProto>, /// The model.
+        8 opset_import: Vec<OperatorSetIdProto>, /// What the graph uses.
+        25 functions: Vec<FunctionProto>, /// Operators of its own.
     }
 
     /// An operator set: a domain (empty for ONNX's own) and a version.
     OperatorSetIdProto {
-        1 domain: String [string] /// The domain.
-        2 version: i64 [int64] /// The version.
+        1 domain: String, /// The domain.
+        2 version: i64, /// The version.
     }
 
     /// A graph: the model's, or the branch or body of a control-flow operator.
     GraphProto {
-        1 node: Vec<NodeProto> [message, repeated] /// The nodes.
-        2 name: String [string] /// The graph's name.
-        5 initializer: Vec<TensorProto> [message, repeated] /// Constants, defaults of inputs.
-        15 sparse_initializer: Vec<SparseTensorProto> [message, repeated] /// Sparse ones.
-        11 input: Vec<ValueInfoProto> [message, repeated] /// The inputs.
-        12 output: Vec<ValueInfoProto> [message, repeated] /// The outputs.
-        13 value_info: Vec<ValueInfoProto> [message, repeated] /// Types of values in between.
+        1 node: Vec<NodeProto>, /// The nodes.
+        2 name: String, /// The graph's name.
+        5 initializer: Vec<TensorProto>, /// Constants, defaults of inputs.
+        15 sparse_initializer: Vec<SparseTensorProto>, /// Sparse ones.
+        11 input: Vec<ValueInfoProto>, /// The inputs.
+        12 output: Vec<ValueInfoProto>, /// The outputs.
+        13 value_info: Vec<ValueInfoProto>, /// Types of values in between.
     }
 
     /// An operator with its inputs and outputs.
     NodeProto {
-        1 input: Vec<String> [string, repeated] /// Names; empty of one left out.
-        2 output: Vec<String> [string, repeated] /// Names; empty of one not wanted.
-        3 name: String [string] /// The node's name; often empty.
-        4 op_type: String [string] /// The operator.
-        7 domain: String [string] /// The operator's domain; empty for ONNX's own.
-        8 overload: String [string] /// Which of several functions of the same name.
-        5 attribute: Vec<AttributeProto> [message, repeated] /// The attributes.
+        1 input: Vec<String>, /// Names; empty of one left out.
+        2 output: Vec<String>, /// Names; empty of one not wanted.
+        3 name: String, /// The node's name; often empty.
+        4 op_type: String, /// The operator.
+        7 domain: String, /// The operator's domain; empty for ONNX's own.
+        8 overload: String, /// Which of several functions of the same name.
+        5 attribute: Vec<AttributeProto>, /// The attributes.
     }
 
     /// A function: a composite operator that the model defines.
     FunctionProto {
-        1 name: String [string] /// The operator's name.
-        4 input: Vec<String> [string, repeated] /// Names of the inputs.
-        5 output: Vec<String> [string, repeated] /// Names of the outputs.
-        6 attribute: Vec<String> [string, repeated] /// Names of attributes without a default.
-        11 attribute_proto: Vec<AttributeProto> [message, repeated] /// Attributes and defaults.
-        7 node: Vec<NodeProto> [message, repeated] /// The nodes.
-        9 opset_import: Vec<OperatorSetIdProto> [message, repeated] /// What the nodes use.
-        10 domain: String [string] /// The operator's domain.
-        13 overload: String [string] /// Which of several functions of the same name.
+        1 name: String, /// The operator's name.
+        4 input: Vec<String>, /// Names of the inputs.
+        5 output: Vec<String>, /// Names of the outputs.
+        6 attribute: Vec<String>, /// Names of attributes without a default.
+        11 attribute_proto: Vec<AttributeProto>, /// Attributes and defaults.
+        7 node: Vec<NodeProto>, /// The nodes.
+        9 opset_import: Vec<OperatorSetIdProto>, /// What the nodes use.
+        10 domain: String, /// The operator's domain.
+        13 overload: String, /// Which of several functions of the same name.
     }
 
     /// An attribute of a node. [`attribute_type`] says which field holds its value.
     AttributeProto {
-        1 name: String [string] /// The attribute's name.
-        21 ref_attr_name: String [string] /// In a function: the caller's attribute.
-        20 r#type: i32 [int32] /// One of [`attribute_type`].
-        2 f: f32 [float] /// A float.
-        3 i: i64 [int64] /// An integer.
-        4 s: Bytes [bytes = "bytes"] /// A string.
-        5 t: Option<Box<TensorProto>> [message, optional, boxed] /// A tensor.
-        6 g: Option<Box<GraphProto>> [message, optional, boxed] /// A graph.
-        14 tp: Option<Box<TypeProto>> [message, optional, boxed] /// A type.
-        22 sparse_tensor: Option<Box<SparseTensorProto>> [message, optional, boxed] /// Sparse.
-        7 floats: Vec<f32> [float, repeated, packed = "false"] /// Floats.
-        8 ints: Vec<i64> [int64, repeated, packed = "false"] /// Integers.
-        9 strings: Vec<Bytes> [bytes = "bytes", repeated] /// Strings.
-        11 graphs: Vec<GraphProto> [message, repeated] /// Graphs.
+        1 name: String, /// The attribute's name.
+        21 ref_attr_name: String, /// In a function: the caller's attribute.
+        20 r#type: i32, /// One of [`attribute_type`].
+        2 f: f32, /// A float.
+        3 i: i64, /// An integer.
+        4 s: Bytes, /// A string.
+        5 t: Option<Box<TensorProto>>, /// A tensor.
+        6 g: Option<Box<GraphProto>>, /// A graph.
+        14 tp: Option<Box<TypeProto>>, /// A type.
+        22 sparse_tensor: Option<Box<SparseTensorProto>>, /// Sparse.
+        7 floats: Vec<f32>, /// Floats.
+        8 ints: Vec<i64>, /// Integers.
+        9 strings: Vec<Bytes>, /// Strings.
+        11 graphs: Vec<GraphProto>, /// Graphs.
     }
 
     /// A tensor. Its elements stand in `raw_data`, in the field of their type, or in another file.
     TensorProto {
-        1 dims: Vec<i64> [int64, repeated, packed = "false"] /// The shape.
-        2 data_type: i32 [int32] /// The element type; see [`crate::data_type`].
-        4 float_data: Vec<f32> [float, repeated] /// Of `float` and of parts of complex.
-        5 int32_data: Vec<i32> [int32, repeated] /// Integers up to 32 bits; bits of short floats.
-        6 string_data: Vec<Bytes> [bytes = "bytes", repeated] /// Strings.
-        7 int64_data: Vec<i64> [int64, repeated] /// Elements of `int64`.
-        8 name: String [string] /// The tensor's name.
-        9 raw_data: Option<Bytes> [bytes = "bytes", optional] /// Any type, little-endian.
-        10 double_data: Vec<f64> [double, repeated] /// Elements of `double`.
-        11 uint64_data: Vec<u64> [uint64, repeated] /// Elements of `uint32` and `uint64`.
-        13 external_data: Vec<StringStringEntryProto> [message, repeated] /// Where they stand.
-        14 data_location: i32 [int32] /// 1 when the elements stand in another file.
+        1 dims: Vec<i64>, /// The shape.
+        2 data_type: i32, /// The element type; see [`crate::data_type`].
+        4 float_data: Vec<f32>, /// Of `float` and of parts of complex.
+        5 int32_data: Vec<i32>, /// Integers up to 32 bits; bits of short floats.
+        6 string_data: Vec<Bytes>, /// Strings.
+        7 int64_data: Vec<i64>, /// Elements of `int64`.
+        8 name: String, /// The tensor's name.
+        9 raw_data: Option<Bytes>, /// Any type, little-endian.
+        10 double_data: Vec<f64>, /// Elements of `double`.
+        11 uint64_data: Vec<u64>, /// Elements of `uint32` and `uint64`.
+        13 external_data: Vec<StringStringEntryProto>, /// Where they stand.
+        14 data_location: i32, /// 1 when the elements stand in another file.
     }
 
     /// A key and a value.
     StringStringEntryProto {
-        1 key: String [string] /// The key.
-        2 value: String [string] /// The value.
+        1 key: String, /// The key.
+        2 value: String, /// The value.
     }
 
     /// A tensor of which only some elements are given; the others are zero.
     SparseTensorProto {
-        1 values: Option<TensorProto> [message, optional] /// What is given; named as the whole.
-        2 indices: Option<TensorProto> [message, optional] /// Where: `[n]` or `[n, rank]`.
-        3 dims: Vec<i64> [int64, repeated, packed = "false"] /// The shape.
+        1 values: Option<TensorProto>, /// What is given; named as the whole.
+        2 indices: Option<TensorProto>, /// Where: `[n]` or `[n, rank]`.
+        3 dims: Vec<i64>, /// The shape.
     }
 
     /// A sequence, or an optional value, which is a sequence of at most one: the messages of both
     /// have these fields.
     ListProto {
-        1 name: String [string] /// Its name.
-        3 tensors: Vec<TensorProto> [message, repeated] /// Tensors.
-        5 sequences: Vec<ListProto> [message, repeated] /// Sequences.
-        7 optionals: Vec<ListProto> [message, repeated] /// Optional values.
+        1 name: String, /// Its name.
+        3 tensors: Vec<TensorProto>, /// Tensors.
+        5 sequences: Vec<ListProto>, /// Sequences.
+        6 maps: Vec<MapProto>, /// Maps.
+        7 optionals: Vec<ListProto>, /// Optional values.
+    }
+
+    /// A map: keys of one type, and as many values.
+    MapProto {
+        1 name: String, /// Its name.
+        2 key_type: i32, /// The type of its keys; see [`crate::data_type`].
+        3 keys: Vec<i64>, /// Keys that are integers.
+        4 string_keys: Vec<Bytes>, /// Keys that are strings.
+        5 values: Option<ListProto>, /// A tensor of one element each.
     }
 
     /// A value's name and type.
     ValueInfoProto {
-        1 name: String [string] /// The name.
-        2 r#type: Option<TypeProto> [message, optional] /// The type.
+        1 name: String, /// The name.
+        2 r#type: Option<TypeProto>, /// The type.
     }
 
     /// The type of a value.
     TypeProto one TypeValue {
-        1 Tensor: TensorTypeProto [message] /// A dense tensor.
-        4 Sequence: Box<ElementTypeProto> [message] /// A list of values of one type.
-        5 Map: Box<MapTypeProto> [message] /// A dictionary.
-        7 Opaque: UnreadTypeProto [message] /// Anything else.
-        8 SparseTensor: UnreadTypeProto [message] /// A sparse tensor.
-        9 Optional: Box<ElementTypeProto> [message] /// A value or none.
+        1 Tensor: TensorTypeProto, /// A dense tensor.
+        4 Sequence: Box<ElementTypeProto>, /// A list of values of one type.
+        5 Map: Box<MapTypeProto>, /// A dictionary.
+        7 Opaque: UnreadTypeProto, /// Anything else.
+        8 SparseTensor: UnreadTypeProto, /// A sparse tensor.
+        9 Optional: Box<ElementTypeProto>, /// A value or none.
     }
 
     /// The type of a dense tensor.
     TensorTypeProto {
-        1 elem_type: i32 [int32] /// The element type; see [`crate::data_type`].
-        2 shape: Option<TensorShapeProto> [message, optional] /// Absent when the rank is unknown.
+        1 elem_type: i32, /// The element type; see [`crate::data_type`].
+        2 shape: Option<TensorShapeProto>, /// Absent when the rank is unknown.
     }
 
     /// The type of the values of a sequence or of an optional value.
     ElementTypeProto {
-        1 elem_type: Option<TypeProto> [message, optional] /// The type.
+        1 elem_type: Option<TypeProto>, /// The type.
     }
 
     /// The type of a map.
     MapTypeProto {
-        1 key_type: i32 [int32] /// The type of its keys; see [`crate::data_type`].
-        2 value_type: Option<TypeProto> [message, optional] /// The type of its values.
+        1 key_type: i32, /// The type of its keys; see [`crate::data_type`].
+        2 value_type: Option<TypeProto>, /// The type of its values.
     }
 
     /// A kind of type whose details the importer does not read.
@@ -156,13 +166,13 @@ messages! {
 
     /// A shape.
     TensorShapeProto {
-        1 dim: Vec<DimensionProto> [message, repeated] /// The extents.
+        1 dim: Vec<DimensionProto>, /// The extents.
     }
 
     /// An extent: a number, a name, or nothing known.
     DimensionProto one DimensionValue {
-        1 DimValue: i64 [int64] /// A number.
-        2 DimParam: String [string] /// A name.
+        1 DimValue: i64, /// A number.
+        2 DimParam: String, /// A name.
     }
 }
 

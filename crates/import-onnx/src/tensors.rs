@@ -68,8 +68,12 @@ fn decode_inner(proto: &TensorProto, external: &ExternalData, limits: &Limits) -
 /// The shape of a tensor in the file.
 fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
     if dims.len() > limits.rank {
-        return Err(exceeded("rank", format!("a tensor of {} axes", dims.len()))
-            .because(format!("at most {} are accepted", limits.rank)));
+        return Err(exceeded(
+            "rank",
+            dims.len() as u64,
+            format!("a tensor of {} axes", dims.len()),
+        )
+        .because(format!("at most {} are accepted", limits.rank)));
     }
     let shape: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let Some(shape) = shape else {
@@ -87,7 +91,8 @@ fn checked_shape(dims: &[i64], limits: &Limits) -> Result<Vec<usize>> {
 }
 
 fn too_large(shape: &[usize]) -> Diagnostic {
-    exceeded("elements", format!("a tensor of shape {shape:?} is too large"))
+    let count = shape.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent as u64));
+    exceeded("elements", count, format!("a tensor of shape {shape:?} is too large"))
         .because("the number of elements is limited")
 }
 

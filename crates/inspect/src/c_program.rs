@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use base::Result;
 use tensor::Value;
-use tilewright::compiled::{
-    CModel, CModelRequest, CRun, Source, compile_to_c, resolve, run_models,
-};
+use tilewright::compiled::{CModel, CModelRequest, CRun, Source, compile_to_c, run_models};
 use tilewright::{Options, TargetChoice};
 
 /// Whether options choose sources rather than machine code.
 pub(crate) fn is_chosen(options: &Options) -> bool {
     options.target != TargetChoice::Native
-        && resolve(&options.target).is_ok_and(|target| !target.isa.is_machine_code())
+        && options.target.resolve().is_ok_and(|target| !target.isa.is_machine_code())
 }
 
 /// Runs a model as C, one value an input.

@@ -118,11 +118,10 @@ fn source(lanes: u64) -> String {
 mod tests {
     use super::*;
     use tilewright::TargetChoice;
-    use tilewright::compiled::resolve;
 
     #[test]
     fn ceilings_are_those_of_a_processor() {
-        let Ok(target) = resolve(&TargetChoice::Native) else {
+        let Ok(target) = TargetChoice::Native.resolve() else {
             eprintln!("skipped: this machine cannot run the JIT's code");
             return;
         };

@@ -171,7 +171,8 @@ fn inspected(
     inputs: &[Value],
     is_random: bool,
 ) -> std::result::Result<Option<String>, (&'static str, Diagnostics)> {
-    let report = verify(executable, inputs, &mut |_, _, _| ()).map_err(|it| ("verify", it))?;
+    let report =
+        verify(executable, inputs, u64::MAX, &mut |_, _, _| ()).map_err(|it| ("verify", it))?;
     if !report.passed() && !is_random {
         return Ok(Some(format!("verify: {report}")));
     }

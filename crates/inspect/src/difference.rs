@@ -65,7 +65,7 @@ impl Difference {
         for (kind, values) in [("input", &self.inputs), ("output", &self.outputs)] {
             for (number, (name, value)) in values.iter().enumerate() {
                 let path = data.join(format!("{kind}_{number}.pb"));
-                encode_value(name, value).map_or(Ok(()), |bytes| put(path, bytes))?;
+                put(path, encode_value(name, value))?;
             }
         }
         files.commit()
@@ -297,7 +297,7 @@ fn values(named: &[NamedValue]) -> Vec<Value> {
 }
 
 /// The options of a part: its inputs' shapes are known, and some constants are not in it.
-fn of_part(options: &Options) -> Options {
+pub(crate) fn of_part(options: &Options) -> Options {
     let mut options = options.clone();
     options.dims.clear();
     options.input_shapes.clear();
@@ -306,7 +306,7 @@ fn of_part(options: &Options) -> Options {
 }
 
 /// A part of a model, which has no external data.
-fn part(model: &DecodedModel) -> Source {
+pub(crate) fn part(model: &DecodedModel) -> Source {
     Source::from(model.clone())
 }
 
@@ -317,7 +317,7 @@ fn compares_something(pair: &Pair) -> bool {
     first.any(|(name, _)| pair.other.iter().any(|(other, _)| other == name))
 }
 
-fn nothing(outputs: &[String]) -> Diagnostics {
+pub(crate) fn nothing(outputs: &[String]) -> Diagnostics {
     let names: Vec<String> = outputs.iter().map(|name| format!("`{name}`")).collect();
     Diagnostic::error(codes::NOTHING_COMPARED, "nothing was compared")
         .at(format!("the outputs {}", names.join(", ")))

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use base::remedies::use_instead;
 use base::{Diagnostic, KernelId, Result, codes};
 use module::Module;
 
 use tensor::Value;
 use tilewright::compiled::{
-    Facts, FrontHalf, Source, Specialisation, disassembly, front, resolve, vcode_text,
+    Facts, FrontHalf, Source, Specialisation, disassembly, front, vcode_text,
 };
-use tilewright::{Executable, Options, compile};
+use tilewright::{Executable, Options, Port, compile};
 
 /// A stage of a compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,12 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Whether what is printed depends on the extents of inputs.
+    #[must_use]
+    pub fn is_compiled(self) -> bool {
+        !matches!(self, Stage::Imported | Stage::Optimized | Stage::Plan)
+    }
+
     /// All stages, in their order.
     pub const ALL: [Stage; 8] = [
         Stage::Imported,
@@ -51,7 +58,8 @@ impl Stage {
 ///
 /// What is compiled depends on the inputs where the model needs facts, and so does the code of
 /// segments where extents are free or computed: then it is that of a run with these, one value for
-/// each of the model's inputs, in order. Without them it is what all runs share.
+/// each of the model's inputs, in order. Without them it is what all runs share, or, where they
+/// share nothing, that of a run with random inputs.
 ///
 /// # Errors
 /// Those of the compile and of the run; a kernel that is not there.
@@ -62,18 +70,21 @@ pub fn dump(
     inputs: Option<&[Value]>,
     kernel: Option<&str>,
 ) -> Result<String> {
-    if let (Stage::Imported | Stage::Optimized | Stage::Plan, None) = (stage, inputs) {
-        let target = resolve(&options.target)?;
+    if !stage.is_compiled() && inputs.is_none() {
+        let target = options.target.resolve()?;
         let source = Source::read(model, &options.limits)?;
         return Ok(functions(&front(&source, options, &target, &Facts::default())?, stage));
     }
     let executable = compile(model, options)?;
-    let (variant, segments, others) = match inputs {
-        Some(inputs) => {
-            let (variant, runs) = executable.met(inputs)?;
+    let fixed = if inputs.is_some() { None } else { executable.fixed_code() };
+    let (variant, segments, others) = match fixed {
+        Some(fixed) => fixed,
+        None => {
+            let inputs =
+                inputs.map_or_else(|| random(executable.inputs()), |it| Ok(it.to_vec()))?;
+            let (variant, runs) = executable.met(&inputs)?;
             (variant, runs.into_iter().map(|run| run.specialisation).collect(), 0)
         }
-        None => executable.fixed_code()?,
     };
     let halves: Vec<&Specialisation> =
         std::iter::once(&variant.setup).chain(segments.iter().map(|it| &**it)).collect();
@@ -89,6 +100,11 @@ pub fn dump(
         0 => text,
         _ => format!("// segments left out, whose sizes a run decides: {others}\n{text}"),
     })
+}
+
+fn random(ports: &[Port]) -> Result<Vec<Value>> {
+    let numbered = ports.iter().enumerate();
+    numbered.map(|(number, port)| port.random(number as u64).map(Value::from)).collect()
 }
 
 /// The functions of a front half at a stage.
@@ -129,7 +145,9 @@ fn kernels(
         )
         .at(format!("--kernel {only}"))
         .because(format!("the kernels are {}", names.join(", ")))
-        .remedy("use one of these names")
+        .remedy(use_instead(only, names.iter().map(String::as_str), |near| {
+            format!("--kernel {near}")
+        }))
         .into());
     }
     Ok(text)

@@ -15,6 +15,12 @@ use crate::ceilings::Ceilings;
 /// Runs that are profiled, after two that warm caches.
 const PROFILED_RUNS: u32 = 20;
 
+/// Kernels that a summary names.
+const LONGEST: usize = 10;
+
+/// How many times its prediction a kernel takes that is marked.
+const SLOW: f64 = 3.0;
+
 /// A profile of the runs of one model on inputs of one shape.
 #[derive(Clone, Debug)]
 pub struct Explanation {
@@ -167,29 +173,160 @@ impl Explanation {
     }
 }
 
-impl fmt::Display for Explanation {
+impl ExplanationRow {
+    /// Whether it takes more than three times what the cost model expects.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.info.is_some() && self.time_us > SLOW * self.predicted_us
+    }
+
+    /// The kernel, and the nodes of the model that it computes.
+    fn title(&self) -> String {
+        match self.info.as_ref().map(|info| info.nodes.join(", ")) {
+            Some(nodes) if !nodes.is_empty() => format!("{}: {nodes}", self.kernel),
+            _ => self.kernel.clone(),
+        }
+    }
+}
+
+/// How much of an explanation its text holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListingOptions {
+    /// Whether the reasons are: what was fused and what was not, how each kernel was scheduled, and
+    /// what format choice did.
+    pub reasons: bool,
+    /// Only so many rows, the longest.
+    pub top: Option<usize>,
+}
+
+struct Listing<'a> {
+    explanation: &'a Explanation,
+    options: ListingOptions,
+}
+
+impl Explanation {
+    /// The explanation as text: a summary, then a row a kernel, the longest first.
+    #[must_use]
+    pub fn text(&self, options: ListingOptions) -> String {
+        Listing { explanation: self, options }.to_string()
+    }
+
+    fn by_time(&self) -> Vec<&ExplanationRow> {
+        let mut rows: Vec<&ExplanationRow> = self.rows.iter().collect();
+        rows.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));
+        rows
+    }
+
+    /// Of a hundred, how much of a run some of its rows take.
+    fn percent<'a>(&self, rows: impl IntoIterator<Item = &'a ExplanationRow>) -> f64 {
+        100.0 * rows.into_iter().map(|row| row.time_us).sum::<f64>() / self.total_us.max(1e-3)
+    }
+
+    fn summary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.by_time();
+        let least_us: f64 = rows.iter().map(|row| row.roofline * row.time_us).sum();
+        writeln!(
+            f,
+            "{:.1} us a run on {} with {} thread(s), {:.1} % of it in {} kernel run(s) and copies",
+            self.total_us,
+            self.target,
+            self.threads,
+            100.0 * self.explained_us() / self.total_us.max(1e-3),
+            rows.len(),
+        )?;
+        writeln!(
+            f,
+            "{:.1} % of the roofline: {:.1} GFLOP/s of f32 and {:.1} GB/s, measured",
+            100.0 * least_us / self.total_us.max(1e-3),
+            self.ceilings.flops_per_ns,
+            self.ceilings.bytes_per_ns,
+        )?;
+        writeln!(
+            f,
+            "arena {} bytes, {:.3} of the largest live set",
+            self.arena_bytes,
+            self.arena_bytes as f64 / self.largest_live_set.max(1) as f64,
+        )?;
+        if rows.len() > LONGEST {
+            let longest = rows[..LONGEST].iter().copied();
+            writeln!(f, "the {LONGEST} longest, {:.1} % of the time:", self.percent(longest))?;
+            for row in &rows[..LONGEST] {
+                writeln!(f, "{:6.1} %  {}", self.percent([*row]), row.title())?;
+            }
+        }
+        let suggestions = self.suggestions();
+        if !suggestions.is_empty() {
+            writeln!(f, "to try:")?;
+        }
+        suggestions.iter().try_for_each(|text| writeln!(f, "  {text}"))
+    }
+
+    /// What may make the model faster.
+    fn suggestions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        if self.threads < cores {
+            found.push(format!("`--threads {cores}`: this machine has so many cores"));
+        }
+        let slow = || self.rows.iter().filter(|row| row.is_slow());
+        if slow().next().is_some() {
+            found.push(format!(
+                "`-v` for how kernels were scheduled: {}, marked `!`, take {:.1} % of the time and \
+                 more than {SLOW} times what is predicted",
+                slow().count(),
+                self.percent(slow()),
+            ));
+        }
+        let is_bound_by_memory = |row: &&ExplanationRow| {
+            let info = row.info.as_ref();
+            info.is_some_and(|info| {
+                let of_bytes = info.bytes as f64 / self.ceilings.bytes_per_ns;
+                of_bytes > info.flops as f64 / self.ceilings.flops_per_ns && row.roofline > 0.5
+            })
+        };
+        let bound = self.percent(self.rows.iter().filter(is_bound_by_memory));
+        if bound > 50.0 {
+            found.push(format!(
+                "larger batches, or weights of fewer bits: {bound:.1} % of the time is that of \
+                 kernels which memory keeps busy"
+            ));
+        }
+        if self.explained_us() < 0.8 * self.total_us {
+            found.push(
+                "more work a run: much of the time is between kernels, where steps begin"
+                    .to_owned(),
+            );
+        }
+        found
+    }
+}
+
+impl fmt::Display for Listing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} on {} thread(s)", self.target, self.threads)?;
+        let Listing { explanation, options } = self;
+        explanation.summary(f)?;
         writeln!(
             f,
             "   time us      %  predicted     MFLOP       kB  % of roofline  kernel: model nodes"
         )?;
-        for row in &self.rows {
+        let rows = explanation.by_time();
+        let shown = options.top.unwrap_or(rows.len()).min(rows.len());
+        for row in &rows[..shown] {
             let info = row.info.as_ref();
             let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
             writeln!(
                 f,
-                "{:10.2} {:6.1} {:10.2} {:9.3} {:8.1} {:14.1}  {}: {}",
+                "{:10.2} {:6.1} {:10.2} {:9.3} {:8.1} {:14.1} {}{}",
                 row.time_us,
-                100.0 * row.time_us / self.total_us,
+                explanation.percent([*row]),
                 row.predicted_us,
                 flops as f64 / 1e6,
                 bytes as f64 / 1e3,
                 100.0 * row.roofline,
-                row.kernel,
-                info.map(|info| info.nodes.join(", ")).unwrap_or_default(),
+                if row.is_slow() { '!' } else { ' ' },
+                row.title(),
             )?;
-            let Some(info) = info else { continue };
+            let Some(info) = info.filter(|_| options.reasons) else { continue };
             let remarks: [(_, &[String]); 3] = [
                 ("fused", &info.fused),
                 ("not fused", &info.not_fused),
@@ -199,29 +336,13 @@ impl fmt::Display for Explanation {
                 remarks.iter().try_for_each(|it| writeln!(f, "{:65}  {what}: {it}", ""))?;
             }
         }
-        writeln!(
-            f,
-            "roofline: {:.1} GFLOP/s of f32 and {:.1} GB/s, measured",
-            self.ceilings.flops_per_ns, self.ceilings.bytes_per_ns,
-        )?;
-        if !self.formats.is_empty() {
+        if shown < rows.len() {
+            writeln!(f, "and {} more", rows.len() - shown)?;
+        }
+        if options.reasons && !explanation.formats.is_empty() {
             writeln!(f, "formats")?;
+            explanation.formats.iter().try_for_each(|remark| writeln!(f, "  {remark}"))?;
         }
-        for remark in &self.formats {
-            writeln!(f, "  {remark}")?;
-        }
-        writeln!(
-            f,
-            "arena {} bytes, {:.3} of the largest live set",
-            self.arena_bytes,
-            self.arena_bytes as f64 / self.largest_live_set.max(1) as f64,
-        )?;
-        writeln!(
-            f,
-            "rows {:.1} us of {:.1} us ({:.1} %)",
-            self.explained_us(),
-            self.total_us,
-            100.0 * self.explained_us() / self.total_us,
-        )
+        Ok(())
     }
 }

@@ -1,22 +1,29 @@
-//! What looks at executables: whether they are right, where their time goes, where two of them
-//! part, and any stage of a compile as text. It uses what the driver offers, as any caller could.
+//! What looks at executables: whether they are right, where their time goes, where two of them, or
+//! one and another engine, part, and any stage of a compile as text. It uses what the driver
+//! offers, as any caller could.
 
 mod c_program;
 mod ceilings;
+mod comparison;
 pub mod conformance;
 mod difference;
 mod dump;
 mod explain;
+mod extents;
 mod measure;
+mod peer;
 mod recorded;
 mod verify;
 
 pub use c_program::run_as_c;
 pub use ceilings::Ceilings;
+pub use comparison::{PeerDifference, PeerReport, PeerRow, PeerVerdict, compare};
 pub use difference::{Counterpart, Difference, diff};
 pub use dump::{Stage, dump};
-pub use explain::{Explanation, ExplanationRow, explain};
+pub use explain::{Explanation, ExplanationRow, ListingOptions, explain};
+pub use extents::smallest_extents;
 pub use measure::{Measurement, measure, phases};
+pub use peer::Peer;
 pub use recorded::{RecordedCase, read_recorded};
 pub use tilewright::compiled::check_c_compiler;
-pub use verify::{KernelVerdict, OutputVerdict, VerifyReport, verify};
+pub use verify::{KernelVerdict, OutputVerdict, Sample, VERIFY_OPERATIONS, VerifyReport, verify};

@@ -16,17 +16,9 @@ pub(crate) fn recorded(folder: &Path, info: &ModelInfo) -> Result<(Vec<Value>, V
     Ok((inputs.collect(), values(folder, "output", &info.outputs)?))
 }
 
-/// The values `<kind>_0.pb`, `<kind>_1.pb` and so on, with the names recorded in them.
-fn values(folder: &Path, kind: &str, ports: &[Port]) -> Result<Vec<NamedValue>> {
-    let mut values = Vec::new();
-    loop {
-        let path = folder.join(format!("{kind}_{}.pb", values.len()));
-        if !path.is_file() {
-            return Ok(values);
-        }
-        let kind = ports.get(values.len()).map_or(&Kind::Tensor, |port| &port.kind);
-        values.push(tilewright::read_value(&path, kind)?);
-    }
+fn values(folder: &Path, stem: &str, ports: &[Port]) -> Result<Vec<NamedValue>> {
+    let kinds: Vec<Kind> = ports.iter().map(|port| port.kind.clone()).collect();
+    tilewright::read_values(folder, stem, &kinds)
 }
 
 /// Inputs in order, and outputs and other values by name.

@@ -428,7 +428,7 @@ impl Fault {
         }
         let inputs = inputs(&executable, self.given);
         let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
-        let report = inspect::verify(&executable, &inputs, &mut |_, _, _| ());
+        let report = inspect::verify(&executable, &inputs, u64::MAX, &mut |_, _, _| ());
         report.unwrap_or_else(|found| panic!("{found}"))
     }
 

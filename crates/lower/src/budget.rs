@@ -28,7 +28,7 @@ pub fn check_elements(function: &Function, limits: &Limits) -> Result<()> {
         let count = extents.fold(1u64, |count, extent| count.saturating_mul(extent.max(1) as u64));
         if count > limits.elements {
             let message = format!("a value has {count} elements or more");
-            let refusal = exceeded("elements", message)
+            let refusal = exceeded("elements", count, message)
                 .because(format!("at most {} are accepted", limits.elements));
             return Err(match function.place_of(id) {
                 Some(place) => refusal.at(place),
@@ -78,7 +78,7 @@ pub fn check_program(
     if total <= most {
         return Ok(());
     }
-    Err(exceeded("operations", format!("`{}` would take {total} operations", program.name))
+    Err(exceeded("operations", total, format!("`{}` would take {total} operations", program.name))
         .at("a run of the model")
         .because(format!(
             "at most {free} are accepted, and {OPERATIONS_A_BYTE} for each byte of weights and \

@@ -145,7 +145,7 @@ fn check_extents(function: &Function) -> base::Result<()> {
             Diagnostic::error(codes::INCONSISTENT_SHAPES, "the extents do not fit the model")
                 .at(function.locations.describe(data.location))
                 .because(reason)
-                .remedy("give inputs of other shapes, or other values of `--dim`"),
+                .remedy("give inputs of other shapes, or other values to the named dimensions"),
         );
         // What follows is wrong because of it.
         break;
@@ -180,7 +180,7 @@ fn check(function: &Function) -> base::Result<()> {
             (codes::UNKNOWN_CONTENTS, message, remedy)
         } else {
             let message = format!("the dimension `{name}` has no value");
-            let remedy = format!("bind it with `--dim {name}=N` or through an input's shape");
+            let remedy = base::remedies::give_dimension(&name);
             (codes::UNBOUND_DIMENSION, message, remedy)
         };
         let diagnostic = Diagnostic::error(code, message)

@@ -121,6 +121,7 @@ const TRAP: u8 = 0xcc;
 mod mapping {
     use base::Diagnostic;
     use base::codes::NO_JIT_ON_THIS_PLATFORM;
+    use base::remedies::WRITE_C;
 
     /// Pages that can be read and executed.
     #[derive(Debug)]
@@ -174,7 +175,7 @@ mod mapping {
         let reason = std::io::Error::last_os_error();
         Diagnostic::error(NO_JIT_ON_THIS_PLATFORM, "the system gives no executable memory")
             .because(reason.to_string())
-            .remedy("allow the process executable memory, or use `compile --emit c`")
+            .remedy(format!("allow the process executable memory, or {WRITE_C}"))
             .into()
     }
 }
@@ -183,6 +184,7 @@ mod mapping {
 mod mapping {
     use base::Diagnostic;
     use base::codes::NO_JIT_ON_THIS_PLATFORM;
+    use base::remedies::WRITE_C;
 
     /// There are none here.
     #[derive(Debug)]
@@ -192,7 +194,7 @@ mod mapping {
         pub(super) fn executable(_: usize, _: &[(usize, &[u8])]) -> base::Result<Mapping> {
             Err(Diagnostic::error(NO_JIT_ON_THIS_PLATFORM, "models cannot be run in process here")
                 .because("machine code is made for Linux on x86-64 only")
-                .remedy("use `compile --emit c`")
+                .remedy(WRITE_C)
                 .into())
         }
 

@@ -204,7 +204,7 @@ fn initial_symbols(program: &Program, values: &BTreeMap<SymbolId, i64>) -> base:
         let name = &symbol.name;
         let value = *values.get(&id).ok_or_else(|| {
             Diagnostic::error(UNBOUND_DIMENSION, format!("the dimension `{name}` has no value"))
-                .remedy(format!("give it one with `--dim {name}=N`"))
+                .remedy(base::remedies::give_dimension(name))
         })?;
         if !symbol.range.contains(value) {
             return Err(Diagnostic::error(

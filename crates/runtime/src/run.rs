@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codes::{INTERNAL_ERROR, SYMBOL_OUT_OF_RANGE};
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{ConstantId, Diagnostic, Id};
 use sym::SymbolId;
 
@@ -190,7 +190,7 @@ impl Machine<'_> {
         if self.turns <= most {
             return Ok(());
         }
-        Err(exceeded("turns", format!("loops have turned {most} times"))
+        Err(exceeded("turns", more_than(most), format!("loops have turned {most} times"))
             .at("a run of the model")
             .because("how often they turn depends on data, or on loops inside of loops")
             .into())

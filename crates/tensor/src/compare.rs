@@ -53,6 +53,16 @@ impl Deviation {
 /// Compares element by element: relative tolerance `rtol` (of the expected value) plus absolute
 /// tolerance `atol`. Both 0 asks for equal values.
 pub fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Deviation {
+    compare_within(actual, expected, |_, b| if b.is_finite() { atol + rtol * b.abs() } else { 0.0 })
+}
+
+/// Compares element by element: `|a - b|` is at most what is `allowed`, by the row-major index and
+/// by `b`. What is allowed to be infinitely far off may be anything.
+pub fn compare_within(
+    actual: &Tensor,
+    expected: &Tensor,
+    allowed: impl Fn(usize, f64) -> f64,
+) -> Deviation {
     let mut result = Deviation {
         type_error: None,
         elements: 0,
@@ -76,7 +86,7 @@ pub fn compare(actual: &Tensor, expected: &Tensor, rtol: f64, atol: f64) -> Devi
     let (mut error_square, mut expected_square) = (0.0, 0.0);
     for index in 0..expected.len() {
         let (difference, b) = difference(actual, expected, index);
-        if difference > atol + rtol * b.abs() || difference == f64::INFINITY {
+        if difference > allowed(index, b) {
             result.mismatches += 1;
             result.first_mismatch.get_or_insert_with(|| mismatch(actual, expected, index));
         }
@@ -111,6 +121,12 @@ pub struct Tolerance {
     pub last_place: bool,
 }
 
+impl Tolerance {
+    /// Equal values.
+    pub const NONE: Tolerance =
+        Tolerance { relative: 0.0, absolute: 0.0, of_largest: 0.0, last_place: false };
+}
+
 /// For what two programs compute that form sums in other orders.
 impl Default for Tolerance {
     fn default() -> Tolerance {
@@ -122,13 +138,29 @@ impl Tolerance {
     /// Compares a tensor with what it should be.
     #[must_use]
     pub fn compare(&self, actual: &Tensor, expected: &Tensor) -> Deviation {
+        let (relative, absolute) = self.of(expected);
+        compare(actual, expected, relative, absolute)
+    }
+
+    /// As [`Tolerance::compare`]; each element may besides be as far off as `bounds` has it.
+    #[must_use]
+    pub fn compare_or(&self, actual: &Tensor, expected: &Tensor, bounds: &Tensor) -> Deviation {
+        let (relative, absolute) = self.of(expected);
+        compare_within(actual, expected, |index, b| {
+            let usual = if b.is_finite() { absolute + relative * b.abs() } else { 0.0 };
+            usual.max(bounds.get_f64(index))
+        })
+    }
+
+    /// What it allows of the elements of a tensor, relative and absolute.
+    fn of(&self, expected: &Tensor) -> (f64, f64) {
         let unit = if self.last_place { last_place(expected.dtype()) } else { 0.0 };
         let mut absolute = self.absolute;
         if self.of_largest > 0.0 && expected.strings().is_none() {
             let values = expected.to_f64_vec().into_iter().filter(|value| value.is_finite());
             absolute += self.of_largest * values.fold(0.0_f64, |most, value| most.max(value.abs()));
         }
-        compare(actual, expected, self.relative.max(unit), absolute)
+        (self.relative.max(unit), absolute)
     }
 }
 

@@ -24,6 +24,8 @@ pub mod function;
 pub mod fused;
 pub mod mapped;
 pub mod minifloat;
+#[cfg(any(feature = "ndarray", test))]
+mod ndarray;
 pub mod npy;
 pub mod npz;
 pub mod random;

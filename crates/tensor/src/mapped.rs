@@ -75,7 +75,7 @@ pub fn release(bytes: &[u8]) {
 ///
 /// # Errors
 /// A diagnostic with the file's name when it is something else or cannot be read.
-pub(crate) fn read_plain(path: &Path) -> base::Result<Vec<u8>> {
+pub fn read_plain(path: &Path) -> base::Result<Vec<u8>> {
     let failed = |error: std::io::Error| -> Diagnostic { cannot_read(path, &error) };
     if !path.metadata().map_err(failed)?.is_file() {
         return Err(cannot_read(path, &std::io::Error::other("it is not a plain file")).into());
@@ -84,7 +84,7 @@ pub(crate) fn read_plain(path: &Path) -> base::Result<Vec<u8>> {
 }
 
 /// The diagnostic of a file that cannot be read.
-pub(crate) fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
+pub fn cannot_read(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::error(codes::CANNOT_READ_FILE, "cannot read the file")
         .at(path.display().to_string())
         .because(error.to_string())

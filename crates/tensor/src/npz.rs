@@ -1,13 +1,17 @@
-//! NumPy's `.npz` archives: `.npy` files in a zip file. Read only.
+//! NumPy's `.npz` archives: `.npy` files in a zip file. Written without compression.
 //!
 //! Source: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (the 64-bit sizes). The central folder at
 //! the end of the file says what the members are; their checksums are verified. Members are stored,
 //! as `numpy.savez` does, or deflated, as `numpy.savez_compressed` does; the size that the archive
 //! states bounds the memory that inflating takes.
 
+mod write;
+
 use std::path::Path;
 
 use bytes::Bytes;
+
+pub use write::encode_to;
 
 use crate::mapped::read_plain;
 use crate::npy::{bad_file, decode};
@@ -167,6 +171,11 @@ fn inflated(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
 
 /// CRC-32 with the reflected polynomial 0xedb88320, a byte at a time.
 fn checksum(bytes: &[u8]) -> u32 {
+    !checksum_further(!0, bytes)
+}
+
+/// The state of a checksum after more bytes; it begins as `!0`, and the sum is its complement.
+fn checksum_further(state: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut index = 0;
@@ -183,7 +192,7 @@ fn checksum(bytes: &[u8]) -> u32 {
         table
     };
     let step = |sum: u32, byte: &u8| (sum >> 8) ^ TABLE[usize::from(sum as u8 ^ byte)];
-    !bytes.iter().fold(!0, step)
+    bytes.iter().fold(state, step)
 }
 
 #[cfg(test)]

@@ -189,9 +189,12 @@ macro_rules! elements {
 }
 
 elements! {
-    f64: F64, f32: F32, half::f16: F16, half::bf16: BF16,
+    f64: F64, f32: F32,
     i64: I64, i32: I32, i16: I16, i8: I8, u64: U64, u32: U32, u16: U16, u8: U8,
 }
+
+#[cfg(any(feature = "half", test))]
+elements! { half::f16: F16, half::bf16: BF16 }
 
 // SAFETY: a byte, accepted only if it is 0 or 1.
 unsafe impl Element for bool {

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use base::{Diagnostic, Result, codes};
 use bytes::Bytes;
 
 use crate::dtype::DType;
+use crate::minifloat;
 use crate::scalar::Scalar;
 use crate::storage::{AlignedBytes, Element, Storage, bytes_of, view, view_mut};
 
@@ -138,7 +140,11 @@ impl Tensor {
     /// # Errors
     /// A sentence when the shape overflows, the type is string, or the number of bytes is not that
     /// of the shape.
-    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: Bytes) -> Result<Tensor, String> {
+    pub fn from_bytes(
+        dtype: DType,
+        shape: &[usize],
+        bytes: Bytes,
+    ) -> std::result::Result<Tensor, String> {
         if dtype == DType::String {
             return Err("a tensor of strings cannot be made of bytes".to_owned());
         }
@@ -201,6 +207,22 @@ impl Tensor {
     /// The elements, if `T` is their type: in place, or copied if the bytes are not aligned.
     pub fn as_slice<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         (T::DTYPE == self.dtype).then(|| view(self.bytes()))
+    }
+
+    /// A copy of the elements, which are of type `T`.
+    ///
+    /// # Errors
+    /// `TW0203` if they are of another; [`Tensor::cast`] converts them.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.as_slice().map(Cow::into_owned).ok_or_else(|| self.is_not(T::DTYPE).into())
+    }
+
+    /// The refusal of elements of another type than those that are asked for.
+    pub(crate) fn is_not(&self, wanted: DType) -> Diagnostic {
+        let own = self.dtype;
+        Diagnostic::error(codes::WRONG_DTYPE, format!("the tensor's elements are of type {own}"))
+            .because(format!("elements of type {wanted} are asked for"))
+            .remedy(format!("ask for {own}, or convert the tensor to {wanted} first"))
     }
 
     /// The elements to write to, if `T` is their type; copied first if shared.
@@ -303,14 +325,13 @@ impl Tensor {
     /// # Panics
     /// When one of the types is string and the other is not.
     pub fn cast(&self, dtype: DType) -> Tensor {
-        use half::{bf16, f16};
         if dtype == self.dtype {
             return self.clone();
         }
         // The usual conversions of weights in one loop; the rest one scalar at a time.
         match (self.dtype, dtype) {
-            (DType::F16, DType::F32) => return self.convert(|value: f16| value.to_f32()),
-            (DType::BF16, DType::F32) => return self.convert(|value: bf16| value.to_f32()),
+            (DType::F16, DType::F32) => return self.widened(minifloat::f16_to_f32),
+            (DType::BF16, DType::F32) => return self.widened(minifloat::bf16_to_f32),
             (DType::F64, DType::F32) => return self.convert(|value: f64| value as f32),
             (DType::F32, DType::F64) => return self.convert(|value: f32| f64::from(value)),
             (DType::I64, DType::I32) => return self.convert(|value: i64| value as i32),
@@ -321,6 +342,13 @@ impl Tensor {
             tensor.set_scalar(index, value.cast(dtype));
         }
         tensor
+    }
+
+    /// The elements, 16 bits each, as their values.
+    fn widened(&self, value: impl Fn(u16) -> f32) -> Tensor {
+        let bits = |element: &[u8]| u16::from_le_bytes([element[0], element[1]]);
+        let values = self.bytes().chunks_exact(2).map(|element| value(bits(element))).collect();
+        Tensor::from_vec(&self.shape, values)
     }
 
     fn convert<S: Element, T: Element>(&self, convert: impl Fn(S) -> T) -> Tensor {
@@ -372,6 +400,9 @@ mod tests {
         assert_eq!(tensor.get_f64(1), -2.5);
         assert_eq!(tensor.as_slice::<f32>().expect("f32")[1], -2.5);
         assert!(tensor.as_slice::<i32>().is_none());
+        assert_eq!(tensor.to_vec::<f32>().expect("f32")[1], -2.5);
+        let said = tensor.to_vec::<i64>().expect_err("f32").to_string();
+        assert!(said.contains("TW0203") && said.contains("f32") && said.contains("i64"), "{said}");
         assert_eq!(tensor.cast(DType::I8).to_f64_vec(), [1.0, -2.0, 0.0, 0.0]);
         assert_eq!(tensor.reshape(&[4]).shape(), [4]);
     }

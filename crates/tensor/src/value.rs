@@ -1,6 +1,7 @@
 //! Values that are made of tensors: sequences and optional values of them, maps and lists of maps.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::Scalar;
 use crate::tensor::Tensor;
@@ -75,7 +76,8 @@ impl Value {
         }
     }
 
-    /// The tensors of two values that are made of tensors alike, with names made of theirs.
+    /// The tensors of two values that are made of tensors alike, with names made of theirs. The
+    /// order of a map's keys does not count.
     ///
     /// # Errors
     /// How the values are made otherwise.
@@ -84,13 +86,34 @@ impl Value {
         other: &Value,
         name: &str,
     ) -> Result<Vec<(String, Tensor, Tensor)>, String> {
+        let other = other.clone().in_order_of(self);
         let (is, should) = (self.structure(), other.structure());
         if is != should {
             return Err(format!("it is {is:?} instead of {should:?}"));
         }
-        let tensors = self.clone().into_tensors().into_iter().zip(other.clone().into_tensors());
+        let tensors = self.clone().into_tensors().into_iter().zip(other.into_tensors());
         let named = is.names(name).into_iter().zip(tensors);
         Ok(named.map(|(name, (own, other))| (name, own, other)).collect())
+    }
+
+    /// The same value, the keys of maps in the order of another's, where both have the same. A list
+    /// of no maps has any keys.
+    fn in_order_of(self, other: &Value) -> Value {
+        match (self, other) {
+            (Value::Maps(own, numbers), Value::Maps(keys, _)) => {
+                if numbers.shape()[0] == 0 {
+                    let none = Tensor::from_scalars(numbers.dtype(), &[0, keys.len()], &[]);
+                    return Value::Maps(keys.clone(), none);
+                }
+                let (own, numbers) = own.in_order_of(keys, numbers);
+                Value::Maps(own, numbers)
+            }
+            (Value::Map(own, numbers), Value::Map(keys, _)) => {
+                let (own, numbers) = own.in_order_of(keys, numbers);
+                Value::Map(own, numbers)
+            }
+            (value, _) => value,
+        }
     }
 
     /// Its tensors, in order.
@@ -234,6 +257,24 @@ impl Keys {
         }
     }
 
+    /// These keys and their numbers, along the last axis, in the order of other keys; as they are
+    /// where those are not the same.
+    pub fn in_order_of(self, other: &Keys, numbers: Tensor) -> (Keys, Tensor) {
+        let places = match (&self, other) {
+            (Keys::Integers(own), Keys::Integers(other)) => places_of(other, own),
+            (Keys::Strings(own), Keys::Strings(other)) => places_of(other, own),
+            _ => None,
+        };
+        let Some(places) = places.filter(|_| self != *other) else { return (self, numbers) };
+        let rows = numbers.len().checked_div(places.len()).unwrap_or(0);
+        let moved = (0..rows).flat_map(|row| {
+            let (start, numbers) = (row * places.len(), &numbers);
+            places.iter().map(move |place| numbers.get_scalar(start + place))
+        });
+        let moved: Vec<Scalar> = moved.collect();
+        (other.clone(), Tensor::from_scalars(numbers.dtype(), numbers.shape(), &moved))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
@@ -246,6 +287,13 @@ impl Keys {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The place of each of some keys among others; none if those are not the same keys.
+fn places_of<T: Ord>(keys: &[T], among: &[T]) -> Option<Vec<usize>> {
+    let places: BTreeMap<&T, usize> = among.iter().zip(0..).collect();
+    let found: Option<Vec<usize>> = keys.iter().map(|key| places.get(key).copied()).collect();
+    found.filter(|found| found.len() == among.len() && places.len() == among.len())
 }
 
 impl Structure {
@@ -275,6 +323,20 @@ impl From<Tensor> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_keys_does_not_count() {
+        let keys = |texts: [&str; 2]| Keys::Strings(texts.map(str::to_owned).to_vec());
+        let numbers = |numbers: &[f32]| Tensor::from_slice(&[numbers.len() / 2, 2], numbers);
+        let maps = Value::Maps(keys(["b", "a"]), numbers(&[1.0, 2.0, 3.0, 4.0]));
+        let sorted = Value::Maps(keys(["a", "b"]), numbers(&[2.0, 1.0, 4.0, 3.0]));
+        let pairs = maps.pairs(&sorted, "z").expect("the same keys");
+        assert_eq!(pairs[0].1.bytes(), pairs[0].2.bytes());
+        assert!(maps.pairs(&Value::Maps(keys(["a", "c"]), numbers(&[1.0; 4])), "z").is_err());
+        assert!(maps.pairs(&Value::Maps(keys(["a", "a"]), numbers(&[1.0; 4])), "z").is_err());
+        let none = Value::Maps(Keys::Integers(Vec::new()), Tensor::from_slice::<f32>(&[0, 0], &[]));
+        assert_eq!(none.clone().in_order_of(&maps).structure(), maps.structure());
+    }
 
     #[test]
     fn taken_apart_and_put_together() {

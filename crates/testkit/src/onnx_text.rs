@@ -5,6 +5,7 @@
 //! opset 18                                    // 18 if left out; `opset "ml" 2` for a domain
 //! input x: f32[n, 3, ?]                       // `f32?` for an unknown rank
 //! input s: sequence f32[2]
+//! output z: sequence map string f32[]
 //! constant w: f32[2] {1.0, 2.0}
 //! y, _ = Conv(x, w, _) {strides = [2, 2], auto_pad = "SAME_UPPER", alpha = 0.5}
 //! z = "my.domain" Foo(y) {value = i64[1] {3}, body = {a = Relu(x) output a: f32}, r = @outer}
@@ -21,8 +22,8 @@ use base::text::{Parser, TextError, Token};
 use import_onnx::data_type::number_of;
 use import_onnx::proto::{
     AttributeProto, DimensionProto, DimensionValue, ElementTypeProto, FunctionProto, GraphProto,
-    ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto,
-    TypeProto, TypeValue, ValueInfoProto, attribute_type,
+    MapTypeProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+    TensorTypeProto, TypeProto, TypeValue, ValueInfoProto, attribute_type,
 };
 use tensor::{DType, Tensor};
 
@@ -202,22 +203,29 @@ fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
 fn value_info(parser: &mut Parser<'_>) -> Parsed<ValueInfoProto> {
     let name = parser.identifier()?.to_owned();
     parser.expect(":")?;
-    let is_sequence = parser.keyword("sequence");
-    let elem_type = number_of(dtype(parser)?);
-    let shape = match parser.at("[") {
-        true => Some(TensorShapeProto { dim: parser.list("[", ",", "]", dimension)? }),
-        false => {
-            parser.eat("?");
-            None
-        }
+    Ok(ValueInfoProto { name, r#type: Some(value_type(parser)?) })
+}
+
+fn value_type(parser: &mut Parser<'_>) -> Parsed<TypeProto> {
+    let value = if parser.keyword("sequence") {
+        let elem_type = Some(value_type(parser)?);
+        TypeValue::Sequence(Box::new(ElementTypeProto { elem_type }))
+    } else if parser.keyword("map") {
+        let key_type = number_of(dtype(parser)?);
+        let value_type = Some(value_type(parser)?);
+        TypeValue::Map(Box::new(MapTypeProto { key_type, value_type }))
+    } else {
+        let elem_type = number_of(dtype(parser)?);
+        let shape = match parser.at("[") {
+            true => Some(TensorShapeProto { dim: parser.list("[", ",", "]", dimension)? }),
+            false => {
+                parser.eat("?");
+                None
+            }
+        };
+        TypeValue::Tensor(TensorTypeProto { elem_type, shape })
     };
-    let tensor = TensorTypeProto { elem_type, shape };
-    let ty = TypeProto { value: Some(TypeValue::Tensor(tensor)) };
-    let sequence = |ty| {
-        let element = Box::new(ElementTypeProto { elem_type: Some(ty) });
-        TypeProto { value: Some(TypeValue::Sequence(element)) }
-    };
-    Ok(ValueInfoProto { name, r#type: Some(if is_sequence { sequence(ty) } else { ty }) })
+    Ok(TypeProto { value: Some(value) })
 }
 
 fn dimension(parser: &mut Parser<'_>) -> Parsed<DimensionProto> {

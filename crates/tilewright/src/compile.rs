@@ -13,7 +13,6 @@ use crate::cache::Cache;
 use crate::executable::Executable;
 use crate::options::Options;
 use crate::source::Source;
-use crate::target;
 use crate::variant::{Model, Variant};
 
 /// Compiles a model: everything that does not depend on free dimensions, and the code itself where
@@ -34,7 +33,7 @@ pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
     let imported = source.import(options, &Facts::default())?;
     let (inputs, _) = match imported.needs.is_empty() {
         true => imported.ports(),
-        false => source.declared(options),
+        false => source.declared(options)?,
     };
     Ok(inputs)
 }
@@ -68,7 +67,7 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
-    let target = target::resolve(&options.target)?;
+    let target = options.target.resolve()?;
     target.check_machine(&runtime::cpu::has_feature)?;
     let options = Options { threads: Some(options.thread_count()), ..options.clone() };
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
@@ -81,7 +80,7 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let front = &variant.front;
     let (inputs, outputs) = match front.needs.is_empty() {
         true => (front.inputs.clone(), front.outputs.clone()),
-        false => model.source.declared(&model.options),
+        false => model.source.declared(&model.options)?,
     };
     if front.needs.is_empty() {
         variant.prepare_fixed(&model)?;

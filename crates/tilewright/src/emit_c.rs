@@ -21,7 +21,6 @@ use crate::plan::Plan;
 use crate::reference::evaluated;
 use crate::source::Source;
 use crate::specialisation::{self, LoweredFunction};
-use crate::target;
 use crate::variant::bound;
 
 /// Compiles a model to `model.c`, `model.h`, `weights.bin` and `main.c` in a folder, which is made
@@ -47,7 +46,7 @@ pub fn emit_c(
     let name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = Source::read(model, &options.limits)?;
     let given = inputs.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-    let inputs = in_order(&source.declared(options).0, given.collect(), &mut |_, _| Ok(None))?;
+    let inputs = in_order(&source.declared(options)?.0, given.collect(), &mut |_, _| Ok(None))?;
     let sources =
         compile_to_c(CModelRequest { source: &source, options, name: &name, inputs: &inputs })?;
     sources.code.write(folder)
@@ -117,8 +116,12 @@ fn without_strings(imported: Imported) -> (Imported, Vec<Kind>, CTexts) {
 /// What is wrong with the model, its inputs or the options; see [`emit_c`].
 pub fn compile_to_c(request: CModelRequest<'_>) -> Result<CModel> {
     let CModelRequest { source, options, name, inputs: known } = request;
-    let target = row(&options.target)?;
-    let known = Known::of(&source.declared(options).0, known)?;
+    // C code runs anywhere, so the machine has no say.
+    let target = match options.target {
+        TargetChoice::Native => Target::find("c99")?,
+        TargetChoice::Named(_) => options.target.resolve()?,
+    };
+    let known = Known::of(&source.declared(options)?.0, known)?;
     let (CFront { front, kinds, texts }, facts) = known.front_and_facts(&request, &target)?;
     let inputs = &front.inputs;
     refuse_strings(&front.main)?;
@@ -196,8 +199,6 @@ struct CFront {
 struct Known {
     /// Those that are known.
     ports: Vec<Port>,
-    /// Their components.
-    components: Vec<Value>,
     /// All components, in the order of the model.
     all: Vec<Option<Value>>,
 }
@@ -205,7 +206,7 @@ struct Known {
 impl Known {
     /// These values; what follows is not known.
     fn of(declared: &[Port], inputs: &[Option<Value>]) -> Result<Known> {
-        let mut known = Known { ports: Vec::new(), components: Vec::new(), all: Vec::new() };
+        let mut known = Known { ports: Vec::new(), all: Vec::new() };
         let values = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         for (port, value) in declared.iter().zip(values) {
             let Some(value) = value else {
@@ -214,7 +215,6 @@ impl Known {
             };
             port.check(value)?;
             known.ports.push(port.clone());
-            known.components.extend(value.clone().into_components());
             known.all.extend(value.clone().into_components().into_iter().map(Some));
         }
         Ok(known)
@@ -248,9 +248,10 @@ impl Known {
         mut facts: Facts,
     ) -> Result<(CFront, Facts)> {
         let CModelRequest { source, options, .. } = *request;
-        let known = Inputs { ports: &self.ports, components: &self.components };
+        let components: Vec<Value> = self.all.iter().flatten().cloned().collect();
+        let known = Inputs { ports: &self.ports, components: &components };
         let names = self.ports.iter().flat_map(|port| port.kind.component_names(&port.name));
-        for (name, tensor) in names.zip(self.components.iter().map(Value::as_tensor)) {
+        for (name, tensor) in names.zip(components.iter().map(Value::as_tensor)) {
             let Some(tensor) = tensor else { continue };
             let shape = tensor.shape().iter().map(|&extent| extent as i64).collect();
             facts.shapes.insert(name, shape);
@@ -295,14 +296,6 @@ impl Known {
             }
         }
         Ok(symbols)
-    }
-}
-
-/// The row that kernels are scheduled for: C code runs anywhere, so the machine has no say.
-pub(crate) fn row(choice: &TargetChoice) -> Result<Target> {
-    match choice {
-        TargetChoice::Native => target::resolve(&TargetChoice::Named("c99".to_owned())),
-        TargetChoice::Named(_) => target::resolve(choice),
     }
 }
 

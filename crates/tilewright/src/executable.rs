@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use front::{Facts, Port, in_order};
-use graph::{Function, Op};
+use graph::{Assumption, Function, Op};
+use sym::Expr;
 use tensor::{DType, Given, Kind, Tensor, Value};
 
 use crate::facts::{Inputs, attempt};
 use crate::options::Options;
+use crate::outputs::Outputs;
 use crate::run::SegmentRun;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -113,7 +115,7 @@ impl Executable {
             return Err(Diagnostic::error(codes::WRONG_DTYPE, message)
                 .at(port.to_string())
                 .because("it is a sequence, an optional value or a map")
-                .remedy("use `run_values`")
+                .remedy("ask for values of any kind, not for tensors")
                 .into());
         }
         self.check_inputs(inputs)?;
@@ -134,14 +136,49 @@ impl Executable {
         Ok(Value::all_from_components(kinds, results))
     }
 
-    /// Runs the model on values by name; gives its outputs in the order of the model.
+    /// Runs the model on tensors and other values by the names of its inputs, in any order.
     ///
     /// # Errors
-    /// As [`Self::run`]; names that no input has, and inputs without a value.
-    pub fn run_named(&self, inputs: BTreeMap<String, Value>) -> Result<Vec<(String, Value)>> {
+    /// As [`Self::run`]; `TW0201` for inputs without a value, `TW0202` for names that no input has
+    /// and those that are given twice.
+    pub fn run_named<N: Into<String>, V: Into<Value>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Outputs> {
+        let mut given = BTreeMap::new();
+        for (name, value) in inputs {
+            let name = name.into();
+            if given.contains_key(&name) {
+                let message = format!("input `{name}` is given twice");
+                return Err(Diagnostic::error(codes::UNKNOWN_INPUT, message)
+                    .because("an input takes one value")
+                    .remedy("give it once")
+                    .into());
+            }
+            given.insert(name, value.into());
+        }
         let missing = &mut |_: usize, port: &Port| Err(port.missing().into());
-        let values = self.run_values(&in_order(&self.inputs, inputs, missing)?)?;
-        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+        let values = self.run_values(&in_order(&self.inputs, given, missing)?)?;
+        let names = self.outputs.iter().map(|port| port.name.clone());
+        Ok(Outputs::new(names.zip(values).collect()))
+    }
+
+    /// Named extents of inputs that only one number fits, as far as the model as compiled so far
+    /// tells: that of an axis which a weight has, too, for example.
+    #[must_use]
+    pub fn only_extents(&self) -> BTreeMap<String, i64> {
+        let mut found = BTreeMap::new();
+        for variant in self.model.cache.variants() {
+            let function = &variant.front.imported;
+            for assumption in &function.assumptions {
+                let Assumption::Equal(a, b) = assumption else { continue };
+                let pair = |a: &Expr, b: &Expr| a.as_symbol().zip(b.as_constant());
+                if let Some((symbol, extent)) = pair(a, b).or_else(|| pair(b, a)) {
+                    found.insert(function.symbol_name(symbol).to_owned(), extent);
+                }
+            }
+        }
+        found
     }
 
     /// Whether the model as compiled so far draws random numbers.
@@ -235,28 +272,13 @@ impl Executable {
     }
 
     /// What all runs of the model share: the code of segments whose sizes no run changes, and how
-    /// many others there are.
-    ///
-    /// # Errors
-    /// `TW0205` if the inputs' shapes are free; `TW0115` if all that is compiled depends on data.
-    pub fn fixed_code(&self) -> Result<(Arc<Variant>, Vec<Arc<Specialisation>>, usize)> {
-        if let Some(variant) = self.model.cache.variant(|variant| variant.front.needs.is_empty()) {
-            let code = variant.fixed_code(&self.model.cache);
-            let others = variant.plan.segments().count().saturating_sub(code.len());
-            if !code.is_empty() || others == 0 {
-                return Ok((variant, code, others));
-            }
-        }
-        let unbound: Vec<Diagnostics> =
-            self.inputs.iter().filter_map(|port| port.random(0).err()).collect();
-        if !unbound.is_empty() {
-            return Err(unbound.into_iter().flatten().collect());
-        }
-        Err(Diagnostic::error(codes::UNKNOWN_CONTENTS, "sizes are computed from data")
-            .at("the model")
-            .because("the kernels behind them are made when the sizes are met")
-            .remedy("give the inputs: `--input NAME=FILE`, or `--random`")
-            .into())
+    /// many others there are; none where all that is compiled depends on the inputs.
+    #[must_use]
+    pub fn fixed_code(&self) -> Option<(Arc<Variant>, Vec<Arc<Specialisation>>, usize)> {
+        let variant = self.model.cache.variant(|variant| variant.front.needs.is_empty())?;
+        let code = variant.fixed_code(&self.model.cache);
+        let others = variant.plan.segments().count().saturating_sub(code.len());
+        (!code.is_empty() || others == 0).then_some((variant, code, others))
     }
 
     fn check_inputs<G: Given>(&self, inputs: &[G]) -> Result<()> {
@@ -268,7 +290,7 @@ impl Executable {
             };
             return Err(found
                 .because(format!("{given} inputs are given, the model has {wanted}"))
-                .remedy("give one value for each input, in the order of `inputs()`")
+                .remedy("give one value for each input, in the order of the model")
                 .into());
         }
         self.inputs.iter().zip(inputs).try_for_each(|(port, input)| port.check(input))
@@ -292,15 +314,29 @@ impl fmt::Debug for Executable {
 }
 
 fn check_outputs(types: &[(DType, Vec<usize>)], outputs: &[Tensor]) -> Result<()> {
-    let fits = outputs.len() == types.len()
-        && outputs.iter().zip(types).all(|(tensor, (dtype, shape))| {
-            tensor.dtype() == *dtype && tensor.shape() == &shape[..]
-        });
-    if fits {
-        return Ok(());
-    }
+    let misfit = |(number, (tensor, (dtype, shape))): (usize, (&Tensor, &(DType, Vec<usize>)))| {
+        let (given, found) = (tensor.shape(), tensor.dtype());
+        let different = (0..given.len().min(shape.len())).find(|&axis| given[axis] != shape[axis]);
+        if found != *dtype {
+            return Some(format!("output {number} has elements of type {found}, not {dtype}"));
+        }
+        if given.len() != shape.len() {
+            let (given, wanted) = (given.len(), shape.len());
+            return Some(format!("output {number} has {given} axes, not {wanted}"));
+        }
+        different.map(|axis| {
+            let (given, wanted) = (given[axis], shape[axis]);
+            format!("axis {axis} of output {number} has extent {given}, not {wanted}")
+        })
+    };
+    let reason = match outputs.len() == types.len() {
+        true => outputs.iter().zip(types).enumerate().find_map(misfit),
+        false => Some(format!("{} are given, the model has {}", outputs.len(), types.len())),
+    };
+    let Some(reason) = reason else { return Ok(()) };
     Err(Diagnostic::error(codes::WRONG_SHAPE, "the output tensors do not fit")
-        .because("their number, element types or shapes differ from the model's outputs")
-        .remedy("use the tensors that `run` returned for inputs of the same shapes")
+        .at("the output tensors")
+        .because(reason)
+        .remedy("use tensors that an earlier run gave for inputs of the same shapes")
         .into())
 }

@@ -1,7 +1,7 @@
 //! What a run tells of a model: facts that the model needs and that the run's inputs hold, or
 //! values that it computes first.
 
-use base::limits::exceeded;
+use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Limits, Result, codes};
 use front::{FACT_ELEMENTS, FactKind, Facts, Need, Port};
 use graph::ElementType;
@@ -55,7 +55,8 @@ impl<G: Given> Inputs<'_, G> {
         let message = format!("facts are needed more than {most} times");
         let because =
             format!("to import it with others counts as {TURNS_OF_AN_IMPORT} turns of a loop");
-        Err(exceeded("iterations", message).at("the model").because(because).into())
+        let needed = more_than(limits.iterations);
+        Err(exceeded("iterations", needed, message).at("the model").because(because).into())
     }
 
     /// Adds what is needed to the facts; `computed` are the results of the function that computes
@@ -64,7 +65,8 @@ impl<G: Given> Inputs<'_, G> {
         let shape = |tensor: &Tensor| tensor.shape().iter().map(|&extent| extent as i64).collect();
         let before = facts.clone();
         for Need { name, kind, result, reason } in needs {
-            let unknown = || reason.clone().remedy(format!("give `--input {name}=FILE`"));
+            let unknown =
+                || reason.clone().remedy(format!("give the input, `--input {name}=FILE`"));
             let tensor = || {
                 let computed = result.and_then(|number| computed.get(number));
                 let computed = computed.and_then(Value::as_tensor);

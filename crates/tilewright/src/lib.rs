@@ -1,34 +1,144 @@
-//! Tilewright: a machine-learning compiler.
+//! Compiles machine-learning models to native code, and runs them.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), tilewright::Diagnostics> {
+//! A model in its development form (an ONNX file) goes in; what comes out is an [`Executable`] that
+//! this process calls. All of it is made here, in milliseconds: no library of kernels is linked,
+//! and nothing needs to be installed.
+//!
+//! # A first model
+//!
+//! ```
+//! # // The model and the pictures lie in the repository.
+//! # fn main() -> tilewright::Result<()> {
+//! # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
+//! # std::env::set_current_dir(models).expect("the models lie in the repository");
+//! # if !tilewright::runs_here() { return Ok(()); }
 //! use tilewright::{Options, Tensor};
 //!
-//! let executable = tilewright::compile("model.onnx", &Options::default())?;
-//! let image = Tensor::from_vec(&[1, 1, 8, 8], vec![0.0_f32; 64]);
-//! let outputs = executable.run(&[image])?;
-//! println!("{:?}", outputs[0].to_f64_vec());
+//! let executable = tilewright::compile("digits.onnx", &Options::default())?;
+//! let picture = Tensor::from_vec(&[1, 1, 8, 8], vec![0.5_f32; 64]);
+//! let outputs = executable.run(&[picture])?;
+//! let scores: Vec<f32> = outputs[0].to_vec()?;
+//! assert_eq!(scores.len(), 10);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! This crate is the driver: it runs the tables of passes, alone times, prints and verifies, and
-//! holds what was compiled. What it drives is described in `ARCHITECTURE.md`.
+//! [`compile`] reads the file once and maps its weights; [`compile_bytes`] takes a model from
+//! memory. What a file wants and gives, before anything is compiled, says [`model_info`].
+//!
+//! # Inputs and outputs
+//!
+//! [`Executable::inputs`] and [`Executable::outputs`] are [`Port`]s: a name, an element type,
+//! extents that are numbers or names. [`Executable::run`] takes one tensor an input in that order;
+//! [`Executable::run_named`] takes them by name, and gives [`Outputs`]:
+//!
+//! ```
+//! # fn main() -> tilewright::Result<()> {
+//! # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
+//! # std::env::set_current_dir(models).expect("the models lie in the repository");
+//! # if !tilewright::runs_here() { return Ok(()); }
+//! # let executable = tilewright::compile("digits.onnx", &tilewright::Options::default())?;
+//! assert_eq!(executable.inputs()[0].to_string(), "image: f32[batch, 1, 8, 8]");
+//! let pictures = tilewright::read_npy("test_images.npy")?;
+//! let outputs = executable.run_named([("image", pictures)])?;
+//! assert_eq!(outputs.tensor("logits")?.shape(), [360, 10]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Tensor`] is dense, row-major, in host memory; clones share their storage until one is
+//! written to. [`Tensor::from_vec`], [`Tensor::from_strings`] and [`read_npy`] make one,
+//! [`Tensor::to_vec`], [`Tensor::as_slice`], [`Tensor::strings`] and [`write_npy`] take it out
+//! again, [`Tensor::cast`] converts its elements. With the feature `ndarray` its arrays go in as
+//! they are, and `Tensor::as_array` and `Tensor::to_array` give them back. Models of scikit-learn
+//! also give lists of maps, others sequences and optional values: these are [`Value`]s, for which
+//! there are [`Executable::run_named`] and [`Executable::run_values`].
+//!
+//! # Shapes that change
+//!
+//! Extents that a model leaves free (`batch` above) may differ from run to run. Code for new ones
+//! is made when they are first met, and kept. [`Executable::prepare`] makes it ahead of the first
+//! run; [`Options::with_dim`] and [`Options::with_input_shape`] bind extents once and for all, so
+//! that [`compile`] has all it needs.
+//!
+//! # Runs without allocations, and many at once
+//!
+//! [`Executable::run_into`] writes into tensors that an earlier run returned, and from its second
+//! run with the same shapes on allocates nothing. An executable is `Send + Sync`: share it by
+//! reference or in an `Arc`, and run it from any number of threads at once. Each has memory of its
+//! own. The worker threads ([`Options::with_threads`], all cores if nothing is said) serve one run
+//! at a time; another that comes meanwhile runs on its caller's thread alone. A server with many
+//! callers does best with one thread a run.
+//!
+//! # What can go wrong
+//!
+//! Every failure is a list of [`Diagnostic`]s: a code that does not change (`TW0204`), the place in
+//! the model or among the inputs, the reason, and a remedy. No input and no file makes this crate
+//! panic, but for the few functions on tensors that say so.
+//!
+//! ```
+//! # fn main() -> tilewright::Result<()> {
+//! # let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
+//! # std::env::set_current_dir(models).expect("the models lie in the repository");
+//! # if !tilewright::runs_here() { return Ok(()); }
+//! # use tilewright::{Options, Tensor};
+//! # let executable = tilewright::compile("digits.onnx", &Options::default())?;
+//! let wrong = Tensor::from_vec(&[1, 1, 8, 9], vec![0.5_f32; 72]);
+//! let said = executable.run(&[wrong]).unwrap_err().to_string();
+//! assert!(said.contains("TW0204"));
+//! assert!(said.contains("axis 3 has extent 9, where 8 is declared"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Files from elsewhere may be hostile: [`Options::limits`] bounds what is read, planned and run.
+//!
+//! # Where it runs
+//!
+//! On x86-64 with AVX2 and FMA, or AVX-512, on Linux: [`runs_here`] tells. For other machines the
+//! feature `c` makes C sources of a model.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | what for |
+//! |---|---|
+//! | `ndarray` | tensors from arrays of the crate `ndarray`, and as such arrays |
+//! | `half` | elements of the types `half::f16` and `half::bf16` |
+//! | `images` | models whose inputs are encoded pictures (`ImageDecoder`) |
+//! | `c` | models as C sources (`emit_c`) |
+//!
+//! In a program that is built for debugging, the compiler within it is slow, too: models take some
+//! thirty times as long to compile, and run as fast. These lines make that three times:
+//!
+//! ```toml
+//! [profile.dev.package."*"]
+//! opt-level = 1
+//! debug = false
+//! ```
+//!
+//! # Beyond compiling and running
+//!
+//! The crate `tilewright-inspect` verifies, explains, measures and compares executables, and
+//! `tilewright-data` reads inputs from pictures, tables and arrays: what the command line has, as
+//! functions with typed results. [`compiled`] is the door that they come in by.
 
 mod cache;
 mod compile;
+#[cfg(feature = "c")]
 mod emit_c;
 mod executable;
 mod facts;
 mod jit;
 mod options;
+mod outputs;
 mod pipeline;
 mod plan;
 mod reference;
 mod run;
 mod source;
 mod specialisation;
-mod target;
 mod variant;
 
 pub use backend::Target;
@@ -36,23 +146,35 @@ pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
 pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
+#[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
-pub use front::{Port, PortExtent, in_order};
-pub use import_onnx::{ModelInfo, read_value};
-pub use options::{Options, Precision, TargetChoice};
-pub use pipeline::{optimisations, rules};
+pub use front::{Port, PortExtent, in_order, unknown_input};
+pub use import_onnx::{ModelInfo, read_value, read_values};
+pub use options::{Options, Precision, TargetChoice, runs_here};
+pub use outputs::Outputs;
+pub use pipeline::{graph_passes, optimisations, rules};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
-pub use tensor::npy::read as read_npy;
+pub use tensor::npy::{read as read_npy, write as write_npy};
 pub use tensor::random::random;
-pub use tensor::{DType, Kind, Tensor, Value};
+pub use tensor::{DType, Element, Keys, Kind, Scalar, Tensor, Value};
 pub use tensor::{Deviation, compare};
+
+/// The Rust examples of the README and the book are tests, too.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/rust.md")]
+    struct Rust;
+}
 
 /// What stands behind an executable: for those who look at it, not for those who run it.
 pub mod compiled {
     pub use crate::compile::compile_source;
+    #[cfg(feature = "c")]
     pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
@@ -62,8 +184,8 @@ pub mod compiled {
     pub use crate::run::SegmentRun;
     pub use crate::source::Source;
     pub use crate::specialisation::{Request, Specialisation};
-    pub use crate::target::resolve;
     pub use crate::variant::Variant;
+    #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
     pub use backend_x64::{alone, disassembly, executable as link, vcode_text};
     pub use front::{Facts, Imported};

@@ -2,12 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Limits;
+use backend::Target;
 use base::timing::Phases;
+use base::{Diagnostic, Limits, Result, codes};
 use front::ImportOptions;
 use tensor::Value;
 
-/// How to compile a model.
+/// How to compile a model: a value to change by its fields or, in a row, by its methods.
+///
+/// ```
+/// use tilewright::{Options, Precision};
+///
+/// let options = Options::default()
+///     .with_threads(1)
+///     .with_dim("batch", 8)
+///     .with_precision(Precision::Bf16);
+/// assert_eq!(options.dims["batch"], 8);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// What to compile for.
@@ -44,6 +55,32 @@ pub enum TargetChoice {
     Named(String),
 }
 
+impl TargetChoice {
+    /// The row of the target table that is meant.
+    ///
+    /// # Errors
+    /// `TW0401` for a name that no row has; `TW0402` if no row suits this machine.
+    pub fn resolve(&self) -> Result<Target> {
+        match self {
+            TargetChoice::Named(name) => Target::find(name),
+            TargetChoice::Native => Target::native(&runtime::cpu::has_feature).ok_or_else(|| {
+                let message = "no target suits this machine";
+                Diagnostic::error(codes::TARGET_NOT_ON_THIS_MACHINE, message)
+                    .because("the JIT needs x86-64 with AVX2 and FMA, on Linux")
+                    .remedy(base::remedies::WRITE_C)
+                    .into()
+            }),
+        }
+    }
+}
+
+/// Whether this machine can run what is compiled for it: x86-64 with AVX2 and FMA, or AVX-512, on
+/// Linux.
+#[must_use]
+pub fn runs_here() -> bool {
+    TargetChoice::Native.resolve().is_ok()
+}
+
 /// Precision of products and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
@@ -55,6 +92,55 @@ pub enum Precision {
 }
 
 impl Options {
+    /// For a target of this name, rather than for this machine.
+    #[must_use]
+    pub fn with_target(mut self, name: impl Into<String>) -> Options {
+        self.target = TargetChoice::Named(name.into());
+        self
+    }
+
+    /// With so many threads, the caller's included.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Options {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// With this extent for a dimension that the model names.
+    #[must_use]
+    pub fn with_dim(mut self, name: impl Into<String>, extent: i64) -> Options {
+        self.dims.insert(name.into(), extent);
+        self
+    }
+
+    /// With this shape for an input, which binds the dimensions that it contains.
+    #[must_use]
+    pub fn with_input_shape(mut self, name: impl Into<String>, shape: &[i64]) -> Options {
+        self.input_shapes.insert(name.into(), shape.to_vec());
+        self
+    }
+
+    /// With this precision of products and convolutions.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Options {
+        self.precision = precision;
+        self
+    }
+
+    /// Without the pass of this name.
+    #[must_use]
+    pub fn without_pass(mut self, name: impl Into<String>) -> Options {
+        self.disabled.insert(name.into());
+        self
+    }
+
+    /// With these limits on what a model may take.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Options {
+        self.limits = limits;
+        self
+    }
+
     /// Binds dimensions to the shapes of those inputs given that are tensors.
     pub fn bind_shapes(&mut self, inputs: &BTreeMap<String, Value>) {
         for (name, value) in inputs {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backend::Target;
+use base::nearest::nearest;
 use base::timing::Phases;
 use base::{
     Diagnostic, Diagnostics, FunctionId, PassContext, PassHooks, Remark, Result, codes, run_passes,
@@ -65,11 +66,16 @@ impl Choices {
 /// What may be left out of a compile, by name; single rules of graph passes may be, too.
 #[must_use]
 pub fn optimisations() -> Vec<&'static str> {
+    graph_passes().into_iter().chain(PARTS.iter().map(|row| row.name)).collect()
+}
+
+/// The passes over graphs that may be left out, by name.
+#[must_use]
+pub fn graph_passes() -> Vec<&'static str> {
     // What is asked for is not left out.
     let own = formats::passes().map(|row| row.name).into_iter();
     let own = own.filter(|name| *name != PRECISION);
-    let parts = PARTS.iter().map(|row| row.name);
-    graph_opt::passes().iter().map(|row| row.name).chain(own).chain(parts).collect()
+    graph_opt::passes().iter().map(|row| row.name).chain(own).collect()
 }
 
 /// The rules of graph passes, by name.
@@ -166,7 +172,10 @@ fn check_disabled(options: &Options) -> Result<()> {
         Diagnostic::error(codes::UNKNOWN_PASS, format!("no pass or rule is called `{name}`"))
             .at(format!("--disable {name}"))
             .because(format!("the passes are {}", passes.join(", ")))
-            .remedy("use one of these names, or that of a rule of one of them")
+            .remedy(match nearest(name, known.iter().copied()) {
+                Some(near) => format!("use `--disable {near}`, or another of these names"),
+                None => "use one of these names, or that of a rule of one of them".to_owned(),
+            })
     });
     unknown.collect::<Diagnostics>().or_ok(())
 }

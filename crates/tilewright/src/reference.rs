@@ -43,7 +43,7 @@ pub fn read(
         evaluated(&imported.module, imported.function(), options, components, precision)
     };
     let make = |facts: &Facts| model.import(options, facts);
-    let inputs = Inputs { ports: &model.declared(options).0, components };
+    let inputs = Inputs { ports: &model.declared(options)?.0, components };
     inputs.settle(&options.limits, facts, make, |imported| &imported.needs, evaluate)
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn evaluated<G: Given>(
     let most = options.limits.operations;
     if operations > most {
         let message = format!("the evaluator would take {operations} operations");
-        let refusal = exceeded("operations", message).at("a run of the model");
+        let refusal = exceeded("operations", operations, message).at("a run of the model");
         return Err(refusal.because(format!("at most {most} are accepted")).into());
     }
     let weights = |id: ConstantId| module.constants[id].tensor.clone();

@@ -102,13 +102,17 @@ impl<'a> PlanRun<'a> {
         let limits = &self.model.options.limits;
         if self.turns + self.copies / COPIES_OF_A_TURN > limits.iterations {
             let message = format!("loops have turned {} times", self.turns);
-            return Err(base::limits::exceeded("iterations", message)
-                .at("a run of the model")
-                .because(format!(
-                    "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, a copy of \
+            return Err(base::limits::exceeded(
+                "iterations",
+                base::limits::more_than(limits.iterations),
+                message,
+            )
+            .at("a run of the model")
+            .because(format!(
+                "a compile for new shapes counts as {TURNS_OF_A_COMPILE} turns, a copy of \
                      {COPIES_OF_A_TURN} values of sequences as one"
-                ))
-                .into());
+            ))
+            .into());
         }
         let what = format!("after {} turns a loop keeps", self.turns);
         Ok(limits.check_memory(kept_bytes, self.given_bytes, &what)?)

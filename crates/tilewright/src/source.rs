@@ -1,11 +1,12 @@
 //! Where a model comes from: a file, its bytes, or a graph function.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::{Limits, Result};
 use bytes::Bytes;
-use front::{Facts, Imported, Port};
+use front::{Facts, Imported, Port, with_shapes};
 use import_onnx::{DecodedModel, ModelInfo};
 use module::Module;
 
@@ -54,17 +55,19 @@ impl Source {
         }
     }
 
-    /// Inputs and outputs as the model declares them.
-    pub(crate) fn declared(&self, options: &Options) -> (Vec<Port>, Vec<Port>) {
-        let bound = |ports: Vec<Port>| {
-            ports.into_iter().map(|port| port.with_extents(&options.dims)).collect()
-        };
+    /// Inputs and outputs as the model declares them, in the shapes that the options give.
+    ///
+    /// # Errors
+    /// Shapes and dimensions given that do not fit the model.
+    pub fn declared(&self, options: &Options) -> Result<(Vec<Port>, Vec<Port>)> {
         match self {
             Source::Model(model) => {
                 let ModelInfo { inputs, outputs, .. } = model.info();
-                (bound(inputs), bound(outputs))
+                let bound = |port: Port| port.with_extents(&options.dims);
+                let inputs = with_shapes(inputs, &options.for_import(), &BTreeMap::new())?;
+                Ok((inputs, outputs.into_iter().map(bound).collect()))
             }
-            Source::Module(module) => Imported::of_module(Module::clone(module)).ports(),
+            Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
         }
     }
 }

@@ -58,6 +58,7 @@ pub(crate) struct LoweredFunction {
     /// The function, its kernels and its program.
     pub(crate) module: Module,
     /// The function, with constant extents.
+    #[cfg_attr(not(feature = "c"), expect(dead_code, reason = "C sources are made of it"))]
     pub(crate) function: FunctionId,
     /// Its program, and how each kernel was made.
     pub lowered: Lowered,
@@ -80,6 +81,7 @@ impl LoweredFunction {
     ///
     /// # Errors
     /// As [`Self::new`].
+    #[cfg(feature = "c")]
     pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
         let function = lower::bind(request.function, request.symbols)?;
         LoweredFunction::of(request, function, true)

@@ -42,7 +42,7 @@ fn check(text: &str, turns: u64, right: &[(f32, f32)], refused: &[f32]) {
     for &input in refused {
         let evaluated = evaluate(input).expect_err("it is refused").to_string();
         for said in [refusal(&executable, &[number(input)]), evaluated] {
-            assert!(said.contains("TW0112") && said.contains("--limit turns=N"), "{said}");
+            assert!(said.contains("TW0112") && said.contains("--limit turns="), "{said}");
         }
     }
 }
@@ -97,13 +97,13 @@ const LARGE: &str = "
 #[test]
 fn memory_beyond_all_proportion() {
     let Some(said) = refused(LARGE, &Options::default()) else { return };
-    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio=N"), "{said}");
+    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio="), "{said}");
     assert!(said.contains("4294967296 of results"), "{said}");
     let mut options = Options::default();
     options.limits.memory_ratio = 1 << 40;
     options.limits.memory_bytes = 1 << 20;
     let Some(said) = refused(LARGE, &options) else { return };
-    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
+    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes="), "{said}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn operations_beyond_all_proportion() {
         output y: f32[]
     ";
     let Some(said) = refused(text, &Options::default()) else { return };
-    assert!(said.contains("TW0112") && said.contains("--limit operations=N"), "{said}");
+    assert!(said.contains("TW0112") && said.contains("--limit operations="), "{said}");
 }
 
 /// A pebibyte, which no limit refuses: the system does.
@@ -156,5 +156,5 @@ fn memory_of_a_loop_in_pieces() {
     ";
     let Some(executable) = with_options(text, Options::default()) else { return };
     let said = refusal(&executable, &[Tensor::from_slice(&[1], &[1i64])]);
-    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio=N"), "{said}");
+    assert!(said.contains("TW0112") && said.contains("--limit memory-ratio="), "{said}");
 }

@@ -36,7 +36,7 @@ fn turns_of_loops_inside_of_loops_count_together() {
     let (Some(enough), Some(few)) = (at_most(4000), at_most(1500)) else { return };
     assert_eq!(enough.run(&[row.clone(), number(39)]).expect("1,640 turns")[0], row);
     let said = refusal(&few, &[row, number(39)]);
-    assert!(said.contains("--limit iterations=N"), "{said}");
+    assert!(said.contains("--limit iterations="), "{said}");
 }
 
 /// A sequence that grows by a value each turn.
@@ -75,7 +75,7 @@ fn copies_of_sequences_count_as_turns() {
     let inputs = [floats(&[1.0, 2.0]), number(399)];
     assert_eq!(moved.run(&inputs).expect("400 turns")[0], floats(&[1.0, 2.0].repeat(400)));
     let said = refusal(&copied, &inputs);
-    assert!(said.contains("--limit iterations=N") && said.contains("sequences"), "{said}");
+    assert!(said.contains("--limit iterations=") && said.contains("sequences"), "{said}");
 }
 
 /// Sequences inside of optional values and sequences are shared by all that take them out.
@@ -204,5 +204,5 @@ fn facts_are_told_so_often() {
     let inputs = [Tensor::zeros(tensor::DType::F32, &[2, 3]), Tensor::from_slice(&[1], &[1_i64])];
     assert_eq!(enough.run(&inputs).expect("two imports")[0].shape(), [2, 1]);
     let said = refusal(&few, &inputs);
-    assert!(said.contains("--limit iterations=N") && said.contains("facts"), "{said}");
+    assert!(said.contains("--limit iterations=") && said.contains("facts"), "{said}");
 }

@@ -255,7 +255,7 @@ fn strings_beyond_the_memory_are_refused() {
     let executable = compiled(&common::model(text), options);
     let row = |shape: &[usize]| Tensor::from_strings(shape, vec!["ab".to_owned(); 600]);
     let said = common::refusal(&executable, &[row(&[600, 1]), row(&[1, 600])]);
-    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes=N"), "{said}");
+    assert!(said.contains("TW0112") && said.contains("--limit memory-bytes="), "{said}");
     let few = |shape: &[usize]| Tensor::from_strings(shape, vec!["ab".to_owned(); 2]);
     let outputs = executable.run(&[few(&[2, 1]), few(&[1, 2])]).expect("four strings");
     assert_eq!(outputs[0].strings(), Some(&vec!["abab".to_owned(); 4][..]));

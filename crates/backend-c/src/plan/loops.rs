@@ -43,7 +43,7 @@ impl PlanWriter<'_> {
             return Err(Diagnostic::error(UNSUPPORTED_TYPE, message)
                 .at(function.locations.describe(node.location))
                 .because("elements that share bytes cannot be cut into rows in C")
-                .remedy("`run` the model, or widen the elements before the loop")
+                .remedy("run the model in process, or widen the elements before the loop")
                 .into());
         }
         let before = self.known.clone();

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod files;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,13 +13,22 @@ pub(crate) use testkit::Folder;
 pub(crate) const DIGITS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
 
+/// The binary in a folder; how long it takes changes nothing of what it says.
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
+    command.args(arguments).current_dir(folder).env("TILEWRIGHT_PROGRESS", "never");
+    command
+}
+
 /// Runs the binary in a folder.
 pub(crate) fn tilewright(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tilewright"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("the binary starts")
+    command(folder, arguments).output().expect("the binary starts")
+}
+
+/// As [`tilewright`], with a file of the folder as standard input.
+pub(crate) fn tilewright_reading(folder: &Path, arguments: &[&str], file: &str) -> Output {
+    let file = std::fs::File::open(folder.join(file)).expect("the file is there");
+    command(folder, arguments).stdin(file).output().expect("the binary starts")
 }
 
 /// Runs the binary, which must succeed; what it printed.

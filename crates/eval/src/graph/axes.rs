@@ -65,6 +65,28 @@ pub(super) fn arg_reduce(
     Ok(result)
 }
 
+/// How far along the axis the index may lie from the one that was found, where elements lie as far
+/// from `operand`'s as `bounds` says: as far as the farthest that may be as great, or as small.
+pub(super) fn arg_reduce_bounds(
+    operand: &Tensor,
+    bounds: &Tensor,
+    found: &Tensor,
+    axis: usize,
+    greatest: bool,
+) -> Tensor {
+    let mut result = Tensor::zeros(DType::F64, found.shape());
+    let sign = if greatest { 1.0 } else { -1.0 };
+    lines(operand.shape(), axis, |number, line| {
+        let best = found.get_scalar(number).as_i64() as usize;
+        let at = |place: usize| sign * operand.get_f64(line[place]);
+        let by = |place: usize| bounds.get_f64(line[place]);
+        let rivals = (0..line.len()).filter(|&it| at(it) + by(it) >= at(best) - by(best));
+        let farthest = rivals.map(|it| it.abs_diff(best)).max().unwrap_or(0);
+        result.set_scalar(number, Scalar::f64(farthest as f64));
+    });
+    result
+}
+
 pub(super) fn cumulate(
     operand: &Tensor,
     axis: usize,

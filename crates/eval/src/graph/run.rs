@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
         self.settings.precision.dtype(dtype)
     }
 
-    /// What a caller gives, as it is computed with. Maps come as their parts.
+    /// What a caller gives, as it is computed with. Maps come as components.
     pub(super) fn held(&self, value: Value) -> Held {
         match value {
             Value::Tensor(tensor) | Value::Maps(_, tensor) | Value::Map(_, tensor) => {
@@ -262,7 +262,11 @@ impl<'a> Run<'a> {
     }
 
     /// The only result of a primitive without regions.
-    fn single(&self, node: &Node, operands: &[Tensor]) -> Result<Tensor, EvaluationFault> {
+    pub(super) fn single(
+        &self,
+        node: &Node,
+        operands: &[Tensor],
+    ) -> Result<Tensor, EvaluationFault> {
         let tensor = match &node.op {
             Op::Literal(tensor) => self.as_computed(tensor.clone()),
             Op::Weight { constant, .. } => self.as_computed((self.constants)(*constant)),
@@ -460,8 +464,7 @@ impl<'a> Run<'a> {
         }
         let most = self.settings.most_turns;
         if self.turns == most {
-            let message = format!("loops have turned {most} times");
-            return Err(EvaluationFault::new(codes::LIMIT_EXCEEDED, message));
+            return Err(EvaluationFault::too_many_turns(most));
         }
         self.turns += 1;
         Ok(())

@@ -41,10 +41,16 @@ pub(super) fn branch(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
         importer.prepare(names_captured_by_branch(graph))?;
         let needs = importer.graph.count_needs();
         let region = region(importer, &[], |importer, _| importer.inline(graph));
-        regions.push(region.inspect_err(|_| {
-            // What is inside of a region can be known where it is known which of them it is.
+        regions.push(region.inspect_err(|found| {
+            // What is inside of a region can be known where it is known which of them it is; and
+            // extents that do not fit one of them are no fault where the other is taken.
             if importer.graph.count_needs() == needs {
-                node.needed.set(Some((0, FactKind::Value)));
+                match found.code {
+                    codes::INCONSISTENT_SHAPES => {
+                        importer.graph.need(&condition, FactKind::Value, found);
+                    }
+                    _ => node.needed.set(Some((0, FactKind::Value))),
+                }
             }
         })?);
     }
@@ -322,8 +328,12 @@ fn counted(
     if let Some(turns) = trip_count.as_constant() {
         let most = importer.graph.limits.turns;
         if turns.unsigned_abs() > most {
-            return Err(exceeded("turns", format!("a loop turns {turns} times"))
-                .because(format!("loops of one run turn {most} times at most")));
+            return Err(exceeded(
+                "turns",
+                turns.unsigned_abs(),
+                format!("a loop turns {turns} times"),
+            )
+            .because(format!("loops of one run turn {most} times at most")));
         }
     }
     let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };

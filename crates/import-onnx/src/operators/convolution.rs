@@ -153,7 +153,8 @@ pub(super) fn convolve(
     let mut windows = windows(node, graph, &axes, kernel(node, w)?)?;
     let groups = groups(node)?;
     let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
-    graph.assume_equal(&inputs_per_group, &w.shape()[1])?;
+    let which = "axis 1 of the input, in each group, and axis 1 of the weights";
+    graph.assume_equal_axes(&inputs_per_group, &w.shape()[1], which)?;
     let mut w = w.clone();
     for (axis, kept) in windows.trim(&axes).into_iter().enumerate() {
         let extent = Expr::from(kept.end - kept.start);
@@ -193,7 +194,8 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axes = operand_axes(x, w)?;
     let kernel = kernel(node, w)?;
     let groups = groups(node)?;
-    graph.assume_equal(&x.shape()[1], &w.shape()[0])?;
+    let which = "axis 1 of the input, axis 0 of the weights";
+    graph.assume_equal_axes(&x.shape()[1], &w.shape()[0], which)?;
     let inputs_per_group = per_group(&x.shape()[1], groups, "channels of the input")?;
     let strides = entries(node, "strides", axes.len(), 1, 1)?;
     let dilations = entries(node, "dilations", axes.len(), 1, 1)?;

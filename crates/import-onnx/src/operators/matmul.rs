@@ -28,7 +28,8 @@ pub(super) fn product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<O
     // Extents that must agree are made equal as expressions.
     let (mut left, mut right) = (a.shape().to_vec(), b.shape().to_vec());
     let (depth, other) = (left.len() - 1, right.len().saturating_sub(2));
-    graph.assume_equal(&left[depth], &right[other])?;
+    let which = format!("axis {depth} of the first operand, axis {other} of the second");
+    graph.assume_equal_axes(&left[depth], &right[other], &which)?;
     if left[depth].as_constant().is_some() {
         right[other] = left[depth].clone();
     } else {

@@ -89,10 +89,9 @@ pub(crate) enum Lower {
 
 /// The row of an operator as of a version; none if it is not supported.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Operator> {
-    static ROWS: LazyLock<FxHashMap<&str, &Operator>> =
-        LazyLock::new(|| TABLE.iter().map(|row| (row.name, row)).collect());
-    let row = ROWS.get(name).copied()?;
-    (row.domain == domain && row.versions[0] <= version).then_some(row)
+    static ROWS: LazyLock<FxHashMap<(&str, &str), &Operator>> =
+        LazyLock::new(|| TABLE.iter().map(|row| ((row.domain, row.name), row)).collect());
+    ROWS.get(&(domain, name)).copied().filter(|row| row.versions[0] <= version)
 }
 
 /// Lowers a node by its operator's row.
@@ -223,7 +222,9 @@ mod tests {
             assert!(row.versions.is_sorted_by(|a, b| a < b), "{}", row.name);
             assert!(row.versions[row.versions.len() - 1] <= NEWEST, "{}", row.name);
             assert!(row.inputs.0 <= row.inputs.1, "{}", row.name);
-            assert!(TABLE[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+            let name = (row.domain, row.name);
+            let is_other = |other: &Operator| (other.domain, other.name) != name;
+            assert!(TABLE[..index].iter().all(is_other), "{name:?}");
         }
     }
 }

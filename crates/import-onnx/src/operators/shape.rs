@@ -8,7 +8,7 @@ use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::{Lowered, random};
-use crate::node::{Node, attribute_error, unsupported};
+use crate::node::{Node, attribute_error};
 
 /// Extents as a value of rank 1.
 fn known_extents(extents: &[Expr]) -> Operand {
@@ -156,9 +156,8 @@ pub(super) fn squeeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axes = match node.axes_since(13, x.rank())? {
         Some(axes) => axes,
         None => {
-            if let Some(extent) = x.shape().iter().find(|extent| extent.as_constant().is_none()) {
-                let extent = graph.builder.text(extent);
-                return Err(unsupported(format!("whether the extent {extent} is 1 is not known")));
+            if x.shape().iter().any(|extent| extent.as_constant().is_none()) {
+                return Err(node.not_fixed(0, "extents of what is squeezed"));
             }
             (0..x.rank()).filter(|&axis| x.shape()[axis].is_one()).collect()
         }

@@ -147,3 +147,67 @@ pub(super) fn tf_idf(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let numbers = found(node, graph, x, &distinct.texts())?;
     ngrams::tf_idf(node, graph, &numbers, &items)
 }
+
+/// `Tokenizer`: the tokens of each string along a new axis.
+pub(super) fn tokenize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = strings(node, 0)?;
+    if !matches!(x.rank(), 1 | 2) {
+        return Err(shape_error(format!("strings of rank {}, which is neither 1 nor 2", x.rank())));
+    }
+    for name in ["mark", "mincharnum", "pad_value"] {
+        if !node.has(name) {
+            return Err(attribute_error(name, "it is missing"));
+        }
+    }
+    let (by, patterns) = token_patterns(node)?;
+    let least = node.int("mincharnum", 1)?;
+    if least < 1 || by == "letters" && least > 1 {
+        let reason = if least < 1 { "it is not positive" } else { "each token is one letter" };
+        return Err(attribute_error("mincharnum", reason));
+    }
+    let told = [
+        ("by", by),
+        ("least", &*least.to_string()),
+        ("mark", if node.flag("mark", false)? { "1" } else { "" }),
+        ("pad", node.string("pad_value", "")?),
+    ];
+    let mut tokens = result(DType::String, x.shape());
+    tokens.1.push(None);
+    graph.host(("tokens", node.output()), &told, &[x, &strings_of(patterns)], &[tokens])
+}
+
+/// What decides where tokens are: `separators` stand between them, `tokenexp`, which counts where
+/// there are none, is what they match. One empty separator and the pattern `.` make a token of each
+/// letter, line ends included.
+fn token_patterns(node: &Node<'_>) -> Accepted<(&'static str, Vec<String>)> {
+    let separators = node.strings("separators")?.unwrap_or_default();
+    let tokens = node.string("tokenexp", "")?;
+    let (by, name, patterns) = match &separators[..] {
+        [empty] if empty.is_empty() => return Ok(("letters", Vec::new())),
+        [_, ..] => ("between", "separators", separators),
+        [] if tokens.is_empty() => {
+            let reason = "there must be a pattern of tokens, or `separators` between them";
+            return Err(attribute_error("tokenexp", reason));
+        }
+        [] if tokens == "." => return Ok(("letters", Vec::new())),
+        [] => ("matches", "tokenexp", vec![tokens.to_owned()]),
+    };
+    for pattern in &patterns {
+        let refused = |reason| attribute_error(name, format!("`{pattern}`: {reason}"));
+        Pattern::new(pattern).map_err(refused)?;
+    }
+    Ok((by, patterns))
+}
+
+/// `MurmurHash3`: the hash of each element, which is a string or a number of 32 or 64 bits.
+pub(super) fn hash(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    use DType::{F32, F64, I32, I64, String, U32, U64};
+    let x = node.input(0)?;
+    if !matches!(x.dtype(), String | F32 | F64 | I32 | I64 | U32 | U64) {
+        return Err(type_error(format!("it does not take {}", x.dtype())));
+    }
+    // The seed is the bits of the attribute's lower half.
+    let seed = (node.int("seed", 0)? as u32).to_string();
+    let dtype = if node.flag("positive", true)? { U32 } else { I32 };
+    each(node, graph, ("hash", &[("seed", &seed)]), dtype)
+}

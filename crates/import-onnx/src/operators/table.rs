@@ -128,6 +128,9 @@ const ML: &str = "ai.onnx.ml";
 /// The domain of optimisers.
 const TRAINING: &str = "ai.onnx.preview.training";
 
+/// The domain of what ONNX Runtime adds to ONNX's own operators.
+const MICROSOFT: &str = "com.microsoft";
+
 /// The attributes of tables of trees that the operators with them share.
 const TREES: &str = "base_values base_values_as_tensor nodes_falsenodeids nodes_featureids \
                      nodes_hitrates nodes_hitrates_as_tensor nodes_missing_value_tracks_true \
@@ -415,6 +418,9 @@ pub(crate) const TABLE: &[Operator] = &[
     text("TfIdfVectorizer", &[9], (1, 1), 1,
        "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes \
         pool_int64s pool_strings weights", strings::tf_idf),
+    text("Tokenizer", &[1], (1, 1), 1, "mark mincharnum pad_value separators tokenexp",
+         strings::tokenize).of(MICROSOFT),
+    text("MurmurHash3", &[1], (1, 1), 1, "positive seed", strings::hash).of(MICROSOFT),
     // Images
     op("ImageDecoder", &[20], (1, 1), 1, "pixel_format", images::decode),
     // Classical machine learning

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use base::Result;
-use graph::{Function, ValueId};
+use graph::{Function, Type, ValueId};
 use program::{Address, Argument, Place, Slot, Step};
 use sym::Expr;
-use tensor::{Tensor, Tolerance};
+use tensor::{DType, Tensor, Tolerance};
 use tilewright::Executable;
 use tilewright::compiled::{SegmentRun, Variant, link};
 
@@ -36,23 +36,24 @@ pub(super) fn constants(variant: &Variant, values: &Values) -> Option<String> {
 }
 
 /// A value in memory at some point of a run.
-struct Seen {
+pub(super) struct SeenValue {
     /// The kernel's number among the entries of `Lowered::kernels`, and its argument's.
-    kernel: usize,
-    argument: usize,
+    pub(super) kernel: usize,
+    pub(super) argument: usize,
     is_before: bool,
 }
 
-/// The first kernel of a stage that reads or writes something else, and what.
+/// What kernels of a stage find in memory before they run, and leave behind them, in the order of a
+/// run: the arguments that are meant, by the kernel's number and their own.
 ///
 /// # Errors
 /// Faults while running.
-pub(super) fn first_difference(
+pub(super) fn watch(
     executable: &Executable,
     variant: &Variant,
     stage: &SegmentRun,
-    values: &Values,
-) -> Result<Option<String>> {
+    is_meant: &dyn Fn(usize, usize) -> bool,
+) -> Result<Vec<(SeenValue, Tensor)>> {
     let half = &*stage.specialisation;
     let lowered = &half.lowered;
     let mut program = half.module.programs[half.program].clone();
@@ -63,7 +64,7 @@ pub(super) fn first_difference(
     let mut copy = |slots: &mut base::Arena<_, Slot>, number, argument: &Argument| {
         let bytes = argument.bytes.as_constant().unwrap_or(0) as usize;
         let place = Place::Output(outputs.len() as u32);
-        outputs.push(Tensor::zeros(tensor::DType::U8, &[bytes]));
+        outputs.push(Tensor::zeros(DType::U8, &[bytes]));
         let name = format!("seen{number}");
         let slot = slots.push(Slot { name, bytes: Expr::from(bytes), place });
         let destination = Address { slot, offset: Expr::ZERO };
@@ -85,12 +86,12 @@ pub(super) fn first_difference(
         for is_before in [true, false] {
             for (argument, place) in arguments.iter().enumerate() {
                 // What is updated in place holds something else before.
-                let is_meant = place.writes != is_before;
+                let is_there = place.writes != is_before && is_meant(kernel, argument);
                 let is_empty = place.bytes.as_constant() == Some(0);
-                if is_meant && !is_empty {
+                if is_there && !is_empty {
                     steps.push(Step::Barrier);
                     steps.push(copy(&mut program.slots, seen.len(), place));
-                    seen.push(Seen { kernel, argument, is_before });
+                    seen.push(SeenValue { kernel, argument, is_before });
                 }
             }
             steps.push(Step::Barrier);
@@ -101,17 +102,44 @@ pub(super) fn first_difference(
     let watched = link(&half.module.kernels, &program, half.executable().code().clone())?;
     let mut state = runtime::State::new(Arc::new(watched), executable.threads())?;
     variant.call(half, &mut state, &stage.operands, &mut outputs)?.run()?;
-    let first = half.outputs.len();
-    for (Seen { kernel, argument, is_before }, bytes) in seen.iter().zip(&outputs[first..]) {
-        let (info, function) = (&lowered.kernels[*kernel], &lowered.function);
-        let value = info.source.arguments[*argument];
+    let copies = outputs.split_off(half.outputs.len());
+    let value = |(seen, bytes): (SeenValue, Tensor)| {
+        let info = &lowered.kernels[seen.kernel];
         let code = &half.module.kernels[info.kernel];
-        let expected = &values.of[&value];
-        let places = code.buffers[code.parameters[*argument]].byte_places();
-        let comparison = GROSS.compare(&read(bytes.bytes(), &places, expected), expected);
+        let places = code.buffers[code.parameters[seen.argument]].byte_places();
+        let like = like(&lowered.function, info.source.arguments[seen.argument]);
+        let value = read(bytes.bytes(), &places, &like);
+        (seen, value)
+    };
+    Ok(seen.into_iter().zip(copies).map(value).collect())
+}
+
+/// Zeros of the type of a value whose extents are constants.
+pub(super) fn like(function: &Function, value: ValueId) -> Tensor {
+    let Type::Tensor(ty) = function.ty(value) else { return Tensor::zeros(DType::Bool, &[0]) };
+    let extent = |extent: &Expr| extent.as_constant().unwrap_or(0) as usize;
+    Tensor::zeros(ty.dtype, &ty.shape.iter().map(extent).collect::<Vec<_>>())
+}
+
+/// The first kernel of a stage that reads or writes something else, and what.
+///
+/// # Errors
+/// Faults while running.
+pub(super) fn first_difference(
+    executable: &Executable,
+    variant: &Variant,
+    stage: &SegmentRun,
+    values: &Values,
+) -> Result<Option<String>> {
+    let lowered = &stage.specialisation.lowered;
+    let function = &lowered.function;
+    for (seen, actual) in watch(executable, variant, stage, &|_, _| true)? {
+        let info = &lowered.kernels[seen.kernel];
+        let value = info.source.arguments[seen.argument];
+        let comparison = GROSS.compare(&actual, &values.of[&value]);
         if !comparison.passed() {
             let (value, nodes) = (describe(function, value), info.nodes.join(", "));
-            return Ok(Some(match is_before {
+            return Ok(Some(match seen.is_before {
                 true => format!(
                     "memory: {value} is wrong where kernel {} ({nodes}) reads it: {comparison}",
                     info.name

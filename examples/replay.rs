@@ -1,7 +1,7 @@
 //! Runs a model on recorded inputs, one case after the other, and measures what shapes cost.
 //!
 //! ```text
-//! cargo run --release -p tilewright --example replay -- MODEL FOLDER \
+//! cargo run --release -p examples --example replay -- MODEL FOLDER \
 //!     [--threads N] [--target NAME] [--feed OUTPUT=INPUT]... [--seconds S]
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Compiles a trained digit classifier and runs it on pictures it has never seen.
 //!
-//!     cargo run --release --example digits
+//!     cargo run --profile quick -p examples --example digits
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ fn run() -> tilewright::Result<()> {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits")
 }
 
 fn percent(part: usize, whole: usize) -> f64 {

@@ -1,5 +1,7 @@
 //! Seeds and a dictionary for the fuzz targets.
 //!
+//!     cargo run -p tilewright-testkit --example fuzz_seeds -- FOLDER SOURCE...
+//!
 //! Seeds are the models in folders that the caller names, and those of the importer's text tests,
 //! each in a file that is called by a hash of what it holds; of a model that is large the weights
 //! become inputs, and what is large even then is left out. The dictionary holds the operators'
@@ -22,23 +24,28 @@ const WITH_WEIGHTS: usize = 1 << 14;
 /// What has more elements is a weight.
 const WEIGHT: i64 = 64;
 /// Where the importer's text tests are.
-const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/import-onnx/tests/texts");
+const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../import-onnx/tests/texts");
 
-/// Writes the seeds to the folder `seeds`, and the file `dictionary` beside it.
-pub(crate) fn main(folder: &str, sources: &[&str]) -> ExitCode {
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, sources @ ..] = words.as_slice() else {
+        eprintln!("fuzz_seeds FOLDER SOURCE...");
+        return ExitCode::from(2);
+    };
     match write(Path::new(folder), sources) {
         Ok((seeds, left_out)) => {
             println!("{seeds} seeds, {left_out} models left out as too large");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("fuzz-seeds: {error}");
+            eprintln!("fuzz_seeds: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn write(folder: &Path, sources: &[&str]) -> std::io::Result<(usize, usize)> {
+/// Writes the seeds to the folder `seeds`, and the file `dictionary` beside it.
+fn write(folder: &Path, sources: &[String]) -> std::io::Result<(usize, usize)> {
     let mut seeds: BTreeSet<Vec<u8>> =
         models_in(Path::new(TEXTS))?.iter().map(Message::encode_to_vec).collect();
     let mut left_out = 0;
