@@ -193,7 +193,7 @@ pub(crate) struct InputArguments {
     #[command(flatten)]
     files: FileArguments,
 
-    /// Fills inputs that are not given
+    /// Fills inputs that are not given, also where others are
     ///
     /// Floats are standard normal, integers 0 or 1; the seed is fixed.
     #[arg(long)]
@@ -254,7 +254,7 @@ pub(crate) struct Settled<'a> {
 impl InputArguments {
     /// Reads the inputs, lets their shapes bind extents, and, where others are to be random, has
     /// the smallest extents that do for those that nothing binds, which it says. Inputs that are
-    /// not given are random if that is asked for, or `always`.
+    /// not given are random if none is, if that is asked for, or `always`.
     ///
     /// # Errors
     /// Files that cannot be read, inputs given twice; those of compiling and running the model with
@@ -275,6 +275,7 @@ impl InputArguments {
         always: bool,
     ) -> Result<Settled<'_>> {
         let mut given = self.files.read(model)?;
+        let fills = always || self.random || given.is_empty();
         let mut options = model.options();
         if !others.is_empty() {
             let ports = tilewright::model_info(&model.model, &options.limits)?.inputs;
@@ -283,7 +284,6 @@ impl InputArguments {
             }
         }
         options.bind_shapes(&given);
-        let fills = always || self.random;
         if fills {
             let chosen = inspect::smallest_extents(&model.model, &options, &given)?;
             if !chosen.is_empty() {
@@ -306,8 +306,8 @@ impl InputArguments {
 }
 
 impl Settled<'_> {
-    /// One value a port: the ones given, and random ones for the rest where that was asked for,
-    /// which it says where it was not.
+    /// One value a port: the ones given, and random ones for the rest where they are to be,
+    /// which it says where `--random` was not given.
     ///
     /// # Errors
     /// A given name that the model does not have; a missing input where none are random; a port

@@ -12,7 +12,7 @@ use crate::standard_output::say;
 /// Arguments of `tilewright dump`.
 #[derive(Args)]
 #[command(after_long_help = examples(&[
-    ("tilewright dump model.onnx --stage optimized", "the graph after its passes"),
+    ("tilewright dump model.onnx", "the graph after its passes"),
     (
         "tilewright dump model.onnx --stage scheduled --dim batch=1",
         "all kernels and how they were scheduled",
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     inputs: InputArguments,
     /// Which stage
-    #[arg(long, value_name = "STAGE")]
+    #[arg(long, value_name = "STAGE", default_value = "optimized")]
     stage: StageArgument,
     /// Only the kernel of this name
     #[arg(long, value_name = "NAME")]

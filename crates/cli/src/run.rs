@@ -11,6 +11,7 @@ use crate::outputs::OutputArguments;
 /// Arguments of `tilewright run`.
 #[derive(Args)]
 #[command(after_long_help = examples(&[
+    ("tilewright run model.onnx", "whether it runs at all, on random inputs"),
     ("tilewright run model.onnx --input x=x.npy", "prints the outputs"),
     ("tilewright run model.onnx --input x=x.npy --input n=n.npy --output y.npz", "writes them"),
     (
@@ -25,7 +26,6 @@ use crate::outputs::OutputArguments;
         "tilewright run model.onnx --text question='Where is it?' --dim batch=1",
         "a string as an input",
     ),
-    ("tilewright run model.onnx --random", "whether it runs at all"),
 ]))]
 pub(crate) struct Arguments {
     #[command(flatten)]

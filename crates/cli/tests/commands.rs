@@ -15,7 +15,7 @@
 //! maps case/set/output_0.pb z string[2] {"a", "b"} f32[1, 2] {0.5, 0.5} // of a vector one map
 //! picture a.png 4 3         // so many columns and rows of colours that rise
 //! cut bad.onnx 40           // keeps so many bytes
-//! $ run bad.onnx --random   // runs the binary
+//! $ run bad.onnx            // runs the binary
 //! $ run m.onnx --input - < a.csv
 //! ```
 //!

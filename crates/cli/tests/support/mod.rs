@@ -46,7 +46,7 @@ pub(crate) fn succeed(arguments: &[&str]) -> String {
 /// The targets that this machine can run; those it cannot are named on standard error.
 pub(crate) fn runnable_targets() -> Vec<&'static str> {
     let runs = |target: &&str| {
-        let output = tilewright(Path::new("."), &["run", DIGITS, "--random", "--target", target]);
+        let output = tilewright(Path::new("."), &["run", DIGITS, "--target", target]);
         let said = String::from_utf8_lossy(&output.stderr);
         let lacks = said.contains("[TW0402]");
         if lacks {
