@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::slice;
 
-use base::IdSet;
+use base::{IdSet, SecondaryMap};
 use loops::visit::{Effect, Reference, own_references, walk};
 use loops::{BufferId, Condition, Kernel, Loop, ScalarExpr, Scope, Stmt};
 use rustc_hash::FxHasher;
@@ -24,6 +24,7 @@ use sym::{Expr, Memo, SymbolId};
 
 use crate::linear::{Linear, Space, Unknown};
 use crate::nest::{Descent, SymbolRanges};
+use crate::recombine::{Combination, combinations, with_combinations};
 
 /// One place in a block that touches a buffer.
 #[derive(Clone, Debug)]
@@ -196,7 +197,7 @@ pub(crate) struct Tested {
     pub(crate) effect: Effect,
     /// The position in the block of the statement that it stands in.
     pub(crate) position: usize,
-    /// Its index.
+    /// Its index, and what [`crate::recombine`] makes of it.
     places: Range<usize>,
 }
 
@@ -272,8 +273,14 @@ impl<'a> Tester<'a> {
         let (mut accesses, mut places) = (Vec::new(), Vec::new());
         let (mut distinct, mut numbers) = (vec![Expr::ZERO], Memo::new());
         found.retain(|(_, reference)| written.contains(reference.buffer));
-        for (position, Reference { buffer, index, effect }) in found {
+        let mut made: SecondaryMap<BufferId, Option<Vec<Combination>>> = SecondaryMap::new();
+        for (position, Reference { buffer, index, effect }) in &found {
             let first = places.len();
+            let made = made[*buffer].get_or_insert_with(|| {
+                let own = found.iter().filter(|(_, other)| other.buffer == *buffer);
+                combinations(&own.map(|(_, other)| other.index).collect::<Vec<_>>())
+            });
+            let index = with_combinations(index, made);
             places.extend(index.iter().map(|expr| {
                 let form = match expr.as_constant() {
                     Some(_) => 0,
@@ -284,6 +291,7 @@ impl<'a> Tester<'a> {
                 };
                 Place { form, constant: expr.constant_part() }
             }));
+            let (buffer, effect, position) = (*buffer, *effect, *position);
             accesses.push(Tested { buffer, effect, position, places: first..places.len() });
         }
         let mut space = Space::new(ranges, &distinct);

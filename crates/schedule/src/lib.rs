@@ -24,6 +24,7 @@ pub mod expand;
 mod linear;
 mod nest;
 mod private;
+mod recombine;
 mod region;
 mod schedule;
 mod state;

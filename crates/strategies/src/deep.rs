@@ -74,12 +74,12 @@ pub(super) fn apply(
     let cut = cut(hand, problem, choice, target)?;
     whole_panels(hand, problem, choice);
     let outer = emit(hand, problem, choice, &cut)?;
-    hand.share(&outer, SHARED)?;
     let vector = &problem.axes[choice.vector].last.name;
-    Ok(format!(
+    let remark = format!(
         "{} rows by {} elements along {vector}, the sum in parts of {} terms",
         cut.rows, choice.width, cut.terms
-    ))
+    );
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
 /// Where to cut, or why not to.

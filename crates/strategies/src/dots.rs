@@ -48,8 +48,8 @@ pub(super) fn apply(
     let inside: Vec<Nest> = hand.block(Some(&around)).into_iter().flatten().collect();
     inside.iter().try_for_each(|nest| run_together(&mut hand, nest, sum))?;
     registers(&mut hand)?;
-    hand.share(&outer, SHARED)?;
-    Ok(format!("{count} sums at once along {innermost}"))
+    let remark = format!("{count} sums at once along {innermost}");
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
 /// The sum that all else is a map of, if there is one and it is an interleaved sum of products.

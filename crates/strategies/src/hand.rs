@@ -253,6 +253,20 @@ impl<'a> Hand<'a> {
         self.share_blocks(&outer[..count], wanted)
     }
 
+    /// As [`Hand::share`]; where no iterations can be shown to be independent, all stay serial,
+    /// which the remark goes on to say.
+    pub(super) fn share_if_independent(
+        &mut self,
+        outer: &[String],
+        wanted: i64,
+        remark: String,
+    ) -> String {
+        match self.share(outer, wanted) {
+            Ok(()) => remark,
+            Err(reason) => format!("{remark}; run by one worker: {reason}"),
+        }
+    }
+
     /// As [`Hand::share`], loops that overlap included: two workers may store equal bits.
     pub(super) fn share_blocks(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let mut result = Ok(());

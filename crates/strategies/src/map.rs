@@ -74,8 +74,8 @@ fn several(
     }
     let common: Vec<String> =
         nests[0].loops[..joined].iter().map(|found| found.name.clone()).collect();
-    hand.share(&common, SHARED)?;
-    Ok(format!("{} nests under {joined} common loops", nests.len()))
+    let remark = format!("{} nests under {joined} common loops", nests.len());
+    Ok(hand.share_if_independent(&common, SHARED, remark))
 }
 
 fn only_nest(hand: &Hand<'_>) -> Result<Nest, Refused> {
@@ -179,8 +179,8 @@ fn is_flat(
 fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<String, Refused> {
     let names: Vec<String> = nest.loops.iter().map(|found| found.name.clone()).collect();
     let Some(vector) = vector_loop(nest) else {
-        hand.share(&names, SHARED)?;
-        return Ok("no loop is contiguous in the result".into());
+        let remark = "no loop is contiguous in the result".to_owned();
+        return Ok(hand.share_if_independent(&names, SHARED, remark));
     };
     if let Some(other) = transposed(nest, vector) {
         return transpose(hand, nest, vector, other, once);
@@ -197,8 +197,7 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     };
     outer.extend(split);
     hand.vectorise(&inner)?;
-    hand.share(&outer, SHARED)?;
-    Ok(format!("vectors along {name}"))
+    Ok(hand.share_if_independent(&outer, SHARED, format!("vectors along {name}")))
 }
 
 /// The loop along which all stores are contiguous and most loads are.
@@ -248,6 +247,6 @@ fn transpose(
     if nest.uses < MANY_USES && repaid {
         hand.unroll(&other_inner)?;
     }
-    hand.share(&outer, SHARED)?;
-    Ok(format!("tiles of {} and {}", nest.loops[other].name, nest.loops[vector].name))
+    let remark = format!("tiles of {} and {}", nest.loops[other].name, nest.loops[vector].name);
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
 }

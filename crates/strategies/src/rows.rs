@@ -45,11 +45,11 @@ pub(super) fn apply(
     let outer = compute(&mut hand, nests, target)?;
     registers(&mut hand)?;
     let present = hand.present(&outer);
-    hand.share(&present, SHARED)?;
-    match outer.len() {
-        0 => Ok("one row".to_owned()),
-        _ => Ok(format!("everything at {}", outer.join(", "))),
-    }
+    let remark = match outer.len() {
+        0 => "one row".to_owned(),
+        _ => format!("everything at {}", outer.join(", ")),
+    };
+    Ok(hand.share_if_independent(&present, SHARED, remark))
 }
 
 /// Has nests of one block run row by row: what they compute for the last of them is computed at its

@@ -61,9 +61,10 @@ pub(super) fn apply(
     let (block, step) = even.ok_or("its columns are in no even blocks")?;
     let rows = rows_of(&problem.reduced[0]).ok_or("its rows are in no even groups")?;
     let outer = emit(hand, problem, vector, rows, block, step)?;
-    hand.share(&outer, SHARED)?;
     let along = &problem.axes[vector].last.name;
-    Ok(format!("{rows} rows of an operand at once, blocks of {block} elements along {along}"))
+    let remark =
+        format!("{rows} rows of an operand at once, blocks of {block} elements along {along}");
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
 /// The axis along which rows of a large operand are contiguous, if each element is met once.

@@ -70,8 +70,7 @@ pub(super) fn apply(
     let remark = describe(&problem, &choice);
     let shared = emit(&mut hand, &problem, &choice)?;
     prefetch(&mut hand, &problem, &choice, target)?;
-    hand.share(&shared, SHARED)?;
-    Ok(remark)
+    Ok(hand.share_if_independent(&shared, SHARED, remark))
 }
 
 /// Does the same for nests that are a part of a kernel, all in one block: a nest that initialises,
