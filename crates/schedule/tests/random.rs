@@ -14,7 +14,7 @@ use tensor::Tensor;
 use testkit::counted;
 
 /// Kernels with extents `A`, `B`, `C`.
-const KERNELS: [&str; 10] = [
+const KERNELS: [&str; 13] = [
     "kernel @contraction(
       %a: read f32[A, C], %b: read f32[C, B], %d: read f32[B], %c: write f32[A, B]
     ) {
@@ -86,6 +86,21 @@ const KERNELS: [&str; 10] = [
       for i0 < A { for j0 < B { %t[i0, j0] = 0.0 } }
       for i1 < A { for k < i1 + 1 { for j1 < B { %t[i1, j1] += %x[k, j1] } } }
       for i < A { for j < B { %y[i, j] = %t[i, j] * 2.0 } }
+    }",
+    "kernel @transposed(%a: read f32[A, C], %b: read f32[C, B], %c: write f32[A, B, 7]) {
+      %acc: scratch f32[A, B]
+      for i0 < A { for j0 < B { %acc[i0, j0] = 0.0 } }
+      for i1 < A { for j1 < B { for k < C { %acc[i1, j1] += %a[i1, k] * %b[k, j1] } } }
+      for i < A { for j < B { %c[(i) div 7, j, (i) mod 7] = %acc[i, j] } }
+    }",
+    "kernel @digits(%x: read f32[A, B], %y: write f32[A + B, 2, 3], %z: write f32[A * B, C]) {
+      for i < A { for j < B {
+        %y[(i + j) div 6, ((i + j) div 3) mod 2, (i + j) mod 3] = %x[i, j]
+        %z[(B * i + j) div C, (B * i + j) mod C] = %x[i, j] + 1.0
+      } }
+    }",
+    "kernel @carried(%x: update f32[A + 1, C]) {
+      for i < A { %x[(i + 1) div C, (i + 1) mod C] = %x[(i) div C, (i) mod C] + 1.0 }
     }",
 ];
 
