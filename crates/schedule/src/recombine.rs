@@ -31,7 +31,7 @@ pub(crate) fn combinations(indices: &[&[Expr]]) -> Vec<Combination> {
         }
         let mut index = with_combinations(index, &found);
         // What was made of two axes may be the remainder or the quotient of another one.
-        while let Some(next) = next(&index, &found) {
+        while let Some(next) = next(&index, &found).filter(|_| found.len() < MOST_A_AXIS * rank) {
             index.push(combined(&index, next));
             found.push(next);
         }
@@ -48,19 +48,20 @@ pub(crate) fn with_combinations(index: &[Expr], combinations: &[Combination]) ->
     index
 }
 
+/// Combinations for each axis of an index, at most: so many digits no index has.
+const MOST_A_AXIS: usize = 4;
+
 /// A combination that makes a remainder of an index whole, and was not found before.
 fn next(index: &[Expr], found: &[Combination]) -> Option<Combination> {
-    // So many digits no index has; it ends what would go on because factors grow.
-    if found.len() >= 4 * index.len() {
-        return None;
-    }
+    let count = |axis: &Expr| remainders(axis).count();
     index.iter().enumerate().find_map(|(remainder, axis)| {
         remainders(axis).find_map(|part| {
             index.iter().enumerate().find_map(|(quotient, other)| {
                 let factor = factor(&part, other)?;
                 let combination = Combination { quotient, remainder, factor };
                 let is_new = quotient != remainder && !found.contains(&combination);
-                is_new.then_some(combination)
+                let is_whole = || count(&combined(index, combination)) < count(axis);
+                (is_new && is_whole()).then_some(combination)
             })
         })
     })
