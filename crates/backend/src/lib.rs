@@ -4,9 +4,11 @@
 //! This crate does not know graphs.
 
 mod machine;
+mod native;
 mod target;
 pub mod tile;
 
+pub use machine::{Level, Machine};
 pub use target::{Isa, Target};
 
 use loops::Kernel;

@@ -1,150 +1,140 @@
-//! Which targets a machine can run. What the machine has is asked of the caller, so that this stays
-//! a function of its arguments.
+//! What code costs on a processor: the one place where numbers about it stand. Choices of
+//! schedules and formats read them, and predictions.
+//!
+//! Rates are those of one core, in vectors of the target's full width or in bytes, a cycle.
 
-use base::Diagnostic;
-use base::codes::{TARGET_NOT_ON_THIS_MACHINE, UNKNOWN_TARGET};
-use base::remedies::{WRITE_C, use_instead};
+/// A processor, as schedules and predictions see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Cycles a nanosecond under load.
+    pub cycles_per_ns: f64,
+    /// Fused multiply-adds of full vectors that can be started each cycle; other arithmetic of
+    /// floats as many.
+    pub fma_per_cycle: u32,
+    /// Cycles until a fused multiply-add's result can be used.
+    pub fma_latency: u32,
+    /// Vector loads that can be started each cycle.
+    pub loads_per_cycle: f64,
+    /// Vector stores that can be started each cycle.
+    pub stores_per_cycle: f64,
+    /// Rearrangements of a vector's lanes that can be started each cycle.
+    pub permutes_per_cycle: f64,
+    /// Scalar loads that can be started each cycle; half as many stores.
+    pub scalar_loads_per_cycle: f64,
+    /// Instructions of any kind that can be started each cycle.
+    pub instructions_per_cycle: f64,
+    /// Cycles for a division or square root of a full vector.
+    pub cycles_of_division: f64,
+    /// Cycles from a store until a load of what was stored has it.
+    pub store_to_load: f64,
+    /// Bytes of a line of the caches.
+    pub line_bytes: i64,
+    /// Bytes from which on two accesses count as elsewhere: half a page, which prefetchers that
+    /// follow streams do not leave.
+    pub near_bytes: i64,
+    /// Bytes apart at which lines fall on one set of the first-level cache.
+    pub set_bytes: i64,
+    /// First-level data cache, of a core.
+    pub l1: Level,
+    /// Second-level cache, of a core.
+    pub l2: Level,
+    /// Last-level cache, shared.
+    pub l3: Level,
+    /// Memory, where what is asked for lies in pieces.
+    pub memory: Level,
+    /// Bytes a nanosecond that one core reads from memory in one stream.
+    pub stream_bytes_per_ns: f64,
+}
 
-use crate::target::{Isa, Target};
+/// A level of the memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// What it holds.
+    pub bytes: u64,
+    /// Of that the share which stays while other data pass by.
+    pub usable: f64,
+    /// Bytes that come from it each cycle.
+    pub reads: f64,
+    /// Bytes that go to it each cycle.
+    pub writes: f64,
+}
 
-impl Isa {
-    /// The processor features that its code uses, by the names that Rust gives them.
+impl Level {
+    /// Whether so many bytes stay there while other data pass by.
     #[must_use]
-    pub fn features(self) -> &'static [&'static str] {
-        match self {
-            Isa::X86Avx512Bf16 => &[
-                "avx2",
-                "fma",
-                "f16c",
-                "bmi1",
-                "bmi2",
-                "lzcnt",
-                "popcnt",
-                "avx512f",
-                "avx512bw",
-                "avx512cd",
-                "avx512dq",
-                "avx512vl",
-                "avx512vnni",
-                "avx512bf16",
-            ],
-            Isa::X86Avx512 => &[
-                "avx2", "fma", "f16c", "bmi1", "bmi2", "lzcnt", "popcnt", "avx512f", "avx512bw",
-                "avx512cd", "avx512dq", "avx512vl",
-            ],
-            Isa::X86Avx2 => &["avx2", "fma", "f16c", "bmi1", "bmi2", "lzcnt", "popcnt"],
-            Isa::C99 => &[],
-        }
-    }
-
-    /// Whether it is machine code, which can be run in process.
-    #[must_use]
-    pub fn is_machine_code(self) -> bool {
-        match self {
-            Isa::X86Avx512Bf16 | Isa::X86Avx512 | Isa::X86Avx2 => true,
-            Isa::C99 => false,
-        }
-    }
-
-    /// Whether it has AVX-512's registers and masks.
-    #[must_use]
-    pub fn has_avx512(self) -> bool {
-        match self {
-            Isa::X86Avx512Bf16 | Isa::X86Avx512 => true,
-            Isa::X86Avx2 | Isa::C99 => false,
-        }
+    pub fn keeps(&self, bytes: f64) -> bool {
+        bytes <= self.bytes as f64 * self.usable
     }
 }
 
-impl Target {
-    /// The best row whose code a machine with these features can run in process, if there is one.
+impl Machine {
+    /// The smallest level that keeps so many bytes.
     #[must_use]
-    pub fn native(has_feature: &dyn Fn(&str) -> bool) -> Option<Target> {
-        // Rows are sorted from the best down.
-        Target::table()
-            .into_iter()
-            .find(|row| row.isa.is_machine_code() && row.missing(has_feature).is_empty())
+    pub fn home(&self, bytes: f64) -> &Level {
+        let levels = [&self.l1, &self.l2, &self.l3];
+        levels.into_iter().find(|level| level.keeps(bytes)).unwrap_or(&self.memory)
     }
 
-    /// The row of a name.
-    ///
-    /// # Errors
-    /// `TW0401`, with the names that there are.
-    pub fn find(name: &str) -> base::Result<Target> {
-        Target::named(name).ok_or_else(|| {
-            let rows = Target::table().into_iter().map(|row| row.name);
-            let names: Vec<String> = std::iter::once("native".to_owned()).chain(rows).collect();
-            let known = names.iter().map(String::as_str);
-            Diagnostic::error(UNKNOWN_TARGET, format!("no target is called `{name}`"))
-                .at(format!("--target {name}"))
-                .because(format!("the targets are {}", names.join(", ")))
-                .remedy(use_instead(name, known, |near| format!("--target {near}")))
-                .into()
-        })
+    /// Cycles to read a byte again from the smallest level that keeps so many bytes. From the first
+    /// one that takes no longer than the load itself.
+    #[must_use]
+    pub fn cycles_to_read_again(&self, bytes: f64) -> f64 {
+        if self.l1.keeps(bytes) { 0.0 } else { 1.0 / self.home(bytes).reads }
     }
 
-    /// Checks that a machine with these features can run the target's code.
-    ///
-    /// # Errors
-    /// `TW0402`, with all features that it lacks, or because the target has no machine code.
-    pub fn check_machine(&self, has_feature: &dyn Fn(&str) -> bool) -> base::Result<()> {
-        if !self.isa.is_machine_code() {
-            let message = format!("target `{}` cannot be run in process", self.name);
-            return Err(Diagnostic::error(TARGET_NOT_ON_THIS_MACHINE, message)
-                .at(format!("--target {}", self.name))
-                .because("it stands for sources, not for machine code")
-                .remedy(format!("leave the target out, or {WRITE_C}"))
-                .into());
+    /// Cycles to hand a byte on, written by one kernel and read by the next, of so many bytes; the
+    /// least is by way of the second-level cache.
+    #[must_use]
+    pub fn cycles_to_hand_on(&self, bytes: f64) -> f64 {
+        let level = if self.l2.keeps(bytes) { &self.l2 } else { self.home(bytes) };
+        1.0 / level.writes + 1.0 / level.reads
+    }
+
+    /// The same with the caches that a processor has, as far as it tells, from the first level to
+    /// the third; without room for anything else in between.
+    #[must_use]
+    pub fn with_caches(mut self, caches: [Option<u64>; 3]) -> Machine {
+        for (level, bytes) in [&mut self.l1, &mut self.l2, &mut self.l3].into_iter().zip(caches) {
+            level.bytes = bytes.filter(|bytes| *bytes > 0).unwrap_or(level.bytes);
         }
-        let missing = self.missing(has_feature);
-        if missing.is_empty() {
-            return Ok(());
+        self
+    }
+
+    /// The same where the widest vectors pass in two halves.
+    #[must_use]
+    pub fn at_half_width(self) -> Machine {
+        let halved = |level: Level| Level { reads: level.reads / 1.5, ..level };
+        Machine {
+            fma_per_cycle: self.fma_per_cycle.div_ceil(2),
+            loads_per_cycle: self.loads_per_cycle / 2.0,
+            stores_per_cycle: self.stores_per_cycle / 2.0,
+            l2: halved(self.l2),
+            ..self
         }
-        let message = format!("this machine cannot run code for `{}`", self.name);
-        let remedy = match Target::native(has_feature) {
-            Some(native) => format!("use `--target {}`", native.name),
-            None => WRITE_C.to_owned(),
-        };
-        Err(Diagnostic::error(TARGET_NOT_ON_THIS_MACHINE, message)
-            .because(format!("it lacks {}", missing.join(", ")))
-            .remedy(remedy)
-            .into())
     }
 
-    fn missing(&self, has_feature: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
-        let features = self.isa.features().iter().copied();
-        features.filter(|feature| !has_feature(feature)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_target_that_runs() {
-        let native = |has: &dyn Fn(&str) -> bool| Target::native(has).map(|row| row.name);
-        assert_eq!(native(&|_| true).as_deref(), Some("x86-64-v4-bf16"));
-        assert_eq!(native(&|name| name != "avx512bf16").as_deref(), Some("x86-64-v4"));
-        assert_eq!(native(&|name| !name.starts_with("avx512")).as_deref(), Some("x86-64-v3"));
-        assert_eq!(native(&|name| name != "avx512vl").as_deref(), Some("x86-64-v3"));
-        assert_eq!(native(&|name| name != "fma"), None);
-    }
-
-    #[test]
-    fn a_target_that_does_not_run_names_one_that_does() {
-        let v4 = Target::named("x86-64-v4").expect("a row");
-        assert_eq!(v4.check_machine(&|_| true), Ok(()));
-        let old = |name: &str| !name.starts_with("avx512") || name == "avx512f";
-        let text = v4.check_machine(&old).expect_err("not there").to_string();
-        let expected = "error[TW0402]: this machine cannot run code for `x86-64-v4`
-  = because: it lacks avx512bw, avx512cd, avx512dq, avx512vl
-  = remedy: use `--target x86-64-v3`";
-        assert_eq!(text, expected);
-        let text = v4.check_machine(&|_| false).expect_err("not there").to_string();
-        assert!(
-            text.ends_with("= remedy: use `tilewright compile MODEL -o c-sources --emit c`"),
-            "{text}"
-        );
+    /// The row of the table for a core of a server that has AVX-512 with full-width data paths.
+    #[must_use]
+    pub(crate) fn server() -> Machine {
+        Machine {
+            cycles_per_ns: 4.218_75,
+            fma_per_cycle: 2,
+            fma_latency: 4,
+            loads_per_cycle: 2.0,
+            stores_per_cycle: 1.0,
+            permutes_per_cycle: 1.0,
+            scalar_loads_per_cycle: 3.0,
+            instructions_per_cycle: 6.0,
+            cycles_of_division: 10.0,
+            store_to_load: 8.0,
+            line_bytes: 64,
+            near_bytes: 2048,
+            set_bytes: 4096,
+            l1: Level { bytes: 32 << 10, usable: 0.5, reads: 128.0, writes: 64.0 },
+            l2: Level { bytes: 1 << 20, usable: 0.6, reads: 48.0, writes: 24.0 },
+            l3: Level { bytes: 32 << 20, usable: 0.5, reads: 16.0, writes: 16.0 },
+            memory: Level { bytes: u64::MAX, usable: 1.0, reads: 5.0, writes: 5.0 },
+            stream_bytes_per_ns: 40.0,
+        }
     }
 }

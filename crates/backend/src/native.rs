@@ -66,6 +66,19 @@ impl Target {
             .find(|row| row.isa.is_machine_code() && row.missing(has_feature).is_empty())
     }
 
+    /// The same instructions for a processor as it describes itself: its caches, from the first
+    /// level to the third, and whether its data paths are as wide as its widest vectors. What the
+    /// processor does not tell is the row's. It has a name of its own, since code for it may be
+    /// another than that for the row; the bits that both compute are the same.
+    #[must_use]
+    pub fn tuned(self, caches: [Option<u64>; 3], full_width: Option<bool>) -> Target {
+        let mut machine = self.machine.with_caches(caches);
+        if full_width == Some(false) && self.isa.has_avx512() {
+            machine = machine.at_half_width();
+        }
+        Target { name: format!("native ({})", self.name), machine, ..self }
+    }
+
     /// The row of a name.
     ///
     /// # Errors

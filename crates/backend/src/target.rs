@@ -1,6 +1,8 @@
-//! The target table: every number a schedule reads.
+//! The target table: instruction sets and the processors that they are scheduled for.
 //!
 //! A target is a row, so the same name gives the same bytes on every machine.
+
+use crate::machine::Machine;
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,20 +28,8 @@ pub struct Target {
     pub vector_bytes: u32,
     /// Vector registers that a kernel may use.
     pub vector_registers: u32,
-    /// Fused multiply-adds of full vectors that can be started each cycle.
-    pub fma_per_cycle: u32,
-    /// Cycles until a fused multiply-add's result can be used.
-    pub fma_latency: u32,
-    /// First-level data cache, bytes a core.
-    pub l1_bytes: u64,
-    /// Second-level cache, bytes a core.
-    pub l2_bytes: u64,
-    /// Last-level cache, bytes shared.
-    pub l3_bytes: u64,
-    /// Peak of f32 arithmetic, in FLOP per nanosecond and core, for predictions.
-    pub flops_per_ns: f64,
-    /// Memory bandwidth of one core, bytes per nanosecond, for predictions.
-    pub bytes_per_ns: f64,
+    /// What its code costs.
+    pub machine: Machine,
 }
 
 impl Target {
@@ -60,6 +50,20 @@ impl Target {
         shared.unwrap_or_else(|| self.clone())
     }
 
+    /// The target as formats see it, whose choices decide the order of sums: its own vectors, and
+    /// the processor by which all targets of an architecture decide.
+    #[must_use]
+    pub fn for_formats(&self) -> Target {
+        Target { machine: self.deciding().machine, ..self.clone() }
+    }
+
+    /// Peak of f32 arithmetic, in FLOP per nanosecond and core.
+    #[must_use]
+    pub fn flops_per_ns(&self) -> f64 {
+        let lanes = f64::from(self.vector_bytes / 4);
+        2.0 * lanes * f64::from(self.machine.fma_per_cycle) * self.machine.cycles_per_ns
+    }
+
     /// All rows.
     #[must_use]
     pub fn table() -> Vec<Target> {
@@ -68,13 +72,7 @@ impl Target {
             isa: Isa::X86Avx512,
             vector_bytes: 64,
             vector_registers: 32,
-            fma_per_cycle: 2,
-            fma_latency: 4,
-            l1_bytes: 32 << 10,
-            l2_bytes: 1 << 20,
-            l3_bytes: 32 << 20,
-            flops_per_ns: 270.0,
-            bytes_per_ns: 40.0,
+            machine: Machine::server(),
         };
         let v4_bf16 =
             Target { name: "x86-64-v4-bf16".to_string(), isa: Isa::X86Avx512Bf16, ..v4.clone() };
@@ -83,7 +81,6 @@ impl Target {
             isa: Isa::X86Avx2,
             vector_bytes: 32,
             vector_registers: 16,
-            flops_per_ns: 135.0,
             ..v4.clone()
         };
         let c99 = Target {
@@ -91,7 +88,7 @@ impl Target {
             isa: Isa::C99,
             vector_bytes: 16,
             vector_registers: 16,
-            flops_per_ns: 16.0,
+            machine: Machine { cycles_per_ns: 1.0, ..Machine::server() },
             ..v4.clone()
         };
         vec![v4_bf16, v4, v3, c99]

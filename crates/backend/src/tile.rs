@@ -10,12 +10,6 @@
 
 use crate::target::Target;
 
-/// Vector loads that can be started each cycle.
-const LOADS_PER_CYCLE: f64 = 2.0;
-
-/// Bytes that the second-level cache delivers each cycle.
-const L2_BYTES_PER_CYCLE: f64 = 48.0;
-
 /// Cycles before the first of a row's bytes is there, where each step reads a row elsewhere in a
 /// large operand: what is left of the latency of a page's address and its first line.
 const START_OF_ROW: f64 = 12.0;
@@ -74,12 +68,13 @@ impl Tile {
         let accumulators = (self.rows * self.vectors) as f64;
         let vectors = self.vectors as f64 + if area.elementwise { accumulators } else { 0.0 };
         let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
-        let loads = broadcasts / LOADS_PER_CYCLE + vectors * self.cycles_of_load(target, area);
+        let loads = broadcasts / target.machine.loads_per_cycle
+            + vectors * self.cycles_of_load(target, area);
         let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1;
-        let arithmetic = accumulators / f64::from(target.fma_per_cycle)
+        let arithmetic = accumulators / f64::from(target.machine.fma_per_cycle)
             * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
-        let cycles = arithmetic.max(loads).max(f64::from(target.fma_latency));
+        let cycles = arithmetic.max(loads).max(f64::from(target.machine.fma_latency));
         let lines =
             area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
         cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
@@ -88,9 +83,9 @@ impl Tile {
     /// Cycles to load a vector of the operand that carries the vector axis.
     fn cycles_of_load(self, target: &Target, area: &Area) -> f64 {
         let panel = self.vectors * i64::from(target.vector_bytes) * area.depth;
-        match panel as u64 <= target.l1_bytes / 2 {
-            true => 1.0 / LOADS_PER_CYCLE,
-            false => f64::from(target.vector_bytes) / L2_BYTES_PER_CYCLE,
+        match target.machine.l1.keeps(panel as f64) {
+            true => 1.0 / target.machine.loads_per_cycle,
+            false => f64::from(target.vector_bytes) / target.machine.l2.reads,
         }
     }
 

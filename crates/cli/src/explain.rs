@@ -61,7 +61,7 @@ fn as_json(explanation: &Explanation) -> Value {
             "schedule": list(|it| &it.scheduled),
             "flops": count(|it| it.flops),
             "bytes": count(|it| it.bytes),
-            "constant_bytes": count(|it| it.constant_bytes),
+            "prior_bytes": count(|it| it.prior_bytes),
             "time_us": row.time_us,
             "predicted_us": row.predicted_us,
             "roofline": row.roofline,

@@ -16,12 +16,12 @@ use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueI
 use sym::{Expr, SymbolId};
 
 use crate::contraction::Contraction;
-use crate::panels::{Products, SETS};
+use crate::panels::Products;
 
 /// Cycles to transpose a vector in registers and to store it.
 const CYCLES_TO_TRANSPOSE: f64 = 5.0;
 
-/// The same where channels are apart by a multiple of [`SETS`]: lines that are written in parts
+/// The same where channels are apart by a multiple of `Machine::set_bytes`: lines that are written in parts
 /// do not stay in the cache until the next part.
 const CYCLES_TO_TRANSPOSE_INTO_A_SET: f64 = 30.0;
 
@@ -155,7 +155,7 @@ pub(super) fn pays_alone(contraction: &Contraction, target: &Target) -> bool {
         true => along.cycles_unpacked(target),
         false => along.cycles(target) + along.cycles_to_pack(target),
     };
-    let store = match image * i64::from(bytes) % SETS {
+    let store = match image * i64::from(bytes) % target.machine.set_bytes {
         0 => CYCLES_TO_TRANSPOSE_INTO_A_SET,
         _ => CYCLES_TO_TRANSPOSE,
     };

@@ -28,9 +28,6 @@ const REPAYING_READS_OF_COLLIDING: i64 = 32;
 /// Terms of a sum from which on vectors may run along it.
 const LONG_SUM: i64 = 256;
 
-/// Bytes after which lines fall on the same set of a first-level cache.
-pub(super) const SETS: i64 = 4096;
-
 /// Cycles to pack a vector.
 const CYCLES_TO_PACK: f64 = 4.0;
 
@@ -92,7 +89,7 @@ fn carrier(
     }
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
     let pairs = pairs::wanted(contraction, builder)?;
-    let colliding = rows_collide(contraction, builder, operand)?;
+    let colliding = rows_collide(contraction, builder, operand, target)?;
     if runtime && !pairs && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
@@ -115,7 +112,7 @@ fn outgrows_cache(
     let value = contraction.operands[operand].value;
     let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
     let bits = i64::from(builder.dtype(value)?.bits());
-    Ok(elements.is_some_and(|elements| elements * bits / 8 > target.l2_bytes as i64))
+    Ok(elements.is_some_and(|elements| elements * bits / 8 > target.machine.l2.bytes as i64))
 }
 
 /// Whether both operands hold the terms of a sum side by side, so many floats of one type that
@@ -138,6 +135,7 @@ fn rows_collide(
     contraction: &Contraction,
     builder: &FunctionBuilder,
     operand: usize,
+    target: &Target,
 ) -> Built<bool> {
     let value = contraction.operands[operand].value;
     let (shape, bits) = (builder.shape(value)?, builder.dtype(value)?.bits());
@@ -148,7 +146,7 @@ fn rows_collide(
     let Some(last) = (0..index.len()).rev().find(is_summed) else { return Ok(false) };
     let elements: Expr = shape[last + 1..].iter().product();
     let bytes = elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8);
-    Ok(bytes > 0 && bytes % SETS == 0)
+    Ok(bytes > 0 && bytes % target.machine.set_bytes == 0)
 }
 
 /// Whether each index of an operand is an axis of its own, or a constant.
@@ -277,7 +275,7 @@ impl Products {
 
     /// Cycles to pack columns that are computed at run time, where they are packed.
     pub(super) fn cycles_to_pack(&self, target: &Target) -> f64 {
-        let colliding = self.columns * i64::from(self.bytes) % SETS == 0;
+        let colliding = self.columns * i64::from(self.bytes) % target.machine.set_bytes == 0;
         match repays(Some(self.rows), self.columns <= self.panel(target), colliding) {
             true => self.vectors_of_columns(target) * self.depth as f64 * CYCLES_TO_PACK,
             false => 0.0,

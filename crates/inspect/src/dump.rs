@@ -163,7 +163,7 @@ fn kernel_text(
     let kernel = &module.kernels[id];
     let info = half.lowered.kernels.iter().find(|info| info.kernel == id);
     Ok(match stage {
-        Stage::Kernels => info.map(|info| info.naive.to_string()).unwrap_or_default(),
+        Stage::Kernels => info.map(|info| info.naive.kernel.to_string()).unwrap_or_default(),
         Stage::Scheduled => {
             let mut text = String::new();
             for step in info.into_iter().flat_map(|info| info.trace.iter()) {

@@ -51,7 +51,7 @@ pub struct ExplanationRow {
     pub info: Option<KernelInfo>,
     /// Microseconds of a run, on average.
     pub time_us: f64,
-    /// Microseconds that the cost model expects, from the target row's peak and bandwidth.
+    /// Microseconds that the cost model expects, on the processor of the target row.
     pub predicted_us: f64,
     /// The time that the measured ceilings leave over the measured time.
     pub roofline: f64,
@@ -142,12 +142,15 @@ impl Explanation {
         for info in &specialisation.lowered.kernels {
             infos.entry(info.kernel).or_default().push_back(info);
         }
+        let lowered = &specialisation.lowered;
+        let prior: u64 = lowered.kernels.iter().map(|info| info.prior_bytes).sum();
+        let other = prior + lowered.arena_bytes;
         for row in profile.rows() {
             let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
             let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
             let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
-            self.rows.push(self.row(executable.target(), kernel, info, time_us));
+            self.rows.push(self.row(executable.target(), kernel, info, time_us, other));
         }
         Ok(())
     }
@@ -158,10 +161,11 @@ impl Explanation {
         kernel: String,
         info: Option<&KernelInfo>,
         time_us: f64,
+        other: u64,
     ) -> ExplanationRow {
         let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
-        let predicted_ns = (flops as f64 / (target.flops_per_ns * self.threads as f64))
-            .max(bytes as f64 / target.bytes_per_ns);
+        let cost = info.map(|info| info.cost.after(target, info.prior_bytes, other));
+        let predicted_ns = cost.map_or(0.0, |cost| cost.nanoseconds(target, self.threads));
         let least_us = self.ceilings.nanoseconds(flops, bytes) / 1e3;
         ExplanationRow {
             kernel,

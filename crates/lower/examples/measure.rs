@@ -100,12 +100,12 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
         println!("{}", backend_x64::disassemble(&code));
     }
     let seconds = run(&scheduled.kernel, &code)?;
-    let prediction = strategies::Prediction::of(&naive.kernel, target);
+    let roofline = strategies::Roofline::of(&naive.kernel, target);
     println!(
         "{case:26} {:8.1} GFLOP/s {:7.1} GB/s {:9.3} ms  \
          scheduled {:5.2} ms, compiled {:5.2} ms, {:6} bytes  {}",
-        prediction.operations / seconds / 1e9,
-        prediction.bytes / seconds / 1e9,
+        roofline.operations / seconds / 1e9,
+        roofline.bytes / seconds / 1e9,
         seconds * 1e3,
         schedule_time.as_secs_f64() * 1e3,
         compile_time.as_secs_f64() * 1e3,

@@ -15,7 +15,7 @@ use module::{Constant, Module};
 use program::{Address, Argument, Move, Place, Program, Run, Slot, SlotId, Step};
 use rustc_hash::FxHashMap;
 use schedule::Trace;
-use strategies::Naive;
+use strategies::{Cost, Naive};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
@@ -318,10 +318,11 @@ impl Emitter<'_> {
             fused: group.fused.clone(),
             not_fused: group.not_fused.clone(),
             scheduled: Arc::default(),
+            cost: Cost::default(),
             flops,
             bytes,
-            constant_bytes: constant_bytes(frame, arguments).min(bytes),
-            naive: Arc::new(Kernel::new("")),
+            prior_bytes: prior_bytes(frame, arguments).min(bytes),
+            naive: Arc::new(Naive { kernel: Kernel::new(""), producers: Vec::new(), once: false }),
             trace: Trace::default(),
             stored: None,
         });
@@ -337,11 +338,11 @@ impl Emitter<'_> {
             info.extent = kernel.parallel_extent().as_constant().unwrap_or(1);
             info.scratch_bytes = scratch_layout(kernel).bytes.as_constant().unwrap_or(0);
             info.scheduled = made.remarks.clone();
+            info.cost = made.cost;
             (info.naive, info.trace) = (made.naive.clone(), made.trace.clone());
             info.stored = stored.clone();
-            let cost = (info.flops as f64 / self.target.flops_per_ns)
-                .max(info.bytes as f64 / self.target.bytes_per_ns);
-            let grain = (info.extent as f64 * GRAIN_NS / cost.max(1.0)).ceil() as i64;
+            let nanoseconds = info.cost.nanoseconds(self.target, 1);
+            let grain = (info.extent as f64 * GRAIN_NS / nanoseconds.max(1.0)).ceil() as i64;
             grains.insert(info.kernel, grain.clamp(1, info.extent.max(1)));
         }
         let module = &*self.module;
@@ -457,10 +458,14 @@ pub(crate) fn byte_count(function: &Function, value: ValueId) -> Expr {
 }
 
 /// Bytes of the arguments that lie in constants.
-fn constant_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
+fn prior_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
     let roots = arguments.iter().filter_map(|&value| Some(frame.grouping.view(value)?.root));
-    let constants = roots.filter(|&root| class_of(frame.function, root) == Some(Class::Constant));
-    let bytes = constants.filter_map(|root| byte_count(frame.function, root).as_constant());
+    let is_prior = |root: &ValueId| match frame.function.op(*root) {
+        Some(_) => class_of(frame.function, *root) == Some(Class::Constant),
+        None => true,
+    };
+    let bytes =
+        roots.filter(is_prior).filter_map(|root| byte_count(frame.function, root).as_constant());
     bytes.map(|bytes| bytes as u64).sum()
 }
 

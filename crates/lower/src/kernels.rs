@@ -90,8 +90,9 @@ impl Library {
             let scheduled = options
                 .phases
                 .time("schedules", || strategies::schedule(&naive, target, &options.strategies))?;
-            let Scheduled { kernel, trace, remarks } = scheduled;
-            let made = Made { naive: Arc::new(naive.kernel), trace, remarks: remarks.into() };
+            let Scheduled { kernel, trace, remarks, cost } = scheduled;
+            let (naive, remarks) = (Arc::new(naive), remarks.into());
+            let made = Made { naive, trace, remarks, cost };
             let stored =
                 options.store.as_ref().map(|store| store.add(made.clone(), kernel.clone()));
             Ok(Finished { id, kernel, made, stored })

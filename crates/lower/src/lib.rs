@@ -32,11 +32,10 @@ use backend::Target;
 use base::timing::Phases;
 use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, RegionId, ValueId};
-use loops::Kernel;
 use module::Module;
 use program::{Address, Place, Program};
 use schedule::Trace;
-use strategies::StrategyOptions;
+use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -145,10 +144,12 @@ pub struct KernelInfo {
     pub flops: u64,
     /// Bytes of parameters that it touches.
     pub bytes: u64,
-    /// How many of them are of weights and literals, which were there before the run.
-    pub constant_bytes: u64,
+    /// How many of them are of parameters, weights and literals, which were there before the run.
+    pub prior_bytes: u64,
+    /// What it should take, its parameters being where the last kernel left them.
+    pub cost: Cost,
     /// The kernel before scheduling.
-    pub naive: Arc<Kernel>,
+    pub naive: Arc<Naive>,
     /// The steps that scheduled it.
     pub trace: Trace,
     /// What it shares with other lowerings, where there is a store of kernels.

@@ -13,6 +13,7 @@ use backend::MachineCode;
 use loops::Kernel;
 use rustc_hash::FxHasher;
 use schedule::Trace;
+use strategies::{Cost, Naive};
 
 /// After so many digests those of kernels that are gone are taken out.
 const MANY: usize = 1024;
@@ -21,11 +22,13 @@ const MANY: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     /// The naive kernel.
-    pub(crate) naive: Arc<Kernel>,
+    pub(crate) naive: Arc<Naive>,
     /// The steps that scheduled it.
     pub(crate) trace: Trace,
     /// What the strategies said.
     pub(crate) remarks: Arc<[String]>,
+    /// What it should take.
+    pub(crate) cost: Cost,
 }
 
 /// Kernels by what they compute, for one target and one choice of options.
@@ -54,15 +57,15 @@ impl KernelStore {
                 kernel.parameters.iter().copied().map(of).collect()
             };
             let mut all = by_digest.values().flatten().filter_map(Weak::upgrade);
-            return all.find(|stored| shapes(&stored.made.naive) == shapes(naive));
+            return all.find(|stored| shapes(&stored.made.naive.kernel) == shapes(naive));
         }
         let mut alike = by_digest.get(&digest(naive))?.iter().filter_map(Weak::upgrade);
-        alike.find(|stored| content(&stored.made.naive) == content(naive))
+        alike.find(|stored| content(&stored.made.naive.kernel) == content(naive))
     }
 
     /// Adds a kernel that was just made; of equal ones made at once both are in.
     pub(crate) fn add(&self, made: Made, scheduled: Kernel) -> Arc<StoredKernel> {
-        let key = digest(&made.naive);
+        let key = digest(&made.naive.kernel);
         let stored = Arc::new(StoredKernel { made, scheduled, code: OnceLock::new() });
         let mut by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
         if by_digest.len() >= MANY && !by_digest.contains_key(&key) {

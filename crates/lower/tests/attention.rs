@@ -177,8 +177,11 @@ fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
         let (found, remarks) = lowered(&function, &inputs, target, false);
         let same = plain.scalars().zip(found.scalars()).all(|(a, b)| a.bits() == b.bits());
         prop_assert!(same, "{} changes bits\n{}\n{}", target, remarks, function);
-        // Everything that grouping puts together the strategy takes.
-        let scheduled = !remarks.contains("not blocks:");
+        // Everything that grouping puts together the sketch fits, though another may cost less.
+        let refused = |line: &str| {
+            line.starts_with("not blocks:") && !line.starts_with("not blocks: it should take")
+        };
+        let scheduled = !remarks.lines().any(refused);
         prop_assert!(scheduled, "{}\n{}\n{}", target, remarks, function);
         // Scores of depth 1 are products, not sums.
         let large = shape.queries >= 8 && shape.depth > 1 && shape.keys >= 3 * shape.depth;

@@ -131,7 +131,7 @@ fn groups(text: &str, _: &[&str]) -> Result<String, String> {
 /// `kernels`: the naive kernels.
 fn kernels(text: &str, _: &[&str]) -> Result<String, String> {
     let case = case(text)?;
-    let kernels = case.lowered.kernels.iter().map(|kernel| kernel.naive.to_string());
+    let kernels = case.lowered.kernels.iter().map(|kernel| kernel.naive.kernel.to_string());
     Ok(kernels.collect::<Vec<_>>().join(""))
 }
 

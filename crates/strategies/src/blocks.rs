@@ -31,7 +31,7 @@ use sym::Expr;
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::order::again;
+use crate::point::Point;
 use crate::structure::{LoopInfo, Motion, Nest, Rows};
 use crate::{rows, tile};
 
@@ -79,6 +79,7 @@ struct Sum {
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
+    _point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let problem = Problem::find(&given.naive.kernel, given.nests()?)?;
@@ -248,7 +249,8 @@ fn block_rows(problem: &Problem, at: usize, extent: i64, target: &Target) -> i64
         let arithmetic: f64 = problem.sums.iter().map(|sum| sum.cycles(rows, target)).sum();
         let kept = (problem.row_bytes * rows) as f64;
         let all = shared as f64 + kept;
-        let memory = shared as f64 * again(target, all) + PASSES * kept * again(target, kept);
+        let again = |bytes: f64| target.machine.cycles_to_read_again(bytes);
+        let memory = shared as f64 * again(all) + PASSES * kept * again(kept);
         (arithmetic + memory + BLOCK_OVERHEAD) * div_ceil(extent, rows) as f64
     };
     let mut best = (f64::INFINITY, 1);

@@ -9,14 +9,12 @@ use sym::Expr;
 
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
+use crate::point::Point;
 use crate::problem::{Axis, Problem, pair};
 use crate::structure::{Access, LoopInfo, Motion};
 
-/// Bytes between two rows from which on they count as elsewhere.
-const SAME_PAGE: i64 = 2048;
-
-/// Bytes of a cache line.
-pub(super) const LINE: i64 = 64;
+/// Points of a space that are listed at most.
+const MOST_LISTED: usize = 24;
 
 /// Cycles to store one element of a vector whose elements lie apart.
 const SCATTERED: f64 = 4.0;
@@ -44,13 +42,23 @@ pub(super) fn choose(
     problem: &Problem,
     kernel: &Kernel,
     target: &Target,
+    point: &Point,
 ) -> Result<Choice, Refused> {
     let mut best: Option<(f64, Choice)> = None;
     for vector in (0..problem.axes.len()).rev() {
+        if !point.allows_name(ALONG, &problem.axes[vector].last.name) {
+            continue;
+        }
         let Some(along) = vector_motions(problem, kernel, vector) else { continue };
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
-            let (cost, choice) = candidate(problem, kernel, target, vector, row, &along);
+            if !point.allows_name(ROWS_ALONG, name_of(problem, row)) {
+                continue;
+            }
+            let axes = Axes { vector, row, along: &along };
+            let Some((cost, choice)) = candidate(problem, kernel, target, &axes, point) else {
+                continue;
+            };
             let cost = cost + storing;
             if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
                 best = Some((cost, choice));
@@ -58,7 +66,66 @@ pub(super) fn choose(
         }
     }
     let found = best.map(|(_, choice)| choice);
-    found.ok_or_else(|| "no axis is contiguous in an operand".into())
+    found.ok_or_else(|| match point.choices.is_empty() {
+        true => "no axis is contiguous in an operand".into(),
+        false => "its axes cannot be cut so".into(),
+    })
+}
+
+/// Choices of a point: the loop that is run in vectors, the loop whose turns are rows of a tile,
+/// rows and vectors of a tile, blocks of rows.
+const ALONG: &str = "along";
+const ROWS_ALONG: &str = "rows_along";
+const ROWS: &str = "rows";
+const VECTORS: &str = "vectors";
+const BLOCKS: &str = "blocks";
+
+/// What stands for no loop at all.
+const NONE: &str = "none";
+
+fn name_of(problem: &Problem, row: Option<usize>) -> &str {
+    row.map_or(NONE, |row| &problem.axes[row].last.name)
+}
+
+/// Rows of tiles that are listed, as shares of the most that fit the registers.
+const SHARES: [i64; 4] = [1, 2, 3, 4];
+
+/// Points of a sketch's space: each pair of axes, with tiles of several sizes.
+pub(super) fn points_of(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    sketch: &str,
+) -> Vec<Point> {
+    let mut found: Vec<(f64, Point)> = Vec::new();
+    for vector in (0..problem.axes.len()).rev() {
+        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let storing = cost_of_stores(problem, vector);
+        for row in rows_for(problem, vector) {
+            let axes = Axes { vector, row, along: &along };
+            let pair = Point::of(sketch)
+                .with_name(ALONG, &problem.axes[vector].last.name)
+                .with_name(ROWS_ALONG, name_of(problem, row));
+            let extent = row.map_or(1, |row| problem.axes[row].last.extent);
+            let registers = i64::from(target.vector_registers);
+            for vectors in 1..=6 {
+                let most = (registers / vectors - 1).clamp(1, extent);
+                let mut rows: Vec<i64> = SHARES.map(|share| div_ceil(most, share)).to_vec();
+                rows.dedup();
+                for rows in rows {
+                    let point = pair.clone().with_number(ROWS, rows).with_number(VECTORS, vectors);
+                    let tried = candidate(problem, kernel, target, &axes, &point);
+                    if let Some((cost, choice)) = tried {
+                        let point = point.with_number(BLOCKS, choice.blocks);
+                        found.push((cost + storing, point));
+                    }
+                }
+            }
+        }
+    }
+    found.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+    found.truncate(MOST_LISTED);
+    found.into_iter().map(|(_, point)| point).collect()
 }
 
 /// Cycles that storing takes longer along an axis than along one that is contiguous in the result.
@@ -106,15 +173,21 @@ fn rows_for(problem: &Problem, vector: usize) -> Vec<Option<usize>> {
     rows.chain([None]).collect()
 }
 
-/// The cost in cycles of a pair of axes, with the best tile for it.
+/// The axes of a tile, and how each load moves with the vectors.
+struct Axes<'a> {
+    vector: usize,
+    row: Option<usize>,
+    along: &'a [Motion],
+}
+
+/// The cost in cycles of a pair of axes, with the best tile for it that a point allows.
 fn candidate(
     problem: &Problem,
     kernel: &Kernel,
     target: &Target,
-    vector: usize,
-    row: Option<usize>,
-    along: &[Motion],
-) -> (f64, Choice) {
+    &Axes { vector, row, along }: &Axes<'_>,
+    point: &Point,
+) -> Option<(f64, Choice)> {
     let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
     let columns = problem.axes[vector].last.extent;
     let panel = along.iter().find_map(|motion| motion.block());
@@ -127,6 +200,11 @@ fn candidate(
         .map(|(_, axis)| axis.last.extent)
         .product();
     let vectors = panel.map(|panel| div_ceil(panel, lanes));
+    let wanted = point.number(VECTORS);
+    if vectors.is_some_and(|vectors| wanted.is_some_and(|wanted| wanted != vectors)) {
+        return None;
+    }
+    let vectors = vectors.or(wanted);
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
     let depth = problem.depth();
     let scattered_rows = scattered_rows(problem, kernel, target, along);
@@ -150,16 +228,31 @@ fn candidate(
         lines_between_rows,
     };
     let staged = match row_update {
-        Some(update) => conflicting(problem, kernel, update, along),
+        Some(update) => conflicting(problem, kernel, target, update, along),
         None => Vec::new(),
     };
     let reuse = reuse(problem, kernel, vector, row, along);
     let outermost = elementwise
-        && order::overlaps_beyond(problem, kernel, [Some(vector), row], target.l1_bytes / 2);
+        && order::overlaps_beyond(
+            problem,
+            kernel,
+            [Some(vector), row],
+            target.machine.l1.bytes / 2,
+        );
     let mut best: Option<(f64, Choice)> = None;
     for blocks in order::block_counts(&reuse, rows, target, !staged.is_empty()) {
+        if !point.allows(BLOCKS, blocks) {
+            continue;
+        }
         let block = Area { rows: div_ceil(rows, blocks), ..area };
-        let tile = best_tile(target, &block, vectors);
+        let tile = match (point.number(ROWS), vectors) {
+            (Some(rows), Some(vectors)) => Tile { rows, vectors },
+            _ => best_tile(target, &block, vectors),
+        };
+        let fits = tile.rows <= block.rows && (tile.rows * tile.vectors == 1 || tile.fits(target));
+        if point.number(ROWS).is_some_and(|rows| rows != tile.rows || !fits) {
+            continue;
+        }
         let arithmetic = tile.cycles(target, &block) * (blocks * others) as f64;
         let tiles = order::Tiles {
             rows: blocks * div_ceil(block.rows, tile.rows),
@@ -179,7 +272,7 @@ fn candidate(
             ));
         }
     }
-    best.expect("there is always one block")
+    best
 }
 
 /// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
@@ -195,8 +288,8 @@ fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[
             Motion::Still | Motion::Irregular => 0,
         };
         *motion != Motion::Still
-            && apart >= SAME_PAGE
-            && (elements * width) as u64 > target.l2_bytes
+            && apart >= target.machine.near_bytes
+            && (elements * width) as u64 > target.machine.l2.bytes
     })
 }
 
@@ -210,15 +303,16 @@ fn lines_between_rows(
     along: &[Motion],
 ) -> Option<f64> {
     let innermost = problem.reduced.last()?;
-    let keeps = (problem.depth() * LINE) as u64 <= target.l1_bytes / 2;
+    let line = target.machine.line_bytes;
+    let keeps = target.machine.l1.keeps((problem.depth() * line) as f64);
     let of = |(access, motion): (&Access, &Motion)| {
         let width = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let apart = |found: &LoopInfo| match access.motion(found) {
             Motion::Steady { stride, block: None } => stride.abs() * width,
             _ => 0,
         };
-        let meets_others = *motion == Motion::Still && apart(innermost) >= LINE;
-        meets_others.then(|| apart(row).min(LINE) as f64 / LINE as f64)
+        let meets_others = *motion == Motion::Still && apart(innermost) >= line;
+        meets_others.then(|| apart(row).min(line) as f64 / line as f64)
     };
     if keeps {
         return None;
@@ -230,6 +324,7 @@ fn lines_between_rows(
 fn conflicting(
     problem: &Problem,
     kernel: &Kernel,
+    target: &Target,
     row: &LoopInfo,
     along: &[Motion],
 ) -> Vec<BufferId> {
@@ -237,7 +332,11 @@ fn conflicting(
     for (access, motion) in problem.update.loads().zip(along) {
         let Motion::Steady { stride, .. } = access.motion(row) else { continue };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
-        if *motion == Motion::Still && bytes > 0 && bytes % 4096 == 0 && row.extent >= 8 {
+        if *motion == Motion::Still
+            && bytes > 0
+            && bytes % target.machine.set_bytes == 0
+            && row.extent >= 8
+        {
             found.push(access.buffer);
         }
     }

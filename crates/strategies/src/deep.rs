@@ -31,7 +31,7 @@ use backend::tile::{Tile, div_ceil};
 use loops::Stmt;
 use schedule::{ScheduleStep, Tail};
 
-use crate::choice::{Choice, LINE};
+use crate::choice::Choice;
 use crate::given::Refused;
 use crate::hand::Hand;
 use crate::order::Side;
@@ -99,7 +99,7 @@ fn cut(
     }
     let panels = Panels::of(hand, problem, along, choice.width);
     let panel = panels.iter().map(|panels| panels.bytes).max().unwrap_or(0);
-    let cache = target.l2_bytes as i64;
+    let cache = target.machine.l2.bytes as i64;
     if panel <= cache * 3 / 16 {
         return Err("panels fit the second-level cache".into());
     }
@@ -165,12 +165,12 @@ fn row_strides(hand: &Hand<'_>, problem: &Problem, row: usize) -> Vec<i64> {
 
 /// How many rows so many bytes apart stay in the second-level cache, were each one line long.
 fn rows_kept(target: &Target, stride: i64) -> i64 {
-    let period = target.l2_bytes as i64 / (2 * LINES);
-    let (mut a, mut b) = (period, stride.max(LINE));
+    let period = target.machine.l2.bytes as i64 / (2 * LINES);
+    let (mut a, mut b) = (period, stride.max(target.machine.line_bytes));
     while b > 0 {
         (a, b) = (b, a % b);
     }
-    LINES * period / a.max(LINE)
+    LINES * period / a.max(target.machine.line_bytes)
 }
 
 /// The rows of a tile that take least time; what is left over needs code of its own.
@@ -178,7 +178,7 @@ fn best_rows(target: &Target, extent: i64, choice: &Choice) -> i64 {
     let vectors = div_ceil(choice.width, choice.lanes);
     let fits = |rows: &i64| Tile { rows: *rows, vectors }.fits(target);
     // What a tile costs for each term: its multiply-adds, but no less than a latency.
-    let latency = i64::from(target.fma_latency * target.fma_per_cycle);
+    let latency = i64::from(target.machine.fma_latency * target.machine.fma_per_cycle);
     let cycles = |rows: i64| if rows == 0 { 0 } else { (rows * vectors).max(latency) };
     let cost = |rows: &i64| {
         let tiles = (extent / rows) * (cycles(*rows) + 1) + cycles(extent % rows);

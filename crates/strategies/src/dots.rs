@@ -10,6 +10,7 @@ use backend::Target;
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::naive::{Producer, ProducerKind};
+use crate::point::Point;
 use crate::rows::{local_buffers, part_guarded, registers};
 use crate::structure::{LoopInfo, Nest, Rows};
 use schedule::{Schedule, Tail};
@@ -20,10 +21,19 @@ const MOST_ROWS: i64 = 4;
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
 
+/// The sketch's name.
+pub(super) const NAME: &str = "dots";
+
+/// Numbers of rows that are taken together.
+pub(super) fn points(_given: &Given<'_>, _target: &Target) -> Vec<Point> {
+    (1..MOST_ROWS).map(|count| Point::of(NAME).with_number("rows", count)).collect()
+}
+
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
+    point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let nests = given.nests()?;
@@ -36,7 +46,9 @@ pub(super) fn apply(
     }
     let mut outer: Vec<String> = last.loops.iter().map(|found| found.name.clone()).collect();
     let innermost = outer.pop().ok_or("it has a single sum")?;
-    let count = rows_of_block(&hand, sum, &innermost, target).ok_or("its loops are symbolic")?;
+    let counts = rows_of_block(&hand, sum, &innermost, target).ok_or("its loops are symbolic")?;
+    let count = counts.into_iter().find(|count| point.allows("rows", *count));
+    let count = count.ok_or("its rows cannot be cut so")?;
     let (blocks, _) = hand.split(&innermost, count, Tail::Exact)?;
     outer.extend(blocks);
     let around = outer.last().ok_or("a block holds all of its sums")?.clone();
@@ -66,15 +78,15 @@ fn interleaved_sum<'a>(given: &'a Given<'_>) -> Result<&'a Producer, Refused> {
     }
 }
 
-/// How many rows' partial sums fill half of the registers, and divide the rows.
-fn rows_of_block(hand: &Hand<'_>, sum: &Producer, rows: &str, target: &Target) -> Option<i64> {
+/// How many rows' partial sums fit half of the registers, and divide the rows; most rows first.
+fn rows_of_block(hand: &Hand<'_>, sum: &Producer, rows: &str, target: &Target) -> Option<Vec<i64>> {
     let lanes = sum.nests.iter().find_map(|nest| nest.lanes.as_deref())?;
     let buffer = hand.kernel().buffers.values().find(|buffer| buffer.name == sum.buffer)?;
     let bytes = hand.extent(lanes)? * i64::from(buffer.dtype.bits().div_ceil(8));
     let vectors = (bytes / i64::from(target.vector_bytes)).max(1);
     let most = (i64::from(target.vector_registers / 2) / vectors).clamp(1, MOST_ROWS);
     let extent = hand.extent(rows)?;
-    (1..=most).rev().find(|count| extent % count == 0)
+    Some((1..=most).rev().filter(|count| extent % count == 0).collect())
 }
 
 /// Has all rows of a block take each step of the sum together.

@@ -14,7 +14,12 @@ pub(crate) struct Given<'a> {
     pub(crate) nests: Option<Vec<Nest>>,
 }
 
-impl Given<'_> {
+impl<'a> Given<'a> {
+    /// What there is to know of a kernel.
+    pub(crate) fn of(naive: &'a Naive) -> Given<'a> {
+        Given { naive, nests: Nest::all(&naive.kernel) }
+    }
+
     /// The nests, for strategies that need some.
     pub(crate) fn nests(&self) -> Result<&[Nest], Refused> {
         self.nests.as_deref().ok_or_else(|| "its loops are no perfect nests".to_owned())

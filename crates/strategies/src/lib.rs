@@ -9,9 +9,9 @@
 //! Invariant: the scheduled kernel computes the bits of the naive one, and is in the scheduled form
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
-mod attempt;
 mod blocks;
 mod choice;
+mod cost;
 mod deep;
 mod dots;
 mod given;
@@ -21,15 +21,19 @@ mod naive;
 mod order;
 mod panels;
 mod plain;
-mod predict;
+mod point;
 mod problem;
+mod roofline;
 mod rows;
+mod sketch;
 mod stream;
 mod structure;
 mod sums;
 mod tile;
 mod vectors;
 
-pub use attempt::{Scheduled, StrategyOptions, schedule};
+pub use cost::Cost;
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
-pub use predict::Prediction;
+pub use point::{Point, Value};
+pub use roofline::Roofline;
+pub use sketch::{Candidate, Scheduled, StrategyOptions, candidates, schedule, schedule_at};

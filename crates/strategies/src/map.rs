@@ -16,6 +16,7 @@ use sym::{Expr, Range, SymbolId};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::naive::WORTH_CODE;
+use crate::point::Point;
 use crate::structure::{Motion, Nest};
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
@@ -33,6 +34,7 @@ const TILE: i64 = 16;
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
+    _point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let nests = given.nests()?;

@@ -97,16 +97,6 @@ impl Order {
     }
 }
 
-/// Cycles to read a byte again from the smallest cache that holds so many bytes.
-pub(super) fn again(target: &Target, bytes: f64) -> f64 {
-    match bytes {
-        _ if bytes <= target.l1_bytes as f64 * 0.5 => 0.0,
-        _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 48.0,
-        _ if bytes <= target.l3_bytes as f64 * 0.5 => 1.0 / 12.0,
-        _ => 1.0 / 5.0,
-    }
-}
-
 /// The better order, and the cycles its traffic takes.
 pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64) {
     let extent = |side: Side| {
@@ -118,14 +108,14 @@ pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64
     let row_tiles = tiles.rows as f64 * extent(Side::Rows);
     let column_tiles = tiles.columns as f64 * extent(Side::Columns);
     let panel = columns / column_tiles;
-    let rows_first = row_tiles * columns * again(target, columns)
-        + column_tiles * rows * again(target, rows / row_tiles);
-    let columns_first =
-        column_tiles * rows * again(target, rows) + row_tiles * columns * again(target, panel);
+    let again = |bytes: f64| target.machine.cycles_to_read_again(bytes);
+    let rows_first =
+        row_tiles * columns * again(columns) + column_tiles * rows * again(rows / row_tiles);
+    let columns_first = column_tiles * rows * again(rows) + row_tiles * columns * again(panel);
     let blocks = tiles.blocks as f64 * extent(Side::Rows);
-    let blocked = blocks * columns * again(target, columns)
-        + column_tiles * rows * again(target, rows / blocks)
-        + row_tiles * columns * again(target, panel);
+    let blocked = blocks * columns * again(columns)
+        + column_tiles * rows * again(rows / blocks)
+        + row_tiles * columns * again(panel);
     let others = reuse.others.iter().map(|(axis, side, _)| (*axis, *side)).collect();
     let (order, cycles) = match tiles.blocks > 1 {
         true => (Order { columns_first: false, columns_outermost: false, others }, blocked),
@@ -147,7 +137,7 @@ pub(super) fn block_counts(reuse: &Reuse, rows: i64, target: &Target, staged: bo
         .map(|(_, _, extent)| *extent)
         .product();
     let bytes = reuse.row_bytes / outside.max(1);
-    let half = (target.l2_bytes / 2) as i64;
+    let half = (target.machine.l2.bytes / 2) as i64;
     let least = div_ceil(bytes, half);
     if least <= 1 && !staged {
         return vec![1];

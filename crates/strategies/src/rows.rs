@@ -14,6 +14,7 @@ use schedule::{Schedule, Tail};
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
+use crate::point::Point;
 use crate::structure::{LoopInfo, Motion, Nest, Rows, changes};
 use crate::vectors::{lanes, split_any, width};
 
@@ -30,6 +31,7 @@ const MOST_PARTS: usize = 2;
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
+    _point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let nests = given.nests()?;

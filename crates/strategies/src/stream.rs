@@ -83,7 +83,7 @@ pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target)
                 && matches!(buffer.scope, Scope::Parameter(_))
                 && matches!(access.motion(reduced), Motion::Steady { stride, .. } if stride > 1)
                 && elements == turns
-                && bytes as u64 > target.l2_bytes
+                && bytes as u64 > target.machine.l2.bytes
         })
     };
     (0..problem.axes.len()).rev().find(met_once)

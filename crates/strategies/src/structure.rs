@@ -232,23 +232,34 @@ fn written_loops(
 }
 
 impl Access {
+    /// A load of a kernel, wherever it stands.
+    pub(super) fn new(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Access {
+        let strides = strides(kernel, buffer).unwrap_or_default().into();
+        Access { buffer, effect: Effect::Load, index: index.to_vec(), strides }
+    }
+
     /// How the access moves as a loop counts.
     pub(super) fn motion(&self, by: &LoopInfo) -> Motion {
+        self.motion_along(by.variable, by.extent)
+    }
+
+    /// How the access moves as a variable counts up to an extent.
+    pub(super) fn motion_along(&self, variable: SymbolId, extent: i64) -> Motion {
         let parts = self.index.iter().zip(&self.strides[..]);
         let along = parts.into_iter().try_fold(0i64, |sum, (index, step)| {
-            let own = index.linear_coefficient(by.variable)?.saturating_mul(*step);
+            let own = index.linear_coefficient(variable)?.saturating_mul(*step);
             Some(sum.saturating_add(own))
         });
         match along {
             Some(0) => Motion::Still,
             Some(stride) => Motion::Steady { stride, block: None },
-            None => self.tried(by).unwrap_or(Motion::Irregular),
+            None => self.tried(variable, extent).unwrap_or(Motion::Irregular),
         }
     }
 
     /// Elements between what is met in the first iteration of a loop and in a later one.
     pub(super) fn distance(&self, by: &LoopInfo, later: i64) -> Option<i64> {
-        let place = self.moving(by);
+        let place = self.moving(by.variable);
         let at = |value: i64| {
             let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
             place.evaluate(&of)
@@ -257,10 +268,10 @@ impl Access {
     }
 
     /// Elements from the start of the buffer, less what does not depend on a loop.
-    fn moving(&self, by: &LoopInfo) -> Expr {
+    fn moving(&self, variable: SymbolId) -> Expr {
         let mut place = Expr::ZERO;
         for (index, step) in self.index.iter().zip(&self.strides[..]) {
-            let moves = |term: &&Term| term.factors().iter().any(|f| f.contains(by.variable));
+            let moves = |term: &&Term| term.factors().iter().any(|f| f.contains(variable));
             for term in index.terms().iter().filter(moves) {
                 place.add_scaled(&Expr::from(term.clone()), *step);
             }
@@ -268,20 +279,20 @@ impl Access {
         place
     }
 
-    fn tried(&self, by: &LoopInfo) -> Option<Motion> {
-        let place = self.moving(by);
-        if let Some(stride) = place.linear_coefficient(by.variable) {
+    fn tried(&self, variable: SymbolId, extent: i64) -> Option<Motion> {
+        let place = self.moving(variable);
+        if let Some(stride) = place.linear_coefficient(variable) {
             // What is not linear cancels.
             let steady = Motion::Steady { stride, block: None };
             return Some(if stride == 0 { Motion::Still } else { steady });
         }
-        let count = by.extent.min(TRIED);
-        if let Some((stride, jump)) = steps(&place, by.variable).filter(|_| count >= 2) {
+        let count = extent.min(TRIED);
+        if let Some((stride, jump)) = steps(&place, variable).filter(|_| count >= 2) {
             let block = jump.filter(|block| *block < count);
             return Some(Motion::Steady { stride, block });
         }
         let at = |value: i64| {
-            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            let of = |symbol: SymbolId| Some(if symbol == variable { value } else { 0 });
             place.evaluate(&of)
         };
         let mut places = Vec::new();

@@ -28,11 +28,12 @@ use backend::tile::div_ceil;
 use loops::visit::Effect;
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 
-use crate::choice::{Choice, choose};
+use crate::choice::{Choice, choose, points_of};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::order;
 use crate::panels::Panels;
+use crate::point::Point;
 use crate::problem::{Problem, pair};
 use crate::structure::Nest;
 use crate::sums::{unroll_sum, whole_panels};
@@ -44,10 +45,38 @@ const SHARED: i64 = 64;
 /// Vectors that one turn of a copying loop moves.
 const COPIED: i64 = 4;
 
+/// The sketch's name.
+pub(super) const NAME: &str = "tile";
+
+/// Ways to take a sum: from one end of a large operand to the other (`stream`), its terms in parts
+/// (`deep`), or whole.
+const STREAM: &str = "stream";
+const DEEP: &str = "parts";
+const WHOLE: &str = "whole";
+
+/// Each pair of axes with the tiles that should take least time.
+pub(super) fn points(given: &Given<'_>, target: &Target) -> Vec<Point> {
+    let mut schedule = Schedule::new(given.naive.kernel.clone());
+    let mut hand = Hand::new(&mut schedule);
+    let joined = given.nests().and_then(|nests| Ok((nests, join_last_nests(&mut hand, nests)?)));
+    let nests = match joined {
+        Ok((nests, false)) => Some(nests.to_vec()),
+        Ok((_, true)) => Nest::all(hand.kernel()),
+        Err(_) => None,
+    };
+    let problem = nests.and_then(|nests| Problem::find(hand.kernel(), nests).ok());
+    let Some(problem) = problem else { return Vec::new() };
+    let whole = |point: Point| point.with_name("way", WHOLE);
+    let tiles = points_of(&problem, hand.kernel(), target, NAME).into_iter().map(whole);
+    let ways = [STREAM, DEEP].map(|way| Point::of(NAME).with_name("way", way));
+    ways.into_iter().chain(tiles).collect()
+}
+
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
+    point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let mut hand = Hand::new(schedule);
@@ -56,16 +85,24 @@ pub(super) fn apply(
         false => given.nests()?.to_vec(),
     };
     let problem = Problem::find(hand.kernel(), nests)?;
-    if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target) {
+    let is_wanted = |way: &str| point.allows_name("way", way);
+    if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target)
+        && is_wanted(STREAM)
+    {
         let streamed = hand.attempt(|hand| stream::apply(hand, &problem, vector, target));
         if streamed.is_ok() {
             return streamed;
         }
     }
-    let choice = choose(&problem, hand.kernel(), target)?;
-    let cut = hand.attempt(|hand| deep::apply(hand, &problem, &choice, target));
-    if cut.is_ok() {
-        return cut;
+    let choice = choose(&problem, hand.kernel(), target, point)?;
+    if is_wanted(DEEP) {
+        let cut = hand.attempt(|hand| deep::apply(hand, &problem, &choice, target));
+        if cut.is_ok() {
+            return cut;
+        }
+    }
+    if !is_wanted(WHOLE) {
+        return Err("its sums are not taken so".into());
     }
     let remark = describe(&problem, &choice);
     let shared = emit(&mut hand, &problem, &choice)?;
@@ -81,7 +118,7 @@ pub(super) fn inside(
     target: &Target,
 ) -> Result<String, Refused> {
     let problem = Problem::find(hand.kernel(), nests)?;
-    let mut choice = choose(&problem, hand.kernel(), target)?;
+    let mut choice = choose(&problem, hand.kernel(), target, &Point::of(NAME))?;
     choice.staged.clear();
     emit(hand, &problem, &choice)?;
     Ok(describe(&problem, &choice))
@@ -193,7 +230,7 @@ fn prefetch(
         return Ok(());
     }
     let panels = Panels::of(hand, problem, update, choice.width);
-    let most = target.l2_bytes as i64 / 5;
+    let most = target.machine.l2.bytes as i64 / 5;
     panels.iter().filter(|panels| panels.bytes <= most).try_for_each(|own| own.prefetch(hand))
 }
 

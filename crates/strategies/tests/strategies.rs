@@ -245,6 +245,36 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases() / 4, ..ProptestConfig::default() })]
+
+    /// Whatever is chosen of the sketches' spaces keeps the bits, or is refused; points print and
+    /// parse, and lead to the same kernel again.
+    #[test]
+    fn candidates_keep_the_bits(
+        structure in 0..KERNELS.len(),
+        extents in [1i64..24, 1i64..80, 1i64..12],
+        panel in prop::sample::select(vec![8, 16, 32, 48]),
+        target in prop::sample::select(vec!["x86-64-v4", "x86-64-v3", "c99"]),
+        drawn in any::<prop::sample::Selector>(),
+    ) {
+        let naive = instance(structure, extents, panel);
+        let target = Target::named(target).expect("a row of the table");
+        let all = strategies::candidates(&self::naive(naive.clone()), &target);
+        let fits: Vec<_> = all.iter().filter(|candidate| candidate.scheduled.is_ok()).collect();
+        let candidate = drawn.select(fits);
+        let Ok(scheduled) = &candidate.scheduled else { unreachable!("those that fit") };
+        agree(&naive, scheduled).map_err(TestCaseError::fail)?;
+        prop_assert!(scheduled.cost.cycles().is_finite() && scheduled.cost.cycles() >= 0.0);
+        let point: strategies::Point =
+            candidate.point.to_string().parse().map_err(TestCaseError::fail)?;
+        prop_assert_eq!(&point, &candidate.point);
+        let again = strategies::schedule_at(&self::naive(naive), &target, &point);
+        let again = again.map(|again| again.kernel).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(&again, &scheduled.kernel);
+    }
+}
+
 /// Schedules a kernel and runs it beside the naive one; what the strategies said.
 fn keeps_the_bits(naive: &Kernel, target: &Target) -> Result<String, TestCaseError> {
     let options = StrategyOptions::default();
@@ -304,7 +334,8 @@ proptest! {
         ];
         let naive = with_values(DEEP[structure], &values);
         let row = Target::named(name).expect("a row of the table");
-        let target = Target { l2_bytes: 256 << 10, ..row };
+        let mut target = row;
+        target.machine.l2.bytes = 256 << 10;
         let remarks = keeps_the_bits(&naive, &target)?;
         let in_parts = remarks.contains("the sum in parts of");
         prop_assert!(in_parts || rows < 42 || structure > 0 || terms < 400, "{remarks}\n{naive}");

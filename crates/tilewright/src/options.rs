@@ -63,13 +63,16 @@ impl TargetChoice {
     pub fn resolve(&self) -> Result<Target> {
         match self {
             TargetChoice::Named(name) => Target::find(name),
-            TargetChoice::Native => Target::native(&runtime::cpu::has_feature).ok_or_else(|| {
-                let message = "no target suits this machine";
-                Diagnostic::error(codes::TARGET_NOT_ON_THIS_MACHINE, message)
-                    .because("the JIT needs x86-64 with AVX2 and FMA, on Linux")
-                    .remedy(base::remedies::WRITE_C)
-                    .into()
-            }),
+            TargetChoice::Native => {
+                let row = Target::native(&runtime::cpu::has_feature).ok_or_else(|| {
+                    let message = "no target suits this machine";
+                    Diagnostic::error(codes::TARGET_NOT_ON_THIS_MACHINE, message)
+                        .because("the JIT needs x86-64 with AVX2 and FMA, on Linux")
+                        .remedy(base::remedies::WRITE_C)
+                })?;
+                let here = runtime::cpu::Processor::here();
+                Ok(row.tuned(here.caches, here.full_width))
+            }
         }
     }
 }

@@ -139,7 +139,9 @@ pub(crate) fn front_of(
         Precision::Bf16 => Some(DType::BF16),
     };
     let choices = Choices::of(options).formats;
-    let mut draft = Draft { function: imported.clone(), target, options: choices, precision };
+    let of_formats = target.for_formats();
+    let mut draft =
+        Draft { function: imported.clone(), target: &of_formats, options: choices, precision };
     let mut context = context(options);
     optimise(&mut draft.function, options)?;
     run_passes(&formats::passes(), &mut draft, &mut context, &mut Hooks::of(options))?;

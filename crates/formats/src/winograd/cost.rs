@@ -198,19 +198,14 @@ fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
     all
 }
 
-/// Nanoseconds of a cycle in which every multiply-add unit is busy.
-fn cycle(target: &Target) -> f64 {
-    let lanes = f64::from(target.vector_bytes / 4);
-    2.0 * lanes * f64::from(target.fma_per_cycle) / target.flops_per_ns
-}
-
 fn direct(sizes: &Sizes, target: &Target) -> f64 {
     let taps: i64 = sizes.taps.iter().product();
     let (last, others) = sizes.spatial.split_last().expect("there is a window");
     let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
     let (rows, columns, depth) = (*last, sizes.columns, sizes.depth * taps);
     let cycles = Products { rows, columns, depth, count, bytes: 4 }.cycles(target);
-    (cycles * cycle(target)).max(sizes.filter_bytes() / target.bytes_per_ns)
+    (cycles / target.machine.cycles_per_ns)
+        .max(sizes.filter_bytes() / target.machine.stream_bytes_per_ns)
 }
 
 /// Nanoseconds of transforms and product, and bytes of the transformed filter.
@@ -222,8 +217,8 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let constants = (entries * sizes.depth * sizes.columns * 4) as f64;
     let (columns, depth) = (sizes.columns, sizes.depth);
     let products = Products { rows, columns, depth, count: entries, bytes: 4 };
-    let arithmetic = products.cycles(target) * cycle(target);
-    let product = arithmetic.max(constants / target.bytes_per_ns);
+    let arithmetic = products.cycles(target) / target.machine.cycles_per_ns;
+    let product = arithmetic.max(constants / target.machine.stream_bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
     let transforms: Vec<&Transforms> = outputs
@@ -236,8 +231,8 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
 
     let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
-    let traffic = 2.0 * bytes * again(target, bytes);
-    (product + (cycles + traffic) * cycle(target), constants)
+    let traffic = bytes * target.machine.cycles_to_hand_on(bytes);
+    (product + (cycles + traffic) / target.machine.cycles_per_ns, constants)
 }
 
 /// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.
@@ -252,13 +247,4 @@ fn operations(transforms: &[&Transforms], points: &[i64], outputs: &[i64]) -> (f
         out_of += output * others(&outputs[..at]) * others(&points[at + 1..]);
     }
     (into as f64, out_of as f64)
-}
-
-/// Cycles to write or read a byte in the smallest cache that holds so many.
-fn again(target: &Target, bytes: f64) -> f64 {
-    match bytes {
-        _ if bytes <= target.l2_bytes as f64 * 0.6 => 1.0 / 32.0,
-        _ if bytes <= target.l3_bytes as f64 * 0.5 => 1.0 / 16.0,
-        _ => 1.0 / 5.0,
-    }
 }

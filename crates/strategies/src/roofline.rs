@@ -1,12 +1,12 @@
-//! What a kernel should cost: the larger of its arithmetic at peak and its bytes at bandwidth.
+//! What a kernel takes at least: the larger of its arithmetic at peak and its bytes at bandwidth.
 
 use backend::Target;
 use loops::{Kernel, bytes_touched, operations};
 use sym::Expr;
 
-/// A roofline estimate for one core.
+/// The least that a kernel takes on one core.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prediction {
+pub struct Roofline {
     /// Arithmetic operations; a fused multiply-add counts 2.
     pub operations: f64,
     /// Bytes of parameters that are touched.
@@ -15,14 +15,14 @@ pub struct Prediction {
     pub nanoseconds: f64,
 }
 
-impl Prediction {
-    /// The estimate for a kernel of constant extents.
-    pub fn of(kernel: &Kernel, target: &Target) -> Prediction {
+impl Roofline {
+    /// That of a kernel of constant extents.
+    pub fn of(kernel: &Kernel, target: &Target) -> Roofline {
         let number = |expr: &Expr| expr.as_constant().map_or(0.0, |value| value as f64);
         let operations = number(&operations(kernel));
         let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();
-        let arithmetic = operations / target.flops_per_ns;
-        let nanoseconds = arithmetic.max(bytes / target.bytes_per_ns);
-        Prediction { operations, bytes, nanoseconds }
+        let arithmetic = operations / target.flops_per_ns();
+        let nanoseconds = arithmetic.max(bytes / target.machine.stream_bytes_per_ns);
+        Roofline { operations, bytes, nanoseconds }
     }
 }

@@ -1,0 +1,289 @@
+//! What a scheduled kernel should take: one model for the kernels of all strategies, so that they
+//! can be compared, and for what `explain` predicts.
+//!
+//! A kernel is walked once. What stands in written-out and vector loops is straight code, of which
+//! the [`Work`] is counted: multiply-adds, loads, stores, rearrangements, each over what a core can
+//! start in a cycle. A serial loop costs its turns times the larger of that and of what its sums
+//! wait for. What accesses bring from beyond the first-level cache follows from the [`Traffic`] of
+//! the loops around them. Source of the former: the port model of static analysers (Laukemann et
+//! al., "Automated Instruction Stream Throughput Prediction for Intel and AMD Microarchitectures",
+//! 2018); of the latter: the layer conditions of the roofline's successors (Stengel et al.,
+//! "Quantifying Performance Bottlenecks of Stencil Computations Using the Execution-Cache-Memory
+//! Model", 2015).
+//!
+//! Nothing here decides what is legal, and nothing is exact: extents that are not constant count as
+//! [`UNKNOWN`], a `While` as one turn, an `If` as its costlier branch.
+
+mod traffic;
+mod work;
+
+use backend::Target;
+use base::SecondaryMap;
+use loops::{BufferId, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
+use sym::{Expr, SymbolId};
+
+use traffic::Traffic;
+use work::Work;
+
+/// What an extent counts as that is known only while running.
+const UNKNOWN: i64 = 64;
+
+/// Cycles to enter and to leave a serial loop: its first addresses, its last branch.
+const LOOP: f64 = 6.0;
+
+/// Cycles of a turn of a serial loop besides its work.
+const TURN: f64 = 0.5;
+
+/// Of the smaller of arithmetic and traffic, the share that the larger does not hide.
+const NOT_HIDDEN: f64 = 0.2;
+
+/// What a kernel should cost, in cycles of one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Of the instructions, all data being in the first-level cache.
+    pub instructions: f64,
+    /// Of bringing data there, and of taking results away.
+    pub traffic: f64,
+    /// Bytes that are read.
+    pub read: f64,
+    /// Bytes that are written.
+    pub written: f64,
+    /// Turns that workers can share.
+    pub shared: i64,
+}
+
+impl Cost {
+    /// Of a kernel in the scheduled form.
+    #[must_use]
+    pub fn of(kernel: &Kernel, target: &Target) -> Cost {
+        let mut walk = Walk {
+            kernel,
+            target,
+            around: Vec::new(),
+            loops: 0,
+            depends: SecondaryMap::new(),
+            traffic: Traffic::default(),
+        };
+        let straight = walk.block(&kernel.body);
+        let instructions = straight.cycles + straight.work.cycles(target);
+        let traffic = walk.traffic.cycles(target);
+        let shared = kernel.parallel_extent().as_constant().unwrap_or(UNKNOWN);
+        let [read, written] = [false, true].map(|written| walk.traffic.of_kernel(written));
+        Cost { instructions, traffic, read, written, shared }
+    }
+
+    /// The same where so many bytes that were there before the run have been driven out of the caches
+    /// by the run before, which touches so many `others`.
+    #[must_use]
+    pub fn after(self, target: &Target, prior: u64, others: u64) -> Cost {
+        let machine = &target.machine;
+        let stream = machine.stream_bytes_per_ns / machine.cycles_per_ns;
+        let from = match others as f64 {
+            bytes if machine.l2.keeps(bytes) => f64::INFINITY,
+            bytes if machine.l3.keeps(bytes) => machine.l3.reads,
+            _ => stream,
+        };
+        Cost {
+            traffic: self.traffic + ((prior as f64).min(self.read) + self.written) / from,
+            ..self
+        }
+    }
+
+    /// Cycles of one core.
+    #[must_use]
+    pub fn cycles(&self) -> f64 {
+        let (less, more) = match self.instructions < self.traffic {
+            true => (self.instructions, self.traffic),
+            false => (self.traffic, self.instructions),
+        };
+        more + NOT_HIDDEN * less
+    }
+
+    /// Nanoseconds with so many workers, which share the turns of the parallel loop.
+    #[must_use]
+    pub fn nanoseconds(&self, target: &Target, workers: usize) -> f64 {
+        let workers = (workers as i64).min(self.shared).max(1);
+        let turns = self.shared.max(1);
+        let longest = (turns + workers - 1) / workers;
+        let share = longest as f64 / turns as f64;
+        self.cycles() / target.machine.cycles_per_ns * share
+    }
+}
+
+/// A loop around what is being looked at.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    variable: SymbolId,
+    extent: i64,
+    kind: LoopKind,
+    /// Of a vector.
+    lanes: i64,
+    /// It is the so manieth loop of the kernel.
+    number: usize,
+}
+
+impl Around {
+    /// Whether its turns are written out or run at once.
+    fn is_straight(&self) -> bool {
+        matches!(self.kind, LoopKind::Vector | LoopKind::Unroll)
+    }
+}
+
+/// What a block costs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Straight {
+    /// Of its serial loops.
+    cycles: f64,
+    /// Of what stands between them.
+    work: Work,
+    /// Cycles that a sum waits for the one before it, at least, each time the block is run.
+    wait: f64,
+}
+
+struct Walk<'a> {
+    kernel: &'a Kernel,
+    target: &'a Target,
+    /// The loops around what is looked at, outermost first.
+    around: Vec<Around>,
+    /// Loops looked at so far.
+    loops: usize,
+    /// Loops of straight code, as bits, on which the value of a `Let` depends.
+    depends: SecondaryMap<SymbolId, u64>,
+    traffic: Traffic,
+}
+
+impl Walk<'_> {
+    fn block(&mut self, block: &[Stmt]) -> Straight {
+        let mut all = Straight::default();
+        for stmt in block {
+            let own = self.statement(stmt);
+            all.cycles += own.cycles;
+            all.work.add(&own.work);
+            all.wait = all.wait.max(own.wait);
+        }
+        all
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> Straight {
+        match stmt {
+            Stmt::For(found) => self.counted(found),
+            Stmt::If { then, otherwise, .. } => {
+                let (then, otherwise) = (self.block(then), self.block(otherwise));
+                let total = |own: &Straight| own.cycles + own.work.cycles(self.target);
+                let mut costlier = if total(&then) < total(&otherwise) { otherwise } else { then };
+                costlier.work.instructions += 2.0;
+                costlier
+            }
+            Stmt::While { setup, condition, body } => {
+                let mut all = self.block(setup);
+                all.work.add(&self.value(condition).0);
+                let own = self.block(body);
+                all.cycles += own.cycles;
+                all.work.add(&own.work);
+                all
+            }
+            Stmt::Let { symbol, value } => {
+                let (work, depends) = self.value(value);
+                self.depends[*symbol] = depends;
+                Straight { work, ..Straight::default() }
+            }
+            Stmt::Store { buffer, index, value } => {
+                let mut work = self.value(value).0;
+                work.add(&self.store(*buffer, index));
+                Straight { work, ..Straight::default() }
+            }
+            Stmt::Reduce { buffer, index, reduction, value } => {
+                self.reduce(*buffer, index, *reduction, value)
+            }
+        }
+    }
+
+    fn counted(&mut self, found: &Loop) -> Straight {
+        let extent = found.extent.as_constant().unwrap_or(UNKNOWN).max(0);
+        // Straight code with a loop inside is a loop as any other.
+        let nested = found.body.iter().any(has_serial_loop);
+        let kind = if nested { LoopKind::Serial } else { found.kind };
+        let lanes = match kind {
+            LoopKind::Vector => {
+                let widest = work::widest(self.kernel, &found.body);
+                (i64::from(self.target.vector_bytes) / widest).max(1)
+            }
+            _ => 1,
+        };
+        let around = Around { variable: found.variable, extent, kind, lanes, number: self.loops };
+        self.loops += 1;
+        self.around.push(around);
+        let body = self.block(&found.body);
+        self.around.pop();
+        if around.is_straight() {
+            return body;
+        }
+        let turn = (body.cycles + body.work.cycles(self.target)).max(body.wait) + TURN;
+        Straight { cycles: LOOP + extent as f64 * turn, ..Straight::default() }
+    }
+
+    /// The work of a sum's step, and how long it waits for the one before.
+    fn reduce(
+        &mut self,
+        buffer: BufferId,
+        index: &[Expr],
+        reduction: tensor::Reduction,
+        value: &ScalarExpr,
+    ) -> Straight {
+        let machine = &self.target.machine;
+        let (latency, to_load) = (f64::from(machine.fma_latency), machine.store_to_load);
+        let in_registers = self.kernel.buffers[buffer].scope == Scope::Register;
+        let mut work = match fused(self.kernel, buffer, reduction, value) {
+            Some(factors) => {
+                let mut work = Work::default();
+                factors.iter().for_each(|factor| work.add(&self.value(factor).0));
+                work
+            }
+            None => self.value(value).0,
+        };
+        let instances = self.instances(u64::MAX);
+        work.add(&self.combination(reduction, instances));
+        if !in_registers {
+            work.add(&self.load(buffer, index).0);
+            work.add(&self.store(buffer, index));
+        }
+        let step = latency + if in_registers { 0.0 } else { to_load };
+        let innermost = self.around.iter().rposition(|around| !around.is_straight());
+        let Some(at) = innermost else { return Straight { work, ..Straight::default() } };
+        let moves = |around: &Around| index.iter().any(|axis| axis.contains(around.variable));
+        if moves(&self.around[at]) {
+            return Straight { work, ..Straight::default() };
+        }
+        let again = self.around[at + 1..].iter().filter(|around| !moves(around));
+        let chain: i64 = again.map(|around| around.extent).product();
+        Straight { work, cycles: 0.0, wait: chain as f64 * step }
+    }
+}
+
+/// The factors of a product that is added up by multiply-adds.
+fn fused<'v>(
+    kernel: &Kernel,
+    buffer: BufferId,
+    reduction: tensor::Reduction,
+    value: &'v ScalarExpr,
+) -> Option<&'v [ScalarExpr]> {
+    match value {
+        ScalarExpr::Apply { function: tensor::ScalarFunction::Mul, arguments, .. }
+            if reduction == tensor::Reduction::Sum && kernel.buffers[buffer].dtype.is_float() =>
+        {
+            Some(arguments)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a statement holds a loop that is neither written out nor run in vectors.
+fn has_serial_loop(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For(found) => {
+            matches!(found.kind, LoopKind::Serial | LoopKind::Parallel)
+                || found.body.iter().any(has_serial_loop)
+        }
+        _ => stmt.blocks().flatten().any(has_serial_loop),
+    }
+}

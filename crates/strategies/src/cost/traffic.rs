@@ -1,0 +1,202 @@
+//! What accesses bring from beyond a core's first-level cache.
+//!
+//! For each access and each loop around it the *footprint* is known: the bytes, in whole lines,
+//! that it touches while the loop runs once through. Of a level of the memory that keeps all
+//! footprints of one turn of a loop, neighbouring turns share what they have in common, so the loop
+//! brings there what it touches, once; of one that does not, each turn brings its own again. What
+//! a whole kernel touches is still where the last run, or whoever made it, left it.
+
+use backend::{Level, Machine, Target};
+use loops::BufferId;
+use smallvec::SmallVec;
+
+/// Bytes side by side from which on the processor reads ahead as well as it can.
+const STREAM: f64 = 512.0;
+
+/// An access, with the loops around it.
+#[derive(Clone, Debug)]
+struct Record {
+    writes: bool,
+    /// Numbers of the loops around it, outermost first.
+    path: Vec<usize>,
+    /// Turns of each of them.
+    turns: Vec<f64>,
+    /// Bytes touched by everything inside of the first so many loops: the first entry is that of
+    /// the kernel, the last one that of a single element.
+    footprint: Vec<f64>,
+    /// Bytes side by side.
+    run: f64,
+}
+
+/// How an access moves with a loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// The loop's number.
+    pub(super) number: usize,
+    pub(super) turns: i64,
+    /// Elements from one turn to the next; none if that is not regular.
+    pub(super) stride: Option<i64>,
+    /// Turns after which it jumps.
+    pub(super) block: Option<i64>,
+}
+
+/// What an access meets while some loops run.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    /// Elements.
+    count: f64,
+    /// Elements side by side.
+    run: f64,
+}
+
+impl Met {
+    /// Of loops around each other: those of the smallest strides walk side by side, and others
+    /// repeat what they walk.
+    fn by(steps: &[Step]) -> Met {
+        let mut strides: SmallVec<[(f64, f64); 8]> = SmallVec::new();
+        let mut met = Met { count: 1.0, run: 1.0 };
+        for step in steps {
+            let turns = step.block.unwrap_or(step.turns) as f64;
+            match step.stride {
+                Some(0) => {}
+                Some(stride) => strides.push((stride.unsigned_abs() as f64, turns)),
+                None => met.count *= turns,
+            }
+            // Where it jumps nothing is known to be met again.
+            met.count *= step.turns as f64 / turns;
+        }
+        strides.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+        let mut span = 1.0;
+        for (stride, turns) in strides {
+            let dense = met.run >= span;
+            match stride <= span {
+                true => met.count += (turns - 1.0) * met.count * stride / span,
+                false => met.count *= turns,
+            }
+            span += stride * (turns - 1.0);
+            if dense && stride <= met.run {
+                met.run = span;
+            }
+        }
+        met
+    }
+}
+
+/// All accesses of a kernel to memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    records: Vec<Record>,
+    /// For each loop what one turn touches.
+    turns: Vec<Touched>,
+    /// What the kernel touches.
+    kernel: Touched,
+    /// Digests of what has been added.
+    known: Vec<(BufferId, bool, u64)>,
+}
+
+impl Traffic {
+    /// Adds an access to elements of so many bytes, of a buffer of so many bytes in all.
+    pub(super) fn add(
+        &mut self,
+        machine: &Machine,
+        (buffer, writes, digest): (BufferId, bool, u64),
+        [element, whole]: [f64; 2],
+        steps: &[Step],
+    ) {
+        // What is asked for again at once is there.
+        if self.known.contains(&(buffer, writes, digest)) {
+            return;
+        }
+        self.known.push((buffer, writes, digest));
+        let line = machine.line_bytes as f64;
+        let bytes =
+            |met: &Met| (met.count / met.run * (met.run * element).max(line)).min(whole.max(line));
+        let met: Vec<Met> = (0..=steps.len()).map(|depth| Met::by(&steps[depth..])).collect();
+        let footprint: Vec<f64> = met.iter().map(bytes).collect();
+        self.kernel.add((buffer, writes), footprint[0], whole);
+        for (depth, step) in steps.iter().enumerate() {
+            if self.turns.len() <= step.number {
+                self.turns.resize(step.number + 1, Touched::default());
+            }
+            self.turns[step.number].add((buffer, writes), footprint[depth + 1], whole);
+        }
+        self.records.push(Record {
+            writes,
+            path: steps.iter().map(|step| step.number).collect(),
+            turns: steps.iter().map(|step| step.turns as f64).collect(),
+            footprint,
+            run: met[0].run * element,
+        });
+    }
+
+    /// Cycles that the accesses take besides those of the instructions.
+    pub(super) fn cycles(&self, target: &Target) -> f64 {
+        let machine = &target.machine;
+        let streamed = machine.stream_bytes_per_ns / machine.cycles_per_ns;
+        let levels = [
+            (&machine.l1, &machine.l2),
+            (&machine.l2, &machine.l3),
+            (&machine.l3, &machine.memory),
+        ];
+        let mut total = 0.0;
+        for (number, (keeps, from)) in levels.into_iter().enumerate() {
+            for record in &self.records {
+                let reads = match number == 2 && record.run >= STREAM {
+                    true => streamed,
+                    false => from.reads,
+                };
+                let rate = if record.writes { from.writes.min(reads) } else { reads };
+                total += self.brought(record, keeps) / rate;
+            }
+        }
+        total
+    }
+
+    /// Bytes of all buffers that are written, or read.
+    pub(super) fn of_kernel(&self, written: bool) -> f64 {
+        let of = self.kernel.0.iter().filter(|((_, writes), _)| *writes == written);
+        of.map(|(_, bytes)| *bytes).sum()
+    }
+
+    /// Bytes that an access brings to a level in a run of the kernel.
+    fn brought(&self, record: &Record, level: &Level) -> f64 {
+        let kept = |touched: &Touched| level.keeps(touched.bytes());
+        if kept(&self.kernel) {
+            return 0.0;
+        }
+        let mut bytes = record.footprint[record.path.len()];
+        for (depth, number) in record.path.iter().enumerate().rev() {
+            bytes = match kept(&self.turns[*number]) {
+                true => record.footprint[depth],
+                false => bytes * record.turns[depth],
+            };
+        }
+        bytes
+    }
+}
+
+/// What one turn of a loop touches: bytes of each buffer, read or written.
+#[derive(Clone, Debug, Default)]
+struct Touched(Vec<((BufferId, bool), f64)>);
+
+impl Touched {
+    /// Adds what an access touches of a buffer of so many bytes.
+    fn add(&mut self, key: (BufferId, bool), bytes: f64, whole: f64) {
+        match self.0.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, known)) => *known = (*known + bytes).min(whole),
+            None => self.0.push((key, bytes)),
+        }
+    }
+
+    /// All bytes; what is both read and written counts once.
+    fn bytes(&self) -> f64 {
+        let of = |&((buffer, writes), bytes): &((BufferId, bool), f64)| {
+            let other = self.0.iter().find(|(other, _)| *other == (buffer, !writes));
+            match other.map(|(_, bytes)| *bytes) {
+                Some(other) if other > bytes || (other == bytes && writes) => 0.0,
+                _ => bytes,
+            }
+        };
+        self.0.iter().map(of).sum()
+    }
+}

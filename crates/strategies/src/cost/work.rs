@@ -1,0 +1,325 @@
+//! The work of straight code: how many instructions of each kind, and what they take.
+
+use std::hash::{Hash as _, Hasher as _};
+
+use backend::Target;
+use loops::visit::walk_references;
+use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
+use rustc_hash::FxHasher;
+use sym::{Atom, Expr, Term};
+use tensor::ScalarFunction;
+
+use super::Walk;
+use super::traffic::Step;
+use crate::structure::{Access, Motion};
+
+/// Columns from which on a block is transposed in registers.
+const TRANSPOSED: i64 = 4;
+
+/// Instructions of straight code, by what they keep busy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    /// Arithmetic of vectors or scalars.
+    arithmetic: f64,
+    /// Cycles of divisions and square roots.
+    divisions: f64,
+    /// Loads of vectors.
+    loads: f64,
+    /// Loads of scalars, each into all lanes or into one.
+    scalar_loads: f64,
+    /// Stores of vectors.
+    stores: f64,
+    /// Stores of scalars.
+    scalar_stores: f64,
+    /// Rearrangements of lanes.
+    permutes: f64,
+    /// What is none of these.
+    pub(super) instructions: f64,
+}
+
+impl Work {
+    pub(super) fn add(&mut self, other: &Work) {
+        self.arithmetic += other.arithmetic;
+        self.divisions += other.divisions;
+        self.loads += other.loads;
+        self.scalar_loads += other.scalar_loads;
+        self.stores += other.stores;
+        self.scalar_stores += other.scalar_stores;
+        self.permutes += other.permutes;
+        self.instructions += other.instructions;
+    }
+
+    /// Cycles until all of it has been started: what the busiest unit takes.
+    pub(super) fn cycles(&self, target: &Target) -> f64 {
+        let machine = &target.machine;
+        let loads = self.loads / machine.loads_per_cycle
+            + self.scalar_loads / machine.scalar_loads_per_cycle;
+        let stores = self.stores / machine.stores_per_cycle
+            + 2.0 * self.scalar_stores / machine.scalar_loads_per_cycle;
+        let permutes = self.permutes / machine.permutes_per_cycle;
+        let arithmetic = self.arithmetic / f64::from(machine.fma_per_cycle) + self.divisions;
+        let all = self.arithmetic
+            + self.loads
+            + self.scalar_loads
+            + self.stores
+            + self.scalar_stores
+            + self.permutes
+            + self.instructions;
+        let issued = all / machine.instructions_per_cycle;
+        loads.max(stores).max(permutes).max(arithmetic).max(issued)
+    }
+}
+
+/// How an access of straight code meets memory.
+enum Meeting {
+    /// One element for all lanes.
+    One,
+    /// Neighbouring elements, in whole vectors.
+    Vectors,
+    /// Every second element.
+    EverySecond,
+    /// Columns of a block that is transposed in registers.
+    Transposed,
+    /// Elements that lie apart; whether by constant distances.
+    Apart(bool),
+}
+
+impl Walk<'_> {
+    /// The straight loops around what is looked at, with the bit that stands for each.
+    fn straight(&self) -> impl Iterator<Item = (u64, &super::Around)> {
+        let first = self.around.iter().rposition(|around| !around.is_straight());
+        let first = first.map_or(0, |at| at + 1);
+        (first..self.around.len()).map(|at| (1u64 << at.min(63), &self.around[at]))
+    }
+
+    /// How often straight code computes what depends on these loops: once for each turn of what is
+    /// written out, once a vector.
+    pub(super) fn instances(&self, depends: u64) -> f64 {
+        let of = |(bit, around): (u64, &super::Around)| match depends & bit != 0 {
+            false => 1.0,
+            true if around.kind == LoopKind::Vector => {
+                ((around.extent + around.lanes - 1) / around.lanes) as f64
+            }
+            true => around.extent as f64,
+        };
+        self.straight().map(of).product()
+    }
+
+    /// Lanes of the vector loop of the straight code, if there is one.
+    fn vector(&self) -> Option<super::Around> {
+        self.straight().map(|(_, around)| *around).find(|around| around.kind == LoopKind::Vector)
+    }
+
+    /// The loops of straight code on which an index depends.
+    fn depends_of(&self, index: &[Expr]) -> u64 {
+        let mut found = 0;
+        for (bit, around) in self.straight() {
+            if index.iter().any(|axis| axis.contains(around.variable)) {
+                found |= bit;
+            }
+        }
+        let lets = index.iter().flat_map(Expr::symbols);
+        lets.fold(found, |found, symbol| found | self.depends[symbol])
+    }
+
+    /// The work of a value, and the straight loops on which it depends.
+    pub(super) fn value(&mut self, value: &ScalarExpr) -> (Work, u64) {
+        match value {
+            ScalarExpr::Constant(_) => (Work::default(), 0),
+            ScalarExpr::Symbol(symbol) => (Work::default(), self.depends[*symbol]),
+            ScalarExpr::Index(expr) => {
+                let depends = self.depends_of(std::slice::from_ref(expr));
+                let arithmetic = self.instances(depends);
+                (Work { arithmetic, ..Work::default() }, depends)
+            }
+            ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
+            ScalarExpr::Apply { function, arguments, .. } => {
+                let (mut work, mut depends) = (Work::default(), 0);
+                for argument in arguments {
+                    let own = self.value(argument);
+                    work.add(&own.0);
+                    depends |= own.1;
+                }
+                work.add(&self.function(*function, self.instances(depends)));
+                (work, depends)
+            }
+            ScalarExpr::Guard { conditions, value, otherwise } => {
+                let (mut work, mut depends) = self.value(value);
+                let other = self.value(otherwise);
+                work.add(&other.0);
+                depends |= other.1;
+                let sides = conditions.iter().flat_map(|found| [&found.left, &found.right]);
+                for side in sides {
+                    depends |= self.depends_of(std::slice::from_ref(side));
+                }
+                work.instructions += conditions.len() as f64 * self.instances(depends);
+                (work, depends)
+            }
+            ScalarExpr::Fold { buffer, index, .. } => {
+                let extent = self.kernel.buffers[*buffer].shape.last().and_then(Expr::as_constant);
+                let extent = extent.unwrap_or(super::UNKNOWN) as f64;
+                let (mut work, depends) = self.load(*buffer, index);
+                let instances = self.instances(depends);
+                let steps = extent.log2().ceil();
+                work.permutes += instances * steps;
+                // Each step waits for the one before.
+                work.divisions += instances * steps * f64::from(self.target.machine.fma_latency);
+                (work, depends)
+            }
+        }
+    }
+
+    /// The work of a scalar function in so many vectors.
+    fn function(&self, function: ScalarFunction, instances: f64) -> Work {
+        let mut work = Work::default();
+        match function {
+            ScalarFunction::Bitcast => {}
+            ScalarFunction::Div | ScalarFunction::Sqrt => {
+                let cycles = self.target.machine.cycles_of_division;
+                let scalar = self.vector().is_none();
+                work.divisions = instances * if scalar { cycles / 2.0 } else { cycles };
+            }
+            // A comparison and a selection beside them give NaN where an operand is one.
+            ScalarFunction::Min | ScalarFunction::Max => work.arithmetic = 2.0 * instances,
+            _ => work.arithmetic = instances,
+        }
+        work
+    }
+
+    /// The work of combining what is there with what comes, in so many vectors.
+    pub(super) fn combination(&self, reduction: tensor::Reduction, instances: f64) -> Work {
+        self.function(reduction.as_function(), instances)
+    }
+
+    /// The work of a load.
+    pub(super) fn load(&mut self, buffer: BufferId, index: &[Expr]) -> (Work, u64) {
+        let depends = self.depends_of(index);
+        let mut work = Work::default();
+        if self.kernel.buffers[buffer].scope == Scope::Register {
+            return (work, depends);
+        }
+        let meeting = self.meet(buffer, index, false);
+        let instances = self.instances(depends);
+        let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
+        match meeting {
+            Meeting::One => work.scalar_loads = instances,
+            Meeting::Vectors => work.loads = instances,
+            Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
+            Meeting::Transposed => {
+                (work.loads, work.permutes) = (instances, instances * lanes.log2().ceil());
+            }
+            Meeting::Apart(true) => {
+                (work.scalar_loads, work.instructions) = (instances * lanes, instances * lanes);
+            }
+            Meeting::Apart(false) => {
+                work.scalar_loads = 2.0 * instances * lanes;
+                (work.scalar_stores, work.instructions) = (instances * lanes, instances * lanes);
+            }
+        }
+        (work, depends)
+    }
+
+    /// The work of a store, once for each turn of the straight loops.
+    pub(super) fn store(&mut self, buffer: BufferId, index: &[Expr]) -> Work {
+        let mut work = Work::default();
+        if self.kernel.buffers[buffer].scope == Scope::Register {
+            return work;
+        }
+        let meeting = self.meet(buffer, index, true);
+        let instances = self.instances(u64::MAX);
+        let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
+        match meeting {
+            Meeting::One => work.scalar_stores = instances,
+            Meeting::Vectors => work.stores = instances,
+            Meeting::Transposed => {
+                (work.stores, work.permutes) = (instances, instances * lanes.log2().ceil());
+            }
+            Meeting::EverySecond | Meeting::Apart(_) => {
+                (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
+            }
+        }
+        work
+    }
+
+    /// How an access meets memory; what it brings is noted.
+    fn meet(&mut self, buffer: BufferId, index: &[Expr], writes: bool) -> Meeting {
+        let index: Vec<Expr> = index.iter().map(unshifted).collect();
+        let access = Access::new(self.kernel, buffer, &index);
+        let motion = |around: &super::Around| access.motion_along(around.variable, around.extent);
+        let motions: Vec<Motion> = self.around.iter().map(motion).collect();
+        let steps = self.around.iter().zip(&motions).map(|(around, motion)| Step {
+            number: around.number,
+            turns: around.extent,
+            stride: match *motion {
+                Motion::Still => Some(0),
+                Motion::Steady { stride, .. } => Some(stride),
+                Motion::Irregular => None,
+            },
+            block: match *motion {
+                Motion::Steady { block, .. } => block,
+                Motion::Still | Motion::Irregular => None,
+            },
+        });
+        let steps: Vec<Step> = steps.collect();
+        let buffer_data = &self.kernel.buffers[buffer];
+        let element = f64::from(buffer_data.dtype.bits()) / 8.0;
+        let whole = buffer_data.span_bytes().map_or(f64::INFINITY, |bytes| bytes as f64);
+        let mut hasher = FxHasher::default();
+        index.hash(&mut hasher);
+        let key = (buffer, writes, hasher.finish());
+        self.traffic.add(&self.target.machine, key, [element, whole], &steps);
+        let straight = self.straight().count();
+        let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
+        let lets = index.iter().flat_map(Expr::symbols).any(|symbol| self.depends[symbol] != 0);
+        let mut along = None;
+        let mut written_out = false;
+        for (around, motion) in own {
+            match around.kind {
+                LoopKind::Vector => along = Some((*motion, around.lanes)),
+                _ => written_out |= motion.is_unit() && around.extent >= TRANSPOSED,
+            }
+        }
+        match along {
+            _ if lets => Meeting::Apart(false),
+            None | Some((Motion::Still, _)) => Meeting::One,
+            Some((Motion::Steady { stride: 1, block }, lanes))
+                if block.is_none_or(|block| block >= lanes) =>
+            {
+                Meeting::Vectors
+            }
+            Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
+            Some(_) if written_out => Meeting::Transposed,
+            Some((Motion::Steady { block: None, .. }, _)) => Meeting::Apart(true),
+            Some(_) => Meeting::Apart(false),
+        }
+    }
+}
+
+/// An index without what keeps the last turn of a loop inside: `min(a, c * v)` is `c * v`.
+fn unshifted(index: &Expr) -> Expr {
+    let is_shifted = |term: &Term| matches!(term.factors(), [Atom::Min(..)]);
+    if !index.terms().iter().any(is_shifted) {
+        return index.clone();
+    }
+    let mut sum = Expr::constant(index.constant_part());
+    for term in index.terms() {
+        match term.factors() {
+            [Atom::Min(one, other)] => {
+                let moving = if one.as_constant().is_some() { other } else { one };
+                sum.add_scaled(moving, term.coefficient());
+            }
+            _ => sum += &Expr::from(term.clone()),
+        }
+    }
+    sum
+}
+
+/// Bytes of the widest element that a block touches: vectors have as many lanes as it allows.
+pub(super) fn widest(kernel: &Kernel, block: &[Stmt]) -> i64 {
+    let mut bytes = 1;
+    walk_references(block, &mut |reference| {
+        let bits = i64::from(kernel.buffers[reference.buffer].dtype.bits());
+        bytes = bytes.max(bits / 8);
+    });
+    bytes
+}

@@ -1,0 +1,229 @@
+//! Sketches: ways to schedule a kernel that leave choices open; which of them a kernel gets.
+//!
+//! A sketch is a space of [`Point`]s and an emitter from a point to steps. It knows a default for
+//! each choice that a point leaves open, and lists the points that may be worth trying. All
+//! sketches that fit are compared by one [`Cost`] of the kernels that they make. Where the first
+//! that fits is near what the arithmetic and the bytes of the kernel take at least, the others are
+//! not tried: they could win little, and each takes time to emit.
+
+use backend::Target;
+use loops::visit::walk_values;
+use loops::{Kernel, ScalarExpr, verify_scheduled};
+use schedule::{Schedule, Trace};
+
+use crate::cost::Cost;
+use crate::given::{Given, Refused};
+use crate::hand::Hand;
+use crate::naive::{Naive, ProducerKind};
+use crate::point::Point;
+use crate::roofline::Roofline;
+use crate::{blocks, dots, map, plain, rows, tile};
+
+/// What may be asked of strategies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StrategyOptions {
+    /// Take no steps but those that a back end needs: for tests, and to find faults.
+    pub plain: bool,
+}
+
+/// A kernel as it is to be compiled.
+#[derive(Clone, Debug)]
+pub struct Scheduled {
+    /// The kernel, in the scheduled form.
+    pub kernel: Kernel,
+    /// The steps that made it of the naive kernel.
+    pub trace: Trace,
+    /// Which sketch it was, and why not another.
+    pub remarks: Vec<String>,
+    /// What it should take.
+    pub cost: Cost,
+}
+
+/// A point that was tried.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The point.
+    pub point: Point,
+    /// What became of it, or why it does not fit.
+    pub scheduled: Result<Scheduled, String>,
+}
+
+/// A way to schedule a kernel.
+struct Sketch {
+    name: &'static str,
+    /// Its steps at a point, and a remark on what was chosen.
+    emit: fn(&mut Schedule, &Given<'_>, &Point, &Target) -> Result<String, Refused>,
+    /// Points that may be worth trying besides its default.
+    points: fn(&Given<'_>, &Target) -> Vec<Point>,
+}
+
+/// Sketches in the order in which they are tried. [`plain`] stands behind them: it always fits.
+const SKETCHES: [Sketch; 5] = [
+    Sketch { name: tile::NAME, emit: tile::apply, points: tile::points },
+    Sketch { name: "blocks", emit: blocks::apply, points: no_points },
+    Sketch { name: dots::NAME, emit: dots::apply, points: dots::points },
+    Sketch { name: "rows", emit: rows::apply, points: no_points },
+    Sketch { name: "map", emit: map::apply, points: no_points },
+];
+
+/// The name of what always fits.
+const PLAIN: &str = "plain";
+
+/// How many times what it takes at least a kernel may cost before other sketches are tried.
+const NEAR: f64 = 4.0;
+
+/// Cycles that no other sketch is tried to save.
+const LITTLE: f64 = 4000.0;
+
+/// How much dearer a kernel counts whose turns no two workers can share.
+const UNSHARED: f64 = 1.25;
+
+fn no_points(_given: &Given<'_>, _target: &Target) -> Vec<Point> {
+    Vec::new()
+}
+
+/// Schedules a naive kernel for a target.
+///
+/// # Errors
+/// When a scalar function has no expansion for its type; nothing else is an error.
+pub fn schedule(
+    naive: &Naive,
+    target: &Target,
+    options: &StrategyOptions,
+) -> base::Result<Scheduled> {
+    let mut remarks = Vec::new();
+    let given = Given::of(naive);
+    let mut fresh = None;
+    let sketches = if options.plain { &[][..] } else { fitting(naive) };
+    let mut best: Option<(f64, Scheduled)> = None;
+    let mut least = None;
+    for sketch in sketches {
+        let tried = attempt(&mut fresh, &given, sketch, &Point::of(sketch.name), target);
+        let found = match tried {
+            Ok(found) => found,
+            Err(reason) => {
+                remarks.push(format!("not {}: {reason}", sketch.name));
+                continue;
+            }
+        };
+        let cycles = comparable(&found.cost);
+        if let Some((least, _)) = &best
+            && *least <= cycles
+        {
+            let remark = format!("{:.1} times as long", cycles / least.max(1.0));
+            remarks.push(format!("not {}: it should take {remark}", sketch.name));
+            continue;
+        }
+        if let Some((other, slower)) = best.take() {
+            let of = slower.remarks.first().and_then(|remark| remark.split(':').next());
+            let remark = format!("{:.1} times as long", other / cycles.max(1.0));
+            remarks.push(format!("not {}: it should take {remark}", of.unwrap_or("the first")));
+        }
+        best = Some((cycles, found));
+        let least = *least.get_or_insert_with(|| {
+            Roofline::of(&naive.kernel, target).nanoseconds * target.machine.cycles_per_ns
+        });
+        if cycles <= NEAR * least + LITTLE {
+            break;
+        }
+    }
+    let mut found = match best {
+        Some((_, found)) => found,
+        None => plainly(naive, target)?,
+    };
+    remarks.append(&mut found.remarks);
+    Ok(Scheduled { remarks, ..found })
+}
+
+/// A naive kernel scheduled as a point says.
+///
+/// # Errors
+/// Why the point does not fit, as a sentence without a full stop.
+pub fn schedule_at(naive: &Naive, target: &Target, point: &Point) -> Result<Scheduled, String> {
+    if point.sketch == PLAIN {
+        return plainly(naive, target).map_err(|error| error.to_string());
+    }
+    let sketch = SKETCHES.iter().find(|sketch| sketch.name == point.sketch);
+    let sketch = sketch.ok_or_else(|| format!("no sketch is called `{}`", point.sketch))?;
+    if fitting(naive).is_empty() {
+        return Err("its statements are of another form".into());
+    }
+    attempt(&mut None, &Given::of(naive), sketch, point, target)
+}
+
+/// All points that may be worth trying for a naive kernel, with what they make of it.
+#[must_use]
+pub fn candidates(naive: &Naive, target: &Target) -> Vec<Candidate> {
+    let given = Given::of(naive);
+    let of = |sketch: &Sketch| [vec![Point::of(sketch.name)], (sketch.points)(&given, target)];
+    let points = fitting(naive).iter().flat_map(of).flatten();
+    let try_point = |point: Point| {
+        let scheduled = schedule_at(naive, target, &point);
+        Candidate { point, scheduled }
+    };
+    points.chain([Point::of(PLAIN)]).map(try_point).collect()
+}
+
+/// The sketches that a kernel's statements have the form for.
+fn fitting(naive: &Naive) -> &'static [Sketch] {
+    let opaque = naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque);
+    if opaque { &[] } else { &SKETCHES }
+}
+
+/// What kernels are compared by.
+fn comparable(cost: &Cost) -> f64 {
+    cost.cycles() * if cost.shared < 2 { UNSHARED } else { 1.0 }
+}
+
+/// Takes a sketch's steps, if they lead to a kernel in the scheduled form. `fresh` may hold a
+/// schedule without steps, and does so where the sketch took none.
+fn attempt(
+    fresh: &mut Option<Schedule>,
+    given: &Given<'_>,
+    sketch: &Sketch,
+    point: &Point,
+    target: &Target,
+) -> Result<Scheduled, Refused> {
+    let new = || Schedule::new(given.naive.kernel.clone());
+    let mut schedule = fresh.take().unwrap_or_else(new);
+    let remark = match (sketch.emit)(&mut schedule, given, point, target) {
+        Ok(remark) => remark,
+        Err(reason) => {
+            *fresh = Some(schedule).filter(|schedule| schedule.trace().is_empty());
+            return Err(reason);
+        }
+    };
+    Hand::new(&mut schedule).simplify()?;
+    if needs_expansion(schedule.kernel()) {
+        schedule.expand_functions().map_err(|error| error.message)?;
+    }
+    verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
+    Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))
+}
+
+/// The naive loops as they are, shared among workers where that is legal.
+fn plainly(naive: &Naive, target: &Target) -> base::Result<Scheduled> {
+    let mut schedule = Schedule::new(naive.kernel.clone());
+    let remark = plain::apply(&mut schedule, naive, target);
+    if needs_expansion(schedule.kernel()) {
+        schedule.expand_functions().map_err(|error| {
+            base::Diagnostics::internal(format!("a kernel cannot be scheduled: {}", error.message))
+        })?;
+    }
+    Ok(finish(schedule, format!("{PLAIN}: {remark}"), target))
+}
+
+fn finish(schedule: Schedule, remark: String, target: &Target) -> Scheduled {
+    let (kernel, trace) = schedule.into_components();
+    let cost = Cost::of(&kernel, target);
+    Scheduled { kernel, trace, remarks: vec![remark], cost }
+}
+
+/// Whether the kernel holds scalar functions that no target computes as they are.
+fn needs_expansion(kernel: &Kernel) -> bool {
+    let mut found = false;
+    walk_values(&kernel.body, &mut |value| {
+        found |= matches!(value, ScalarExpr::Apply { function, .. } if !function.is_machine());
+    });
+    found
+}
