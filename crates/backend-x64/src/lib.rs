@@ -23,4 +23,4 @@ pub mod vcode;
 pub use compile::{
     X64, X64Options, compile_vcode, compile_with, disassemble, disassembly, vcode_text,
 };
-pub use link::{alone, executable, load};
+pub use link::{alone, compile_alone, executable, load};

@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backend::MachineCode;
+use backend::{KernelCompiler as _, MachineCode, Target};
 use base::{Arena, Diagnostic, KernelId, Result, codes};
 use loops::{Access, BufferId, Kernel, Scope};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::{Code, KernelCode, LoadedProgram};
 use sym::Expr;
+
+use crate::X64;
 
 /// Loads compiled kernels into executable memory.
 ///
@@ -91,6 +93,17 @@ pub fn alone(
         steps: vec![run],
     };
     executable(kernels, &program, code)
+}
+
+/// Compiles a scheduled kernel to a program of its own, as [`alone`] makes it.
+///
+/// # Errors
+/// Those of compiling and loading it; a diagnostic if the kernel is not of fixed sizes.
+pub fn compile_alone(kernel: &Kernel, target: &Target) -> Result<LoadedProgram> {
+    let mut kernels = Arena::new();
+    let id = kernels.push(kernel.clone());
+    let code = load(&kernels, &[(id, X64.compile(kernel, target)?)])?;
+    alone(&kernels, id, Arc::new(code))
 }
 
 /// Why a run does not fit its kernel, if it does not.

@@ -15,6 +15,7 @@ use crate::standard_output::{say, say_line};
 #[command(after_long_help = examples(&[
     ("tilewright explain model.onnx --top 10", "the ten kernels that take longest"),
     ("tilewright explain model.onnx -v --threads 1", "and why they are what they are"),
+    ("tilewright explain model.onnx --candidates main_contract_3 --measure", "what one of them could have been"),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
@@ -28,6 +29,13 @@ pub(crate) struct Arguments {
     /// Prints only the rows of the N longest kernels
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    /// Prints what the kernel of this name could have been: points of the spaces of schedules, with
+    /// what each should take
+    #[arg(long, value_name = "KERNEL", conflicts_with_all = ["verbose", "top", "json"])]
+    candidates: Option<String>,
+    /// With `--candidates`: runs each of them, too, on one thread
+    #[arg(long, requires = "candidates")]
+    measure: bool,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -38,6 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let settled = arguments.inputs.settle(&arguments.model, true)?;
     let executable = tilewright::compile(&arguments.model.model, &settled.options)?;
     let inputs = settled.inputs(executable.inputs())?;
+    if let Some(kernel) = &arguments.candidates {
+        say!("{}", inspect::candidates(&executable, &inputs, kernel, arguments.measure)?);
+        return Ok(Outcome::Good);
+    }
     let explanation = inspect::explain(&executable, &inputs)?;
     if arguments.json {
         say_line!("{}", as_json(&explanation));

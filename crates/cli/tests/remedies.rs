@@ -158,6 +158,7 @@ const CASES: &[Case] = &[
     case("TW0207", "run free.onnx --random --dim bacth=2", "--dim bacth=2"),
     case("TW0208", "dump one.onnx --stage asm --kernel main_map", "--kernel main_map"),
     case("TW0209", "run one.onnx --random --disable csee", "--disable csee"),
+    case("TW0208", "explain one.onnx --candidates main_mop_0", "--candidates main_mop_0"),
     case("TW0211", "explain-error TW9999", ""),
     with_file("TW0214", "run high.onnx --random --top 1", "--top 1", "labels.txt"),
     case("TW0301", "run one.onnx --random --output y.txt", "--output y.txt"),

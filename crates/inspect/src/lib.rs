@@ -3,6 +3,7 @@
 //! offers, as any caller could.
 
 mod c_program;
+mod candidates;
 mod ceilings;
 mod comparison;
 pub mod conformance;
@@ -16,6 +17,7 @@ mod recorded;
 mod verify;
 
 pub use c_program::run_as_c;
+pub use candidates::{CandidateRow, Candidates, candidates};
 pub use ceilings::Ceilings;
 pub use comparison::{PeerDifference, PeerReport, PeerRow, PeerVerdict, compare};
 pub use difference::{Counterpart, Difference, diff};

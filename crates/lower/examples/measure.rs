@@ -2,7 +2,7 @@
 //! x86-64 back end; GFLOP/s of one thread beside a bare loop of multiply-adds.
 //!
 //! ```text
-//! cargo run --release -p tilewright-lower --example measure -- [--show] [--target NAME] CASE...
+//! cargo run --release -p tilewright-lower --example measure -- [--show] [--target NAME] [--point POINT] CASE...
 //! ```
 //!
 //! A case is `matmul:ROWSxDEPTHxCOLUMNS` (a packed constant), `products:ROWSxDEPTHxCOLUMNS` (both
@@ -62,6 +62,11 @@ fn main() -> Result<(), String> {
         name = arguments.remove(position + 1);
         arguments.remove(position);
     }
+    let mut point = None;
+    if let Some(position) = arguments.iter().position(|argument| argument == "--point") {
+        point = Some(arguments.remove(position + 1).parse::<strategies::Point>()?);
+        arguments.remove(position);
+    }
     let target = Target::named(&name).ok_or(format!("`{name}` is no target"))?;
     if arguments.is_empty() {
         arguments = CASES.map(str::to_owned).to_vec();
@@ -69,13 +74,18 @@ fn main() -> Result<(), String> {
     let peak = peak(&target)?;
     println!("peak {peak:.1} GFLOP/s, a bare loop of multiply-adds, {name}");
     for case in &arguments {
-        measure(case, &target, show.is_some())?;
+        measure(case, &target, point.as_ref(), show.is_some())?;
     }
     println!("peak {:.1} GFLOP/s afterwards", self::peak(&target)?);
     Ok(())
 }
 
-fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
+fn measure(
+    case: &str,
+    target: &Target,
+    point: Option<&strategies::Point>,
+    show: bool,
+) -> Result<(), String> {
     let naive = match case.split_once(':') {
         Some((kind, sizes)) => contraction(kind, sizes, target)?,
         None => {
@@ -87,8 +97,11 @@ fn measure(case: &str, target: &Target, show: bool) -> Result<(), String> {
         vec![Producer { buffer: String::new(), kind: ProducerKind::Pointwise, nests: Vec::new() }];
     let naive = Naive { kernel: naive, producers, once: false };
     let start = Instant::now();
-    let scheduled = strategies::schedule(&naive, target, &strategies::StrategyOptions::default())
-        .map_err(|error| error.to_string())?;
+    let options = strategies::StrategyOptions::default();
+    let scheduled = match point {
+        Some(point) => strategies::schedule_at(&naive, target, point)?,
+        None => strategies::schedule(&naive, target, &options).map_err(|e| e.to_string())?,
+    };
     let schedule_time = start.elapsed();
     if show {
         println!("{}{}", scheduled.trace, scheduled.kernel);

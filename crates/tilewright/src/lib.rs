@@ -187,8 +187,9 @@ pub mod compiled {
     pub use crate::variant::Variant;
     #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
-    pub use backend_x64::{alone, disassembly, executable as link, vcode_text};
+    pub use backend_x64::{alone, compile_alone, disassembly, executable as link, vcode_text};
     pub use front::{Facts, Imported};
     pub use import_onnx::{DecodedModel, encode_value};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
+    pub use strategies::{Candidate, candidates};
 }

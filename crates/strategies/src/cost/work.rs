@@ -6,7 +6,7 @@ use backend::Target;
 use loops::visit::walk_references;
 use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
 use rustc_hash::FxHasher;
-use sym::{Atom, Expr, Term};
+use sym::{Atom, Expr, SymbolId, Term};
 use tensor::ScalarFunction;
 
 use super::Walk;
@@ -275,7 +275,10 @@ impl Walk<'_> {
         let mut written_out = false;
         for (around, motion) in own {
             match around.kind {
-                LoopKind::Vector => along = Some((*motion, around.lanes)),
+                LoopKind::Vector => {
+                    let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
+                    along = Some((if whole { *motion } else { Motion::Irregular }, around.lanes));
+                }
                 _ => written_out |= motion.is_unit() && around.extent >= TRANSPOSED,
             }
         }
@@ -293,6 +296,26 @@ impl Walk<'_> {
             Some(_) => Meeting::Apart(false),
         }
     }
+}
+
+/// Whether quotients and remainders of an index change between lanes at the same places wherever
+/// all other loops stand, so that code can tell how the lanes lie.
+fn walks_whole_blocks(index: &Expr, variable: SymbolId) -> bool {
+    index.terms().iter().flat_map(Term::factors).all(|atom| {
+        let (Atom::FloorDiv(dividend, divisor) | Atom::Mod(dividend, divisor)) = atom else {
+            return !matches!(atom, Atom::Min(..) | Atom::Max(..)) || !atom.contains(variable);
+        };
+        let Some(divisor) = divisor.as_constant().filter(|divisor| *divisor > 0) else {
+            return !atom.contains(variable);
+        };
+        let others = dividend.terms().iter().filter(|term| term.as_symbol() != Some(variable));
+        let whole = |term: &Term| {
+            term.coefficient() % divisor == 0
+                && !term.factors().iter().any(|factor| factor.contains(variable))
+        };
+        !atom.contains(variable)
+            || (dividend.constant_part() % divisor == 0 && { others }.all(whole))
+    })
 }
 
 /// An index without what keeps the last turn of a loop inside: `min(a, c * v)` is `c * v`.
