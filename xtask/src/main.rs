@@ -3,8 +3,10 @@
 //! `tidy` checks what the compiler cannot (direction of dependencies, file headers and sizes,
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
-//! of `docs` that are generated from tables in the code; `conformance` runs the official cases.
+//! of `docs` that are generated from tables in the code; `conformance` runs the official cases;
+//! `cliffs` looks for models that are slow.
 
+mod cliffs;
 mod conformance;
 mod pages;
 #[cfg(target_arch = "x86_64")]
@@ -22,7 +24,10 @@ usage: cargo xtask <command>
   diagnostics     write docs/diagnostics.md from the table of codes
   conformance [--bless] [OPTIONS]
                   run the official cases of ONNX, compiled and evaluated, against the lists
-                  in conformance/; with --target c99 as C sources alone";
+                  in conformance/; with --target c99 as C sources alone
+  cliffs --seed S --count N [OPTIONS]
+                  random small models beside their predictions and other engines
+                  (bench/README.md); the rest of its options without any";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +37,7 @@ fn main() -> ExitCode {
         ["operators"] => pages::OPERATORS.write(),
         ["diagnostics"] => pages::DIAGNOSTICS.write(),
         ["conformance", rest @ ..] => conformance::main(rest),
+        ["cliffs", rest @ ..] => cliffs::main(rest),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]

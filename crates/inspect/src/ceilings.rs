@@ -10,8 +10,8 @@ use std::time::Instant;
 use backend::Target;
 use base::Result;
 use runtime::{Profile, State};
-use tilewright::Options;
 use tilewright::compiled::compile_program;
+use tilewright::{Executable, Options};
 
 /// Rounds, of which the best counts.
 const ROUNDS: usize = 4;
@@ -34,11 +34,19 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
+    /// Measures those of as many threads as an executable runs with.
+    ///
+    /// # Errors
+    /// Of the system, if it gives no memory.
+    pub fn of(executable: &Executable) -> Result<Ceilings> {
+        Ceilings::measure(executable.target(), executable.options(), executable.threads())
+    }
+
     /// Measures them with code for a target.
     ///
     /// # Errors
     /// Of the system, if it gives no memory.
-    pub(crate) fn measure(target: &Target, options: &Options, threads: usize) -> Result<Ceilings> {
+    fn measure(target: &Target, options: &Options, threads: usize) -> Result<Ceilings> {
         let lanes = u64::from(target.vector_bytes / 4);
         let module = module::parse(&source(lanes), &Default::default())?;
         let Some(program) = module.program("ceilings") else { unreachable!("it stands there") };

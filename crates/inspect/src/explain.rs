@@ -49,9 +49,11 @@ pub struct ExplanationRow {
     pub kernel: String,
     /// What it computes, and how it was made; none of a step that computes no node of the model.
     pub info: Option<KernelInfo>,
-    /// Microseconds of a run, on average.
+    /// How often a run of the model runs it: once, but for what stands in a loop.
+    pub turns: u64,
+    /// Microseconds of all its turns in a run of the model, on average.
     pub time_us: f64,
-    /// Microseconds that the cost model expects, on the processor of the target row.
+    /// Microseconds that the cost model expects of them, on the processor of the target row.
     pub predicted_us: f64,
     /// The time that the measured ceilings leave over the measured time.
     pub roofline: f64,
@@ -63,6 +65,21 @@ pub struct ExplanationRow {
 /// # Errors
 /// Those of running it.
 pub fn explain(executable: &Executable, inputs: &[Value]) -> Result<Explanation> {
+    explain_beneath(executable, inputs, Ceilings::of(executable)?, PROFILED_RUNS)
+}
+
+/// As [`explain`], beneath ceilings that were measured before, with times of so many runs: who
+/// explains many executables measures ceilings once, and who compares many explanations of one run
+/// each has more than their mean.
+///
+/// # Errors
+/// Those of running it.
+pub fn explain_beneath(
+    executable: &Executable,
+    inputs: &[Value],
+    ceilings: Ceilings,
+    runs: u32,
+) -> Result<Explanation> {
     // Twice: what is measured has been compiled, and has its memory.
     executable.run_values(inputs)?;
     executable.run_values(inputs)?;
@@ -72,12 +89,12 @@ pub fn explain(executable: &Executable, inputs: &[Value]) -> Result<Explanation>
         threads,
         rows: Vec::new(),
         total_us: 0.0,
-        ceilings: Ceilings::measure(target, executable.options(), threads)?,
+        ceilings,
         formats: Vec::new(),
         arena_bytes: 0,
         largest_live_set: 0,
     };
-    explanation.add_whole(executable, inputs)?;
+    explanation.add_whole(executable, inputs, runs.max(1))?;
     Ok(explanation)
 }
 
@@ -89,7 +106,7 @@ impl Explanation {
     }
 
     /// Profiles the segments of what is compiled as a whole.
-    fn add_whole(&mut self, executable: &Executable, inputs: &[Value]) -> Result<()> {
+    fn add_whole(&mut self, executable: &Executable, inputs: &[Value], runs: u32) -> Result<()> {
         let (variant, met) = executable.met(inputs)?;
         let front = &variant.front;
         let locations = &front.module.functions[front.plan].locations;
@@ -109,7 +126,7 @@ impl Explanation {
                 self.arena_bytes = lowered.arena_bytes + scratch;
                 self.largest_live_set = lowered.largest_live_set + scratch;
             }
-            self.add_segment(executable, &variant, segment)?;
+            self.add_segment(executable, &variant, segment, runs)?;
         }
         Ok(())
     }
@@ -120,6 +137,7 @@ impl Explanation {
         executable: &Executable,
         variant: &Variant,
         segment: &SegmentRun,
+        runs: u32,
     ) -> Result<()> {
         let SegmentRun { specialisation, operands, .. } = segment;
         let mut outputs = specialisation.new_outputs()?;
@@ -127,7 +145,7 @@ impl Explanation {
         let clock = move || begin.elapsed().as_nanos() as u64;
         let mut profile = runtime::Profile::new(specialisation.executable(), &clock);
         let mut total_ns = 0;
-        for _ in 0..PROFILED_RUNS {
+        for _ in 0..runs {
             specialisation.states.with(self.threads, |state| {
                 let call = variant.call(specialisation, state, operands, &mut outputs)?;
                 let start = Instant::now();
@@ -136,7 +154,7 @@ impl Explanation {
                 Ok(())
             })?;
         }
-        self.total_us += total_ns as f64 / f64::from(PROFILED_RUNS) / 1e3;
+        self.total_us += total_ns as f64 / f64::from(runs) / 1e3;
         // The runs of each kernel in order. A kernel that only counts for a loop has none.
         let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
         for info in &specialisation.lowered.kernels {
@@ -144,13 +162,15 @@ impl Explanation {
         }
         let lowered = &specialisation.lowered;
         let prior: u64 = lowered.kernels.iter().map(|info| info.prior_bytes).sum();
-        let other = prior + lowered.arena_bytes;
+        let run_bytes = prior + lowered.arena_bytes;
         for row in profile.rows() {
-            let time_us = row.nanoseconds as f64 / f64::from(PROFILED_RUNS) / 1e3;
+            let time_us = row.nanoseconds as f64 / f64::from(runs) / 1e3;
             let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
             let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
-            self.rows.push(self.row(executable.target(), kernel, info, time_us, other));
+            let turns = row.runs / u64::from(runs);
+            let measured = Measured { turns, time_us, run_bytes };
+            self.rows.push(self.row(executable.target(), kernel, info, measured));
         }
         Ok(())
     }
@@ -160,16 +180,17 @@ impl Explanation {
         target: &Target,
         kernel: String,
         info: Option<&KernelInfo>,
-        time_us: f64,
-        other: u64,
+        Measured { turns, time_us, run_bytes }: Measured,
     ) -> ExplanationRow {
-        let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
-        let cost = info.map(|info| info.cost.after(target, info.prior_bytes, other));
-        let predicted_ns = cost.map_or(0.0, |cost| cost.nanoseconds(target, self.threads));
+        let (flops, bytes) = info.map_or((0, 0), |info| (turns * info.flops, turns * info.bytes));
+        let cost = info.map(|info| info.cost.after(target, info.prior_bytes, run_bytes));
+        let one_turn = cost.map_or(0.0, |cost| cost.nanoseconds(target, self.threads));
+        let predicted_ns = turns as f64 * one_turn;
         let least_us = self.ceilings.nanoseconds(flops, bytes) / 1e3;
         ExplanationRow {
             kernel,
             info: info.cloned(),
+            turns,
             time_us,
             predicted_us: predicted_ns / 1e3,
             roofline: least_us / time_us.max(1e-3),
@@ -191,6 +212,17 @@ impl ExplanationRow {
             _ => self.kernel.clone(),
         }
     }
+}
+
+/// What was measured of a kernel in a run.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// How often it was run.
+    turns: u64,
+    /// All of them.
+    time_us: f64,
+    /// Bytes that a whole run touches.
+    run_bytes: u64,
 }
 
 /// How much of an explanation its text holds.
@@ -317,7 +349,9 @@ impl fmt::Display for Listing<'_> {
         let shown = options.top.unwrap_or(rows.len()).min(rows.len());
         for row in &rows[..shown] {
             let info = row.info.as_ref();
-            let (flops, bytes) = info.map_or((0, 0), |info| (info.flops, info.bytes));
+            let of_turns = |one: u64| row.turns * one;
+            let flops = info.map_or(0, |info| of_turns(info.flops));
+            let bytes = info.map_or(0, |info| of_turns(info.bytes));
             writeln!(
                 f,
                 "{:10.2} {:6.1} {:10.2} {:9.3} {:8.1} {:14.1} {}{}",

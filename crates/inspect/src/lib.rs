@@ -22,7 +22,7 @@ pub use ceilings::Ceilings;
 pub use comparison::{PeerDifference, PeerReport, PeerRow, PeerVerdict, compare};
 pub use difference::{Counterpart, Difference, diff};
 pub use dump::{Stage, dump};
-pub use explain::{Explanation, ExplanationRow, ListingOptions, explain};
+pub use explain::{Explanation, ExplanationRow, ListingOptions, explain, explain_beneath};
 pub use extents::smallest_extents;
 pub use measure::{Measurement, measure, phases};
 pub use peer::Peer;
