@@ -107,9 +107,13 @@ impl Chooser<'_> {
     fn visit(&mut self, node: NodeId, value: ValueId) {
         let users = &self.users[value];
         // What is read inside a node's regions counts as an operand behind the others.
+        let is_index = class_of_node(self.function, node) == Class::Index;
         let as_a_whole = |user: &User| match *user {
             User::Result(..) => true,
-            User::Operand(node, number) => number >= self.function.nodes[node].operands.len(),
+            User::Operand(node, number) => {
+                let inside = number >= self.function.nodes[node].operands.len();
+                inside && !(is_index && class_of_node(self.function, node) == Class::Iteration)
+            }
         };
         self.demands[value].memory |= users.iter().any(as_a_whole);
         let readers = users.iter().filter_map(|user| match *user {
@@ -205,6 +209,7 @@ impl Chooser<'_> {
             | Class::Assembled
             | Class::Contraction
             | Class::Reduction
+            | Class::Iteration
             | Class::Statements
             | Class::Step => true,
         }
@@ -241,7 +246,7 @@ impl Chooser<'_> {
         };
         for (number, &operand) in data.operands.iter().enumerate() {
             let mut asked = own;
-            match class(&data.op) {
+            match class_of_node(self.function, node) {
                 Class::Elementwise => {
                     asked.windowed = false;
                     asked.memory = false;
@@ -267,6 +272,7 @@ impl Chooser<'_> {
                 Class::Contraction | Class::Combination => asked.windowed = true,
                 Class::Reduction => asked.windowed = space(&data.op).is_some_and(reads_twice),
                 Class::Assembled | Class::Step => asked.memory = true,
+                Class::Iteration => {}
                 Class::Statements | Class::OwnNest | Class::Constant | Class::Index => {}
             }
             let demand = &mut self.demands[operand];
