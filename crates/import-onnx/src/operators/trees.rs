@@ -1,11 +1,13 @@
 //! Ensembles of decision trees: all trees of all rows take one step down at a time.
 //!
-//! The several forms in which ONNX writes ensembles become one: nodes of all trees in one table,
-//! leaves that lead to themselves, and for each leaf what it adds to which target.
+//! The several forms in which ONNX writes ensembles become one: nodes of all trees in one table, a
+//! word each, leaves that lead to themselves, and for each leaf what it adds to which target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use front::{Accepted, Graph, Operand, Turn, constant_value, shape_error};
+use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
 
@@ -80,35 +82,6 @@ enum Aggregate {
 }
 
 impl Ensemble {
-    /// The most steps from a root to a leaf; refuses circles.
-    fn depth(&self) -> Accepted<i64> {
-        let mut depths: Vec<Option<i64>> = vec![None; self.places.len()];
-        let mut open = vec![false; self.places.len()];
-        let mut work: Vec<usize> = self.roots.clone();
-        while let Some(&number) = work.last() {
-            let next = self.places[number].next;
-            if next == [number; 2] {
-                depths[number] = Some(0);
-            }
-            if depths[number].is_some() {
-                work.pop();
-                continue;
-            }
-            let missing: Vec<usize> =
-                next.into_iter().filter(|&next| depths[next].is_none()).collect();
-            if missing.is_empty() {
-                let deepest = next.iter().filter_map(|&next| depths[next]).max().unwrap_or(0);
-                depths[number] = Some(deepest + 1);
-                work.pop();
-            } else if std::mem::replace(&mut open[number], true) {
-                return Err(attribute_error("nodes_truenodeids", "a tree leads in a circle"));
-            } else {
-                work.extend(missing);
-            }
-        }
-        Ok(self.roots.iter().filter_map(|&root| depths[root]).max().unwrap_or(0))
-    }
-
     /// The results of rows `[n, features]`: `[n, targets]`.
     fn evaluate(
         &self,
@@ -117,106 +90,94 @@ impl Ensemble {
         x: &Operand,
         aggregate: Aggregate,
     ) -> Accepted<Operand> {
-        let dtype = x.dtype();
         let features = x.shape()[1].as_constant().unwrap_or(i64::MAX);
         if self.places.iter().any(|place| !(0..features).contains(&place.feature)) {
             return Err(attribute_error("nodes_featureids", "there are fewer features"));
         }
-        let name =
-            |what: &str| format!("{}.{what}", node.proto.output.first().map_or("", String::as_str));
-        let table = |what: &str, dtype: DType, value: &dyn Fn(&Place) -> f64| -> Operand {
-            let elements: Vec<Scalar> =
-                self.places.iter().map(|place| Scalar::from_f64(dtype, value(place))).collect();
-            let tensor = Tensor::from_scalars(dtype, &[elements.len()], &elements);
-            constant_value(&name(what), tensor, true)
+        let name = node.proto.output.first().map_or("", String::as_str);
+        let slots = Slots::of(self);
+        let walk = Walk::of(self, &slots, x.dtype(), name);
+        let added = format!("{name}.leaves");
+        let added = self.additions(graph, &slots, &added, x.dtype(), aggregate)?;
+        let (reduction, both) = match aggregate {
+            Aggregate::Min => (Reduction::Min, F::Min),
+            Aggregate::Max => (Reduction::Max, F::Max),
+            Aggregate::Sum | Aggregate::Average => (Reduction::Sum, F::Add),
         };
-        let feature = table("features", DType::I64, &|place| place.feature as f64);
-        let threshold = table("thresholds", dtype, &|place| place.threshold);
-        let on_true = table("true", DType::I64, &|place| place.next[0] as f64);
-        let on_false = table("false", DType::I64, &|place| place.next[1] as f64);
-        let missing = table("missing", DType::Bool, &|place| f64::from(place.missing_is_true));
-        let mode = table("modes", DType::I64, &|place| place.mode as u8 as f64);
-        let has_missing = self.places.iter().any(|place| place.missing_is_true);
-        let inner = self.places.iter().filter(|place| place.adds.is_empty());
-        let mut modes: Vec<Mode> = inner.map(|place| place.mode).collect();
-        modes.sort_unstable();
-        modes.dedup();
-        let roots: Vec<i64> = self.roots.iter().map(|&root| root as i64).collect();
-        let roots = Tensor::from_slice(&[roots.len()], &roots);
-        let roots = constant_value(&name("roots"), roots, true);
-        let shape = [x.shape()[0].clone(), Expr::from(self.roots.len())];
-        let start = graph.broadcast(&roots, &shape, &[1])?;
-        let depth = Expr::from(self.depth()?);
-        let outer = [x, &feature, &threshold, &on_true, &on_false, &missing, &mode];
-        let results =
-            graph.scan((&depth, false), &[start], &[], &outer, |graph, _, place, _| {
-                let place = &place[0];
-                let look = |graph: &mut Graph, table: &Operand| {
-                    graph.gather(table, &[0], std::slice::from_ref(place), 0, 0)
-                };
-                let own_feature = look(graph, &feature)?;
-                let value = graph.gather(x, &[1], &[own_feature], 1, 0)?;
-                let own_threshold = look(graph, &threshold)?;
-                let mut holds: Option<Operand> = None;
-                for &one in &modes {
-                    let this = graph.map(one.function(), &[&value, &own_threshold])?;
-                    holds = Some(match holds {
-                        None => this,
-                        Some(others) => {
-                            let own_mode = look(graph, &mode)?;
-                            let number = Operand::of_scalar(Scalar::i64(one as i64));
-                            let is_this = graph.equal(&own_mode, &number)?;
-                            graph.select(&is_this, &this, &others)?
-                        }
-                    });
-                }
-                let Some(mut holds) = holds else {
-                    return Ok(Turn { carried: vec![place.clone()], stacked: Vec::new() });
-                };
-                if has_missing {
-                    let is_missing = graph.map(F::IsNan, &[&value])?;
-                    let tracks = look(graph, &missing)?;
-                    let tracks = graph.and(&is_missing, &tracks)?;
-                    holds = graph.or(&holds, &tracks)?;
-                }
-                let (yes, no) = (look(graph, &on_true)?, look(graph, &on_false)?);
-                let next = graph.select(&holds, &yes, &no)?;
-                Ok(Turn { carried: vec![next], stacked: Vec::new() })
-            })?;
-        let leaves =
-            results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))?;
-        let added = self.additions(graph, &name("leaves"), dtype, aggregate)?;
-        let read = graph.gather(&added, &[0], &[leaves], 0, 0)?;
+        let mut result: Option<Operand> = None;
+        for (number, class) in classes(slots.depths()?).into_iter().enumerate() {
+            let roots: Vec<i64> = class.trees.iter().map(|&it| slots.roots[it] as i64).collect();
+            let roots = Tensor::from_slice(&[roots.len()], &roots);
+            let roots = constant_value(&format!("{name}.roots{number}"), roots, true);
+            let leaves = walk.leaves(graph, x, &roots, class.depth)?;
+            let own = self.aggregated(graph, &added, &leaves, reduction)?;
+            result = Some(match result {
+                None => own,
+                Some(others) => graph.map(both, &[&others, &own])?,
+            });
+        }
+        let result = result.ok_or_else(|| shape_error("no trees"))?;
         match aggregate {
-            Aggregate::Min => graph.reduce_axes(&read, &[1], Reduction::Min, false),
-            Aggregate::Max => graph.reduce_axes(&read, &[1], Reduction::Max, false),
-            Aggregate::Sum => graph.reduce_axes(&read, &[1], Reduction::Sum, false),
-            Aggregate::Average => {
-                let sum = graph.reduce_axes(&read, &[1], Reduction::Sum, false)?;
-                graph.mul_number(&sum, 1.0 / self.roots.len() as f64)
+            Aggregate::Average => graph.mul_number(&result, 1.0 / self.roots.len() as f64),
+            Aggregate::Sum | Aggregate::Min | Aggregate::Max => Ok(result),
+        }
+    }
+
+    /// What the leaves `[n, trees]` at which rows have arrived come to by a table
+    /// `[targets, slots]`: `[n, targets]`.
+    fn aggregated(
+        &self,
+        graph: &mut Graph,
+        table: &Operand,
+        leaves: &Operand,
+        reduction: Reduction,
+    ) -> Accepted<Operand> {
+        match self.targets {
+            1 => {
+                let table = graph.reshape(table, &table.shape()[1..])?;
+                let read = graph.gather(&table, &[0], std::slice::from_ref(leaves), 0, 0)?;
+                graph.reduce_axes(&read, &[1], reduction, true)
+            }
+            // A tree after the other for each target.
+            2..FEW_TARGETS => {
+                let [rows, trees] = leaves.shape() else {
+                    return Err(shape_error("leaves of another rank"));
+                };
+                let shape = [rows.clone(), self.targets.into(), trees.clone()];
+                let target = graph.iota(DType::I64, &shape, 1)?;
+                let place = graph.broadcast(leaves, &shape, &[0, 2])?;
+                let read = graph.gather(table, &[0, 1], &[target, place], 0, 0)?;
+                graph.reduce_axes(&read, &[2], reduction, false)
+            }
+            // All targets of a tree, then the next tree.
+            _ => {
+                let table = graph.transpose(table, &[1, 0])?;
+                let read = graph.gather(&table, &[0], std::slice::from_ref(leaves), 0, 0)?;
+                graph.reduce_axes(&read, &[1], reduction, false)
             }
         }
     }
 
-    /// What each place adds to each target, `[places, targets]`.
+    /// What each slot adds to each target, `[targets, slots]`.
     fn additions(
         &self,
         graph: &mut Graph,
+        slots: &Slots,
         name: &str,
         dtype: DType,
         aggregate: Aggregate,
     ) -> Accepted<Operand> {
-        let elements = self.places.len().saturating_mul(self.targets);
+        let elements = slots.all.len().saturating_mul(self.targets);
         graph.count_computed(elements, "weights of leaves")?;
         let none = match aggregate {
             Aggregate::Average | Aggregate::Sum => Scalar::zero(dtype),
             Aggregate::Min => Scalar::highest(dtype),
             Aggregate::Max => Scalar::lowest(dtype),
         };
-        let mut table = Tensor::splat(&[self.places.len(), self.targets], none);
-        for (number, place) in self.places.iter().enumerate() {
-            for &(target, weight) in &place.adds {
-                let index = number * self.targets + target;
+        let mut table = Tensor::splat(&[self.targets, slots.all.len()], none);
+        for (number, slot) in slots.all.iter().enumerate() {
+            for &(target, weight) in slot.place.iter().flat_map(|&at| &self.places[at].adds) {
+                let index = target * slots.all.len() + number;
                 let before = match aggregate {
                     Aggregate::Average | Aggregate::Sum => table.get_scalar(index).as_f64(),
                     Aggregate::Min | Aggregate::Max => 0.0,
@@ -225,6 +186,316 @@ impl Ensemble {
             }
         }
         Ok(constant_value(name, table, true))
+    }
+}
+
+/// Fewer targets than this are looked up one by one for many trees at once.
+const FEW_TARGETS: usize = 8;
+
+/// A place in the table of all trees.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The place that it holds; none if it only leads on.
+    place: Option<usize>,
+    /// The slot that a step leads to; of a node the one that it leads to where its comparison
+    /// holds, behind which lies the other one.
+    next: usize,
+    is_node: bool,
+}
+
+/// All trees, tree by tree and level by level, so that the two successors of a node are neighbours.
+/// A node that several others lead to has one slot; the others lead to slots that lead to it.
+struct Slots {
+    all: Vec<Slot>,
+    roots: Vec<usize>,
+}
+
+impl Slots {
+    fn of(ensemble: &Ensemble) -> Slots {
+        let mut slots = Slots { all: Vec::new(), roots: Vec::new() };
+        let mut nodes: Vec<Option<usize>> = vec![None; ensemble.places.len()];
+        let mut work = VecDeque::new();
+        for &root in &ensemble.roots {
+            let root = slots.add(ensemble, root, &mut nodes, &mut work);
+            slots.roots.push(root);
+            while let Some(from) = work.pop_front() {
+                slots.all[from].next = slots.all.len();
+                let place = slots.all[from].place.unwrap_or_default();
+                for next in ensemble.places[place].next {
+                    slots.add(ensemble, next, &mut nodes, &mut work);
+                }
+            }
+        }
+        slots
+    }
+
+    /// A new slot for a place; its successors are still to come if it is a node's.
+    fn add(
+        &mut self,
+        ensemble: &Ensemble,
+        place: usize,
+        nodes: &mut [Option<usize>],
+        work: &mut VecDeque<usize>,
+    ) -> usize {
+        let own = self.all.len();
+        let is_node = ensemble.places[place].next != [place; 2];
+        self.all.push(match nodes[place] {
+            Some(known) => Slot { place: None, next: known, is_node: false },
+            None => Slot { place: Some(place), next: own, is_node },
+        });
+        if is_node && nodes[place].is_none() {
+            nodes[place] = Some(own);
+            work.push_back(own);
+        }
+        own
+    }
+
+    /// Where a step may lead from a slot that is no leaf.
+    fn successors(&self, number: usize) -> Range<usize> {
+        let slot = self.all[number];
+        match (slot.is_node, slot.place) {
+            (true, _) => slot.next..slot.next + 2,
+            (false, None) => slot.next..slot.next + 1,
+            (false, Some(_)) => 0..0,
+        }
+    }
+
+    /// The most steps from each root to a leaf; refuses circles.
+    fn depths(&self) -> Accepted<Vec<i64>> {
+        let mut depths: Vec<Option<i64>> = vec![None; self.all.len()];
+        let mut open = vec![false; self.all.len()];
+        let mut work: Vec<usize> = self.roots.clone();
+        while let Some(&number) = work.last() {
+            if depths[number].is_some() {
+                work.pop();
+                continue;
+            }
+            let missing: Vec<usize> =
+                self.successors(number).filter(|&next| depths[next].is_none()).collect();
+            if missing.is_empty() {
+                let deepest = self.successors(number).filter_map(|next| depths[next]).max();
+                depths[number] = Some(deepest.map_or(0, |deepest| deepest + 1));
+                work.pop();
+            } else if std::mem::replace(&mut open[number], true) {
+                return Err(attribute_error("nodes_truenodeids", "a tree leads in a circle"));
+            } else {
+                work.extend(missing);
+            }
+        }
+        Ok(self.roots.iter().filter_map(|&root| depths[root]).collect())
+    }
+}
+
+/// Trees that are walked together, by as many steps as the deepest of them takes.
+struct DepthClass {
+    depth: i64,
+    trees: Vec<usize>,
+}
+
+/// The most classes of trees.
+const MOST_CLASSES: usize = 3;
+
+/// Trees that are walked a step down at once, about as many as a vector has lanes.
+const TOGETHER: i64 = 8;
+
+/// What a class costs besides, in steps of so many trees.
+const CLASS: i64 = 8;
+
+/// Trees by depth, in classes such that all steps together are few.
+fn classes(depths: Vec<i64>) -> Vec<DepthClass> {
+    let mut order: Vec<usize> = (0..depths.len()).collect();
+    order.sort_by_key(|&tree| depths[tree]);
+    // Where the depth grows: the beginnings that a class may have.
+    let deeper = |&at: &usize| at == 0 || depths[order[at]] > depths[order[at - 1]];
+    let mut starts: Vec<usize> = (0..order.len()).filter(deeper).collect();
+    starts.push(order.len());
+    let steps = |from: usize, to: usize| {
+        let trees = (to - from) as i64;
+        CLASS + (trees + TOGETHER - 1) / TOGETHER * depths[order[to - 1]]
+    };
+    // By the number of starts in front: the least cost, and where classes begin.
+    let mut least: Vec<(i64, Vec<usize>)> = vec![(0, Vec::new())];
+    least.extend(starts[1..].iter().map(|&end| (steps(0, end), vec![0])));
+    for _ in 1..MOST_CLASSES {
+        let before = least.clone();
+        for (end, entry) in least.iter_mut().enumerate().skip(2) {
+            for middle in 1..end {
+                let (cost, begins) = &before[middle];
+                let cost = cost + steps(starts[middle], starts[end]);
+                if cost < entry.0 {
+                    *entry = (cost, [&begins[..], &[starts[middle]]].concat());
+                }
+            }
+        }
+    }
+    let mut begins = least.pop().map_or_else(Vec::new, |(_, begins)| begins);
+    begins.push(order.len());
+    let class = |range: &[usize]| DepthClass {
+        depth: depths[order[range[1] - 1]],
+        trees: order[range[0]..range[1]].to_vec(),
+    };
+    begins.windows(2).map(class).collect()
+}
+
+/// Bits of a word, from `first` on.
+#[derive(Clone, Copy)]
+struct Field {
+    first: u32,
+    bits: u32,
+}
+
+impl Field {
+    /// So many bits as a number up to `most` needs, behind others.
+    fn behind(first: u32, most: usize) -> Field {
+        Field { first, bits: usize::BITS - most.leading_zeros() }
+    }
+
+    fn end(self) -> u32 {
+        self.first + self.bits
+    }
+
+    fn put(self, value: usize) -> i64 {
+        (value as i64) << self.first
+    }
+
+    /// The number in this field of words.
+    fn of(self, graph: &mut Graph, words: &Operand) -> Accepted<Operand> {
+        let first = Operand::of_scalar(Scalar::i64(i64::from(self.first)));
+        let mask = Operand::of_scalar(Scalar::i64((1 << self.bits) - 1));
+        let moved = match self.first {
+            0 => words.clone(),
+            _ => graph.map(F::Shr, &[words, &first])?,
+        };
+        graph.map(F::And, &[&moved, &mask])
+    }
+}
+
+/// How a step goes down from a slot: a word for each slot, in which lie, from the highest bits on,
+/// twice the slot that a step leads to, plus one for a node; the mode, if modes differ; whether a
+/// missing value counts as true, if that differs; the feature; and, below, an f32 threshold if
+/// there is room.
+struct Walk {
+    words: Operand,
+    /// Where words have no room for them.
+    thresholds: Option<Operand>,
+    next: Field,
+    mode: Field,
+    missing: Field,
+    feature: Field,
+    /// Modes of nodes.
+    modes: Vec<Mode>,
+    /// Whether all nodes take a missing value for true.
+    all_missing: bool,
+}
+
+impl Walk {
+    fn of(ensemble: &Ensemble, slots: &Slots, dtype: DType, name: &str) -> Walk {
+        let node = |slot: &Slot| slot.place.filter(|_| slot.is_node).map(|at| &ensemble.places[at]);
+        let nodes = || slots.all.iter().filter_map(node);
+        let mut modes: Vec<Mode> = nodes().map(|place| place.mode).collect();
+        modes.sort_unstable();
+        modes.dedup();
+        let missing = nodes().filter(|place| place.missing_is_true).count();
+        let all_missing = missing > 0 && missing == nodes().count();
+        let most_feature = nodes().map(|place| place.feature as usize).max().unwrap_or(0);
+        let fields = |first: u32| {
+            let feature = Field::behind(first, most_feature);
+            let differs = usize::from(missing > 0 && !all_missing);
+            let missing = Field::behind(feature.end(), differs);
+            let most_mode = if modes.len() > 1 { Mode::NotEqual as usize } else { 0 };
+            let mode = Field::behind(missing.end(), most_mode);
+            (feature, missing, mode, Field::behind(mode.end(), 2 * slots.all.len()))
+        };
+        let is_short = dtype == DType::F32 && fields(u32::BITS).3.end() < u64::BITS;
+        let (feature, missing, mode, next) = fields(if is_short { u32::BITS } else { 0 });
+        let word = |slot: &Slot| {
+            let own = next.put(2 * slot.next + usize::from(slot.is_node));
+            let Some(place) = node(slot) else { return own };
+            let is_missing = missing.bits > 0 && place.missing_is_true;
+            let which = if mode.bits > 0 { place.mode as usize } else { 0 };
+            let parts = mode.put(which) | missing.put(usize::from(is_missing));
+            let threshold = i64::from((place.threshold as f32).to_bits());
+            let threshold = if is_short { threshold } else { 0 };
+            own | parts | feature.put(place.feature as usize) | threshold
+        };
+        let words: Vec<i64> = slots.all.iter().map(word).collect();
+        let words = Tensor::from_slice(&[words.len()], &words);
+        let thresholds = (!is_short).then(|| {
+            let threshold = |slot: &Slot| node(slot).map_or(0.0, |place| place.threshold);
+            let all = slots.all.iter().map(|slot| Scalar::from_f64(dtype, threshold(slot)));
+            let all: Vec<Scalar> = all.collect();
+            let all = Tensor::from_scalars(dtype, &[all.len()], &all);
+            constant_value(&format!("{name}.thresholds"), all, true)
+        });
+        let words = constant_value(&format!("{name}.nodes"), words, true);
+        Walk { words, thresholds, next, mode, missing, feature, modes, all_missing }
+    }
+
+    /// The leaves `[n, trees]` to which rows come from roots `[trees]` within so many steps.
+    fn leaves(
+        &self,
+        graph: &mut Graph,
+        x: &Operand,
+        roots: &Operand,
+        depth: i64,
+    ) -> Accepted<Operand> {
+        let shape = [x.shape()[0].clone(), roots.shape()[0].clone()];
+        let start = graph.broadcast(roots, &shape, &[1])?;
+        if depth == 0 {
+            return Ok(start);
+        }
+        let mut outer = vec![x, &self.words];
+        outer.extend(&self.thresholds);
+        let turns = (&Expr::from(depth), false);
+        let results = graph.scan(turns, &[start], &[], &outer, |graph, _, at, _| {
+            let next = self.turn(graph, x, &at[0])?;
+            Ok(Turn { carried: vec![next], stacked: Vec::new() })
+        })?;
+        results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))
+    }
+
+    /// From slots `[n, trees]` of rows `[n, features]` one step down.
+    fn turn(&self, graph: &mut Graph, x: &Operand, at: &Operand) -> Accepted<Operand> {
+        let words = graph.gather(&self.words, &[0], std::slice::from_ref(at), 0, 0)?;
+        let feature = self.feature.of(graph, &words)?;
+        let value = graph.gather(x, &[1], &[feature], 1, 0)?;
+        let threshold = match &self.thresholds {
+            Some(table) => graph.gather(table, &[0], std::slice::from_ref(at), 0, 0)?,
+            None => {
+                let low = graph.cast(&words, DType::I32)?;
+                graph.primitive(Op::Bitcast { dtype: DType::F32 }, &[&low])?
+            }
+        };
+        let mut holds: Option<Operand> = None;
+        for &one in &self.modes {
+            let this = graph.map(one.function(), &[&value, &threshold])?;
+            holds = Some(match holds {
+                None => this,
+                Some(others) => {
+                    let own = self.mode.of(graph, &words)?;
+                    let number = Operand::of_scalar(Scalar::i64(one as i64));
+                    let is_this = graph.equal(&own, &number)?;
+                    graph.select(&is_this, &this, &others)?
+                }
+            });
+        }
+        let Some(mut holds) = holds else { return Ok(at.clone()) };
+        if self.all_missing || self.missing.bits > 0 {
+            let mut is_missing = graph.map(F::IsNan, &[&value])?;
+            if !self.all_missing {
+                let tracks = self.missing.of(graph, &words)?;
+                let zero = Operand::of_scalar(Scalar::i64(0));
+                let tracks = graph.map(F::Ne, &[&tracks, &zero])?;
+                is_missing = graph.and(&is_missing, &tracks)?;
+            }
+            holds = graph.or(&holds, &is_missing)?;
+        }
+        let first = Operand::of_scalar(Scalar::i64(i64::from(self.next.first)));
+        let one = Operand::of_scalar(Scalar::i64(1));
+        let yes = graph.map(F::Shr, &[&words, &first])?;
+        let no = graph.map(F::Add, &[&yes, &one])?;
+        let next = graph.select(&holds, &yes, &no)?;
+        graph.map(F::Shr, &[&next, &one])
     }
 }
 
