@@ -267,7 +267,7 @@ impl Chooser<'_> {
                     let guarded = class_of(self.function, operand) == Some(Class::Guarded);
                     asked.memory = number == 0 && guarded;
                     asked.windowed = false;
-                    asked.repeated |= number > 0;
+                    asked.repeated |= number > 0 && self.repeats_operand(data, number);
                 }
                 Class::Contraction | Class::Combination => asked.windowed = true,
                 Class::Reduction => asked.windowed = space(&data.op).is_some_and(reads_twice),
@@ -285,8 +285,13 @@ impl Chooser<'_> {
 
     /// Whether a movement makes more elements than it reads.
     fn repeats(&self, node: &Node) -> bool {
+        self.repeats_operand(node, 0)
+    }
+
+    /// Whether a node makes more elements than an operand has.
+    fn repeats_operand(&self, node: &Node, number: usize) -> bool {
         let count = |value| extents_of(self.function, value).product::<i64>();
-        count(node.operands[0]) < count(node.results[0])
+        count(node.operands[number]) < count(node.results[0])
     }
 
     fn is_computed(&self, value: ValueId) -> bool {

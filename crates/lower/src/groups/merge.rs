@@ -201,6 +201,11 @@ impl Merger<'_> {
         for value in iteration.captured(self.function) {
             self.read(value, None, stage);
         }
+        // What is computed counts, not what only says where.
+        let computes = |node: &NodeId| {
+            !matches!(self.class(*node), Class::Index | Class::Movement | Class::View)
+        };
+        stage.tree.retain(computes);
     }
 
     fn read_operands(&self, node: NodeId, index: Option<Vec<Expr>>, stage: &mut Stage) {
