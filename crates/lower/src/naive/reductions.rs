@@ -170,7 +170,8 @@ impl Writer<'_> {
         self.nest(&first.loops, vec![store(state, first.variables(), element)]);
 
         let axes = self.axes("a", shape);
-        let turns = self.axes("r", &[iteration.turns.into()]);
+        let lost = i64::from(base::fault::is_seeded("lower.turns"));
+        let turns = self.axes("r", &[(iteration.turns - lost).into()]);
         let number = loops::build::index(&turns.index[0]);
         let number = FxHashMap::from_iter([(Vec::new(), number)]);
         self.known.insert(iteration.turn, number);
