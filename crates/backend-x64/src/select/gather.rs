@@ -1,9 +1,9 @@
 //! Indices that are values, one a lane: checked all at once, and what is read at them gathered.
 //!
 //! A lane's place is what is the same for all lanes, an address, and a sum of multiples of such
-//! indices, 32-bit offsets from there. Of a short row all is loaded, and the lanes are a permutation
-//! of that, which costs less than eight loads. What no instruction gathers (narrow elements, places
-//! that are no such sums, buffers of 2 GiB) takes the indices apart, and loads lane by lane.
+//! indices, 32-bit offsets from there. Of a short row all is loaded, and the lanes are permuted
+//! from that, which costs less than eight loads. What no instruction gathers (narrow elements,
+//! places that are no such sums, buffers of 2 GiB) takes the indices apart, and loads lane by lane.
 
 use loops::{BufferId, Comparison};
 use sym::{Expr, Range, SymbolId};

@@ -155,8 +155,8 @@ impl Writer<'_> {
         vec![initialise, update_nest, self.plain_nest(&last)]
     }
 
-    /// `state[p] = start[p]`, then `state[p] = turn(state[p])`, the turns inside of all axes but the
-    /// innermost.
+    /// `state[p] = start[p]`, then `state[p] = turn(state[p])`, the turns inside of all axes but
+    /// the innermost.
     pub(crate) fn iteration(&mut self, node: NodeId) {
         let data = &self.function.nodes[node];
         let (start, result) = (data.operands[0], data.results[0]);
