@@ -8,11 +8,13 @@
 //! - `build`: where instructions go; hoisting; `numbering` of values; `tidy`: what comes after;
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
+//! - `gather`: indices that are values;
 //! - `memory`, `registers`: loads, stores, register buffers, folds.
 
 mod arithmetic;
 mod build;
 mod convert;
+mod gather;
 mod guard;
 mod index;
 mod interleave;

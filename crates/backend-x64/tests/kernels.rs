@@ -501,3 +501,56 @@ fn spills() {
         ));
     }
 }
+
+#[test]
+fn elements_at_indices_that_are_values() {
+    for extent in [1, 5, 8, 13, 16, 40] {
+        for dtype in ["f32", "f64", "f16", "i64", "i32", "u8", "bool"] {
+            // Rows that registers hold, whole and in part, and longer ones.
+            for count in [3, 16, 20, 32, 33, 64, 65, 200] {
+                check(&format!(
+                    "kernel @look_up(%i: read i64[{extent}], %t: read {dtype}[3, {count}],
+                       %y: write {dtype}[3, {extent}]) {{
+                       for r < 3 {{
+                         for j < {extent} vector {{
+                           let at: i64 in 0..={last} = and(%i[j], {mask})
+                           %y[r, j] = %t[r, at]
+                         }}
+                       }}
+                     }}",
+                    last = count - 1,
+                    mask = (count + 1usize).next_power_of_two() / 2 - 1,
+                ));
+            }
+            check(&format!(
+                "kernel @sums(%i: read i64[{extent}], %t: read {dtype}[9, {extent}, 12],
+                   %y: write {dtype}[{extent}]) {{
+                   for j < {extent} vector {{
+                     let at: i64 in 0..=3 = and(%i[j], 3)
+                     let far: i64 in -1..=2 = and(%i[j], 3) - 1
+                     %y[j] = %t[2*at + 1, j, 2*far + at + 2]
+                   }}
+                 }}"
+            ));
+        }
+    }
+}
+
+#[test]
+fn indices_that_are_values_are_checked() {
+    for extent in [1, 4, 8, 11, 16, 21] {
+        for range in ["0..=2", "-2..=0", "1..=1"] {
+            check(&format!(
+                "kernel @look_up(%i: read i64[{extent}], %t: read f32[5],
+                   %y: write f32[{extent}]) {{
+                   for j < {extent} vector {{
+                     if j < {extent} - 1 {{
+                       let at: i64 in {range} = %i[j]
+                       %y[j] = %t[at + 2]
+                     }}
+                   }}
+                 }}"
+            ));
+        }
+    }
+}

@@ -249,6 +249,18 @@ const FAULTS: &[Fault] = &[
         ..PLAIN
     },
     Fault {
+        name: "lower.turns",
+        wrong: "a loop over single elements takes a turn too few",
+        by: By::Kernel,
+        node: "t",
+        model: "input x: f32[40] constant n: i64[] {41}
+            t = Loop(n, _, x) {body = {
+              input i: i64[] input c: bool[] input e: f32[40] k = Identity(c) d = Neg(e)
+              output k: bool[] output d: f32[40]}}
+            y = Exp(t) output y: f32[40]",
+        ..PLAIN
+    },
+    Fault {
         name: "lower.concat",
         wrong: "all operands of a `Concat` lie where the first does",
         by: By::Outputs,

@@ -14,6 +14,7 @@ use tensor::{DType, ScalarFunction};
 
 use crate::combination::Combination;
 use crate::groups::Grouping;
+use crate::iteration::Iteration;
 use crate::naive::element::{convert, splat};
 use crate::naive::index::{Ranges, concat_offset, extents, reshape_index};
 use crate::naive::write::Writer;
@@ -48,13 +49,15 @@ pub(crate) enum Class {
     Combination,
     /// A reduction, in a nest of its own.
     Reduction,
+    /// A loop over single elements, in a nest of its own; see [`Iteration`].
+    Iteration,
     /// Statements of its own, which write its memory.
     Statements,
     /// No kernel, but a step of the program.
     Step,
 }
 
-/// The class of a primitive, its operands left aside: no combinations.
+/// The class of a primitive, its operands and regions left aside: no combinations, no iterations.
 pub(crate) fn class(op: &Op) -> Class {
     match op {
         Op::Weight { .. } => Class::Constant,
@@ -89,13 +92,13 @@ impl Class {
             Class::Indexed | Class::Guarded | Class::OwnNest => true,
             Class::Constant | Class::View | Class::Assembled => false,
             Class::Contraction | Class::Combination | Class::Reduction => false,
-            Class::Statements | Class::Step => false,
+            Class::Iteration | Class::Statements | Class::Step => false,
         }
     }
 
-    /// Whether its definition begins with a sum in a buffer of its own.
+    /// Whether its definition begins with a sum, or what turns leave, in a buffer of its own.
     pub(crate) fn is_sum(self) -> bool {
-        matches!(self, Class::Contraction | Class::Reduction)
+        matches!(self, Class::Contraction | Class::Reduction | Class::Iteration)
     }
 
     /// Whether a kernel writes the memory of its results.
@@ -148,6 +151,8 @@ pub(crate) fn operand_index(
     let of = |axis: usize| index[axis].clone();
     Some(match &data.op {
         Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => index.to_vec(),
+        // Of a loop over single elements, its begin.
+        Op::Scan { .. } if class_of_node(function, node) == Class::Iteration => index.to_vec(),
         Op::Broadcast { axes, shape } => {
             let read = |(&axis, extent): (&usize, &Expr)| match extent.as_constant() {
                 Some(1) => Expr::ZERO,
@@ -183,6 +188,11 @@ pub(crate) fn operand_index(
             read
         }
         Op::RandomBits { .. } => Vec::new(),
+        Op::Gather { batch, position, .. } if operand > 0 => {
+            let inside =
+                batch + position..index.len().min(position + extents(function, value).len());
+            [&index[..*batch], &index[inside]].concat()
+        }
         _ => return None,
     })
 }
@@ -304,6 +314,7 @@ impl Writer<'_> {
                 self.scatter(node, axes, *batch, *position, *reduction);
             }
             Op::NonZero => self.non_zero(node),
+            Op::Scan { .. } => self.iteration(node),
             Op::Pad { .. } if grouping.shows_operand(function, node) => self.border(node),
             op => debug_assert!(class(op) != Class::Statements, "{node} has no statements"),
         }
@@ -317,8 +328,9 @@ pub(crate) fn class_of(function: &Function, value: ValueId) -> Option<Class> {
 
 /// The class of a node.
 pub(crate) fn class_of_node(function: &Function, node: NodeId) -> Class {
-    match Combination::of(function, node) {
-        Some(_) => Class::Combination,
-        None => class(&function.nodes[node].op),
+    match class(&function.nodes[node].op) {
+        Class::Contraction if Combination::of(function, node).is_some() => Class::Combination,
+        Class::Step if Iteration::of(function, node).is_some() => Class::Iteration,
+        class => class,
     }
 }

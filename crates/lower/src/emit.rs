@@ -19,7 +19,7 @@ use strategies::{Cost, Naive};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
-use crate::definitions::{Class, class, class_of};
+use crate::definitions::{Class, class, class_of, class_of_node};
 use crate::groups::{Group, Grouping, Home, View, body_users, form};
 use crate::kernels::Library;
 use crate::movement::{Movement, Source};
@@ -148,6 +148,7 @@ impl Emitter<'_> {
         let Some(last) = group.stages.last() else { return Ok(()) };
         let data = &frame.function.nodes[last.node];
         match &data.op {
+            _ if class_of_node(frame.function, last.node) == Class::Iteration => {}
             Op::If { .. } | Op::While { .. } | Op::Scan { .. } => {
                 return self.control_flow(frame, last.node, steps);
             }

@@ -19,6 +19,7 @@ mod control;
 mod definitions;
 mod emit;
 pub mod groups;
+mod iteration;
 mod kernels;
 mod movement;
 pub mod naive;

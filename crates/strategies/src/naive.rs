@@ -43,6 +43,9 @@ pub enum ProducerKind {
     Contraction,
     /// A reduction of one operand: nests are initialise, update, and fold if it has partials.
     Reduction,
+    /// Each element from itself, over and over: nests are initialise, and, with turns as a reduced
+    /// loop, update.
+    Iteration,
     /// Each element from elements at the same place: one nest.
     Pointwise,
     /// Statements of another form (sort, scatter, running reductions): only whole rows are

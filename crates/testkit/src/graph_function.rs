@@ -190,7 +190,7 @@ impl Growth {
         if options.lists && self.below(4) == 0 {
             return self.listed();
         }
-        match self.below(if options.control_flow { 24 } else { 22 }) {
+        match self.below(if options.control_flow { 25 } else { 22 }) {
             0..=3 => self.unary(),
             4..=6 => self.binary(),
             7 => self.compare_and_select(),
@@ -207,7 +207,8 @@ impl Growth {
             18 | 19 => self.contract(),
             20 | 21 => self.reduce(),
             22 => self.branch(),
-            _ => self.scan(),
+            23 => self.scan(),
+            _ => self.iterate(),
         }
     }
 
@@ -547,6 +548,23 @@ impl Growth {
         let op = graph::Op::Scan { trip_count: trip_count.clone(), carried: 1, reverse };
         let results = self.builder.add_with_regions(op, &[start, value], &[body]).ok()?;
         Some((results[self.below(2)], stable))
+    }
+
+    /// A loop over single elements, of too many turns to be written out.
+    fn iterate(&mut self) -> Grown {
+        let Known { value, stable } = self.any_number()?;
+        let counter = Type::Tensor(TensorType { dtype: DType::I64, shape: Vec::new().into() });
+        let own = Type::Tensor(self.ty(value));
+        let parameters = self.builder.begin_region(&[counter, own]);
+        let turned = self.builder.map(ScalarFunction::Neg, &parameters[1..]).ok()?;
+        let step = self.builder.map(ScalarFunction::Max, &[turned, value]).ok()?;
+        let number = self.builder.cast(parameters[0], self.ty(value).dtype).ok()?;
+        let step = self.builder.map_broadcast(ScalarFunction::Min, &[step, number]).ok()?;
+        let body = self.builder.end_region(&[step]);
+        let (trip_count, reverse) = (Expr::from(16 + self.below(8)), self.below(2) == 0);
+        let op = graph::Op::Scan { trip_count, carried: 1, reverse };
+        let results = self.builder.add_with_regions(op, &[value], &[body]).ok()?;
+        Some((results[0], stable))
     }
 
     /// The results are the values that nothing reads, parameters apart.

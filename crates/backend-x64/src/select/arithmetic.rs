@@ -436,7 +436,7 @@ impl Selector<'_> {
         self.binary(Opcode::CompareGreater, zero, a)
     }
 
-    fn int_product(&mut self, a: Vector, b: Vector) -> Vector {
+    pub(super) fn int_product(&mut self, a: Vector, b: Vector) -> Vector {
         if a.lane == Lane::I32 || self.builder.has_masks() {
             return self.commuting(Opcode::Mul, a, b);
         }

@@ -8,10 +8,11 @@
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use sym::{Atom, Expr, SymbolId};
+use sym::{Atom, Expr, Range, SymbolId};
 
 use super::Selector;
 use super::build::Bound;
+use super::value::Vector;
 use crate::vcode::{Cond, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 use loops::{BufferId, Scope};
 
@@ -28,7 +29,16 @@ pub(crate) enum Binding {
     /// An integer in a register.
     Int(VRegId),
     /// An integer a lane.
-    Lanes(Vec<VRegId>),
+    Lanes(LaneIndex),
+}
+
+/// An integer a lane, checked to be in its range.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LaneIndex {
+    pub(crate) vector: Vector,
+    pub(crate) range: Range,
+    /// The lanes in registers of their own, once they have been asked for.
+    pub(crate) apart: Vec<VRegId>,
 }
 
 /// Bytes from a buffer's start: a constant and a sum of coefficients times products.
@@ -171,7 +181,7 @@ impl Selector<'_> {
         }
     }
 
-    fn atom_differs_by_lane(&self, atom: &Atom) -> bool {
+    pub(super) fn atom_differs_by_lane(&self, atom: &Atom) -> bool {
         match atom {
             Atom::Symbol(symbol) => self.symbol_differs_by_lane(*symbol),
             _ => atom
@@ -354,7 +364,7 @@ impl Selector<'_> {
                 self.builder.loop_variable(depth)
             }
             Binding::Int(value) => *value,
-            Binding::Lanes(values) => values[lane.min(values.len() - 1)],
+            Binding::Lanes(_) => self.lane_of(symbol, lane),
             Binding::None => self.shape_symbol(symbol),
         };
         match self.vector.as_ref().filter(|vector| vector.symbol == symbol) {

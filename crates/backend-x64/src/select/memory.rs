@@ -93,6 +93,9 @@ impl Selector<'_> {
             }
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
         }
+        if let Some(values) = self.load_gathered(buffer, &linear, mask, lanes) {
+            return Ok(values);
+        }
         let addresses = self.each_lane(lanes, |selector, _| {
             MemoryOperand::new(selector.lane_address(buffer, index), 0)
         });

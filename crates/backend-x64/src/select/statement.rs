@@ -11,7 +11,7 @@ use super::build::Bound;
 use super::guard::Holds;
 use super::index::Binding;
 use super::interleave::{VECTORS, is_one_store};
-use super::memory::{APART, LaneBit, memory_lane};
+use super::memory::{APART, memory_lane};
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
@@ -431,11 +431,14 @@ impl Selector<'_> {
     }
 
     /// Whether a value is an element that does not change and is read in no loop that this is not
-    /// in: a vector's statements hold none.
+    /// in: a vector's statements hold none. What is gathered is better kept.
     fn may_load_later(&self, value: &ScalarExpr) -> bool {
-        let ScalarExpr::Load { buffer, .. } = value else { return false };
+        let ScalarExpr::Load { buffer, index } = value else { return false };
         let scope = self.kernel.buffers[*buffer].scope;
-        self.vector.is_some() && scope == Scope::Parameter(Access::Read)
+        let gathers = index.iter().any(|expr| {
+            expr.any_symbol(&mut |symbol| matches!(self.bindings[symbol], Binding::Lanes(_)))
+        });
+        self.vector.is_some() && scope == Scope::Parameter(Access::Read) && !gathers
     }
 
     fn bind(&mut self, symbol: SymbolId, value: &ScalarExpr) -> base::Result<()> {
@@ -465,25 +468,12 @@ impl Selector<'_> {
         let Evaluated::Vector(vector) = evaluated else {
             return Err(self.refuse("an index is no integer".to_string()));
         };
-        let ints = self.lanes_as_ints(vector, APART);
-        let active = self.active_mask(lanes);
-        let bits = self.lane_bits(active, lanes);
-        for (lane, int) in ints.iter().enumerate() {
-            match bits.of(lane) {
-                LaneBit::Off => {}
-                LaneBit::On => self.check_range(*int, range, None),
-                LaneBit::Dynamic(bits) => {
-                    let bit = self.builder.int_imm(Opcode::IntAndImm, bits, 1 << lane);
-                    self.check_range(*int, range, Some(bit));
-                }
-            }
-        }
-        self.bindings[symbol] = Binding::Lanes(ints);
+        self.bind_lanes(symbol, vector, range);
         Ok(())
     }
 
     /// Returns a fault if an integer is outside a range, and `active` is nonzero.
-    fn check_range(&mut self, value: VRegId, range: Range, active: Option<VRegId>) {
+    pub(super) fn check_range(&mut self, value: VRegId, range: Range, active: Option<VRegId>) {
         let code = program::Fault::IndexOutOfRange.code();
         let value = match active {
             None => value,

@@ -217,6 +217,9 @@ impl Selector<'_> {
             let vector = self.vector_of_int(value, Lane::I64);
             return self.broadcast_vector(vector, lanes);
         }
+        if let Some(vector) = self.lanes_behind(expr) {
+            return vector;
+        }
         let step = self.vector.as_ref().and_then(|vector| expr.linear_coefficient(vector.symbol));
         let regular = !expr.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_)));
         if let Some(step) = step.filter(|_| regular) {

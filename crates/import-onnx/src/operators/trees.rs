@@ -1,13 +1,17 @@
 //! Ensembles of decision trees: all trees of all rows take one step down at a time.
 //!
-//! The several forms in which ONNX writes ensembles become one: nodes of all trees in one table,
-//! leaves that lead to themselves, and for each leaf what it adds to which target.
+//! The several forms in which ONNX writes ensembles become one: nodes of all trees in one table, a
+//! word each, leaves that lead to themselves, and for each leaf what it adds to which target.
+
+mod walk;
 
 use std::collections::BTreeMap;
 
-use front::{Accepted, Graph, Operand, Turn, constant_value, shape_error};
+use front::{Accepted, Graph, Operand, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
+
+use walk::{Slots, Walk, classes};
 
 use super::Lowered;
 use super::labels::Labels;
@@ -80,35 +84,6 @@ enum Aggregate {
 }
 
 impl Ensemble {
-    /// The most steps from a root to a leaf; refuses circles.
-    fn depth(&self) -> Accepted<i64> {
-        let mut depths: Vec<Option<i64>> = vec![None; self.places.len()];
-        let mut open = vec![false; self.places.len()];
-        let mut work: Vec<usize> = self.roots.clone();
-        while let Some(&number) = work.last() {
-            let next = self.places[number].next;
-            if next == [number; 2] {
-                depths[number] = Some(0);
-            }
-            if depths[number].is_some() {
-                work.pop();
-                continue;
-            }
-            let missing: Vec<usize> =
-                next.into_iter().filter(|&next| depths[next].is_none()).collect();
-            if missing.is_empty() {
-                let deepest = next.iter().filter_map(|&next| depths[next]).max().unwrap_or(0);
-                depths[number] = Some(deepest + 1);
-                work.pop();
-            } else if std::mem::replace(&mut open[number], true) {
-                return Err(attribute_error("nodes_truenodeids", "a tree leads in a circle"));
-            } else {
-                work.extend(missing);
-            }
-        }
-        Ok(self.roots.iter().filter_map(|&root| depths[root]).max().unwrap_or(0))
-    }
-
     /// The results of rows `[n, features]`: `[n, targets]`.
     fn evaluate(
         &self,
@@ -117,106 +92,93 @@ impl Ensemble {
         x: &Operand,
         aggregate: Aggregate,
     ) -> Accepted<Operand> {
-        let dtype = x.dtype();
         let features = x.shape()[1].as_constant().unwrap_or(i64::MAX);
         if self.places.iter().any(|place| !(0..features).contains(&place.feature)) {
             return Err(attribute_error("nodes_featureids", "there are fewer features"));
         }
-        let name =
-            |what: &str| format!("{}.{what}", node.proto.output.first().map_or("", String::as_str));
-        let table = |what: &str, dtype: DType, value: &dyn Fn(&Place) -> f64| -> Operand {
-            let elements: Vec<Scalar> =
-                self.places.iter().map(|place| Scalar::from_f64(dtype, value(place))).collect();
-            let tensor = Tensor::from_scalars(dtype, &[elements.len()], &elements);
-            constant_value(&name(what), tensor, true)
+        let name = node.proto.output.first().map_or("", String::as_str);
+        let slots = Slots::of(self);
+        let walk = Walk::of(self, &slots, x.dtype(), name);
+        let added = format!("{name}.leaves");
+        let added = self.additions(graph, &slots, &added, x.dtype(), aggregate)?;
+        let (reduction, both) = match aggregate {
+            Aggregate::Min => (Reduction::Min, F::Min),
+            Aggregate::Max => (Reduction::Max, F::Max),
+            Aggregate::Sum | Aggregate::Average => (Reduction::Sum, F::Add),
         };
-        let feature = table("features", DType::I64, &|place| place.feature as f64);
-        let threshold = table("thresholds", dtype, &|place| place.threshold);
-        let on_true = table("true", DType::I64, &|place| place.next[0] as f64);
-        let on_false = table("false", DType::I64, &|place| place.next[1] as f64);
-        let missing = table("missing", DType::Bool, &|place| f64::from(place.missing_is_true));
-        let mode = table("modes", DType::I64, &|place| place.mode as u8 as f64);
-        let has_missing = self.places.iter().any(|place| place.missing_is_true);
-        let inner = self.places.iter().filter(|place| place.adds.is_empty());
-        let mut modes: Vec<Mode> = inner.map(|place| place.mode).collect();
-        modes.sort_unstable();
-        modes.dedup();
-        let roots: Vec<i64> = self.roots.iter().map(|&root| root as i64).collect();
-        let roots = Tensor::from_slice(&[roots.len()], &roots);
-        let roots = constant_value(&name("roots"), roots, true);
-        let shape = [x.shape()[0].clone(), Expr::from(self.roots.len())];
-        let start = graph.broadcast(&roots, &shape, &[1])?;
-        let depth = Expr::from(self.depth()?);
-        let outer = [x, &feature, &threshold, &on_true, &on_false, &missing, &mode];
-        let results =
-            graph.scan((&depth, false), &[start], &[], &outer, |graph, _, place, _| {
-                let place = &place[0];
-                let look = |graph: &mut Graph, table: &Operand| {
-                    graph.gather(table, &[0], std::slice::from_ref(place), 0, 0)
-                };
-                let own_feature = look(graph, &feature)?;
-                let value = graph.gather(x, &[1], &[own_feature], 1, 0)?;
-                let own_threshold = look(graph, &threshold)?;
-                let mut holds: Option<Operand> = None;
-                for &one in &modes {
-                    let this = graph.map(one.function(), &[&value, &own_threshold])?;
-                    holds = Some(match holds {
-                        None => this,
-                        Some(others) => {
-                            let own_mode = look(graph, &mode)?;
-                            let number = Operand::of_scalar(Scalar::i64(one as i64));
-                            let is_this = graph.equal(&own_mode, &number)?;
-                            graph.select(&is_this, &this, &others)?
-                        }
-                    });
-                }
-                let Some(mut holds) = holds else {
-                    return Ok(Turn { carried: vec![place.clone()], stacked: Vec::new() });
-                };
-                if has_missing {
-                    let is_missing = graph.map(F::IsNan, &[&value])?;
-                    let tracks = look(graph, &missing)?;
-                    let tracks = graph.and(&is_missing, &tracks)?;
-                    holds = graph.or(&holds, &tracks)?;
-                }
-                let (yes, no) = (look(graph, &on_true)?, look(graph, &on_false)?);
-                let next = graph.select(&holds, &yes, &no)?;
-                Ok(Turn { carried: vec![next], stacked: Vec::new() })
-            })?;
-        let leaves =
-            results.into_iter().next().ok_or_else(|| shape_error("a loop without results"))?;
-        let added = self.additions(graph, &name("leaves"), dtype, aggregate)?;
-        let read = graph.gather(&added, &[0], &[leaves], 0, 0)?;
+        let mut result: Option<Operand> = None;
+        for (number, class) in classes(slots.depths()?).into_iter().enumerate() {
+            let roots: Vec<usize> = class.trees.iter().map(|&it| slots.roots[it]).collect();
+            let name = format!("{name}.class{number}");
+            let leaves = walk.leaves(graph, x, (&slots, &roots, class.depth), &name)?;
+            let own = self.aggregated(graph, &added, &leaves, reduction)?;
+            result = Some(match result {
+                None => own,
+                Some(others) => graph.map(both, &[&others, &own])?,
+            });
+        }
+        let result = result.ok_or_else(|| shape_error("no trees"))?;
         match aggregate {
-            Aggregate::Min => graph.reduce_axes(&read, &[1], Reduction::Min, false),
-            Aggregate::Max => graph.reduce_axes(&read, &[1], Reduction::Max, false),
-            Aggregate::Sum => graph.reduce_axes(&read, &[1], Reduction::Sum, false),
-            Aggregate::Average => {
-                let sum = graph.reduce_axes(&read, &[1], Reduction::Sum, false)?;
-                graph.mul_number(&sum, 1.0 / self.roots.len() as f64)
+            Aggregate::Average => graph.mul_number(&result, 1.0 / self.roots.len() as f64),
+            Aggregate::Sum | Aggregate::Min | Aggregate::Max => Ok(result),
+        }
+    }
+
+    /// What the leaves `[n, trees]` at which rows have arrived come to by a table
+    /// `[targets, slots]`: `[n, targets]`.
+    fn aggregated(
+        &self,
+        graph: &mut Graph,
+        table: &Operand,
+        leaves: &Operand,
+        reduction: Reduction,
+    ) -> Accepted<Operand> {
+        match self.targets {
+            1 => {
+                let table = graph.reshape(table, &table.shape()[1..])?;
+                let read = graph.gather(&table, &[0], std::slice::from_ref(leaves), 0, 0)?;
+                graph.reduce_axes(&read, &[1], reduction, true)
+            }
+            // A tree after the other for each target.
+            2..FEW_TARGETS => {
+                let [rows, trees] = leaves.shape() else {
+                    return Err(shape_error("leaves of another rank"));
+                };
+                let shape = [rows.clone(), self.targets.into(), trees.clone()];
+                let target = graph.iota(DType::I64, &shape, 1)?;
+                let place = graph.broadcast(leaves, &shape, &[0, 2])?;
+                let read = graph.gather(table, &[0, 1], &[target, place], 0, 0)?;
+                graph.reduce_axes(&read, &[2], reduction, false)
+            }
+            // All targets of a tree, then the next tree.
+            _ => {
+                let table = graph.transpose(table, &[1, 0])?;
+                let read = graph.gather(&table, &[0], std::slice::from_ref(leaves), 0, 0)?;
+                graph.reduce_axes(&read, &[1], reduction, false)
             }
         }
     }
 
-    /// What each place adds to each target, `[places, targets]`.
+    /// What each slot adds to each target, `[targets, slots]`.
     fn additions(
         &self,
         graph: &mut Graph,
+        slots: &Slots,
         name: &str,
         dtype: DType,
         aggregate: Aggregate,
     ) -> Accepted<Operand> {
-        let elements = self.places.len().saturating_mul(self.targets);
+        let elements = slots.all.len().saturating_mul(self.targets);
         graph.count_computed(elements, "weights of leaves")?;
         let none = match aggregate {
             Aggregate::Average | Aggregate::Sum => Scalar::zero(dtype),
             Aggregate::Min => Scalar::highest(dtype),
             Aggregate::Max => Scalar::lowest(dtype),
         };
-        let mut table = Tensor::splat(&[self.places.len(), self.targets], none);
-        for (number, place) in self.places.iter().enumerate() {
-            for &(target, weight) in &place.adds {
-                let index = number * self.targets + target;
+        let mut table = Tensor::splat(&[self.targets, slots.all.len()], none);
+        for (number, slot) in slots.all.iter().enumerate() {
+            for &(target, weight) in slot.place.iter().flat_map(|&at| &self.places[at].adds) {
+                let index = target * slots.all.len() + number;
                 let before = match aggregate {
                     Aggregate::Average | Aggregate::Sum => table.get_scalar(index).as_f64(),
                     Aggregate::Min | Aggregate::Max => 0.0,
@@ -227,6 +189,9 @@ impl Ensemble {
         Ok(constant_value(name, table, true))
     }
 }
+
+/// Fewer targets than this are looked up one by one for many trees at once.
+const FEW_TARGETS: usize = 8;
 
 /// An attribute with an entry a node: integers, of a given number.
 fn entries(node: &Node<'_>, name: &str, count: usize) -> Accepted<Vec<i64>> {

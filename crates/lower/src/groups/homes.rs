@@ -107,9 +107,13 @@ impl Chooser<'_> {
     fn visit(&mut self, node: NodeId, value: ValueId) {
         let users = &self.users[value];
         // What is read inside a node's regions counts as an operand behind the others.
+        let is_index = class_of_node(self.function, node) == Class::Index;
         let as_a_whole = |user: &User| match *user {
             User::Result(..) => true,
-            User::Operand(node, number) => number >= self.function.nodes[node].operands.len(),
+            User::Operand(node, number) => {
+                let inside = number >= self.function.nodes[node].operands.len();
+                inside && !(is_index && class_of_node(self.function, node) == Class::Iteration)
+            }
         };
         self.demands[value].memory |= users.iter().any(as_a_whole);
         let readers = users.iter().filter_map(|user| match *user {
@@ -205,6 +209,7 @@ impl Chooser<'_> {
             | Class::Assembled
             | Class::Contraction
             | Class::Reduction
+            | Class::Iteration
             | Class::Statements
             | Class::Step => true,
         }
@@ -241,7 +246,7 @@ impl Chooser<'_> {
         };
         for (number, &operand) in data.operands.iter().enumerate() {
             let mut asked = own;
-            match class(&data.op) {
+            match class_of_node(self.function, node) {
                 Class::Elementwise => {
                     asked.windowed = false;
                     asked.memory = false;
@@ -262,11 +267,12 @@ impl Chooser<'_> {
                     let guarded = class_of(self.function, operand) == Some(Class::Guarded);
                     asked.memory = number == 0 && guarded;
                     asked.windowed = false;
-                    asked.repeated |= number > 0;
+                    asked.repeated |= number > 0 && self.repeats_operand(data, number);
                 }
                 Class::Contraction | Class::Combination => asked.windowed = true,
                 Class::Reduction => asked.windowed = space(&data.op).is_some_and(reads_twice),
                 Class::Assembled | Class::Step => asked.memory = true,
+                Class::Iteration => {}
                 Class::Statements | Class::OwnNest | Class::Constant | Class::Index => {}
             }
             let demand = &mut self.demands[operand];
@@ -279,8 +285,13 @@ impl Chooser<'_> {
 
     /// Whether a movement makes more elements than it reads.
     fn repeats(&self, node: &Node) -> bool {
+        self.repeats_operand(node, 0)
+    }
+
+    /// Whether a node makes more elements than an operand has.
+    fn repeats_operand(&self, node: &Node, number: usize) -> bool {
         let count = |value| extents_of(self.function, value).product::<i64>();
-        count(node.operands[0]) < count(node.results[0])
+        count(node.operands[number]) < count(node.results[0])
     }
 
     fn is_computed(&self, value: ValueId) -> bool {

@@ -24,6 +24,7 @@ use super::bound::MOST_NODES;
 use super::{AnchorDomain, Group, Grouping, Home, StageNode};
 use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
+use crate::iteration::Iteration;
 use crate::naive::index::{dense_strides, generic_index, shape_of};
 
 /// A row's internal values should stay in the first two levels of cache.
@@ -164,6 +165,7 @@ impl Merger<'_> {
                     self.read(operand, Some(index), &mut stage);
                 }
             }
+            None if self.class(node) == Class::Iteration => self.describe_turns(node, &mut stage),
             None if data.results.is_empty() || !self.class(node).is_elementwise() => {
                 data.operands.iter().for_each(|&operand| self.read(operand, None, &mut stage));
             }
@@ -185,6 +187,25 @@ impl Merger<'_> {
             }
         }
         stage
+    }
+
+    /// Where a loop over single elements begins is read as it is; of what its turns look up, the
+    /// places are not known.
+    fn describe_turns(&self, node: NodeId, stage: &mut Stage) {
+        let Some(iteration) = Iteration::of(self.function, node) else { return };
+        stage.extents = shape_of(self.function, self.function.nodes[node].results[0]).into();
+        stage.parallel = stage.extents.len();
+        stage.writes = generic_index(&stage.extents);
+        stage.tree = self.function.regions[iteration.region].nodes.clone();
+        self.read_operands(node, Some(stage.writes.clone()), stage);
+        for value in iteration.captured(self.function) {
+            self.read(value, None, stage);
+        }
+        // What is computed counts, not what only says where.
+        let computes = |node: &NodeId| {
+            !matches!(self.class(*node), Class::Index | Class::Movement | Class::View)
+        };
+        stage.tree.retain(computes);
     }
 
     fn read_operands(&self, node: NodeId, index: Option<Vec<Expr>>, stage: &mut Stage) {
@@ -343,7 +364,7 @@ impl Merger<'_> {
 
     fn joins_rows(&self, node: NodeId) -> bool {
         let class = self.class(node);
-        class == Class::Reduction || class.is_elementwise()
+        matches!(class, Class::Reduction | Class::Iteration) || class.is_elementwise()
     }
 
     fn row_group(&mut self, node: NodeId) {

@@ -52,9 +52,12 @@ impl Writer<'_> {
                     panic!("{value} is a parameter without memory");
                 };
                 let computed = self.define(node, &index);
-                let combined = matches!(self.function.nodes[node].op, Op::Contract { .. });
-                let many = combined || self.users[value].len() > 1;
-                let shared = many && matches!(computed, ScalarExpr::Apply { .. });
+                let op = &self.function.nodes[node].op;
+                let many = matches!(op, Op::Contract { .. }) || self.users[value].len() > 1;
+                // What is looked up costs its index, too.
+                let looked_up =
+                    matches!((op, &computed), (Op::Gather { .. }, ScalarExpr::Load { .. }));
+                let shared = many && (looked_up || matches!(computed, ScalarExpr::Apply { .. }));
                 (shared.then_some("x"), computed)
             }
         };

@@ -129,6 +129,10 @@ impl<'a> Walk<'a, '_> {
         let shows_operand = self.grouping.shows_operand(self.function, node);
         self.outline.parts.push(Part::Op { op, operands, shows_operand });
         data.operands.iter().chain(&data.results).for_each(|&value| self.value(value));
+        for &region in &data.regions {
+            let region = &self.function.regions[region];
+            region.parameters.iter().chain(&region.results).for_each(|&value| self.value(value));
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
 use loops::{Access, Condition, ScalarExpr};
+use rustc_hash::FxHashMap;
 use strategies::{Nest, ProducerKind};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
@@ -16,6 +17,7 @@ use super::write::{Axes, Writer};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
 use crate::groups::AnchorDomain;
+use crate::iteration::Iteration;
 
 /// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
 fn partials(extent: i64) -> i64 {
@@ -151,6 +153,39 @@ impl Writer<'_> {
         let folded = fold(update.reduction, partial, last.variables());
         self.nest(&last.loops, vec![store(acc, last.variables(), folded)]);
         vec![initialise, update_nest, self.plain_nest(&last)]
+    }
+
+    /// `state[p] = start[p]`, then `state[p] = turn(state[p])`, the turns inside of all axes but
+    /// the innermost.
+    pub(crate) fn iteration(&mut self, node: NodeId) {
+        let data = &self.function.nodes[node];
+        let (start, result) = (data.operands[0], data.results[0]);
+        let Some(iteration) = Iteration::of(self.function, node) else {
+            panic!("{node}: a loop over more than single elements is a step");
+        };
+        let (shape, dtype) = (extents(self.function, result), self.dtype(result));
+        let first = self.axes("a", shape);
+        let state = self.scratch("state", dtype, first.extents());
+        let element = self.element(start, first.index.clone());
+        self.nest(&first.loops, vec![store(state, first.variables(), element)]);
+
+        let axes = self.axes("a", shape);
+        let lost = i64::from(base::fault::is_seeded("lower.turns"));
+        let turns = self.axes("r", &[(iteration.turns - lost).into()]);
+        let number = loops::build::index(&turns.index[0]);
+        let number = FxHashMap::from_iter([(Vec::new(), number)]);
+        self.known.insert(iteration.turn, number);
+        self.internals.insert(iteration.before, state);
+        let element = self.element(iteration.behind, axes.index.clone());
+        self.internals.remove(&iteration.before);
+        let mut around = axes.loops.clone();
+        let inside = around.len().saturating_sub(1);
+        around.splice(inside..inside, turns.loops.clone());
+        self.nest(&around, vec![store(state, axes.variables(), element)]);
+        self.internals.insert(result, state);
+        let (parallel, reduced) = (self.names(&axes.loops), self.names(&turns.loops));
+        let update = Nest { parallel, reduced, lanes: None };
+        self.producer(state, ProducerKind::Iteration, vec![self.plain_nest(&first), update]);
     }
 
     /// What one point of the space adds: the operand, or the product of both.
