@@ -89,7 +89,6 @@ impl Target {
             vector_bytes: 16,
             vector_registers: 16,
             machine: Machine { cycles_per_ns: 1.0, ..Machine::server() },
-            ..v4.clone()
         };
         vec![v4_bf16, v4, v3, c99]
     }

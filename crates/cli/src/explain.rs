@@ -15,7 +15,10 @@ use crate::standard_output::{say, say_line};
 #[command(after_long_help = examples(&[
     ("tilewright explain model.onnx --top 10", "the ten kernels that take longest"),
     ("tilewright explain model.onnx -v --threads 1", "and why they are what they are"),
-    ("tilewright explain model.onnx --candidates main_contract_3 --measure", "what one of them could have been"),
+    (
+        "tilewright explain model.onnx --candidates main_contract_3 --measure",
+        "what one of them could have been",
+    ),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {

@@ -21,8 +21,8 @@ use crate::panels::Products;
 /// Cycles to transpose a vector in registers and to store it.
 const CYCLES_TO_TRANSPOSE: f64 = 5.0;
 
-/// The same where channels are apart by a multiple of `Machine::set_bytes`: lines that are written in parts
-/// do not stay in the cache until the next part.
+/// The same where channels are apart by a multiple of `Machine::set_bytes`: lines that are written
+/// in parts do not stay in the cache until the next part.
 const CYCLES_TO_TRANSPOSE_INTO_A_SET: f64 = 30.0;
 
 /// Channels of the result for which data that are read in steps are copied.

@@ -2,7 +2,7 @@
 //! x86-64 back end; GFLOP/s of one thread beside a bare loop of multiply-adds.
 //!
 //! ```text
-//! cargo run --release -p tilewright-lower --example measure -- [--show] [--target NAME] [--point POINT] CASE...
+//! cargo run --release -p tilewright-lower --example measure -- [OPTION...] CASE...
 //! ```
 //!
 //! A case is `matmul:ROWSxDEPTHxCOLUMNS` (a packed constant), `products:ROWSxDEPTHxCOLUMNS` (both

@@ -72,8 +72,8 @@ impl Cost {
         Cost { instructions, traffic, read, written, shared }
     }
 
-    /// The same where so many bytes that were there before the run have been driven out of the caches
-    /// by the run before, which touches so many `others`.
+    /// The same where so many bytes that were there before the run have been driven out of the
+    /// caches by the run before, which touches so many `others`.
     #[must_use]
     pub fn after(self, target: &Target, prior: u64, others: u64) -> Cost {
         let machine = &target.machine;

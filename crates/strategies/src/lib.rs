@@ -34,6 +34,6 @@ mod vectors;
 
 pub use cost::Cost;
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
-pub use point::{Point, Value};
+pub use point::{Chosen, Point};
 pub use roofline::Roofline;
 pub use sketch::{Candidate, Scheduled, StrategyOptions, candidates, schedule, schedule_at};

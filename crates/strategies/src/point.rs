@@ -8,9 +8,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The value of a choice.
+/// What a choice is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Value {
+pub enum Chosen {
     /// A count.
     Number(i64),
     /// A loop, or a way of doing it.
@@ -23,7 +23,7 @@ pub struct Point {
     /// The sketch's name.
     pub sketch: String,
     /// Values of choices by their names.
-    pub choices: Vec<(String, Value)>,
+    pub choices: Vec<(String, Chosen)>,
 }
 
 impl Point {
@@ -36,36 +36,36 @@ impl Point {
     /// The same with one more choice made.
     #[must_use]
     pub(crate) fn with_number(mut self, name: &str, value: i64) -> Point {
-        self.choices.push((name.to_owned(), Value::Number(value)));
+        self.choices.push((name.to_owned(), Chosen::Number(value)));
         self
     }
 
     /// The same with one more choice made.
     #[must_use]
     pub(crate) fn with_name(mut self, name: &str, value: &str) -> Point {
-        self.choices.push((name.to_owned(), Value::Name(value.to_owned())));
+        self.choices.push((name.to_owned(), Chosen::Name(value.to_owned())));
         self
     }
 
-    fn value(&self, name: &str) -> Option<&Value> {
+    fn value(&self, name: &str) -> Option<&Chosen> {
         self.choices.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     /// Whether a choice is left open, or this is its value.
     pub(crate) fn allows(&self, name: &str, value: i64) -> bool {
-        self.value(name).is_none_or(|own| *own == Value::Number(value))
+        self.value(name).is_none_or(|own| *own == Chosen::Number(value))
     }
 
     /// Whether a choice is left open, or this is its value.
     pub(crate) fn allows_name(&self, name: &str, value: &str) -> bool {
-        self.value(name).is_none_or(|own| matches!(own, Value::Name(own) if own == value))
+        self.value(name).is_none_or(|own| matches!(own, Chosen::Name(own) if own == value))
     }
 
     /// The number that a choice is to be, if it is made.
     pub(crate) fn number(&self, name: &str) -> Option<i64> {
         match self.value(name)? {
-            Value::Number(number) => Some(*number),
-            Value::Name(_) => None,
+            Chosen::Number(number) => Some(*number),
+            Chosen::Name(_) => None,
         }
     }
 }
@@ -76,8 +76,8 @@ impl fmt::Display for Point {
         for (number, (name, value)) in self.choices.iter().enumerate() {
             write!(f, "{}{name}=", if number == 0 { "(" } else { ", " })?;
             match value {
-                Value::Number(value) => write!(f, "{value}")?,
-                Value::Name(value) => write!(f, "{value}")?,
+                Chosen::Number(value) => write!(f, "{value}")?,
+                Chosen::Name(value) => write!(f, "{value}")?,
             }
         }
         if self.choices.is_empty() { Ok(()) } else { write!(f, ")") }
