@@ -60,7 +60,9 @@ impl Iteration {
             ty.is_some_and(|ty| ty.shape.iter().all(|extent| extent.as_constant().is_some()))
         };
         let made = || body.nodes.iter().flat_map(|&node| &function.nodes[node].results);
-        if !is_constant(result) || !made().all(|&value| is_constant(value)) {
+        let nodes = || body.nodes.iter().map(|&node| &function.nodes[node]);
+        let read = nodes().flat_map(|node| &node.operands);
+        if !is_constant(result) || !made().chain(read).all(|&value| is_constant(value)) {
             return None;
         }
         let iteration = Iteration { region, turns, turn, before, behind };

@@ -307,7 +307,7 @@ fn sum(hand: &mut Hand<'_>, nests: &[Nest], target: &Target) -> Result<String, R
 
 /// Nests in an order in which each that initialises stands before the next one that touches what it
 /// does; steps find them wherever they are.
-fn in_order(mut nests: Vec<Nest>) -> Vec<Nest> {
+pub(super) fn in_order(mut nests: Vec<Nest>) -> Vec<Nest> {
     let mut ordered: Vec<Nest> = Vec::new();
     while let Some(nest) = nests.pop() {
         let written: Vec<BufferId> = nest.writes().map(|write| write.buffer).collect();

@@ -144,8 +144,7 @@ pub(super) fn vector_motions(
 ) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     // Registers hold vectors along the accumulators' last axis.
-    let last = problem.axes.iter().filter_map(|axis| axis.place).max();
-    let update = axis.update.as_ref().filter(|_| axis.place == last)?;
+    let update = axis.update.as_ref().filter(|_| axis.place == problem.contiguous)?;
     let motions = problem.update.loads().map(|access| access.motion(update));
     // Where both elements of a pair are used together a pair is what is contiguous.
     let motions: Vec<Motion> = match pair(problem, kernel) {

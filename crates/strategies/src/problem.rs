@@ -18,6 +18,8 @@ pub(super) struct Problem {
     pub(super) acc: String,
     /// Of one of them.
     pub(super) bytes: i64,
+    /// The axis along which they lie side by side.
+    pub(super) contiguous: Option<usize>,
     /// The nest that sums.
     pub(super) update: Nest,
     pub(super) last: Nest,
@@ -80,7 +82,8 @@ impl Problem {
         let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
         let init = init_loops.into_iter().flatten().map(name).collect();
         let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
-        Ok(Problem { acc, bytes, axes, reduced, init, update, last })
+        let contiguous = buffer.shape.len().checked_sub(1);
+        Ok(Problem { acc, bytes, contiguous, axes, reduced, init, update, last })
     }
 
     /// The most bytes by which an operand moves on from term to term, of those that stay near.

@@ -12,10 +12,12 @@ use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
 
+use crate::blocks::in_order;
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::point::Point;
-use crate::structure::{LoopInfo, Motion, Nest, Rows, changes};
+use crate::structure::{Access, LoopInfo, Motion, Nest, Rows, changes};
+use crate::tile;
 use crate::vectors::{lanes, split_any, width};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -125,10 +127,30 @@ fn folds(nests: &[Nest]) -> bool {
     accesses.any(|access| matches!(access.effect, Effect::Fold(_)))
 }
 
-/// Runs every nest inside the row loop, or of a kernel without one, in vectors.
+/// Runs every nest inside the row loop, or of a kernel without one, in vectors; sums over the rest
+/// of a row, as those of windows, in tiles of accumulators where they can be.
 fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<(), Refused> {
-    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
-    nests.iter().try_for_each(|nest| vectorise_nest(hand, nest, 0, target))
+    let nests = in_order(hand.block(around).into_iter().flatten().collect());
+    let mut rest = &nests[..];
+    while let [first, others @ ..] = rest {
+        let sum = rest.get(..3).filter(|sum| is_sum(sum));
+        let tiles =
+            sum.and_then(|sum| hand.attempt(|hand| tile::inside(hand, sum.to_vec(), target)).ok());
+        match tiles {
+            Some(_) => rest = &rest[3..],
+            None => {
+                vectorise_nest(hand, first, 0, target)?;
+                rest = others;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether nests initialise, combine and read accumulators of more than one element.
+fn is_sum(nests: &[Nest]) -> bool {
+    let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
+    nests[1].writes().all(combines) && !nests[0].loops.is_empty() && !nests[2].loops.is_empty()
 }
 
 /// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
