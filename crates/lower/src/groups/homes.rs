@@ -23,7 +23,7 @@ use tensor::DType;
 
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
-use crate::naive::index::{dense_strides, extents_of, shape_of};
+use crate::naive::index::{dense_strides, extents, extents_of, shape_of};
 
 /// A computation of at most this cost may be done again rather than stored, once for each of
 /// several readers.
@@ -288,10 +288,11 @@ impl Chooser<'_> {
         self.repeats_operand(node, 0)
     }
 
-    /// Whether a node makes more elements than an operand has.
+    /// Whether a node makes more elements than an operand has, as far as their numbers are known.
     fn repeats_operand(&self, node: &Node, number: usize) -> bool {
-        let count = |value| extents_of(self.function, value).product::<i64>();
-        count(node.operands[number]) < count(node.results[0])
+        let count = |value| extents(self.function, value).iter().product::<Expr>().as_constant();
+        let known = count(node.operands[number]).zip(count(node.results[0]));
+        known.is_none_or(|(read, made)| read < made)
     }
 
     fn is_computed(&self, value: ValueId) -> bool {
