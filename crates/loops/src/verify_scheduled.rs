@@ -4,17 +4,14 @@
 //!   [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
 //!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
-//! - Within a `Vector` loop, extents are constants and conditions compare expressions that are
-//!   affine in all that may differ between lanes. A sum over lanes is a fold: what is reduced into
+//! - Within a `Vector` loop, extents are constants. A sum over lanes is a fold: what is reduced into
 //!   differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
-use crate::kernel::{
-    BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
-};
+use crate::kernel::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind};
 use crate::print::Remarks;
 use crate::verify::{report, verify};
-use sym::{Atom, Expr, SymbolId};
+use sym::{Expr, SymbolId};
 
 /// Checks that a kernel is well formed and in the scheduled form.
 ///
@@ -43,7 +40,6 @@ pub fn verify_scheduled(kernel: &Kernel) -> base::Result<()> {
 }
 
 fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<String>) {
-    let in_vectors = domain.loops.iter().any(|inner| inner.kind == LoopKind::Vector);
     let is_register = |buffer: BufferId| kernel.buffers[buffer].scope == Scope::Register;
     if let Some(value) = stmt.value() {
         value.walk(&mut |value| match value {
@@ -55,9 +51,6 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
             {
                 register(kernel, *buffer, index, domain, wrong);
             }
-            ScalarExpr::Guard { conditions, .. } if in_vectors => {
-                affine(kernel, conditions, domain, wrong);
-            }
             _ => {}
         });
     }
@@ -67,7 +60,6 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
         {
             register(kernel, *buffer, index, domain, wrong);
         }
-        Stmt::If { conditions, .. } if in_vectors => affine(kernel, conditions, domain, wrong),
         _ => {}
     }
     if let Stmt::Reduce { buffer, index, .. } = stmt
@@ -80,39 +72,10 @@ fn statement(kernel: &Kernel, stmt: &Stmt, domain: &Domain<'_>, wrong: &mut Vec<
     }
 }
 
-/// Conditions within a vector loop.
-fn affine(kernel: &Kernel, conditions: &[Condition], domain: &Domain<'_>, wrong: &mut Vec<String>) {
-    for condition in conditions {
-        let affine = |expr: &Expr| is_affine(kernel, expr, domain);
-        if !affine(&condition.left) || !affine(&condition.right) {
-            let text = kernel.condition(condition);
-            wrong.push(format!("the condition {text} within a vector loop is not affine"));
-        }
-    }
-}
-
 /// Whether an expression may differ between the lanes of a vector loop.
 fn may_differ(kernel: &Kernel, expr: &Expr, lane: SymbolId) -> bool {
     let is_value = |symbol| matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. });
     expr.any_symbol(&mut |symbol| symbol == lane || is_value(symbol))
-}
-
-/// Whether an expression is affine but for terms that are the same in all lanes.
-fn is_affine(kernel: &Kernel, expr: &Expr, domain: &Domain<'_>) -> bool {
-    let is_lane = |symbol: SymbolId| {
-        let of_vector = |inner: &&Loop| inner.kind == LoopKind::Vector && inner.variable == symbol;
-        matches!(kernel.symbols[symbol].kind, SymbolKind::Value { .. })
-            || domain.loops.iter().any(of_vector)
-    };
-    expr.terms().iter().filter(|term| term.as_symbol().is_none()).all(|term| {
-        let mut factors = term.factors().iter();
-        factors.all(|factor| match factor {
-            Atom::Symbol(symbol) => !is_lane(*symbol),
-            _ => factor
-                .operands()
-                .is_some_and(|(a, b)| !a.symbols().into_iter().chain(b.symbols()).any(is_lane)),
-        })
-    })
 }
 
 /// The index of a register: constants and variables of `Unroll` loops, and along the last axis a

@@ -90,9 +90,13 @@ impl Grower {
         let mut conditions = Vec::new();
         for _ in 0..count {
             let row = Expr::symbol(self.row);
-            let left = match (self.column, self.below(3)) {
+            let left = match (self.column, self.below(5)) {
                 (Some(column), 0) => Expr::symbol(column),
                 (Some(column), 1) => Expr::symbol(column) + row * 3,
+                (Some(column), 2) => {
+                    let modulus = 2 + self.below(5) as i64;
+                    (Expr::symbol(column) + row * 3 + 1).modulo(&Expr::constant(modulus)) * 5
+                }
                 _ => row,
             };
             let limit = self.below(self.width as u64 + 4) as i64;
@@ -242,9 +246,10 @@ impl Grower {
         }
     }
 
-    /// Partial results in registers, and their fold bound to a value.
+    /// Partial results in registers, stored as they are or not, and their fold bound to a value.
     fn reduction(&mut self, depth: u32) -> Vec<Stmt> {
-        let dtype = self.pick(&[DType::F32, DType::F64, DType::I32, DType::U8, DType::F16]);
+        use DType::{BF16, F16, F32, F64, I32, U8};
+        let dtype = self.pick(&[F32, F64, I32, U8, F16, BF16]);
         let reduction = self.pick(&[Reduction::Sum, Reduction::Product]);
         let partials = self.pick(&[4i64, 8, 16, 32]);
         let name = self.name("p");
@@ -272,6 +277,15 @@ impl Grower {
         let update = reduce(registers, [Expr::symbol(column)], reduction, value);
         let inner = for_loop(column, partials, LoopKind::Vector, vec![update]);
         block.push(for_loop(turns, 3i64, LoopKind::Serial, vec![inner]));
+        if self.below(2) == 0 {
+            let (name, variable) = (self.name("w"), self.name("c"));
+            let shape = vec![Expr::constant(self.rows), Expr::constant(partials)];
+            let out = self.kernel.add_parameter(&name, dtype, shape, Access::Write);
+            let column = self.kernel.add_loop_variable(&variable);
+            let partial = load(registers, [Expr::symbol(column)]);
+            let kept = store(out, [Expr::symbol(self.row), Expr::symbol(column)], partial);
+            block.push(for_loop(column, partials, LoopKind::Vector, vec![kept]));
+        }
         let name = self.name("f");
         let symbol = self.kernel.add_value(&name, dtype, None);
         let none: [Expr; 0] = [];

@@ -229,8 +229,10 @@ impl Selector<'_> {
             return Ok(Holds::Uniform(self.int_compare(condition.comparison, left, right)));
         }
         let symbol = self.vector.as_ref().map(|vector| vector.symbol);
-        let Some(step) = symbol.and_then(|symbol| bound.linear_coefficient(symbol)) else {
-            return Err(self.refuse("a condition in a vector loop is not affine".to_string()));
+        let regular = !bound.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_)));
+        let step = symbol.and_then(|symbol| bound.linear_coefficient(symbol));
+        let Some(step) = step.filter(|_| regular) else {
+            return Ok(Holds::Lanes(self.lane_by_lane(condition.comparison, &bound, lanes)));
         };
         let first = self.at_lane_zero(&bound);
         if let Some(first) = first.as_constant() {
@@ -250,6 +252,25 @@ impl Selector<'_> {
         let limits: Vec<u64> = (0..lanes as i64).map(|lane| (-lane * step) as u64).collect();
         let limits = self.lane_constants(&limits, Lane::I32);
         Ok(Holds::Lanes(self.compare_ints(condition.comparison, first, limits, true)))
+    }
+
+    /// How a difference compares with 0 in each lane, where lanes are no equal steps apart: known
+    /// now, as for a remainder by what divides the vector loop's step, or computed for each.
+    fn lane_by_lane(&mut self, comparison: Comparison, difference: &Expr, lanes: usize) -> Mask {
+        let known = (0..lanes).map(|lane| self.in_lane(difference, lane)?.as_constant());
+        let known = known.enumerate().try_fold(0, |bits, (lane, value)| {
+            Some(bits | u32::from(compares(comparison, value?)) << lane)
+        });
+        if let Some(bits) = known {
+            return Mask::Constant(bits);
+        }
+        let zero = self.builder.int_const(0);
+        let values = self.each_lane(lanes, |selector, _| {
+            let value = selector.int(difference);
+            selector.int_compare(comparison, value, zero)
+        });
+        let values = self.gather_ints(&values, Lane::I32);
+        self.compare_ints(Comparison::NotEqual, values, self.constant(0, values), true)
     }
 
     fn is_vector_variable(&self, symbol: sym::SymbolId) -> bool {

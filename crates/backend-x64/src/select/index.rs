@@ -528,13 +528,28 @@ impl Selector<'_> {
         index: &[Expr],
         lanes: usize,
     ) -> Option<Vec<i64>> {
-        let vector = self.vector.as_ref()?;
         let bytes = self.element_bytes(buffer) as i64;
         let strides = self.plan.strides[buffer].expressions();
         let mut offset = Expr::ZERO;
         for (expr, stride) in index.iter().zip(strides) {
             offset += &(expr * stride);
         }
+        let first = self.in_lane(&offset, 0)?;
+        if first.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_))) {
+            return None;
+        }
+        (0..lanes)
+            .map(|lane| {
+                let elements = self.in_lane(&offset, lane)? - &first;
+                elements.as_constant().map(|elements| elements * bytes)
+            })
+            .collect()
+    }
+
+    /// An expression in a lane of the vector loop around, simplified. The variable stands for the
+    /// loop's turns where it is one over vectors.
+    pub(super) fn in_lane(&self, expr: &Expr, lane: usize) -> Option<Expr> {
+        let vector = self.vector.as_ref()?;
         let start = match self.bindings[vector.symbol] {
             Binding::Constant(value) => Expr::constant(value),
             // Here the symbol counts turns: that the variable is a multiple of the step is what
@@ -542,22 +557,13 @@ impl Selector<'_> {
             Binding::Loop(depth) => Expr::symbol(vector.symbol) * self.builder.loop_step(depth),
             _ => Expr::symbol(vector.symbol),
         };
-        let at = |lane: usize| {
-            let place = start.clone() + vector.offset + lane as i64;
-            let replaced = offset.substitute(&mut |symbol| match self.bindings[symbol] {
-                _ if symbol == vector.symbol => Some(place.clone()),
-                Binding::Constant(value) => Some(Expr::constant(value)),
-                _ => None,
-            });
-            self.ranges.simplify(&replaced)
-        };
-        let first = at(0);
-        if first.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_))) {
-            return None;
-        }
-        (0..lanes)
-            .map(|lane| (at(lane) - &first).as_constant().map(|elements| elements * bytes))
-            .collect()
+        let place = start + vector.offset + lane as i64;
+        let replaced = expr.substitute(&mut |symbol| match self.bindings[symbol] {
+            _ if symbol == vector.symbol => Some(place.clone()),
+            Binding::Constant(value) => Some(Expr::constant(value)),
+            _ => None,
+        });
+        Some(self.ranges.simplify(&replaced))
     }
 
     /// The address of the lane that is being computed, of an irregular place.

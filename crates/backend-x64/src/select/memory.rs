@@ -494,7 +494,9 @@ impl Selector<'_> {
         if dtype != DType::BF16 || !self.builder.has_bf16() || is_wrong {
             return None;
         }
-        let inst = Inst::new(Opcode::F32ToBf16, Lane::F32, &[self.rounded[value]?]);
+        // What a loop carries out of it is seen outside; what it was rounded from is not.
+        let whole = self.rounded[value].filter(|&whole| self.builder.is_visible(whole))?;
+        let inst = Inst::new(Opcode::F32ToBf16, Lane::F32, &[whole]);
         Some(self.builder.emit(inst, RegisterType::vector(2 * lanes)))
     }
 

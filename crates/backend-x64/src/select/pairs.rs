@@ -141,9 +141,15 @@ impl Selector<'_> {
     /// The pair that a vector's elements are of.
     fn pair(&self, vector: Vector) -> Option<Pair> {
         match vector.item {
-            Item::Register(value) => self.pairs[value],
+            Item::Register(value) => self.pair_of(value),
             Item::Constant(_) => None,
         }
+    }
+
+    /// The pair that a value is half of, unless a loop that is closed has carried the value out and
+    /// the pair not.
+    fn pair_of(&self, value: VRegId) -> Option<Pair> {
+        self.pairs[value].filter(|pair| self.builder.is_visible(pair.of))
     }
 
     /// What the instruction that made a vector took, if it is of this kind.
@@ -155,7 +161,7 @@ impl Selector<'_> {
 
     /// The pairs of which the first elements and these second elements are.
     fn whole_pairs(&self, firsts: [Pair; 2], seconds: [VRegId; 2]) -> Option<[VRegId; 2]> {
-        let seconds = [self.pairs[seconds[0]]?, self.pairs[seconds[1]]?];
+        let seconds = [self.pair_of(seconds[0])?, self.pair_of(seconds[1])?];
         let fits = firsts.iter().all(|pair| pair.half == Half::First)
             && seconds.iter().all(|pair| pair.half == Half::Second)
             && firsts.map(|pair| pair.of) == seconds.map(|pair| pair.of);
