@@ -210,7 +210,8 @@ impl Reverse<'_> {
         };
         let g = self.builder.transpose(g, &order)?;
         let places = self.builder.transpose(node.results[1], &order)?;
-        let zeros = self.number(g, 0.0)?;
+        let operand = self.builder.transpose(node.operands[0], &order)?;
+        let zeros = self.number(operand, 0.0)?;
         let sum = Some(Reduction::Sum);
         let data = self.builder.scatter(zeros, g, &[rank - 1], &[places], rank - 1, 0, sum)?;
         Ok(vec![Some(self.builder.transpose(data, &back)?)])

@@ -596,14 +596,15 @@ impl FunctionBuilder {
         self.one(Op::Cumulate { axis, reduction, exclusive, reverse }, &[value])
     }
 
-    /// Sorted values along an axis, and their indices.
+    /// Sorted values along an axis, all or the first so many, and their indices.
     pub fn sort(
         &mut self,
         value: ValueId,
         axis: usize,
         descending: bool,
+        kept: Option<usize>,
     ) -> Built<(ValueId, ValueId)> {
-        let results = self.add(Op::Sort { axis, descending }, &[value])?;
+        let results = self.add(Op::Sort { axis, descending, kept }, &[value])?;
         Ok((results[0], results[1]))
     }
 

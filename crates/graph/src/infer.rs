@@ -136,11 +136,20 @@ fn infer_tensors(op: &Op, operands: &[&TensorType], names: Names<'_>) -> Inferre
             expect_reducible(*reduction, operands[0].dtype)?;
             one(operands[0].clone())
         }
-        Op::Sort { axis, .. } => {
+        Op::Sort { axis, kept, .. } => {
             expect_axis(*axis, operands[0])?;
             expect_ordered(operands[0].dtype)?;
-            let shape = operands[0].shape.clone();
-            Ok(vec![operands[0].clone(), TensorType { dtype: DType::I64, shape }])
+            let mut shape = operands[0].shape.clone();
+            if let Some(kept) = *kept {
+                let extent = std::mem::replace(&mut shape[*axis], Expr::constant(kept as i64));
+                let beyond = extent.as_constant().is_some_and(|extent| kept as i64 > extent);
+                expect(!beyond, || {
+                    let extent = extent.display(names);
+                    format!("{kept} elements are kept of axis {axis} of extent {extent}")
+                })?;
+            }
+            let result = |dtype| TensorType { dtype, shape: shape.clone() };
+            Ok(vec![result(operands[0].dtype), result(DType::I64)])
         }
         Op::Bitcast { dtype } => {
             let from = operands[0].dtype;

@@ -179,6 +179,9 @@ pub enum Op {
         axis: usize,
         /// Greatest first.
         descending: bool,
+        /// How many elements the results have along the axis, the first ones in order; none is
+        /// all of them.
+        kept: Option<usize>,
     },
 
     // --- representation ---
@@ -439,8 +442,9 @@ primitives! {
     Cumulate { axis, reduction, exclusive, reverse } => "cumulate", Some(1), Nature::Pure,
         [reduction: Bare, exclusive: Flag("exclusive"), reverse: Flag("reverse"),
          axis: After("axis")];
-    Sort { axis, descending } => "sort", Some(1), Nature::Pure,
-        [descending: Either("descending", "ascending"), axis: After("axis")];
+    Sort { axis, descending, kept } => "sort", Some(1), Nature::Pure,
+        [descending: Either("descending", "ascending"), axis: After("axis"),
+         kept: Optional("kept")];
 
     Bitcast { dtype } => "bitcast", Some(1), Nature::Pure, [dtype: Implied];
 

@@ -309,7 +309,7 @@ impl Writer<'_> {
             Op::Cumulate { axis, reduction, exclusive, reverse } => {
                 self.cumulate(node, *axis, *reduction, *exclusive, *reverse);
             }
-            Op::Sort { axis, descending } => self.sort(node, *axis, *descending),
+            Op::Sort { axis, descending, kept } => self.sort(node, *axis, *descending, *kept),
             Op::Scatter { axes, batch, position, reduction } => {
                 self.scatter(node, axes, *batch, *position, *reduction);
             }

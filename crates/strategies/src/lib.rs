@@ -16,6 +16,7 @@ mod deep;
 mod dots;
 mod given;
 mod hand;
+mod lines;
 mod map;
 mod naive;
 mod order;

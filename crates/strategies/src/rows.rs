@@ -117,7 +117,8 @@ fn place_rows(
     Ok(outer)
 }
 
-fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
+/// Whether everything that a nest writes is contiguous along a loop.
+pub(super) fn is_contiguous(nest: &Nest, along: &LoopInfo) -> bool {
     along.extent > 1 && nest.writes().all(|access| access.motion(along).is_unit())
 }
 

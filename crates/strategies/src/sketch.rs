@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{blocks, dots, map, plain, rows, tile};
+use crate::{blocks, dots, lines, map, plain, rows, tile};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +65,9 @@ const SKETCHES: [Sketch; 5] = [
     Sketch { name: "rows", emit: rows::apply, points: no_points },
     Sketch { name: "map", emit: map::apply, points: no_points },
 ];
+
+/// The one for statements of another form.
+const STATEMENTS: [Sketch; 1] = [Sketch { name: "lines", emit: lines::apply, points: no_points }];
 
 /// The name of what always fits.
 const PLAIN: &str = "plain";
@@ -143,9 +146,10 @@ pub fn schedule_at(naive: &Naive, target: &Target, point: &Point) -> Result<Sche
     if point.sketch == PLAIN {
         return plainly(naive, target).map_err(|error| error.to_string());
     }
-    let sketch = SKETCHES.iter().find(|sketch| sketch.name == point.sketch);
+    let mut all = SKETCHES.iter().chain(&STATEMENTS);
+    let sketch = all.find(|sketch| sketch.name == point.sketch);
     let sketch = sketch.ok_or_else(|| format!("no sketch is called `{}`", point.sketch))?;
-    if fitting(naive).is_empty() {
+    if !fitting(naive).iter().any(|fitting| fitting.name == sketch.name) {
         return Err("its statements are of another form".into());
     }
     attempt(&mut None, &Given::of(naive), sketch, point, target)
@@ -167,7 +171,7 @@ pub fn candidates(naive: &Naive, target: &Target) -> Vec<Candidate> {
 /// The sketches that a kernel's statements have the form for.
 fn fitting(naive: &Naive) -> &'static [Sketch] {
     let opaque = naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque);
-    if opaque { &[] } else { &SKETCHES }
+    if opaque { &STATEMENTS } else { &SKETCHES }
 }
 
 /// What kernels are compared by.

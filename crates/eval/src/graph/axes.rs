@@ -108,16 +108,27 @@ pub(super) fn cumulate(
     result
 }
 
-pub(super) fn sort(operand: &Tensor, axis: usize, descending: bool) -> (Tensor, Tensor) {
-    let mut values = Tensor::zeros(operand.dtype(), operand.shape());
-    let mut indices = Tensor::zeros(DType::I64, operand.shape());
-    lines(operand.shape(), axis, |_, line| {
+/// The first `kept` elements of each line in order, and where they stood.
+pub(super) fn sort(
+    operand: &Tensor,
+    axis: usize,
+    descending: bool,
+    kept: usize,
+) -> (Tensor, Tensor) {
+    let mut shape = operand.shape().to_vec();
+    shape[axis] = kept;
+    let mut values = Tensor::zeros(operand.dtype(), &shape);
+    let mut indices = Tensor::zeros(DType::I64, &shape);
+    let inner: usize = shape[axis + 1..].iter().product();
+    lines(operand.shape(), axis, |number, line| {
         let mut order: Vec<usize> = (0..line.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (operand.get_scalar(line[a]), operand.get_scalar(line[b]));
             if descending { compare(b, a) } else { compare(a, b) }
         });
-        for (&at, place) in line.iter().zip(order) {
+        let first = number / inner * kept * inner + number % inner;
+        for (rank, place) in order.into_iter().take(kept).enumerate() {
+            let at = first + rank * inner;
             values.set_scalar(at, operand.get_scalar(line[place]));
             indices.set_scalar(at, Scalar::i64(place as i64));
         }

@@ -239,8 +239,14 @@ impl<'a> Run<'a> {
                 check_assumptions(self.function, &self.symbols)?;
                 Ok(operands)
             }
-            Op::Sort { axis, descending } => {
-                let (values, indices) = axes::sort(&operands[0], *axis, *descending);
+            Op::Sort { axis, descending, kept } => {
+                let extent = operands[0].shape()[*axis];
+                let kept = kept.unwrap_or(extent);
+                if kept > extent {
+                    let message = format!("{kept} elements are kept of {extent}");
+                    return Err(EvaluationFault::new(codes::INDEX_OUT_OF_RANGE, message));
+                }
+                let (values, indices) = axes::sort(&operands[0], *axis, *descending, kept);
                 Ok(vec![values, indices])
             }
             Op::NonZero => {

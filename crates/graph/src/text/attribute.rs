@@ -403,6 +403,7 @@ impl Attribute for Tensor {}
 impl Attribute for ConstantId {}
 impl Attribute for FunctionId {}
 impl Attribute for Option<SymbolId> {}
+impl Attribute for Option<usize> {}
 impl Attribute for String {}
 
 impl Written for DType {

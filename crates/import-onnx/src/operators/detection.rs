@@ -120,7 +120,7 @@ pub(super) fn non_max_suppression(node: &Node<'_>, graph: &mut Graph) -> Lowered
     let by_centre = node.flag("center_point_box", false)?;
 
     // Boxes of each class in the order of their scores: [b, c, n] and [b, c, n, 4].
-    let op = Op::Sort { axis: 2, descending: true };
+    let op = Op::Sort { axis: 2, descending: true, kept: None };
     let (sorted, order) = graph.primitive_pair(op, &[scores])?;
     let by_rank = graph.gather(&boxes, &[1], std::slice::from_ref(&order), 1, 0)?;
     let stays = match scalar(node, graph, 4)? {

@@ -65,7 +65,7 @@ pub(super) fn cast_map(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let found = match node.word("map_form", &["DENSE", "SPARSE"])? {
         "DENSE" => {
-            let op = Op::Sort { axis: 0, descending: false };
+            let op = Op::Sort { axis: 0, descending: false, kept: None };
             let (_, order) = graph.primitive_pair(op, &[keys])?;
             let found = gather_axis(graph, values, 0, &order)?;
             row(graph, &found)?

@@ -152,8 +152,13 @@ pub(super) fn top_k(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let (count, extent) = (graph.builder.text(&count), graph.builder.text(&x.shape()[axis]));
         return Err(shape_error(format!("{count} elements wanted of an axis of extent {extent}")));
     }
-    let op = Op::Sort { axis, descending: node.flag("largest", true)? };
-    let (values, indices) = graph.primitive_pair(op, &[x])?;
+    let descending = node.flag("largest", true)?;
+    // Where it is not known that there are as many elements, slices check it.
+    let kept = count.as_constant().filter(|_| most <= 0).and_then(|count| count.try_into().ok());
+    let (values, indices) = graph.primitive_pair(Op::Sort { axis, descending, kept }, &[x])?;
+    if kept.is_some() {
+        return Ok(vec![values, indices]);
+    }
     let values = graph.slice_axis(&values, axis, Expr::ZERO, 1, count.clone())?;
     let indices = graph.slice_axis(&indices, axis, Expr::ZERO, 1, count)?;
     Ok(vec![values, indices])

@@ -90,7 +90,7 @@ pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// by each column, the last one first.
 fn sorted_order(graph: &mut Graph, rows: &Operand) -> Accepted<Operand> {
     let (count, width) = (rows.shape()[0].clone(), rows.shape()[1].clone());
-    let op = Op::Sort { axis: 0, descending: false };
+    let op = Op::Sort { axis: 0, descending: false, kept: None };
     let line = [count];
     if width.is_one() {
         let column = graph.reshape(rows, &line)?;

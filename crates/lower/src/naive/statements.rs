@@ -133,36 +133,126 @@ impl Writer<'_> {
         self.opaque(buffer, &rows, &along);
     }
 
-    /// Bottom-up merge sort of each row, stable: runs of doubling width are merged from one pair
-    /// of buffers (values, indices) into the other.
-    pub(crate) fn sort(&mut self, node: NodeId, axis: usize, descending: bool) {
+    /// The elements of each row in order, all or the first so many, and where they stood.
+    pub(crate) fn sort(
+        &mut self,
+        node: NodeId,
+        axis: usize,
+        descending: bool,
+        kept: Option<usize>,
+    ) {
         let data = &self.function.nodes[node];
         let (operand, results) = (data.operands[0], data.results.clone());
         let (shape, dtype) = (extents(self.function, operand), self.dtype(operand));
-        let extent = &shape[axis];
         let rows = self.axes("a", &without(shape, axis));
-        let at = |writer: &mut Writer<'_>| {
-            let along = writer.axes("r", std::slice::from_ref(extent));
-            let mut place = rows.index.clone();
-            place.insert(axis, along.index[0].clone());
-            (along, place)
+        let extent = shape[axis].clone();
+        let line = Line { operand, axis, rows: &rows, extent, dtype };
+        let order = Order { descending, is_float: dtype.is_float() };
+        let few = kept.map(|kept| kept as i64).filter(|&kept| is_few(kept, &line.extent));
+        let (from, mut body) = match few {
+            Some(kept) => self.selected(&line, kept, order),
+            None => self.merged(&line, order),
         };
-        let buffers = |writer: &mut Writer<'_>| Pair {
-            values: writer.scratch("values", dtype, vec![extent.clone()]),
-            places: writer.scratch("places", DType::I64, vec![extent.clone()]),
+        let (along, place) = self.along(&line, &extents(self.function, results[0])[axis]);
+        let (values, places) = (self.written(results[0], &place), self.written(results[1], &place));
+        let position = &along.index[0];
+        let show = vec![
+            store(values.0, values.1, load(from.values, [position])),
+            store(places.0, places.1, load(from.places, [position])),
+        ];
+        body.extend(self.looped(&along, show));
+        self.nest(&rows.loops, body);
+        self.opaque(values.0, &rows, &Axes::default());
+    }
+
+    /// A loop over the first elements of a row, and the place of the element at hand.
+    fn along(&mut self, line: &Line<'_>, count: &Expr) -> (Axes, Vec<Expr>) {
+        let along = self.axes("r", std::slice::from_ref(count));
+        let mut place = line.rows.index.clone();
+        place.insert(line.axis, along.index[0].clone());
+        (along, place)
+    }
+
+    fn pair(&mut self, dtype: DType, extent: &Expr) -> Pair {
+        Pair {
+            values: self.scratch("values", dtype, vec![extent.clone()]),
+            places: self.scratch("places", DType::I64, vec![extent.clone()]),
+        }
+    }
+
+    /// Selection by insertion, stable: each element in turn moves forward past those kept so far
+    /// that it comes before. What is moved behind the last place kept is overwritten by the next
+    /// element, so that an element which is not kept costs one comparison.
+    fn selected(&mut self, line: &Line<'_>, kept: i64, order: Order) -> (Pair, Vec<Stmt>) {
+        let room = Expr::constant(kept + 1);
+        let best = self.pair(line.dtype, &room);
+        let cursor = self.scratch("cursor", DType::I64, Vec::new());
+        let moves = self.scratch("moves", DType::Bool, Vec::new());
+        let here = Vec::<Expr>::new;
+        let cleared = self.axes("r", std::slice::from_ref(&room));
+        let zero = Reduction::Sum.identity(DType::I64);
+        let clear = vec![
+            store(best.values, [&cleared.index[0]], constant(Scalar::zero(line.dtype))),
+            store(best.places, [&cleared.index[0]], constant(zero)),
+        ];
+        let mut body = self.looped(&cleared, clear);
+
+        let (along, place) = self.along(line, &line.extent);
+        let element = self.element(line.operand, place);
+        let element = self.share("x", element, line.dtype);
+        let position = &along.index[0];
+        let gap = |writer: &mut Writer<'_>| {
+            let range = Some(Range::extent(kept + 1));
+            let gap = writer.kernel.add_value("gap", DType::I64, range);
+            (let_value(gap, load(cursor, here())), Expr::symbol(gap))
         };
-        let (mut from, mut to) = (buffers(self), buffers(self));
+        let (find, behind) = gap(self);
+        let before = |gap: &Expr| (gap.clone() - 1).max(&Expr::ZERO);
+        let is_before = self.comes_before(&element, &load(best.values, [before(&behind)]), order);
+        let is_inside = self.two(ScalarFunction::Gt, &index(&behind), &constant(zero));
+        let moves_on = store(moves, here(), self.two(ScalarFunction::And, &is_inside, &is_before));
+        let (find_moved, moved) = gap(self);
+        let shift = vec![
+            find_moved,
+            store(best.values, [&moved], load(best.values, [before(&moved)])),
+            store(best.places, [&moved], load(best.places, [before(&moved)])),
+            store(cursor, here(), index(before(&moved))),
+        ];
+        let (find_last, found) = gap(self);
+        let insert = vec![
+            store(cursor, here(), index(position.clone().min(&Expr::constant(kept)))),
+            Stmt::While {
+                setup: vec![find, moves_on],
+                condition: load(moves, here()),
+                body: shift,
+            },
+            find_last,
+            store(best.values, [&found], element),
+            store(best.places, [&found], index(position)),
+        ];
+        body.extend(self.looped(&along, insert));
+        (best, body)
+    }
+
+    /// Bottom-up merge sort of each row, stable: runs of doubling width are merged from one pair
+    /// of buffers (values, indices) into the other.
+    fn merged(&mut self, line: &Line<'_>, order: Order) -> (Pair, Vec<Stmt>) {
+        let extent = &line.extent;
+        let (mut from, mut to) = (self.pair(line.dtype, extent), self.pair(line.dtype, extent));
         let cursors = self.scratch("cursors", DType::I64, vec![2.into()]);
 
-        let (along, place) = at(self);
-        let element = self.element(operand, place.clone());
+        let (along, place) = self.along(line, extent);
+        let element = self.element(line.operand, place);
         let position = &along.index[0];
         let fill = vec![
             store(from.values, [position], element),
             store(from.places, [position], index(position)),
         ];
         let mut body = self.looped(&along, fill);
-        let order = Order { descending, is_float: dtype.is_float() };
+        // Each pass begins with both cursors; that they are set in any case tells that nothing of
+        // another row is read.
+        let start = |number: i64| store(cursors, [number], constant(Scalar::i64(0)));
+        body.extend([start(0), start(1)]);
         match extent.as_constant() {
             Some(constant) => {
                 let mut width = 1;
@@ -175,16 +265,7 @@ impl Writer<'_> {
             }
             None => body.extend(self.merge_passes(&from, &to, cursors, extent, order)),
         }
-        let (along, place) = at(self);
-        let (values, places) = (self.written(results[0], &place), self.written(results[1], &place));
-        let position = &along.index[0];
-        let show = vec![
-            store(values.0, values.1, load(from.values, [position])),
-            store(places.0, places.1, load(from.places, [position])),
-        ];
-        body.extend(self.looped(&along, show));
-        self.nest(&rows.loops, body);
-        self.opaque(values.0, &rows, &Axes::default());
+        (from, body)
     }
 
     /// Statements inside loops, with the values they share.
@@ -379,6 +460,28 @@ impl Writer<'_> {
 /// An i64 that is known, at the latest when the kernel runs.
 fn number(expr: Expr) -> ScalarExpr {
     expr.as_constant().map_or_else(|| index(&expr), |value| constant(Scalar::i64(value)))
+}
+
+/// Whether so few elements of an axis are wanted that to insert each element among those so far
+/// takes no longer than to merge, whatever their order: an element moves past all that are kept in
+/// the worst case, and is merged once for each doubling of the width; to merge an element takes
+/// about four times as long as to move it.
+fn is_few(kept: i64, extent: &Expr) -> bool {
+    const MOVES_A_MERGE: i64 = 4;
+    /// The extent that one is taken for which is not known.
+    const USUAL: i64 = 256;
+    let extent = extent.as_constant().unwrap_or(USUAL).max(2);
+    let merges = i64::from((extent - 1).ilog2()) + 1;
+    kept <= MOVES_A_MERGE * merges
+}
+
+/// A row to be sorted, as loops meet it.
+struct Line<'a> {
+    operand: ValueId,
+    axis: usize,
+    rows: &'a Axes,
+    extent: Expr,
+    dtype: DType,
 }
 
 /// Values of a row and where they came from.
