@@ -4,8 +4,8 @@
 //!   [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
 //!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
-//! - Within a `Vector` loop, extents are constants. A sum over lanes is a fold: what is reduced into
-//!   differs between lanes.
+//! - Within a `Vector` loop, extents are constants. A sum over lanes is a fold: what is reduced
+//!   into differs between lanes.
 
 use crate::domain::{Domain, walk_domains};
 use crate::kernel::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind};

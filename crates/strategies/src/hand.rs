@@ -237,6 +237,11 @@ impl<'a> Hand<'a> {
         crate::structure::is_guard(&found.body, found.variable)
     }
 
+    /// After how many iterations of a loop the remainders in conditions repeat.
+    pub(super) fn period(&self, name: &str) -> i64 {
+        self.find(name).map_or(1, |found| crate::structure::period(&found.body, found.variable))
+    }
+
     /// Whether a loop's body writes a buffer of the kernel's own.
     pub(super) fn computes_local(&self, name: &str) -> bool {
         let Some(found) = self.find(name) else { return false };

@@ -360,6 +360,25 @@ pub(super) fn is_guard(block: &[Stmt], symbol: SymbolId) -> bool {
     found
 }
 
+/// After how many values of a loop variable all remainders in a block's conditions repeat.
+pub(super) fn period(block: &[Stmt], variable: SymbolId) -> i64 {
+    let mut period = 1i64;
+    walk_conditions(block, &mut |condition| {
+        let terms = condition.left.terms().iter().chain(condition.right.terms());
+        for factor in terms.flat_map(|term| term.factors()) {
+            if let Atom::Mod(dividend, divisor) = factor
+                && dividend.contains(variable)
+                && let Some(divisor @ 1..) = divisor.as_constant()
+            {
+                let multiple =
+                    (1..divisor).find(|times| period.saturating_mul(*times) % divisor == 0);
+                period = period.saturating_mul(multiple.unwrap_or(divisor));
+            }
+        }
+    });
+    period
+}
+
 /// The values of a loop variable from which on some condition in a block that depends on it alone
 /// holds, or no longer holds.
 pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {

@@ -11,12 +11,18 @@ use crate::structure::{Access, LoopInfo, Nest};
 pub(super) const VECTORS: i64 = 4;
 
 /// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded;
-/// so, too, where a condition depends on the loop, which is to stay simple.
+/// so, too, where a condition depends on the loop, which is to stay simple. Blocks have a whole
+/// number of periods of the remainders in conditions, if that is no more than a width: those are
+/// then known where the block is written out.
 pub(super) fn split_any(
     hand: &mut Hand<'_>,
     name: &str,
     width: i64,
 ) -> Result<(Option<String>, String), Refused> {
+    let width = match hand.period(name) {
+        period @ 2.. if period <= width => period << (width / period).ilog2(),
+        _ => width,
+    };
     if hand.is_guard(name) || hand.computes_local(name) {
         return hand.split(name, width, Tail::Guard);
     }

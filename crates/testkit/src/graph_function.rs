@@ -422,9 +422,9 @@ impl Growth {
             1 if stable => Some((self.builder.arg_reduce(value, axis, first, second).ok()?, true)),
             2 if stable => {
                 let extent = self.builder.shape(value).ok()?[axis].as_constant();
-                let kept = extent.filter(|_| self.below(2) == 0).map(|extent| {
-                    usize::try_from(1 + self.below(extent.max(1) as usize)).unwrap_or(1)
-                });
+                let kept = extent
+                    .filter(|_| self.below(2) == 0)
+                    .map(|extent| 1 + self.below(extent.max(1) as usize));
                 let (values, places) = self.builder.sort(value, axis, first, kept).ok()?;
                 Some((if second { values } else { places }, true))
             }
