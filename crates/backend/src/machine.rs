@@ -8,6 +8,9 @@
 pub struct Machine {
     /// Cycles a nanosecond under load.
     pub cycles_per_ns: f64,
+    /// Passes that arithmetic, a load or a store of a full vector takes through the data paths: the
+    /// rates below are those of one. Two where the paths are half as wide.
+    pub passes: f64,
     /// Fused multiply-adds of full vectors that can be started each cycle; other arithmetic of
     /// floats as many.
     pub fma_per_cycle: u32,
@@ -103,14 +106,7 @@ impl Machine {
     /// The same where the widest vectors pass in two halves.
     #[must_use]
     pub fn at_half_width(self) -> Machine {
-        let halved = |level: Level| Level { reads: level.reads / 1.5, ..level };
-        Machine {
-            fma_per_cycle: self.fma_per_cycle.div_ceil(2),
-            loads_per_cycle: self.loads_per_cycle / 2.0,
-            stores_per_cycle: self.stores_per_cycle / 2.0,
-            l2: halved(self.l2),
-            ..self
-        }
+        Machine { passes: 2.0, ..self }
     }
 
     /// The row of the table for a core of a server that has AVX-512 with full-width data paths.
@@ -118,6 +114,7 @@ impl Machine {
     pub(crate) fn server() -> Machine {
         Machine {
             cycles_per_ns: 4.218_75,
+            passes: 1.0,
             fma_per_cycle: 2,
             fma_latency: 4,
             loads_per_cycle: 2.0,

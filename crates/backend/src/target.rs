@@ -61,7 +61,8 @@ impl Target {
     #[must_use]
     pub fn flops_per_ns(&self) -> f64 {
         let lanes = f64::from(self.vector_bytes / 4);
-        2.0 * lanes * f64::from(self.machine.fma_per_cycle) * self.machine.cycles_per_ns
+        let multiply_adds = f64::from(self.machine.fma_per_cycle) / self.machine.passes;
+        2.0 * lanes * multiply_adds * self.machine.cycles_per_ns
     }
 
     /// All rows.

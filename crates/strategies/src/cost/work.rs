@@ -52,12 +52,14 @@ impl Work {
     /// Cycles until all of it has been started: what the busiest unit takes.
     pub(super) fn cycles(&self, target: &Target) -> f64 {
         let machine = &target.machine;
-        let loads = self.loads / machine.loads_per_cycle
+        let passes = machine.passes;
+        let loads = self.loads * passes / machine.loads_per_cycle
             + self.scalar_loads / machine.scalar_loads_per_cycle;
-        let stores = self.stores / machine.stores_per_cycle
+        let stores = self.stores * passes / machine.stores_per_cycle
             + 2.0 * self.scalar_stores / machine.scalar_loads_per_cycle;
         let permutes = self.permutes / machine.permutes_per_cycle;
-        let arithmetic = self.arithmetic / f64::from(machine.fma_per_cycle) + self.divisions;
+        let arithmetic =
+            self.arithmetic * passes / f64::from(machine.fma_per_cycle) + self.divisions;
         let all = self.arithmetic
             + self.loads
             + self.scalar_loads
