@@ -145,6 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_processor_tells_replaces_what_the_row_says() {
+        let row = Target::named("x86-64-v4").expect("a row");
+        let tuned = row.clone().tuned([Some(48 << 10), None, Some(0)], Some(false));
+        assert_eq!(tuned.name, "native (x86-64-v4)");
+        assert_eq!(tuned.machine.l1.bytes, 48 << 10);
+        assert_eq!(tuned.machine.l2, row.machine.l2);
+        assert_eq!(tuned.machine.l3, row.machine.l3);
+        assert!((tuned.flops_per_ns() * 2.0 - row.flops_per_ns()).abs() < 1e-9);
+        assert_eq!(tuned.for_formats().machine, row.machine);
+        let narrow = Target::named("x86-64-v3").expect("a row");
+        assert_eq!(narrow.clone().tuned([None; 3], Some(false)).machine, narrow.machine);
+    }
+
+    #[test]
     fn a_target_that_does_not_run_names_one_that_does() {
         let v4 = Target::named("x86-64-v4").expect("a row");
         assert_eq!(v4.check_machine(&|_| true), Ok(()));

@@ -141,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn digits_that_come_back_in_every_sum_end() {
+        let whole = symbol(0) * 7 + &symbol(1);
+        let divisor = Expr::constant(10);
+        let quotient = whole.floor_div(&divisor);
+        let index = [quotient.clone(), whole.modulo(&divisor) + &quotient];
+        let found = combinations(&[&index]);
+        assert!((1..=MOST_A_AXIS * index.len()).contains(&found.len()), "{found:?}");
+    }
+
+    #[test]
     fn combinations_are_what_the_axes_sum_to() {
         let whole = symbol(0) * 7 + &symbol(1);
         let divisor = Expr::constant(10);

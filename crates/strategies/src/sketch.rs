@@ -98,7 +98,7 @@ pub fn schedule(
     let given = Given::of(naive);
     let mut fresh = None;
     let sketches = if options.plain { &[][..] } else { fitting(naive) };
-    let mut best: Option<(f64, Scheduled)> = None;
+    let mut best: Option<(f64, &str, Scheduled)> = None;
     let mut least = None;
     for sketch in sketches {
         let tried = attempt(&mut fresh, &given, sketch, &Point::of(sketch.name), target);
@@ -110,19 +110,18 @@ pub fn schedule(
             }
         };
         let cycles = comparable(&found.cost);
-        if let Some((least, _)) = &best
+        if let Some((least, ..)) = &best
             && *least <= cycles
         {
             let remark = format!("{:.1} times as long", cycles / least.max(1.0));
             remarks.push(format!("not {}: it should take {remark}", sketch.name));
             continue;
         }
-        if let Some((other, slower)) = best.take() {
-            let of = slower.remarks.first().and_then(|remark| remark.split(':').next());
+        if let Some((other, slower, _)) = best.take() {
             let remark = format!("{:.1} times as long", other / cycles.max(1.0));
-            remarks.push(format!("not {}: it should take {remark}", of.unwrap_or("the first")));
+            remarks.push(format!("not {slower}: it should take {remark}"));
         }
-        best = Some((cycles, found));
+        best = Some((cycles, sketch.name, found));
         let least = *least.get_or_insert_with(|| {
             Roofline::of(&naive.kernel, target).nanoseconds * target.machine.cycles_per_ns
         });
@@ -131,7 +130,7 @@ pub fn schedule(
         }
     }
     let mut found = match best {
-        Some((_, found)) => found,
+        Some((.., found)) => found,
         None => plainly(naive, target)?,
     };
     remarks.append(&mut found.remarks);
