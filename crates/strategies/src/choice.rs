@@ -74,11 +74,11 @@ pub(super) fn choose(
 
 /// Choices of a point: the loop that is run in vectors, the loop whose turns are rows of a tile,
 /// rows and vectors of a tile, blocks of rows.
-const ALONG: &str = "along";
-const ROWS_ALONG: &str = "rows_along";
-const ROWS: &str = "rows";
-const VECTORS: &str = "vectors";
-const BLOCKS: &str = "blocks";
+pub(super) const ALONG: &str = "along";
+pub(super) const ROWS_ALONG: &str = "rows_along";
+pub(super) const ROWS: &str = "rows";
+pub(super) const VECTORS: &str = "vectors";
+pub(super) const BLOCKS: &str = "blocks";
 
 /// What stands for no loop at all.
 const NONE: &str = "none";

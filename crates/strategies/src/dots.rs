@@ -24,6 +24,9 @@ const SHARED: i64 = 64;
 /// The sketch's name.
 pub(super) const NAME: &str = "dots";
 
+/// Its choices: how many rows are taken together.
+pub(super) const CHOICES: &[&str] = &["rows"];
+
 /// Numbers of rows that are taken together.
 pub(super) fn points(_given: &Given<'_>, _target: &Target) -> Vec<Point> {
     (1..MOST_ROWS).map(|count| Point::of(NAME).with_number("rows", count)).collect()

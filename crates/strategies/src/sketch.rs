@@ -53,21 +53,24 @@ struct Sketch {
     name: &'static str,
     /// Its steps at a point, and a remark on what was chosen.
     emit: fn(&mut Schedule, &Given<'_>, &Point, &Target) -> Result<String, Refused>,
+    /// Names of the choices that a point may make.
+    choices: &'static [&'static str],
     /// Points that may be worth trying besides its default.
     points: fn(&Given<'_>, &Target) -> Vec<Point>,
 }
 
 /// Sketches in the order in which they are tried. [`plain`] stands behind them: it always fits.
 const SKETCHES: [Sketch; 5] = [
-    Sketch { name: tile::NAME, emit: tile::apply, points: tile::points },
-    Sketch { name: "blocks", emit: blocks::apply, points: no_points },
-    Sketch { name: dots::NAME, emit: dots::apply, points: dots::points },
-    Sketch { name: "rows", emit: rows::apply, points: no_points },
-    Sketch { name: "map", emit: map::apply, points: no_points },
+    Sketch { name: tile::NAME, emit: tile::apply, choices: tile::CHOICES, points: tile::points },
+    Sketch { name: "blocks", emit: blocks::apply, choices: &[], points: no_points },
+    Sketch { name: dots::NAME, emit: dots::apply, choices: dots::CHOICES, points: dots::points },
+    Sketch { name: "rows", emit: rows::apply, choices: &[], points: no_points },
+    Sketch { name: "map", emit: map::apply, choices: &[], points: no_points },
 ];
 
 /// The one for statements of another form.
-const STATEMENTS: [Sketch; 1] = [Sketch { name: "lines", emit: lines::apply, points: no_points }];
+const STATEMENTS: [Sketch; 1] =
+    [Sketch { name: "lines", emit: lines::apply, choices: &[], points: no_points }];
 
 /// The name of what always fits.
 const PLAIN: &str = "plain";
@@ -148,6 +151,10 @@ pub fn schedule_at(naive: &Naive, target: &Target, point: &Point) -> Result<Sche
     let mut all = SKETCHES.iter().chain(&STATEMENTS);
     let sketch = all.find(|sketch| sketch.name == point.sketch);
     let sketch = sketch.ok_or_else(|| format!("no sketch is called `{}`", point.sketch))?;
+    let unknown = point.choices.iter().find(|(name, _)| !sketch.choices.contains(&&name[..]));
+    if let Some((name, _)) = unknown {
+        return Err(format!("`{}` has no choice `{name}`", sketch.name));
+    }
     if !fitting(naive).iter().any(|fitting| fitting.name == sketch.name) {
         return Err("its statements are of another form".into());
     }

@@ -28,7 +28,7 @@ use backend::tile::div_ceil;
 use loops::visit::Effect;
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 
-use crate::choice::{Choice, choose, points_of};
+use crate::choice::{ALONG, BLOCKS, Choice, ROWS, ROWS_ALONG, VECTORS, choose, points_of};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::order;
@@ -47,6 +47,9 @@ const COPIED: i64 = 4;
 
 /// The sketch's name.
 pub(super) const NAME: &str = "tile";
+
+/// Its choices.
+pub(super) const CHOICES: &[&str] = &["way", ALONG, ROWS_ALONG, ROWS, VECTORS, BLOCKS];
 
 /// Ways to take a sum: from one end of a large operand to the other (`stream`), its terms in parts
 /// (`deep`), or whole.

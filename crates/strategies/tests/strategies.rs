@@ -275,6 +275,19 @@ proptest! {
     }
 }
 
+#[test]
+fn points_that_name_nothing_are_refused() {
+    let naive = naive(instance(0, [8, 32, 4], 16));
+    let target = Target::named("x86-64-v4").expect("a row of the table");
+    let refused = |text: &str| {
+        let point = text.parse().expect("a point");
+        strategies::schedule_at(&naive, &target, &point).expect_err("it is refused")
+    };
+    assert_eq!(refused("tiles"), "no sketch is called `tiles`");
+    assert_eq!(refused("tile(row=6)"), "`tile` has no choice `row`");
+    assert_eq!(refused("tile(rows=1000, vectors=1)"), "its axes cannot be cut so");
+}
+
 /// Schedules a kernel and runs it beside the naive one; what the strategies said.
 fn keeps_the_bits(naive: &Kernel, target: &Target) -> Result<String, TestCaseError> {
     let options = StrategyOptions::default();
