@@ -51,6 +51,10 @@ pub(crate) struct ModelArguments {
     #[arg(long = "literal", value_name = "NAME", help_heading = OPTIMISATIONS)]
     literals: Vec<String>,
 
+    /// Makes code for many extents at once where the model leaves them free
+    #[arg(long, help_heading = OPTIMISATIONS)]
+    symbolic: bool,
+
     /// Writes kernel names where `perf` finds them
     #[arg(long, help_heading = TARGET)]
     perf_map: bool,
@@ -220,6 +224,7 @@ impl ModelArguments {
             disabled: disabled(&self.disabled, self.without_optimisation).collect(),
             literals: self.literals.iter().cloned().collect(),
             limits: self.limits.limits(),
+            symbolic: self.symbolic,
             perf_map: self.perf_map,
             ..Options::default()
         }

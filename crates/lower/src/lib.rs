@@ -23,6 +23,7 @@ mod iteration;
 mod kernels;
 mod movement;
 pub mod naive;
+mod scope;
 mod specialise;
 mod store;
 
@@ -40,6 +41,7 @@ use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
+pub use scope::scope;
 pub use specialise::{bind, extent_checks, specialise};
 pub use store::{KernelStore, StoredKernel};
 

@@ -3,7 +3,7 @@
 
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
-use sym::Expr;
+use sym::{Expr, Range};
 
 use crate::given::Refused;
 use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
@@ -127,7 +127,7 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
 
 /// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
 pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
-    let innermost = problem.reduced.last().filter(|found| found.extent == 2)?;
+    let innermost = problem.reduced.last().filter(|found| found.extents == Range::constant(2))?;
     let short = problem.update.loads().all(|access| {
         let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let motion = access.motion(innermost);

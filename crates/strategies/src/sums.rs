@@ -18,7 +18,7 @@ pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choi
     let axis = &problem.axes[choice.vector];
     let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
     let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
-    if choice.tail != Tail::Guard || whole == axis.last.extent {
+    if choice.tail != Tail::Guard || whole == axis.last.extent || axis.last.is_free() {
         return;
     }
     let Some(init) = problem.init.get(place).cloned().flatten() else { return };
@@ -42,7 +42,7 @@ pub(super) fn unroll_sum(
     let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
     let mut budget = (UNROLLED / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
-        let extent = hand.extent(name).unwrap_or(1);
+        let Some(extent) = hand.extent(name) else { break };
         if extent <= budget && (position > 0 || extent <= 9) {
             hand.unroll(name)?;
             budget /= extent;

@@ -37,6 +37,9 @@ pub struct Options {
     pub literals: BTreeSet<String>,
     /// What is refused as too large.
     pub limits: Limits,
+    /// Whether code is made for many extents at once where the model leaves them free, rather than
+    /// anew for each.
+    pub symbolic: bool,
     /// Whether to write kernel names where `perf` finds them.
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
@@ -134,6 +137,13 @@ impl Options {
     #[must_use]
     pub fn without_pass(mut self, name: impl Into<String>) -> Options {
         self.disabled.insert(name.into());
+        self
+    }
+
+    /// With code for many extents at once where the model leaves them free.
+    #[must_use]
+    pub fn with_symbolic_extents(mut self) -> Options {
+        self.symbolic = true;
         self
     }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
-use graph::Function;
+use graph::{Function, ValueId};
+use lower::budget::RunBytes;
 use lower::{KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
-use runtime::{LoadedProgram, StatePool};
-use sym::SymbolId;
+use runtime::{Code, LoadedProgram, StatePool};
+use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::jit;
@@ -23,15 +24,27 @@ const BYTES_OF_A_NODE: usize = 2 << 10;
 #[derive(Debug)]
 pub struct Specialisation {
     /// The function, its kernels and its program; the constants of the model are shared.
-    pub module: Module,
+    pub module: Arc<Module>,
     /// The program.
     pub program: ProgramId,
     /// How each kernel was made, in the order of the program.
-    pub lowered: Lowered,
+    pub lowered: Arc<Lowered>,
     /// Types of the results.
     pub outputs: Vec<(DType, Vec<usize>)>,
     /// The program, ready to run.
     pub states: StatePool,
+}
+
+/// Code of a function for all values of its symbols within ranges.
+#[derive(Debug)]
+pub(crate) struct Scoped {
+    /// The values that it is for.
+    ranges: BTreeMap<SymbolId, Range>,
+    module: Arc<Module>,
+    lowered: Arc<Lowered>,
+    code: Arc<Code>,
+    /// What must hold of the values besides: in each pair the first is at most the second.
+    checks: Vec<(Expr, Expr)>,
 }
 
 /// Everything that is known when a function is specialised.
@@ -81,7 +94,6 @@ impl LoweredFunction {
     ///
     /// # Errors
     /// As [`Self::new`].
-    #[cfg(feature = "c")]
     pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
         let function = lower::bind(request.function, request.symbols)?;
         LoweredFunction::of(request, function, true)
@@ -133,6 +145,40 @@ impl LoweredFunction {
     }
 }
 
+impl Scoped {
+    /// Lowers the function for as many values of its symbols as there is one code for, those of the
+    /// request among them, and compiles its kernels.
+    ///
+    /// # Errors
+    /// As [`Specialisation::new`].
+    pub(crate) fn new(request: Request<'_>) -> Result<Scoped> {
+        let (target, options) = (request.target, request.options);
+        let ranges = lower::scope(request.function, request.symbols);
+        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
+        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
+        let mut function = Function::clone(request.function);
+        for (&symbol, &range) in &ranges {
+            function.symbols[symbol].range = range;
+        }
+        let function = Arc::new(function);
+        let request = Request { function: &function, symbols: &known, ..request };
+        let LoweredFunction { module, lowered, .. } = LoweredFunction::with_free_extents(request)?;
+        let program = lowered.program;
+        let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
+        let checks = lower::extent_checks(&lowered.function);
+        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
+        Ok(Scoped { ranges, module, lowered, code, checks })
+    }
+
+    /// Whether it is for these values.
+    pub(crate) fn is_for(&self, values: &BTreeMap<SymbolId, i64>) -> bool {
+        let within = |(symbol, value): (&SymbolId, &i64)| {
+            self.ranges.get(symbol).is_some_and(|range| range.contains(*value))
+        };
+        values.len() == self.ranges.len() && values.iter().all(within)
+    }
+}
+
 impl Specialisation {
     /// Lowers the function and compiles its kernels.
     ///
@@ -143,7 +189,56 @@ impl Specialisation {
         let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
         let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
+        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
         Ok(Specialisation { program, module, lowered, outputs, states: StatePool::new(loaded) })
+    }
+
+    /// What code for many values is for these.
+    ///
+    /// # Errors
+    /// Extents that do not fit the function; what a run would take, beyond the limits.
+    pub(crate) fn of(
+        scoped: &Scoped,
+        values: &BTreeMap<SymbolId, i64>,
+        given: u64,
+        options: &Options,
+    ) -> Result<Option<Specialisation>> {
+        let value = |symbol: SymbolId| values.get(&symbol).copied();
+        let holds = |(least, most): &(Expr, Expr)| {
+            let both = least.evaluate(&value).zip(most.evaluate(&value));
+            both.is_some_and(|(least, most)| least <= most)
+        };
+        let function = &scoped.lowered.function;
+        let shape = |&result: &ValueId| {
+            let ty = function.ty(result).as_tensor()?;
+            let extents =
+                ty.shape.iter().map(|extent| usize::try_from(extent.evaluate(&value)?).ok());
+            Some((ty.dtype, extents.collect::<Option<Vec<usize>>>()?))
+        };
+        let outputs: Option<Vec<(DType, Vec<usize>)>> =
+            function.results().iter().map(shape).collect();
+        let Some(outputs) = outputs.filter(|_| scoped.checks.iter().all(holds)) else {
+            return Ok(None);
+        };
+        let (module, lowered) = (scoped.module.clone(), scoped.lowered.clone());
+        let program = lowered.program;
+        let code = scoped.code.clone();
+        let loaded = jit::load_program(&module, program, code, values, options)?;
+        let total = |sizes: &[usize]| sizes.iter().map(|&bytes| bytes as u64).sum();
+        let run = RunBytes {
+            inputs: total(loaded.input_bytes()),
+            arena: loaded.arena_bytes() as u64,
+            scratch: (loaded.scratch_bytes() * options.thread_count()) as u64,
+            outputs: total(loaded.output_bytes()),
+        };
+        run.check(&module.programs[program].name, given, &options.limits)?;
+        Ok(Some(Specialisation {
+            program,
+            module,
+            lowered,
+            outputs,
+            states: StatePool::new(loaded),
+        }))
     }
 
     /// The program, ready to run.
