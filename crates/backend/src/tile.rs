@@ -121,7 +121,8 @@ pub fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
             if rows * vectors > 1 && !tile.fits(target) {
                 break;
             }
-            let overlap = rows < area.rows && area.rows % rows != 0;
+            let whole = area.rows % rows == 0 && most.rows == i64::MAX;
+            let overlap = rows < area.rows && !whole;
             let cycles = tile.cycles(target, area) * overlap_penalty(area, overlap);
             // At equal cost the larger tile reads its operands less often.
             let larger = rows * vectors > best.1.rows * best.1.vectors;

@@ -1,6 +1,5 @@
 //! Steps on the nest that sums, which all tiles of a sum take.
 
-use backend::tile::div_ceil;
 use schedule::{ScheduleStep, Tail};
 
 use crate::choice::Choice;
@@ -17,15 +16,14 @@ const UNROLLED: i64 = 64;
 pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
     let axis = &problem.axes[choice.vector];
     let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
-    let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
-    if choice.tail != Tail::Guard || whole == axis.last.extent || axis.last.is_free() {
+    let whole = choice.width;
+    if choice.tail != Tail::Guard || (!axis.last.is_free() && axis.last.extent % whole == 0) {
         return;
     }
     let Some(init) = problem.init.get(place).cloned().flatten() else { return };
     let steps = [
-        ScheduleStep::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
-        ScheduleStep::Extend { target: init, extent: whole },
-        ScheduleStep::Extend { target: update.name.clone(), extent: whole },
+        ScheduleStep::Extend { target: init, whole },
+        ScheduleStep::Extend { target: update.name.clone(), whole },
     ];
     // Where one is refused, none is taken.
     _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));

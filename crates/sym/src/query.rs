@@ -38,6 +38,15 @@ impl Expr {
         self.as_constant() == Some(1)
     }
 
+    /// A product as its coefficient and its factors; none of a sum.
+    pub(crate) fn as_monomial(&self) -> Option<(i64, &[Atom])> {
+        match (&self.terms[..], self.constant) {
+            ([], constant) => Some((constant, &[])),
+            ([term], 0) => Some((term.coefficient, term.factors())),
+            _ => None,
+        }
+    }
+
     /// The constant that is added to the terms.
     pub fn constant_part(&self) -> i64 {
         self.constant
