@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
-use graph::{Function, ValueId};
+use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
@@ -35,17 +35,25 @@ pub struct Specialisation {
     pub states: StatePool,
 }
 
+/// Values of symbols: those within these ranges.
+type Ranges = BTreeMap<SymbolId, Range>;
+
 /// Code of a function for all values of its symbols within ranges.
 #[derive(Debug)]
 pub(crate) struct Scoped {
-    /// The values that it is for.
-    ranges: BTreeMap<SymbolId, Range>,
     module: Arc<Module>,
     lowered: Arc<Lowered>,
     code: Arc<Code>,
     /// What must hold of the values besides: in each pair the first is at most the second.
     checks: Vec<(Expr, Expr)>,
+    /// Types of the results.
+    outputs: Vec<TensorType>,
 }
+
+/// What there is of a function for many values of its symbols; nothing for ranges for which none
+/// could be made.
+#[derive(Debug, Default)]
+pub(crate) struct Scopes(Vec<(Ranges, Option<Arc<Scoped>>)>);
 
 /// Everything that is known when a function is specialised.
 pub struct Request<'a> {
@@ -145,37 +153,53 @@ impl LoweredFunction {
     }
 }
 
+impl Scopes {
+    /// The code that is for the values of a request, made now if there is none; nothing where it
+    /// cannot be shown for all values to stay within its memory, or is refused for another reason.
+    pub(crate) fn find(&mut self, request: Request<'_>) -> Option<Arc<Scoped>> {
+        let values = request.symbols;
+        let is_for = |(ranges, _): &&(Ranges, _)| {
+            let within = |(symbol, value): (&SymbolId, &i64)| {
+                ranges.get(symbol).is_some_and(|range| range.contains(*value))
+            };
+            values.len() == ranges.len() && values.iter().all(within)
+        };
+        if let Some((_, known)) = self.0.iter().find(is_for) {
+            return known.clone();
+        }
+        let ranges = lower::scope(request.function, values);
+        let made = Scoped::new(request, &ranges).ok().map(Arc::new);
+        self.0.push((ranges, made.clone()));
+        made
+    }
+}
+
 impl Scoped {
-    /// Lowers the function for as many values of its symbols as there is one code for, those of the
-    /// request among them, and compiles its kernels.
+    /// Lowers the function for values of its symbols within ranges, and compiles its kernels.
     ///
     /// # Errors
-    /// As [`Specialisation::new`].
-    pub(crate) fn new(request: Request<'_>) -> Result<Scoped> {
+    /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
+    fn new(request: Request<'_>, ranges: &Ranges) -> Result<Scoped> {
         let (target, options) = (request.target, request.options);
-        let ranges = lower::scope(request.function, request.symbols);
         let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
         let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
         let mut function = Function::clone(request.function);
-        for (&symbol, &range) in &ranges {
+        for (&symbol, &range) in ranges {
             function.symbols[symbol].range = range;
         }
         let function = Arc::new(function);
+        let outputs = function.results().iter();
+        let outputs = outputs.filter_map(|&it| function.ty(it).as_tensor().cloned()).collect();
         let request = Request { function: &function, symbols: &known, ..request };
         let LoweredFunction { module, lowered, .. } = LoweredFunction::with_free_extents(request)?;
         let program = lowered.program;
+        for id in module.programs[program].kernels() {
+            loops::verify(&module.kernels[id])?;
+        }
         let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
         let checks = lower::extent_checks(&lowered.function);
         let (module, lowered) = (Arc::new(module), Arc::new(lowered));
-        Ok(Scoped { ranges, module, lowered, code, checks })
-    }
-
-    /// Whether it is for these values.
-    pub(crate) fn is_for(&self, values: &BTreeMap<SymbolId, i64>) -> bool {
-        let within = |(symbol, value): (&SymbolId, &i64)| {
-            self.ranges.get(symbol).is_some_and(|range| range.contains(*value))
-        };
-        values.len() == self.ranges.len() && values.iter().all(within)
+        Ok(Scoped { module, lowered, code, checks, outputs })
     }
 }
 
@@ -208,22 +232,23 @@ impl Specialisation {
             let both = least.evaluate(&value).zip(most.evaluate(&value));
             both.is_some_and(|(least, most)| least <= most)
         };
-        let function = &scoped.lowered.function;
-        let shape = |&result: &ValueId| {
-            let ty = function.ty(result).as_tensor()?;
-            let extents =
-                ty.shape.iter().map(|extent| usize::try_from(extent.evaluate(&value)?).ok());
-            Some((ty.dtype, extents.collect::<Option<Vec<usize>>>()?))
+        let shape = |ty: &TensorType| {
+            let extent = |extent: &Expr| usize::try_from(extent.evaluate(&value)?).ok();
+            Some((ty.dtype, ty.shape.iter().map(extent).collect::<Option<Vec<usize>>>()?))
         };
-        let outputs: Option<Vec<(DType, Vec<usize>)>> =
-            function.results().iter().map(shape).collect();
+        let outputs: Option<Vec<(DType, Vec<usize>)>> = scoped.outputs.iter().map(shape).collect();
         let Some(outputs) = outputs.filter(|_| scoped.checks.iter().all(holds)) else {
             return Ok(None);
         };
         let (module, lowered) = (scoped.module.clone(), scoped.lowered.clone());
         let program = lowered.program;
         let code = scoped.code.clone();
-        let loaded = jit::load_program(&module, program, code, values, options)?;
+        // The function may have symbols that none of its extents needs.
+        let any = |(id, symbol): (SymbolId, &sym::Symbol)| {
+            (id, values.get(&id).copied().unwrap_or(symbol.range.usual()))
+        };
+        let values = module.programs[program].symbols.iter().map(any).collect();
+        let loaded = jit::load_program(&module, program, code, &values, options)?;
         let total = |sizes: &[usize]| sizes.iter().map(|&bytes| bytes as u64).sum();
         let run = RunBytes {
             inputs: total(loaded.input_bytes()),

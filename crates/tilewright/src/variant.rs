@@ -23,7 +23,7 @@ use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
 use crate::source::Source;
-use crate::specialisation::{Request, Scoped, Specialisation};
+use crate::specialisation::{Request, Scopes, Specialisation};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
@@ -53,7 +53,7 @@ pub struct Variant {
     constants: Block,
     pub setup: Specialisation,
     /// One compile at a time. Of each segment, the code that there is for many extents.
-    compiling: Mutex<BTreeMap<FunctionId, Vec<Arc<Scoped>>>>,
+    compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
 }
 
 impl Variant {
@@ -259,7 +259,7 @@ impl Variant {
         symbols: &BTreeMap<SymbolId, i64>,
         given_bytes: u64,
     ) -> Result<Arc<Specialisation>> {
-        let mut scoped = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = model.cache.segment(facts) {
             return Ok(found);
         }
@@ -275,16 +275,10 @@ impl Variant {
             store: self.is_one_of_many().then_some(&model.store),
         };
         if model.options.symbolic && !symbols.is_empty() {
-            let known = scoped.entry(facts.function).or_default();
-            let own = match known.iter().find(|scoped| scoped.is_for(symbols)) {
-                Some(own) => own.clone(),
-                None => {
-                    let own = Arc::new(Scoped::new(request())?);
-                    known.push(own.clone());
-                    own
-                }
-            };
-            if let Some(found) = Specialisation::of(&own, symbols, given_bytes, &model.options)? {
+            let own = scopes.entry(facts.function).or_default().find(request());
+            let found =
+                own.map(|own| Specialisation::of(&own, symbols, given_bytes, &model.options));
+            if let Some(found) = found.transpose()?.flatten() {
                 return Ok(model.cache.keep_segment(facts, found));
             }
         }
