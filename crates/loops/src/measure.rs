@@ -70,6 +70,19 @@ impl Kernel {
         known.unwrap_or_else(|| expr.usual(&|symbol| self.shape_range(symbol)))
     }
 
+    /// The kernel with these values for its dimensions, by their positions, as their only ones:
+    /// what it weighs then is what it takes.
+    #[must_use]
+    pub fn with_dimensions(&self, value: &dyn Fn(u32) -> Option<i64>) -> Kernel {
+        let mut kernel = self.clone();
+        for (_, symbol) in kernel.symbols.iter_mut() {
+            if let SymbolKind::Shape { position, range } = &mut symbol.kind {
+                *range = value(*position).map_or(*range, Range::constant);
+            }
+        }
+        kernel
+    }
+
     /// Bytes from the first element of a buffer to behind the last, as [`Buffer::span_bytes`], with
     /// usual values where dimensions are free.
     #[must_use]

@@ -211,9 +211,10 @@ impl<'a> Hand<'a> {
         self.find(name).and_then(|found| found.extent.as_constant())
     }
 
-    /// A loop's extent, to weigh choices by; 1 if there is no such loop.
-    pub(super) fn weight(&self, name: &str) -> i64 {
-        self.find(name).map_or(1, |found| self.kernel().weight(&found.extent))
+    /// The least extent that a loop may have; 1 if there is no such loop.
+    pub(super) fn least(&self, name: &str) -> i64 {
+        let range = |symbol| self.kernel().shape_range(symbol);
+        self.find(name).map_or(1, |found| found.extent.bounds(&range).min.max(1))
     }
 
     /// Those of the loops that are still there.
@@ -306,7 +307,7 @@ impl<'a> Hand<'a> {
         let mut shared = first.clone();
         let mut guards = None;
         for next in rest {
-            if self.weight(&shared) >= wanted {
+            if self.least(&shared) >= wanted {
                 break;
             }
             // What has been fused is no guard, nor is anything else one for that.

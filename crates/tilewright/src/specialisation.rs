@@ -1,5 +1,6 @@
 //! The back half of a compile: a graph function with known extents to code that can be run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
 use graph::{Function, TensorType};
 use lower::budget::RunBytes;
-use lower::{KernelStore, LowerOptions, Lowered, Role, budget};
+use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
 use runtime::{Code, LoadedProgram, StatePool};
 use sym::{Expr, Range, SymbolId};
@@ -19,6 +20,9 @@ use crate::pipeline::{Choices, optimise};
 
 /// About how much memory a node or a kernel takes while its code is kept.
 const BYTES_OF_A_NODE: usize = 2 << 10;
+
+/// A program for other extents takes about as much memory as this part of its code.
+const BYTES_OF_CODE_A_SHAPE: usize = 8;
 
 /// A function for one binding of its symbols, as code.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub struct Specialisation {
     pub outputs: Vec<(DType, Vec<usize>)>,
     /// The program, ready to run.
     pub states: StatePool,
+    /// Where the program has free symbols, what they are in it: its code is for other values, too.
+    values: BTreeMap<SymbolId, i64>,
 }
 
 /// Values of symbols: those within these ranges.
@@ -214,7 +220,8 @@ impl Specialisation {
         let program = lowered.program;
         let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
         let (module, lowered) = (Arc::new(module), Arc::new(lowered));
-        Ok(Specialisation { program, module, lowered, outputs, states: StatePool::new(loaded) })
+        let (states, values) = (StatePool::new(loaded), BTreeMap::new());
+        Ok(Specialisation { program, module, lowered, outputs, states, values })
     }
 
     /// What code for many values is for these.
@@ -257,13 +264,8 @@ impl Specialisation {
             outputs: total(loaded.output_bytes()),
         };
         run.check(&module.programs[program].name, given, &options.limits)?;
-        Ok(Some(Specialisation {
-            program,
-            module,
-            lowered,
-            outputs,
-            states: StatePool::new(loaded),
-        }))
+        let states = StatePool::new(loaded);
+        Ok(Some(Specialisation { program, module, lowered, outputs, states, values }))
     }
 
     /// The program, ready to run.
@@ -285,8 +287,46 @@ impl Specialisation {
 
     /// About how many bytes it keeps: its code, what it was made of, and memory for callers.
     pub(crate) fn bytes(&self) -> usize {
-        let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
-        self.executable().code().bytes() + made_of * BYTES_OF_A_NODE + self.states.bytes()
+        let own = match self.is_scoped() {
+            true => self.executable().code().bytes() / BYTES_OF_CODE_A_SHAPE,
+            false => {
+                let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
+                self.executable().code().bytes() + made_of * BYTES_OF_A_NODE
+            }
+        };
+        own + self.states.bytes()
+    }
+
+    /// Whether its code is for other values of symbols, too.
+    pub fn is_scoped(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// How each kernel was made, and what it takes in this program, in the order of the program.
+    pub fn infos(&self, target: &Target) -> Cow<'_, [KernelInfo]> {
+        if !self.is_scoped() {
+            return Cow::Borrowed(&self.lowered.kernels);
+        }
+        let kernels = &self.module.kernels;
+        let info =
+            |info: &KernelInfo| info.with_values(&kernels[info.kernel], &self.values, target);
+        self.lowered.kernels.iter().map(info).collect()
+    }
+
+    /// The most bytes of intermediate results that there must be at one step.
+    pub fn largest_live_set(&self) -> u64 {
+        if !self.is_scoped() {
+            return self.lowered.largest_live_set;
+        }
+        let mut program = self.module.programs[self.program].with_values(&self.values);
+        memory_plan::place(&mut program, &self.module.kernels).largest_live_set as u64
+    }
+
+    /// The bytes of the arena as a formula over the dimensions of the model, where its code is for
+    /// other extents, too.
+    pub fn arena_formula(&self) -> Option<String> {
+        let program = &self.module.programs[self.program];
+        self.is_scoped().then(|| program::print_expression(program, &program.arena_bytes))
     }
 
     /// What is said of a kernel, said of the nodes of the model that it computes.
