@@ -119,7 +119,7 @@ impl Selector<'_> {
             _ => None,
         };
         // Written out, a kernel asks for the same quotients again and again. What is known of a
-        // symbol's range does not change where it is in scope.
+        // symbol's range does not change where it is in scope, but by loops of free extents.
         let mut values = Values::new();
         expr.any_symbol(&mut |symbol| {
             values.push(value(symbol));

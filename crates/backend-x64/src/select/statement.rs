@@ -27,19 +27,7 @@ impl Selector<'_> {
 
     fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
         match stmt {
-            Stmt::For(inner) => {
-                // Inside, all is known that holds where the loop runs; here it may not.
-                let extent = self.constant_extent(inner);
-                let outside = self.ranges.descend(inner);
-                let done = match inner.kind {
-                    LoopKind::Unroll => self.unrolled(inner, extent),
-                    LoopKind::Vector => self.vectors(inner, extent),
-                    LoopKind::Serial => self.serial(inner, extent),
-                    LoopKind::Parallel => self.parallel(inner),
-                };
-                self.ranges.ascend(inner, outside);
-                done
-            }
+            Stmt::For(inner) => self.any_loop(inner),
             Stmt::Let { symbol, value } => self.bind(*symbol, value),
             Stmt::Store { buffer, index, value } => {
                 let lanes = self.vector_lanes();
@@ -55,6 +43,33 @@ impl Selector<'_> {
     }
 
     // Loops.
+
+    fn any_loop(&mut self, inner: &Loop) -> base::Result<()> {
+        // Inside, all is known that holds where the loop runs; of how often it does, nothing.
+        let extent = self.constant_extent(inner);
+        let trips = match (inner.kind, extent) {
+            (LoopKind::Serial, None) => Some(self.int(&inner.extent)),
+            _ => None,
+        };
+        let outside = self.ranges.descend(inner);
+        self.forget_simplified(inner);
+        let done = match inner.kind {
+            LoopKind::Unroll => self.unrolled(inner, extent),
+            LoopKind::Vector => self.vectors(inner, extent),
+            LoopKind::Serial => self.serial(inner, extent, trips),
+            LoopKind::Parallel => self.parallel(inner),
+        };
+        self.ranges.ascend(inner, outside);
+        self.forget_simplified(inner);
+        done
+    }
+
+    /// That a loop of free extent runs says something of other symbols, too, inside of it alone.
+    fn forget_simplified(&mut self, inner: &Loop) {
+        if inner.extent.as_constant().is_none() {
+            self.simplified.get_mut().clear();
+        }
+    }
 
     fn constant_extent(&self, inner: &Loop) -> Option<i64> {
         let extent = inner.extent.substitute(&mut |symbol| match self.bindings[symbol] {
@@ -79,20 +94,25 @@ impl Selector<'_> {
         Ok(())
     }
 
-    fn serial(&mut self, inner: &Loop, extent: Option<i64>) -> base::Result<()> {
+    /// A loop of so many turns: a number, or a value.
+    fn serial(
+        &mut self,
+        inner: &Loop,
+        extent: Option<i64>,
+        trips: Option<VRegId>,
+    ) -> base::Result<()> {
         if self.vector.is_some() {
             return Err(self.refuse("a vector loop holds a serial loop".to_string()));
         }
-        match extent {
-            Some(i64::MIN..=0) => Ok(()),
-            Some(1) => self.unrolled(inner, extent),
-            Some(extent) => self.counted(inner, Bound::Constant(0), Bound::Constant(extent)),
-            None => {
-                let extent = self.int(&inner.extent);
-                self.if_runs(inner, extent, |selector| {
-                    selector.counted(inner, Bound::Constant(0), Bound::Value(extent))
-                })
+        match (extent, trips) {
+            (Some(1), _) => self.unrolled(inner, extent),
+            (Some(extent @ 2..), _) => {
+                self.counted(inner, Bound::Constant(0), Bound::Constant(extent))
             }
+            (None, Some(trips)) => self.if_runs(inner, trips, |selector| {
+                selector.counted(inner, Bound::Constant(0), Bound::Value(trips))
+            }),
+            _ => Ok(()),
         }
     }
 
