@@ -37,6 +37,13 @@ pub(super) struct Choice {
     pub(super) staged: Vec<BufferId>,
 }
 
+impl Choice {
+    /// The names of the buffers that are copied.
+    pub(super) fn staged_names(&self, kernel: &Kernel) -> Vec<String> {
+        self.staged.iter().map(|id| kernel.buffers[*id].name.clone()).collect()
+    }
+}
+
 /// The pair of axes, the tile and the order of tiles that should take least time.
 pub(super) fn choose(
     problem: &Problem,
