@@ -21,6 +21,7 @@ mod channels_last;
 mod choose;
 mod contraction;
 mod depthwise;
+mod groups;
 mod integers;
 mod merge;
 mod narrow;

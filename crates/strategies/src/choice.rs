@@ -56,7 +56,7 @@ pub(super) fn choose(
         if !point.allows_name(ALONG, &problem.axes[vector].last.name) {
             continue;
         }
-        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector, target) else { continue };
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             if !point.allows_name(ROWS_ALONG, name_of(problem, row)) {
@@ -106,7 +106,7 @@ pub(super) fn points_of(
 ) -> Vec<Point> {
     let mut found: Vec<(f64, Point)> = Vec::new();
     for vector in (0..problem.axes.len()).rev() {
-        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector, target) else { continue };
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             let axes = Axes { vector, row, along: &along };
@@ -148,6 +148,7 @@ pub(super) fn vector_motions(
     problem: &Problem,
     kernel: &Kernel,
     vector: usize,
+    target: &Target,
 ) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     // Registers hold vectors along the accumulators' last axis.
@@ -161,7 +162,10 @@ pub(super) fn vector_motions(
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
     let whole = !packed || axis.last.extent == update.extent;
-    let fits = motions.iter().all(|motion| motion.is_vector());
+    let lanes = i64::from(target.vector_bytes) / problem.bytes;
+    let fits = problem.update.loads().zip(&motions).all(|(access, motion)| {
+        motion.is_vector() || access.is_spread(*motion, update.variable, lanes)
+    });
     (whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
 }
 
@@ -210,7 +214,13 @@ fn candidate(
     if vectors.is_some_and(|vectors| wanted.is_some_and(|wanted| wanted != vectors)) {
         return None;
     }
-    let vectors = vectors.or(wanted);
+    // Tiles that overlap would begin within what serves several lanes.
+    let spread = along.iter().any(|motion| !motion.is_vector());
+    let even = |vectors: &i64| columns % (vectors * lanes) == 0;
+    let vectors = match vectors.or(wanted) {
+        None if spread => Some([2, 1].into_iter().find(even)?),
+        vectors => vectors.filter(|vectors| !spread || even(vectors)),
+    };
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
     let depth = problem.depth();
     let scattered_rows = scattered_rows(problem, kernel, target, along);

@@ -97,7 +97,7 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
 }
 
 /// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
-const KERNELS: [&str; 12] = [
+const KERNELS: [&str; 13] = [
     "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B],
       %c: write f32[A, B]) {
       %acc: scratch f32[A, B]
@@ -199,6 +199,14 @@ const KERNELS: [&str; 12] = [
       for x < A + 2 { for y < B + 3 { for z < C {
         %y[x, y, z] = guard(1 <= x, x < A + 1, 2 <= y, y < B + 2 ? %x[x - 1, y - 2, z] : 0.0)
       } } }
+    }",
+    "kernel @grouped(%a: read f32[A, 12, 4], %b: read f32[4, P], %y: write f32[A, P]) {
+      %acc: scratch f32[A, P]
+      for i0 < A { for j0 < P { %acc[i0, j0] = 0.0 } }
+      for i < A { for j < P { for k < 4 {
+        %acc[i, j] += %a[i, (j) div 4, k] * %b[k, j]
+      } } }
+      for x < A { for z < P { %y[x, z] = max(%acc[x, z], 0.0) } }
     }",
 ];
 
