@@ -35,6 +35,8 @@ pub(super) struct Choice {
     pub(super) order: Order,
     /// Buffers to be copied block by block, because their rows fall on the same cache sets.
     pub(super) staged: Vec<BufferId>,
+    /// Rows of which the first-level cache keeps a line each, where they are not copied.
+    pub(super) rows_kept: Option<i64>,
 }
 
 impl Choice {
@@ -242,7 +244,9 @@ fn candidate(
         elementwise,
         scattered_rows,
         lines_between_rows,
+        rows_kept: None,
     };
+    let kept = row_update.and_then(|row| rows_kept(problem, kernel, target, row, along));
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, target, update, along),
         None => Vec::new(),
@@ -260,7 +264,9 @@ fn candidate(
         if !point.allows(BLOCKS, blocks) {
             continue;
         }
-        let block = Area { rows: div_ceil(rows, blocks), ..area };
+        // Rows that are copied do not collide.
+        let rows_kept = kept.filter(|_| blocks == 1 || staged.is_empty());
+        let block = Area { rows: div_ceil(rows, blocks), rows_kept, ..area };
         let tile = match (point.number(ROWS), vectors) {
             (Some(rows), Some(vectors)) => Tile { rows, vectors },
             _ => best_tile(target, &block, vectors),
@@ -277,6 +283,7 @@ fn candidate(
         };
         let (mut order, memory) = order::best(&reuse, &tiles, target);
         order.columns_outermost = outermost;
+        order.slices_in_rows = order::shares_lines(problem, kernel, &reuse, row, target);
         let cost = arithmetic + memory;
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             let width = panel.unwrap_or(tile.vectors * lanes);
@@ -284,7 +291,18 @@ fn candidate(
             let staged = staged.clone();
             best = Some((
                 cost,
-                Choice { vector, row, tile, lanes, width, tail, blocks, order, staged },
+                Choice {
+                    vector,
+                    row,
+                    tile,
+                    lanes,
+                    width,
+                    tail,
+                    blocks,
+                    order,
+                    staged,
+                    rows_kept: kept,
+                },
             ));
         }
     }
@@ -357,6 +375,30 @@ fn conflicting(
         }
     }
     found
+}
+
+/// How many rows of the operands that the vectors do not move have lines side by side in the
+/// first-level cache.
+fn rows_kept(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Option<i64> {
+    let machine = &target.machine;
+    let ways = machine.l1.bytes as i64 / machine.set_bytes;
+    let of = |(access, motion): (&Access, &Motion)| {
+        let Motion::Steady { stride, block: None } = access.motion(row) else { return None };
+        let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let (mut period, mut rest) = (machine.set_bytes, bytes);
+        while rest > 0 {
+            (period, rest) = (rest, period % rest);
+        }
+        let sets = machine.set_bytes / period.max(machine.line_bytes);
+        (*motion == Motion::Still && bytes >= machine.line_bytes).then_some(ways * sets)
+    };
+    problem.update.loads().zip(along).filter_map(of).min()
 }
 
 /// What both sides of the sum read, for the order of tiles.

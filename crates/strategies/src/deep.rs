@@ -64,6 +64,8 @@ struct Cut {
     columns: i64,
     /// Rows of a tile.
     rows: i64,
+    /// Whether rows that fall on the same cache sets are copied: more of them than stay.
+    copies: bool,
 }
 
 /// Runs the terms in parts, if there are so many that it pays.
@@ -81,7 +83,7 @@ pub(super) fn apply(
         "{} rows by {} elements along {vector}, the sum in parts of {} terms",
         cut.rows, choice.width, cut.terms
     );
-    if !choice.staged.is_empty() {
+    if cut.copies {
         remark += COPIED_ROWS;
     }
     Ok(hand.share_if_independent(&outer, SHARED, remark))
@@ -129,8 +131,9 @@ fn cut(
     }
     let strides = row_strides(hand, problem, row);
     let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min();
+    let copies = !choice.staged.is_empty() && choice.rows_kept.is_some_and(|kept| rows > kept);
     // Rows that are copied lie one behind the other.
-    let kept = kept.filter(|_| choice.staged.is_empty()).unwrap_or(i64::MAX);
+    let kept = kept.filter(|_| !copies).unwrap_or(i64::MAX);
     // Two parts of panels in an eighth of the cache each, and half of it for the rows: a tile of
     // them with all that lies along other axes at least.
     let element = panels.iter().map(|panels| panels.element).max().unwrap_or(1);
@@ -158,7 +161,7 @@ fn cut(
     let split =
         |parts: &i64| columns % choice.width == 0 && count % parts == 0 && count / parts >= PANELS;
     let parts = (1..=div_ceil(SHARED, blocks)).rev().find(split).unwrap_or(1);
-    Ok(Cut { terms, blocks, columns: columns / parts, rows })
+    Ok(Cut { terms, blocks, columns: columns / parts, rows, copies })
 }
 
 /// Bytes from row to row of the operands that move with the rows.
@@ -254,7 +257,7 @@ fn emit(
     for (rows, inner) in tiles {
         tile(hand, problem, choice, &rows, &inner, after.len(), cut.rows)?;
     }
-    if let Some(part) = before.last() {
+    if let Some(part) = before.last().filter(|_| cut.copies) {
         stage(hand, &staged, part, choice.lanes)?;
     }
     for panels in &panels {
