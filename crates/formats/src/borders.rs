@@ -2,7 +2,7 @@
 //! reach into the data with the same taps is a sum by itself, over those taps.
 //!
 //! ```text
-//! before: sum over ky of pad(data)[n, c, y + 12 * ky] * filter[o, c, ky], 14 lines, 12 on each side
+//! before: sum over ky of pad(data)[n, c, y + 12 * ky] * filter[o, c, ky], 12 zeros around 14 lines
 //! after:  lines 0..2 with taps 1..3, lines 2..12 with tap 1, lines 12..14 with taps 0..2,
 //!         put behind each other: sums over data[n, c, y + 12 * ky - 12]
 //! ```
@@ -17,7 +17,7 @@ use sym::{Expr, SymbolId};
 
 use crate::panels::Products;
 
-/// The share of the time from which on parts do not pay: each is a kernel, and all are put together.
+/// The share of the time up to which parts pay: each is a kernel, and all are put together.
 const PAYS: f64 = 0.7;
 
 /// The most parts.

@@ -12,8 +12,8 @@
 //! `Y` is reshaped to `[n, m ty, m tx, o]` and cropped. A, B and G are literals (`cook_toom`); B
 //! and A are applied as products of two matrices. Every one of these sums is an ordinary
 //! contraction, one axis at a time; those with a literal are written out where they are lowered
-//! (`combination`), and `U` folds into `setup`. Any number of window axes will do, and some may stay
-//! as they are, with a single output a tile: the filter then grows by less.
+//! (`combination`), and `U` folds into `setup`. Any number of window axes will do, and some may
+//! stay as they are, with a single output a tile: the filter then grows by less.
 //!
 //! Whether it pays, and with how many outputs along each axis, is what `cost` predicts, given the
 //! price of the bytes that filters grow by, which `budget` finds for the whole function. It changes

@@ -20,10 +20,10 @@
 //! ```
 //!
 //! so that what a part of the terms needs of a block of rows stays in the second-level cache while
-//! all panels go by, each part of a panel once; rows that fall on the same cache sets are copied for
-//! each part. The order of each sum is as before. Rows that are
-//! left over when the block is cut into tiles have a smaller tile of their own: tiles that overlap
-//! would add twice.
+//! all panels go by, each part of a panel once. Rows of which a tile has more than the first-level
+//! cache keeps, because they fall on the same sets, are copied for each part. The order of each sum
+//! is as before. Rows that are left over when the block is cut into tiles have a smaller tile of
+//! their own: tiles that overlap would add twice.
 
 use std::collections::BTreeSet;
 

@@ -566,19 +566,6 @@ impl Selector<'_> {
         Some(self.ranges.simplify(&replaced))
     }
 
-    /// The address of the first lane, of an irregular place.
-    pub(super) fn first_address(&mut self, buffer: BufferId, index: &[Expr]) -> MemoryOperand {
-        let begins = self.vector.as_ref().map(|vector| &self.bindings[vector.symbol]);
-        if let Some(Binding::Constant(_)) = begins {
-            let first: Option<Vec<Expr>> = index.iter().map(|expr| self.in_lane(expr, 0)).collect();
-            let linear = first.map(|first| self.linear(buffer, &first));
-            if let Some(linear) = linear.filter(|linear| !linear.irregular) {
-                return self.address(buffer, &linear);
-            }
-        }
-        MemoryOperand::new(self.lane_address(buffer, index), 0)
-    }
-
     /// The address of the lane that is being computed, of an irregular place.
     pub(crate) fn lane_address(&mut self, buffer: BufferId, index: &[Expr]) -> VRegId {
         let bytes = self.element_bytes(buffer) as i64;

@@ -8,12 +8,27 @@
 //! loads `in[0..13]`, of that what is asked for, and puts each into its lanes.
 
 use loops::BufferId;
+use sym::Expr;
 
 use super::Selector;
+use super::index::Binding;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode};
 
 impl Selector<'_> {
+    /// The address of the first lane, of an irregular place.
+    pub(super) fn first_address(&mut self, buffer: BufferId, index: &[Expr]) -> MemoryOperand {
+        let begins = self.vector.as_ref().map(|vector| &self.bindings[vector.symbol]);
+        if let Some(Binding::Constant(_)) = begins {
+            let first: Option<Vec<Expr>> = index.iter().map(|expr| self.in_lane(expr, 0)).collect();
+            let linear = first.map(|first| self.linear(buffer, &first));
+            if let Some(linear) = linear.filter(|linear| !linear.irregular) {
+                return self.address(buffer, &linear);
+            }
+        }
+        MemoryOperand::new(self.lane_address(buffer, index), 0)
+    }
+
     /// Elements of 32 bits at these distances in bytes from the first lane's, in the lanes of a
     /// whole register. Where only the run tells which lanes are on, each element has to be that of
     /// the lane at its place, too.
