@@ -19,6 +19,7 @@ mod guard;
 mod index;
 mod interleave;
 mod memory;
+mod neighbours;
 mod numbering;
 mod pairs;
 mod plan;

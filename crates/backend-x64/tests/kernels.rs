@@ -207,6 +207,33 @@ fn guards() {
 }
 
 #[test]
+fn elements_that_serve_several_lanes() {
+    for dtype in ["f32", "i32", "u32", "f64", "bf16"] {
+        for extent in [1, 7, 8, 15, 16, 17, 32, 40] {
+            for (count, apart) in [(2, 1), (4, 3), (4, 4), (8, 8), (4, 9)] {
+                let whole = apart * (extent / count) + 2;
+                check(&format!(
+                    "kernel @spread(%x: read {dtype}[{whole}], %y: write {dtype}[{extent}]) {{
+                       for i < {extent} vector {{ %y[i] = %x[{apart} * ((i) div {count}) + 1] }}
+                     }}"
+                ));
+                check(&format!(
+                    "kernel @some(%x: read {dtype}[{whole}], %y: update {dtype}[5, {extent}]) {{
+                       for r < 5 {{
+                         for i < {extent} vector {{
+                           if i + {count} * r < {extent} {{
+                             %y[r, i] = %x[{apart} * ((i) div {count})]
+                           }}
+                         }}
+                       }}
+                     }}"
+                ));
+            }
+        }
+    }
+}
+
+#[test]
 fn every_second_element_of_every_length() {
     for dtype in ["f32", "i32", "u32", "f64", "bf16"] {
         for extent in [1, 2, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {

@@ -54,6 +54,8 @@ pub struct Area {
     /// Lines from one row to the next, of an operand of the rows of which each step meets other
     /// lines and that does not stay in the first-level cache.
     pub lines_between_rows: Option<f64>,
+    /// Rows of which the first-level cache keeps a line each, where they fall on few of its sets.
+    pub rows_kept: Option<i64>,
 }
 
 impl Tile {
@@ -77,8 +79,11 @@ impl Tile {
             * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
         let cycles = arithmetic.max(loads).max(f64::from(target.machine.fma_latency));
-        let lines =
-            area.lines_between_rows.map_or(0.0, |apart| 1.0 + (self.rows - 1) as f64 * apart);
+        let rows = self.rows as f64;
+        let mut lines = area.lines_between_rows.map_or(0.0, |apart| 1.0 + (rows - 1.0) * apart);
+        if area.rows_kept.is_some_and(|kept| self.rows > kept) {
+            lines = lines.max(rows);
+        }
         cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
     }
 

@@ -8,7 +8,7 @@ use crate::channels_last::{self, Ends};
 use crate::contraction::Contraction;
 use crate::options::{FormatOptions, Winograd};
 use crate::winograd::PriceOfGrowth;
-use crate::{depthwise, merge, pairs, panels, winograd};
+use crate::{borders, depthwise, groups, merge, pairs, panels, winograd};
 
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks.
@@ -24,6 +24,10 @@ pub fn choose(
     if !function.nodes.values().any(|node| matches!(node.op, Op::Contract { .. })) {
         return Ok(function);
     }
+    let function = match options.winograd {
+        Winograd::Always => function,
+        _ => borders::apart(function, target, remarks)?,
+    };
     let constants = function.constant_values();
     let windows = channels_last::has_windows(&function);
     let ends = Ends::of(&function, &constants);
@@ -113,6 +117,7 @@ impl Chooser<'_> {
         let value = match filtered {
             Some(value) => contraction.restored(builder, value)?,
             None => {
+                groups::apply(&mut contraction, builder, self.target, &mut messages)?;
                 merge::apply(&mut contraction, builder, &mut messages)?;
                 panels::apply(&mut contraction, builder, self.target, &mut messages)?;
                 pairs::apply(&mut contraction, builder, &mut messages)?;

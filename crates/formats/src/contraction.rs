@@ -177,6 +177,35 @@ impl Contraction {
         Ok(())
     }
 
+    /// Makes one axis of axes `first` and `first + 1` of the result, of which one operand has both
+    /// as its last axes and the other knows the first alone.
+    pub(super) fn join_axes(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        first: usize,
+        whole: usize,
+    ) -> Built<()> {
+        self.restore.push(Restore::Reshape(self.space.extents[self.parallel()].to_vec()));
+        self.space.parallel -= 1;
+        let inner = self.space.extents.remove(first + 1);
+        self.space.extents[first] = &self.space.extents[first] * &inner;
+        let value = self.operands[whole].value;
+        let mut shape = builder.shape(value)?.to_vec();
+        let last = shape.len() - 2;
+        shape.truncate(last);
+        shape.push(self.space.extents[first].clone());
+        self.operands[whole].value = builder.reshape(value, &shape)?;
+        self.space.operands[whole].truncate(last + 1);
+        self.rename(&|axis| if axis > first { axis - 1 } else { axis });
+        let joined = IterationSpace::axis(first);
+        for index in &mut self.space.operands[1 - whole] {
+            if *index == joined {
+                *index = index.floor_div(&inner);
+            }
+        }
+        Ok(())
+    }
+
     fn rename(&mut self, new: &dyn Fn(usize) -> usize) {
         for index in self.space.operands.iter_mut().flatten() {
             *index =

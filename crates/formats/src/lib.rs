@@ -6,6 +6,9 @@
 //! `Reshape` and `Pad` nodes around the contraction: those before a weight fold into `setup`, those
 //! between contractions are moved and cancelled by `graph-opt`.
 //!
+//! Windows that mostly meet zeros around their data become sums over what they meet of it
+//! (`borders`).
+//!
 //! Where it pays, windowed contractions become transforms and a product of fewer multiplications
 //! (`winograd`).
 //!
@@ -13,10 +16,12 @@
 //! function computes the same bits; weights are read by type only; choices depend on structure and
 //! the target row, never on what an operator was called. Relies on `graph::rebuild`.
 
+mod borders;
 mod channels_last;
 mod choose;
 mod contraction;
 mod depthwise;
+mod groups;
 mod integers;
 mod merge;
 mod narrow;

@@ -149,18 +149,24 @@ fn rows_collide(
     Ok(bytes > 0 && bytes % target.machine.set_bytes == 0)
 }
 
-/// Whether each index of an operand is an axis of its own, or a constant.
+/// Whether each index of an operand is an axis of its own, or a constant; a reduced one may begin
+/// further on.
 fn is_plain(contraction: &Contraction, operand: usize) -> bool {
     let index = &contraction.space.operands[operand];
     let mut seen = Vec::new();
-    index.iter().all(|index| match index.as_symbol() {
+    index.iter().all(|index| match along(index) {
         Some(symbol) if seen.contains(&symbol) => false,
         Some(symbol) => {
             seen.push(symbol);
-            true
+            index.constant_part() == 0 || symbol.index() >= contraction.space.parallel
         }
         None => index.as_constant().is_some(),
     })
+}
+
+/// The axis along which an index goes from some place on.
+fn along(index: &Expr) -> Option<SymbolId> {
+    (index - &Expr::constant(index.constant_part())).as_symbol()
 }
 
 /// The order of an operand's axes that suits a tile: constants and axes of the result first, then
@@ -226,7 +232,7 @@ fn pack(
     // lane.
     let index = &mut contraction.space.operands[operand];
     let parallel = contraction.space.parallel;
-    let is_reduced = |index: &Expr| index.as_symbol().is_some_and(|s| s.index() >= parallel);
+    let is_reduced = |index: &Expr| along(index).is_some_and(|s| s.index() >= parallel);
     let front = index[..last].iter().take_while(|index| !is_reduced(index)).count();
     let order: Vec<usize> = (0..front).chain([last]).chain(front..last).chain([last + 1]).collect();
     contraction.operands[operand].value = builder.transpose(split, &order)?;

@@ -12,7 +12,8 @@
 //! `Y` is reshaped to `[n, m ty, m tx, o]` and cropped. A, B and G are literals (`cook_toom`); B
 //! and A are applied as products of two matrices. Every one of these sums is an ordinary
 //! contraction, one axis at a time; those with a literal are written out where they are lowered
-//! (`combination`), and `U` folds into `setup`. Any number of window axes will do.
+//! (`combination`), and `U` folds into `setup`. Any number of window axes will do, and some may
+//! stay as they are, with a single output a tile: the filter then grows by less.
 //!
 //! Whether it pays, and with how many outputs along each axis, is what `cost` predicts, given the
 //! price of the bytes that filters grow by, which `budget` finds for the whole function. It changes
@@ -48,7 +49,7 @@ pub(crate) fn apply(
     wanted: Winograd,
     messages: &mut Vec<String>,
 ) -> Built<Option<ValueId>> {
-    let problem = match Problem::find(contraction, types(contraction, builder)?) {
+    let mut problem = match Problem::find(contraction, types(contraction, builder)?) {
         Ok(problem) => problem,
         Err(None) => return Ok(None),
         Err(Some(reason)) => {
@@ -62,7 +63,11 @@ pub(crate) fn apply(
     if !choice.pays && wanted != Winograd::Always {
         return Ok(None);
     }
-    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &choice.outputs };
+    let is_cut = |outputs: &&i64| **outputs > 1;
+    let outputs: Vec<i64> = choice.outputs.iter().filter(is_cut).copied().collect();
+    let mut of_window = choice.outputs.iter();
+    problem.windows.retain(|_| of_window.next().is_some_and(|outputs| is_cut(&outputs)));
+    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &outputs };
     if emitter.is_single_tile() {
         messages.push("no winograd: the result is a single tile of one channel".to_owned());
         return Ok(None);
@@ -70,7 +75,7 @@ pub(crate) fn apply(
     let transforms: Vec<&Transforms> = problem
         .windows
         .iter()
-        .zip(&choice.outputs)
+        .zip(&outputs)
         .map(|(window, &outputs)| cook_toom::transforms(outputs as usize, window.taps as usize))
         .collect();
     let product = emitter.product(&transforms, target, messages)?;

@@ -52,7 +52,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 /// Functions with extents `A`, `B`, `C`.
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 11] = [
     "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
       %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
         %x[a0, a1, r0], %w[r0, a2] accumulate f32
@@ -98,6 +98,19 @@ const FUNCTIONS: [&str; 9] = [
       %w: f32[D, C, 3, 3] = weight @c0
       %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C, r1: 3, r2: 3]
         %x[a0, r0, a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
+      return %y as \"y\" }",
+    "function @grouped { parameter %x: f32[A, B + 1, D, 8, 2] as \"x\"
+      %w: f32[8, 2, 2, 2] = weight @c0
+      %y: f32[A, B, D, 8, 2] = contract [a0: A, a1: B, a2: D, a3: 8, a4: 2 | r0: 2, r1: 2]
+        %x[a0, a1 + r1, a2, a3, r0], %w[a3, a4, r0, r1] accumulate f32
+      return %y as \"y\" }",
+    "function @bordered { parameter %x: f32[A, C, B + 2, 26] as \"x\"
+      %w: f32[D, C, 3, 3] = weight @c0
+      %o: f32[] = literal {0}
+      %p: f32[A, C, 3*B + 2, 74] = pad low [0, 0, B, 24] high [0, 0, B, 24] interior [0, 0, 0, 0]
+        %x, %o
+      %y: f32[A, D, B + 2, 26] = contract [a0: A, a1: D, a2: B + 2, a3: 26 | r0: C, r1: 3, r2: 3]
+        %p[a0, r0, a2 + B*r1, a3 + 24*r2], %w[a1, r0, r1, r2] accumulate f32
       return %y as \"y\" }",
 ];
 

@@ -35,6 +35,15 @@ pub(super) struct Choice {
     pub(super) order: Order,
     /// Buffers to be copied block by block, because their rows fall on the same cache sets.
     pub(super) staged: Vec<BufferId>,
+    /// Rows of which the first-level cache keeps a line each, where they are not copied.
+    pub(super) rows_kept: Option<i64>,
+}
+
+impl Choice {
+    /// The names of the buffers that are copied.
+    pub(super) fn staged_names(&self, kernel: &Kernel) -> Vec<String> {
+        self.staged.iter().map(|id| kernel.buffers[*id].name.clone()).collect()
+    }
 }
 
 /// The pair of axes, the tile and the order of tiles that should take least time.
@@ -49,7 +58,7 @@ pub(super) fn choose(
         if !point.allows_name(ALONG, &problem.axes[vector].last.name) {
             continue;
         }
-        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector, target) else { continue };
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             if !point.allows_name(ROWS_ALONG, name_of(problem, row)) {
@@ -99,7 +108,7 @@ pub(super) fn points_of(
 ) -> Vec<Point> {
     let mut found: Vec<(f64, Point)> = Vec::new();
     for vector in (0..problem.axes.len()).rev() {
-        let Some(along) = vector_motions(problem, kernel, vector) else { continue };
+        let Some(along) = vector_motions(problem, kernel, vector, target) else { continue };
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             let axes = Axes { vector, row, along: &along };
@@ -141,6 +150,7 @@ pub(super) fn vector_motions(
     problem: &Problem,
     kernel: &Kernel,
     vector: usize,
+    target: &Target,
 ) -> Option<Vec<Motion>> {
     let axis = &problem.axes[vector];
     // Registers hold vectors along the accumulators' last axis.
@@ -154,7 +164,10 @@ pub(super) fn vector_motions(
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
     let whole = !packed || axis.last.extent == update.extent;
-    let fits = motions.iter().all(|motion| motion.is_vector());
+    let lanes = i64::from(target.vector_bytes) / problem.bytes;
+    let fits = problem.update.loads().zip(&motions).all(|(access, motion)| {
+        motion.is_vector() || access.is_spread(*motion, update.variable, lanes)
+    });
     (whole && fits && motions.iter().any(|motion| motion.is_unit())).then_some(motions)
 }
 
@@ -203,7 +216,13 @@ fn candidate(
     if vectors.is_some_and(|vectors| wanted.is_some_and(|wanted| wanted != vectors)) {
         return None;
     }
-    let vectors = vectors.or(wanted);
+    // Tiles that overlap would begin within what serves several lanes.
+    let spread = along.iter().any(|motion| !motion.is_vector());
+    let even = |vectors: &i64| columns % (vectors * lanes) == 0;
+    let vectors = match vectors.or(wanted) {
+        None if spread => Some([2, 1].into_iter().find(even)?),
+        vectors => vectors.filter(|vectors| !spread || even(vectors)),
+    };
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
     let depth = problem.depth();
     let scattered_rows = scattered_rows(problem, kernel, target, along);
@@ -228,7 +247,9 @@ fn candidate(
         elementwise,
         scattered_rows,
         lines_between_rows,
+        rows_kept: None,
     };
+    let kept = row_update.and_then(|row| rows_kept(problem, kernel, target, row, along));
     let staged = match row_update {
         Some(update) => conflicting(problem, kernel, target, update, along),
         None => Vec::new(),
@@ -250,7 +271,9 @@ fn candidate(
         if !point.allows(BLOCKS, blocks) {
             continue;
         }
-        let block = Area { rows: div_ceil(rows, blocks), ..area };
+        // Rows that are copied do not collide.
+        let rows_kept = kept.filter(|_| blocks == 1 || staged.is_empty());
+        let block = Area { rows: div_ceil(rows, blocks), rows_kept, ..area };
         let tile = match (point.number(ROWS), vectors) {
             (Some(rows), Some(vectors)) => Tile { rows, vectors },
             _ => best_tile(target, &block, vectors),
@@ -267,6 +290,7 @@ fn candidate(
         };
         let (mut order, memory) = order::best(&reuse, &tiles, target);
         order.columns_outermost = outermost;
+        order.slices_in_rows = order::shares_lines(problem, kernel, &reuse, row, target);
         let cost = arithmetic + memory;
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             let width = panel.unwrap_or(tile.vectors * lanes);
@@ -277,7 +301,18 @@ fn candidate(
             let staged = staged.clone();
             best = Some((
                 cost,
-                Choice { vector, row, tile, lanes, width, tail, blocks, order, staged },
+                Choice {
+                    vector,
+                    row,
+                    tile,
+                    lanes,
+                    width,
+                    tail,
+                    blocks,
+                    order,
+                    staged,
+                    rows_kept: kept,
+                },
             ));
         }
     }
@@ -371,6 +406,30 @@ fn conflicting(
         }
     }
     found
+}
+
+/// How many rows of the operands that the vectors do not move have lines side by side in the
+/// first-level cache.
+fn rows_kept(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    row: &LoopInfo,
+    along: &[Motion],
+) -> Option<i64> {
+    let machine = &target.machine;
+    let ways = machine.l1.bytes as i64 / machine.set_bytes;
+    let of = |(access, motion): (&Access, &Motion)| {
+        let Motion::Steady { stride, block: None } = access.motion(row) else { return None };
+        let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+        let (mut period, mut rest) = (machine.set_bytes, bytes);
+        while rest > 0 {
+            (period, rest) = (rest, period % rest);
+        }
+        let sets = machine.set_bytes / period.max(machine.line_bytes);
+        (*motion == Motion::Still && bytes >= machine.line_bytes).then_some(ways * sets)
+    };
+    problem.update.loads().zip(along).filter_map(of).min()
 }
 
 /// What both sides of the sum read, for the order of tiles.

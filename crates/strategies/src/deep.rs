@@ -20,9 +20,10 @@
 //! ```
 //!
 //! so that what a part of the terms needs of a block of rows stays in the second-level cache while
-//! all panels go by, each part of a panel once. The order of each sum is as before. Rows that are
-//! left over when the block is cut into tiles have a smaller tile of their own: tiles that overlap
-//! would add twice.
+//! all panels go by, each part of a panel once. Rows of which a tile has more than the first-level
+//! cache keeps, because they fall on the same sets, are copied for each part. The order of each sum
+//! is as before. Rows that are left over when the block is cut into tiles have a smaller tile of
+//! their own: tiles that overlap would add twice.
 
 use std::collections::BTreeSet;
 
@@ -39,6 +40,7 @@ use crate::panels::Panels;
 use crate::problem::{Problem, pair};
 use crate::structure::{Access, LoopInfo, Motion};
 use crate::sums::{unroll_sum, whole_panels};
+use crate::tile::{COPIED_ROWS, stage};
 
 /// Iterations of the parallel loop that are wanted.
 const SHARED: i64 = 4;
@@ -62,6 +64,8 @@ struct Cut {
     columns: i64,
     /// Rows of a tile.
     rows: i64,
+    /// Whether rows that fall on the same cache sets are copied: more of them than stay.
+    copies: bool,
 }
 
 /// Runs the terms in parts, if there are so many that it pays.
@@ -75,10 +79,13 @@ pub(super) fn apply(
     whole_panels(hand, problem, choice);
     let outer = emit(hand, problem, choice, &cut)?;
     let vector = &problem.axes[choice.vector].last.name;
-    let remark = format!(
+    let mut remark = format!(
         "{} rows by {} elements along {vector}, the sum in parts of {} terms",
         cut.rows, choice.width, cut.terms
     );
+    if cut.copies {
+        remark += COPIED_ROWS;
+    }
     Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
@@ -127,8 +134,12 @@ fn cut(
         return Err("panels are met by few rows".into());
     }
     let strides = row_strides(hand, problem, row);
-    let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min().unwrap_or(i64::MAX);
-    // Two parts of panels in an eighth of the cache each, and half of it for the rows.
+    let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min();
+    let copies = !choice.staged.is_empty() && choice.rows_kept.is_some_and(|kept| rows > kept);
+    // Rows that are copied lie one behind the other.
+    let kept = kept.filter(|_| !copies).unwrap_or(i64::MAX);
+    // Two parts of panels in an eighth of the cache each, and half of it for the rows: a tile of
+    // them with all that lies along other axes at least.
     let element = panels.iter().map(|panels| panels.element).max().unwrap_or(1);
     let bytes = element * other;
     let block = |terms: i64| {
@@ -136,7 +147,8 @@ fn cut(
         let least = div_ceil(extent, most);
         (least..=4 * least).find(|blocks| extent % blocks == 0 && (extent / blocks) % rows == 0)
     };
-    let mut terms = part_of(problem, hand, cache / 8 * depth / panel);
+    let tiles_fit = (cache * 4 / 5 / (bytes * rows)).max(TERMS);
+    let mut terms = part_of(problem, hand, tiles_fit.min(cache / 8 * depth / panel));
     let blocks = match block(terms) {
         Some(blocks) => blocks,
         // They cannot be cut evenly.
@@ -153,7 +165,7 @@ fn cut(
     let split =
         |parts: &i64| columns % choice.width == 0 && count % parts == 0 && count / parts >= PANELS;
     let parts = (1..=div_ceil(SHARED, blocks)).rev().find(split).unwrap_or(1);
-    Ok(Cut { terms, blocks, columns: columns / parts, rows })
+    Ok(Cut { terms, blocks, columns: columns / parts, rows, copies })
 }
 
 /// Bytes from row to row of the operands that move with the rows.
@@ -227,6 +239,7 @@ fn emit(
     let along = vector.update.as_ref().ok_or("the sums are not walked one by one")?;
     let row = choice.row.ok_or("there is no axis of rows")?;
     let panels = Panels::of(hand, problem, along, choice.width);
+    let staged = choice.staged_names(hand.kernel());
     let (outer, ends) = blocks(hand, problem, choice, cut)?;
     if let Some(around) = outer.last() {
         hand.compute_at(&problem.acc, around)?;
@@ -247,6 +260,9 @@ fn emit(
     let tiles = tiles_of_rows(hand, &rows, &inner, cut.rows)?;
     for (rows, inner) in tiles {
         tile(hand, problem, choice, &rows, &inner, after.len(), cut.rows)?;
+    }
+    if let Some(part) = before.last().filter(|_| cut.copies) {
+        stage(hand, &staged, part, choice.lanes)?;
     }
     for panels in &panels {
         panels.prefetch(hand)?;

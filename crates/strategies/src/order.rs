@@ -12,6 +12,7 @@ use loops::Kernel;
 use sym::Expr;
 
 use crate::problem::Problem;
+use crate::structure::Motion;
 
 /// Which operands move with a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,9 @@ pub(super) struct Order {
     /// Everything else is run for a tile of columns before the next one: windows over all columns
     /// would be read again from the second-level cache.
     pub(super) columns_outermost: bool,
+    /// Rows outside of what moves both operands: its slices of a row share lines of the cache, so
+    /// that a row comes once for all of them.
+    pub(super) slices_in_rows: bool,
     /// The other loops by axis.
     pub(super) others: Vec<(usize, Side)>,
 }
@@ -78,7 +82,8 @@ impl Order {
     /// The loops in this order, outermost first. Tiles of rows that overlap cannot be shared among
     /// workers, so they come last.
     pub(super) fn arrange(&self, overlapping: bool, loops: Loops) -> Vec<String> {
-        let Loops { shared, rows, columns, block, row_tiles, column_tiles } = loops;
+        let Loops { shared, mut rows, columns, block, row_tiles, column_tiles } = loops;
+        let outer_rows = if self.slices_in_rows { std::mem::take(&mut rows) } else { Vec::new() };
         let columns: Vec<String> = columns.into_iter().chain(column_tiles).collect();
         let blocked = block.is_some();
         let (before, after): (Vec<String>, Vec<String>) =
@@ -91,8 +96,8 @@ impl Order {
                 (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
             };
         match self.columns_outermost {
-            true => [columns, shared, before, after].concat(),
-            false => [shared, before, columns, after].concat(),
+            true => [columns, outer_rows, shared, before, after].concat(),
+            false => [outer_rows, shared, before, columns, after].concat(),
         }
     }
 }
@@ -117,14 +122,12 @@ pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64
         + column_tiles * rows * again(rows / blocks)
         + row_tiles * columns * again(panel);
     let others = reuse.others.iter().map(|(axis, side, _)| (*axis, *side)).collect();
-    let (order, cycles) = match tiles.blocks > 1 {
-        true => (Order { columns_first: false, columns_outermost: false, others }, blocked),
-        false => (
-            Order { columns_first: columns_first < rows_first, columns_outermost: false, others },
-            columns_first.min(rows_first),
-        ),
+    let (columns_first, cycles) = match tiles.blocks > 1 {
+        true => (false, blocked),
+        false => (columns_first < rows_first, columns_first.min(rows_first)),
     };
-    (order, cycles * shared)
+    let (columns_outermost, slices_in_rows) = (false, false);
+    (Order { columns_first, columns_outermost, slices_in_rows, others }, cycles * shared)
 }
 
 /// The numbers of blocks to consider for a row axis: one, and those whose rows fit half of the
@@ -149,6 +152,26 @@ pub(super) fn block_counts(reuse: &Reuse, rows: i64, target: &Target, staged: bo
         counts.push(1);
     }
     counts
+}
+
+/// Whether the rows' operand moves with an axis of both by so little that slices beside each other
+/// lie in the same lines, or in two that come together.
+pub(super) fn shares_lines(
+    problem: &Problem,
+    kernel: &Kernel,
+    reuse: &Reuse,
+    row: Option<usize>,
+    target: &Target,
+) -> bool {
+    let both = reuse.others.iter().filter(|(_, side, _)| *side == Side::Both);
+    let Some(row) = row.and_then(|row| problem.axes[row].update.as_ref()) else { return false };
+    { both }.filter_map(|(at, _, _)| problem.axes[*at].update.as_ref()).any(|by| {
+        problem.update.loads().filter(|access| access.motion(row) != Motion::Still).any(|access| {
+            let bits = i64::from(kernel.buffers[access.buffer].dtype.bits());
+            let Motion::Steady { stride, block: None } = access.motion(by) else { return false };
+            (1..=2 * target.machine.line_bytes).contains(&(stride.abs() * bits / 8))
+        })
+    })
 }
 
 /// Whether windows that neighbours along an axis share, other than the tile's own axes, hold more

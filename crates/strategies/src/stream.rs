@@ -73,7 +73,7 @@ pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target)
     rows_of(reduced)?;
     let turns: i64 = problem.update.loops.iter().map(|found| found.extent).product();
     let met_once = |vector: &usize| {
-        let Some(along) = vector_motions(problem, kernel, *vector) else { return false };
+        let Some(along) = vector_motions(problem, kernel, *vector, target) else { return false };
         problem.update.loads().zip(&along).any(|(access, motion)| {
             let buffer = &kernel.buffers[access.buffer];
             let counts = buffer.shape.iter().map(|extent| extent.as_constant());

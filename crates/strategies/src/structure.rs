@@ -95,10 +95,10 @@ impl Motion {
         }
     }
 
-    /// Iterations after which it jumps.
+    /// Iterations after which it jumps, if it moves in between.
     pub(super) fn block(self) -> Option<i64> {
         match self {
-            Motion::Steady { block, .. } => block,
+            Motion::Steady { stride, block } => block.filter(|_| stride != 0),
             Motion::Still | Motion::Irregular => None,
         }
     }
@@ -272,12 +272,24 @@ impl Access {
 
     /// Elements between what is met in the first iteration of a loop and in a later one.
     pub(super) fn distance(&self, by: &LoopInfo, later: i64) -> Option<i64> {
-        let place = self.moving(by.variable);
+        self.distance_along(by.variable, later)
+    }
+
+    fn distance_along(&self, variable: SymbolId, later: i64) -> Option<i64> {
+        let place = self.moving(variable);
         let at = |value: i64| {
-            let of = |symbol: SymbolId| Some(if symbol == by.variable { value } else { 0 });
+            let of = |symbol: SymbolId| Some(if symbol == variable { value } else { 0 });
             place.evaluate(&of)
         };
         Some(at(later)? - at(0)?)
+    }
+
+    /// Whether a vector of so many neighbouring iterations reads elements that each serve several
+    /// of them, and lie within as many elements.
+    pub(super) fn is_spread(&self, motion: Motion, variable: SymbolId, lanes: i64) -> bool {
+        let Motion::Steady { stride: 0, block: Some(block) } = motion else { return false };
+        let last = self.distance_along(variable, lanes - 1);
+        lanes % block == 0 && last.is_some_and(|last| (0..lanes).contains(&last))
     }
 
     /// Elements from the start of the buffer, less what does not depend on a loop.

@@ -45,6 +45,9 @@ const SHARED: i64 = 64;
 /// Vectors that one turn of a copying loop moves.
 const COPIED: i64 = 4;
 
+/// What is said where rows are copied.
+pub(super) const COPIED_ROWS: &str = ", rows copied because they fall on the same cache sets";
+
 /// The sketch's name.
 pub(super) const NAME: &str = "tile";
 
@@ -158,7 +161,7 @@ fn describe(problem: &Problem, choice: &Choice) -> String {
         text += &format!(", in {} blocks of rows", choice.blocks);
     }
     if choice.blocks > 1 && !choice.staged.is_empty() {
-        text += ", rows copied because they fall on the same cache sets";
+        text += COPIED_ROWS;
     }
     text
 }
@@ -178,8 +181,7 @@ struct Parts {
 /// Takes the steps; the loops around the tile that may be shared among workers.
 fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<String>, Refused> {
     whole_panels(hand, problem, choice);
-    let staged: Vec<String> =
-        choice.staged.iter().map(|id| hand.kernel().buffers[*id].name.clone()).collect();
+    let staged = choice.staged_names(hand.kernel());
     let parts = split(hand, problem, choice)?;
     let inner: Vec<String> = parts.row.iter().cloned().chain([parts.vector.clone()]).collect();
     hand.reorder(&[parts.outer.clone(), inner.clone()].concat())?;
@@ -288,7 +290,12 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
 
 /// Copies the rows of a block into scratch memory, where they are apart by a few lines more than
 /// before so that neighbouring rows do not collide.
-fn stage(hand: &mut Hand<'_>, buffers: &[String], block: &str, lanes: i64) -> Result<(), Refused> {
+pub(super) fn stage(
+    hand: &mut Hand<'_>,
+    buffers: &[String],
+    block: &str,
+    lanes: i64,
+) -> Result<(), Refused> {
     for buffer in buffers {
         let into = hand.fresh(buffer, "rows");
         hand.take(ScheduleStep::StageRead {

@@ -80,8 +80,7 @@ impl Selector<'_> {
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
         }
         if let Some(offsets) = self.lane_offsets(buffer, index, lanes) {
-            let first = self.lane_address(buffer, index);
-            let address = MemoryOperand::new(first, 0);
+            let address = self.first_address(buffer, index);
             if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes))
             {
                 let one = self.load_element(buffer, dtype, address);
@@ -90,6 +89,9 @@ impl Selector<'_> {
             let in_order = (0..lanes as i64).map(|lane| lane * bytes).eq(offsets.iter().copied());
             if in_order && (can_mask || mask == Mask::Constant(all_lanes(lanes))) {
                 return Ok(self.load_contiguous(buffer, address, mask, lanes));
+            }
+            if let Some(values) = self.load_neighbours(buffer, address, &offsets, mask) {
+                return Ok(values);
             }
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
         }

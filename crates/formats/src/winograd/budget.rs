@@ -34,12 +34,13 @@ const STEPS: usize = 12;
 pub(crate) fn price_of_growth(function: &Function, target: &Target) -> PriceOfGrowth {
     let forms = forms(function, target);
     let budget = SHARE * weight_bytes(function) + BESIDES;
+    let at = |of_byte: f64| PriceOfGrowth { of_byte, most: budget };
     let fits = |price: f64| {
-        let growth: f64 = forms.iter().map(|own| own.growth_at(PriceOfGrowth(price))).sum();
+        let growth: f64 = forms.iter().map(|own| own.growth_at(at(price))).sum();
         growth <= budget
     };
     if fits(LEAST_PRICE) {
-        return PriceOfGrowth(LEAST_PRICE);
+        return at(LEAST_PRICE);
     }
     let (mut low, mut high) = (LEAST_PRICE, LEAST_PRICE * 2.0);
     while !fits(high) {
@@ -52,7 +53,7 @@ pub(crate) fn price_of_growth(function: &Function, target: &Target) -> PriceOfGr
             false => low = middle,
         }
     }
-    PriceOfGrowth(high)
+    at(high)
 }
 
 /// The forms of all contractions that minimal filtering could rewrite.

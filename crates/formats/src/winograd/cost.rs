@@ -20,18 +20,27 @@ const UNKNOWN: i64 = 64;
 /// Minimal filtering is chosen if it takes at most this share of the time.
 const PAYS: f64 = 0.9;
 
+/// What forms that leave a window as it is have to save beside others: they take longer than
+/// predicted.
+const HALFWAY: f64 = 1.1;
+
 /// The share of the time that products of bf16 take: half, if panels and rows came as fast as they
 /// are multiplied.
 const SHORT: f64 = 0.6;
 
-/// What a byte that a filter grows by has to save, in nanoseconds a run.
+/// What filters may grow by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PriceOfGrowth(pub(super) f64);
+pub(crate) struct PriceOfGrowth {
+    /// What a byte has to save, in nanoseconds a run.
+    pub(super) of_byte: f64,
+    /// Bytes that all of them, and so any, may grow by.
+    pub(super) most: f64,
+}
 
 impl PriceOfGrowth {
     /// Nanoseconds that so many bytes have to save.
     fn of(self, bytes: f64) -> f64 {
-        self.0 * bytes
+        self.of_byte * bytes
     }
 }
 
@@ -108,12 +117,21 @@ impl Forms {
         (form.bytes - self.filter_bytes).max(0.0)
     }
 
-    /// The cheapest form by minimal filtering with its bytes paid for, and whether it pays.
+    /// The cheapest form by minimal filtering with its bytes paid for, of those that pay if any
+    /// does, and whether it pays.
     fn cheapest(&self, against: Direct, price: PriceOfGrowth) -> Option<(&Form, bool)> {
         let priced = |form: &Form| form.nanoseconds + price.of(self.growth(form));
-        let by_price = |one: &&Form, two: &&Form| priced(one).total_cmp(&priced(two));
-        let best = self.filtered.iter().min_by(by_price)?;
-        Some((best, priced(best) <= self.directly(against) * PAYS))
+        let pays = |form: &Form| {
+            self.growth(form) <= price.most && priced(form) <= self.directly(against) * PAYS
+        };
+        let halfway = |form: &Form| if form.outputs.contains(&1) { HALFWAY } else { 1.0 };
+        let rank = |form: &Form| (!pays(form), priced(form) * halfway(form));
+        let by_rank = |one: &&Form, two: &&Form| {
+            let (one, two) = (rank(one), rank(two));
+            one.0.cmp(&two.0).then(one.1.total_cmp(&two.1))
+        };
+        let best = self.filtered.iter().min_by(by_rank)?;
+        Some((best, pays(best)))
     }
 
     /// Nanoseconds of what minimal filtering is compared with.
@@ -184,17 +202,18 @@ impl Sizes {
     }
 }
 
-/// All numbers of outputs along each window that are worth a thought.
+/// All numbers of outputs along each window that are worth a thought: 1 leaves it as it is.
 fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for (&taps, &spatial) in sizes.taps.iter().zip(&sizes.spatial) {
         let most = (MOST_PRODUCTS + 1 - taps).min(spatial.max(2));
         let longer = |found: &Vec<i64>| {
             let found = found.clone();
-            (2..=most).map(move |outputs| [&found[..], &[outputs]].concat())
+            (1..=most).map(move |outputs| [&found[..], &[outputs]].concat())
         };
         all = all.iter().flat_map(longer).collect();
     }
+    all.retain(|outputs| outputs.iter().any(|outputs| *outputs > 1));
     all
 }
 
@@ -212,21 +231,23 @@ fn direct(sizes: &Sizes, target: &Target) -> f64 {
 fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
     let tiles = |(&extent, &outputs): (&i64, &i64)| div_ceil(extent, outputs);
     let rows = sizes.rows * sizes.spatial.iter().zip(outputs).map(tiles).product::<i64>();
-    let points: Vec<i64> = outputs.iter().zip(&sizes.taps).map(|(m, r)| m + r - 1).collect();
+    let (cut, whole): (Vec<_>, Vec<_>) =
+        outputs.iter().copied().zip(sizes.taps.iter().copied()).partition(|(m, _)| *m > 1);
+    let points: Vec<i64> = cut.iter().map(|(m, r)| m + r - 1).collect();
     let entries = points.iter().product::<i64>() * sizes.shared;
-    let constants = (entries * sizes.depth * sizes.columns * 4) as f64;
-    let (columns, depth) = (sizes.columns, sizes.depth);
-    let products = Products { rows, columns, depth, count: entries, bytes: 4 };
+    let depth = sizes.depth * whole.iter().map(|(_, taps)| taps).product::<i64>();
+    let constants = (entries * depth * sizes.columns * 4) as f64;
+    let products = Products { rows, columns: sizes.columns, depth, count: entries, bytes: 4 };
     let arithmetic = products.cycles(target) / target.machine.cycles_per_ns;
     let product = arithmetic.max(constants / target.machine.stream_bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
-    let transforms: Vec<&Transforms> = outputs
+    let transforms: Vec<&Transforms> = cut
         .iter()
-        .zip(&sizes.taps)
-        .map(|(&outputs, &taps)| cook_toom::transforms(outputs as usize, taps as usize))
+        .map(|&(outputs, taps)| cook_toom::transforms(outputs as usize, taps as usize))
         .collect();
-    let (into, out_of) = operations(&transforms, &points, outputs);
+    let outputs: Vec<i64> = cut.iter().map(|(outputs, _)| *outputs).collect();
+    let (into, out_of) = operations(&transforms, &points, &outputs);
     let vectors = |channels: i64| (rows * sizes.shared * div_ceil(channels, lanes)) as f64;
     let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
 

@@ -361,13 +361,33 @@ impl<'a> Writer<'a> {
             let index = index[axis].clone();
             let (extent, stride) = (extent.clone(), view.strides[axis].clone());
             let mut inner = Axis { extent, stride, index };
+            let mut is_merged = false;
             while let Some(merged) = axes.last().and_then(|outer| self.merge(outer, &inner)) {
                 axes.pop();
-                inner = merged;
+                (inner, is_merged) = (merged, true);
+            }
+            while let Some((outer, rest)) = self.split(&inner).filter(|_| is_merged) {
+                axes.push(outer);
+                inner = rest;
             }
             axes.push(inner);
         }
         axes
+    }
+
+    /// An axis as two, if its index has two digits: accesses are told apart along each by itself.
+    fn split(&self, axis: &Axis) -> Option<(Axis, Axis)> {
+        let coefficients = axis.index.terms().iter().map(Term::coefficient);
+        let radix = coefficients.filter(|radix| *radix > 1).max()?;
+        let rows = axis.extent.as_constant().filter(|extent| extent % radix == 0)? / radix;
+        let columns = Expr::constant(radix);
+        let row = self.simplify(&axis.index.floor_div(&columns));
+        let column = self.simplify(&axis.index.modulo(&columns));
+        (quotients(&row) + quotients(&column) <= quotients(&axis.index)).then(|| {
+            let stride = axis.stride.clone() * &columns;
+            let outer = Axis { extent: Expr::constant(rows), stride, index: row };
+            (outer, Axis { extent: columns, stride: axis.stride.clone(), index: column })
+        })
     }
 
     /// Two neighbouring axes as one, if the index gets simpler by that.

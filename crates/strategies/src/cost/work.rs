@@ -80,6 +80,8 @@ enum Meeting {
     Vectors,
     /// Every second element.
     EverySecond,
+    /// Elements that each serve several lanes.
+    Spread,
     /// Columns of a block that is transposed in registers.
     Transposed,
     /// Elements that lie apart; whether by constant distances.
@@ -207,6 +209,7 @@ impl Walk<'_> {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
+            Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
             Meeting::Transposed => {
                 (work.loads, work.permutes) = (instances, instances * lanes.log2().ceil());
             }
@@ -236,7 +239,7 @@ impl Walk<'_> {
             Meeting::Transposed => {
                 (work.stores, work.permutes) = (instances, instances * lanes.log2().ceil());
             }
-            Meeting::EverySecond | Meeting::Apart(_) => {
+            Meeting::EverySecond | Meeting::Spread | Meeting::Apart(_) => {
                 (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
             }
         }
@@ -273,13 +276,15 @@ impl Walk<'_> {
         let straight = self.straight().count();
         let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
         let lets = index.iter().flat_map(Expr::symbols).any(|symbol| self.depends[symbol] != 0);
-        let mut along = None;
+        let (mut along, mut spread) = (None, false);
         let mut written_out = false;
         for (around, motion) in own {
             match around.kind {
                 LoopKind::Vector => {
                     let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
-                    along = Some((if whole { *motion } else { Motion::Irregular }, around.lanes));
+                    let motion = if whole { *motion } else { Motion::Irregular };
+                    spread = access.is_spread(motion, around.variable, around.lanes);
+                    along = Some((motion, around.lanes));
                 }
                 _ => written_out |= motion.is_unit() && around.extent >= TRANSPOSED,
             }
@@ -293,6 +298,7 @@ impl Walk<'_> {
                 Meeting::Vectors
             }
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
+            Some(_) if spread => Meeting::Spread,
             Some(_) if written_out => Meeting::Transposed,
             Some((Motion::Steady { block: None, .. }, _)) => Meeting::Apart(true),
             Some(_) => Meeting::Apart(false),
