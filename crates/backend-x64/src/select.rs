@@ -9,7 +9,8 @@
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `gather`: indices that are values;
-//! - `memory`, `registers`: loads, stores, register buffers, folds.
+//! - `memory`, `registers`: loads, stores, register buffers, folds;
+//! - `instruction`: loops that are instructions.
 
 mod arithmetic;
 mod build;
@@ -17,6 +18,7 @@ mod convert;
 mod gather;
 mod guard;
 mod index;
+mod instruction;
 mod interleave;
 mod memory;
 mod numbering;
@@ -42,7 +44,6 @@ use crate::vcode::{VCode, VRegId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
 use memory::Loaded;
-use pairs::Pair;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
 use value::{Evaluated, Held, Mask};
@@ -85,7 +86,6 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         vector: None,
         exec: None,
         lane: 0,
-        pairs: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
@@ -144,8 +144,6 @@ struct Selector<'a> {
     exec: Option<Mask>,
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
-    /// Values that are halves of pairs.
-    pairs: SecondaryMap<VRegId, Option<Pair>>,
     /// What was rounded to bf16 to make a value.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
     /// Loaded values that may be asked for again, the least recently used first.

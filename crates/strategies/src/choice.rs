@@ -10,7 +10,7 @@ use sym::Expr;
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
 use crate::point::Point;
-use crate::problem::{Axis, Problem, pair};
+use crate::problem::{Axis, Problem, tuple};
 use crate::structure::{Access, LoopInfo, Motion};
 
 /// Points of a space that are listed at most.
@@ -146,9 +146,9 @@ pub(super) fn vector_motions(
     // Registers hold vectors along the accumulators' last axis.
     let update = axis.update.as_ref().filter(|_| axis.place == problem.contiguous)?;
     let motions = problem.update.loads().map(|access| access.motion(update));
-    // Where both elements of a pair are used together a pair is what is contiguous.
-    let motions: Vec<Motion> = match pair(problem, kernel) {
-        Some(_) => motions.map(Motion::in_pairs).collect(),
+    // Where neighbours are used together they are what is contiguous.
+    let motions: Vec<Motion> = match tuple(problem, kernel) {
+        Some(found) => motions.map(|motion| motion.in_tuples(found.extent)).collect(),
         None => motions.collect(),
     };
     let packed = motions.iter().any(|motion| motion.block().is_some());

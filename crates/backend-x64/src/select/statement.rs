@@ -29,8 +29,9 @@ impl Selector<'_> {
         match stmt {
             Stmt::For(inner) => {
                 self.ranges.enter(inner);
-                match inner.kind {
+                match &inner.kind {
                     LoopKind::Unroll => self.unrolled(inner),
+                    LoopKind::Instruction(name) => self.instruction(inner, name),
                     LoopKind::Vector => self.vectors(inner),
                     LoopKind::Serial => self.serial(inner),
                     LoopKind::Parallel => self.parallel(inner),
@@ -150,7 +151,7 @@ impl Selector<'_> {
         let mut found = false;
         loops::visit::walk(block, &mut |stmt| match stmt {
             Stmt::While { .. } => found = true,
-            Stmt::For(inner) => match inner.kind {
+            Stmt::For(inner) => match &inner.kind {
                 LoopKind::Serial | LoopKind::Parallel => {
                     found |= inner.extent.as_constant().is_none_or(|extent| extent > 1);
                 }
@@ -159,7 +160,7 @@ impl Selector<'_> {
                     let lanes = self.plan.lanes[inner.variable] as i64;
                     found |= self.becomes_loop(inner, extent / lanes);
                 }
-                LoopKind::Unroll => {}
+                LoopKind::Unroll | LoopKind::Instruction(_) => {}
             },
             _ => {}
         });
@@ -406,20 +407,6 @@ impl Selector<'_> {
                 let b = self.evaluate(&arguments[1], lanes)?;
                 let before = self.load(buffer, index, lanes)?;
                 self.function(ScalarFunction::FusedMultiplyAdd, dtype, &[a, b, before], lanes)?
-            }
-            ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. }
-                if reduction == Reduction::Sum && dtype == DType::I32 && arguments.len() == 2 =>
-            {
-                let a = self.evaluate(&arguments[0], lanes)?;
-                let b = self.evaluate(&arguments[1], lanes)?;
-                let before = self.load(buffer, index, lanes)?;
-                match self.dot_of_integers(a, b, before) {
-                    Some(dot) => dot,
-                    None => {
-                        let product = self.function(ScalarFunction::Mul, dtype, &[a, b], lanes)?;
-                        self.combine(reduction, dtype, before, product, lanes)?
-                    }
-                }
             }
             _ => {
                 let value = self.evaluate(value, lanes)?;
