@@ -33,6 +33,7 @@ mod value;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
@@ -43,6 +44,7 @@ use tensor::DType;
 use crate::vcode::{VCode, VRegId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
+use instruction::Use;
 use memory::Loaded;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
@@ -86,6 +88,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         vector: None,
         exec: None,
         lane: 0,
+        instructions: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
@@ -144,6 +147,8 @@ struct Selector<'a> {
     exec: Option<Mask>,
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
+    /// Loops that are instructions, by their variables.
+    instructions: SecondaryMap<SymbolId, Option<Rc<Use>>>,
     /// What was rounded to bf16 to make a value.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
     /// Loaded values that may be asked for again, the least recently used first.

@@ -85,11 +85,11 @@ static TABLE: LazyLock<Vec<Instruction>> = LazyLock::new(|| {
 
 /// A loop that is an instruction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found<'k> {
+pub struct Found {
     /// What it adds to.
     pub buffer: BufferId,
     /// Which element of that.
-    pub index: &'k [Expr],
+    pub index: Vec<Expr>,
     /// Its operands, in the order of the description's parameters.
     pub operands: Vec<Tuple>,
 }
@@ -167,12 +167,7 @@ impl Instruction {
     ///
     /// # Errors
     /// Why it is not, as a sentence without a full stop.
-    pub fn find_in<'k>(
-        &self,
-        kernel: &'k Kernel,
-        found: &'k Loop,
-        lanes: SymbolId,
-    ) -> Result<Found<'k>, String> {
+    pub fn find_in(&self, kernel: &Kernel, found: &Loop, lanes: SymbolId) -> Result<Found, String> {
         let described = self.looped();
         let turns = described.extent.as_constant().unwrap_or(1);
         if found.extent.as_constant() != Some(turns) {
@@ -193,7 +188,7 @@ impl Instruction {
         let Stmt::Reduce { buffer: sum, reduction: wanted, value: description, .. } = own else {
             unreachable!("an instruction reduces")
         };
-        let mut loads: Loads<'k> = SecondaryMap::new();
+        let mut loads: Loads<'_> = SecondaryMap::new();
         let dtypes = [kernel.buffers[*buffer].dtype, self.lane.buffers[*sum].dtype];
         if dtypes[0] != dtypes[1]
             || reduction != wanted
@@ -205,7 +200,7 @@ impl Instruction {
         if index.iter().any(|expr| expr.contains(found.variable)) {
             return Err(format!("{} is not one sum", name(*buffer)));
         }
-        let loads: Vec<Load<'k>> = self.operands().filter_map(|id| loads[id]).collect();
+        let loads: Vec<Load<'_>> = self.operands().filter_map(|id| loads[id]).collect();
         if let Some((read, _)) = loads.iter().find(|(read, _)| read == buffer) {
             return Err(format!("it adds to {}, which it reads", name(*read)));
         }
@@ -221,7 +216,7 @@ impl Instruction {
                 ));
             }
         }
-        Ok(Found { buffer: *buffer, index, operands })
+        Ok(Found { buffer: *buffer, index: index.clone(), operands })
     }
 
     /// Whether a value is what the description computes, with loads in place of its operands'.
@@ -329,13 +324,13 @@ impl Isa {
     ///
     /// # Errors
     /// Why the loop cannot be run so, as a sentence without a full stop.
-    pub fn instruction_of<'k>(
+    pub fn instruction_of(
         self,
-        kernel: &'k Kernel,
-        found: &'k Loop,
+        kernel: &Kernel,
+        found: &Loop,
         name: &str,
         lanes: Option<SymbolId>,
-    ) -> Result<Found<'k>, String> {
+    ) -> Result<Found, String> {
         let row = Instruction::named(name).filter(|row| row.cost(self).is_some());
         let row = row.ok_or_else(|| format!("the target has no instruction `{name}`"))?;
         let lanes = lanes.ok_or_else(|| format!("`{name}` runs in lanes of a vector loop"))?;

@@ -3,12 +3,14 @@
 //! The loop says which elements each lane takes and what it adds to. An operand's elements fill a
 //! 32-bit lane, so they are loaded as one.
 
-use backend::{Isa, Tuple};
+use std::rc::Rc;
+
+use backend::{Found, Isa, Tuple};
 use loops::Loop;
 
 use super::Selector;
 use super::value::{Evaluated, Item, Vector, register_type};
-use crate::vcode::{Inst, Lane, Opcode};
+use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
 /// How an instruction is encoded where it is had.
 struct Encoding {
@@ -55,23 +57,26 @@ const ENCODINGS: &[Encoding] = &[
     },
 ];
 
+/// A loop that is an instruction.
+pub(super) struct Use {
+    found: Found,
+    row: &'static Encoding,
+}
+
 impl Selector<'_> {
     /// One vector of a loop that is marked as an instruction.
     pub(super) fn instruction(&mut self, inner: &Loop, name: &str) -> base::Result<()> {
-        let (kernel, isa) = (self.kernel, self.builder.isa());
-        let around = self.vector.as_ref().map(|vector| vector.symbol);
-        let found = isa.instruction_of(kernel, inner, name, around);
-        let found = found.map_err(|reason| self.refuse(reason))?;
-        let row = ENCODINGS.iter().find(|row| row.name == name && row.isas.contains(&isa));
-        let Some(row) = row else {
-            return Err(self.refuse(format!("nothing encodes `{name}`")));
-        };
+        let Use { found, row } = &*self.instruction_of(inner, name)?;
         let lanes = self.vector_lanes();
         let mut operands = Vec::new();
         for tuple in &found.operands {
             operands.push(self.load_tuple(tuple, lanes)?);
         }
-        let before = self.load(found.buffer, found.index, lanes)?;
+        if base::fault::is_seeded("x64.tuple") {
+            let last = operands.len() - 1;
+            operands[0] = operands[last];
+        }
+        let before = self.load(found.buffer, &found.index, lanes)?;
         let Evaluated::Vector(before) = before else {
             return Err(self.refuse(format!("`{name}` adds to no numbers")));
         };
@@ -85,15 +90,28 @@ impl Selector<'_> {
             self.builder.emit(Inst::new(row.op, row.lane, &operands), ty)
         };
         let result = Vector { item: Item::Register(value), lane: row.lane, lanes };
-        self.store(found.buffer, found.index, Evaluated::Vector(result), lanes)
+        self.store(found.buffer, &found.index, Evaluated::Vector(result), lanes)
+    }
+
+    /// What a marked loop is, which is the same wherever it is written out.
+    fn instruction_of(&mut self, inner: &Loop, name: &str) -> base::Result<Rc<Use>> {
+        if let Some(known) = &self.instructions[inner.variable] {
+            return Ok(known.clone());
+        }
+        let isa = self.builder.isa();
+        let around = self.vector.as_ref().map(|vector| vector.symbol);
+        let found = isa.instruction_of(self.kernel, inner, name, around);
+        let found = found.map_err(|reason| self.refuse(reason))?;
+        let row = ENCODINGS.iter().find(|row| row.name == name && row.isas.contains(&isa));
+        let row = row.ok_or_else(|| self.refuse(format!("nothing encodes `{name}`")))?;
+        let known = Rc::new(Use { found, row });
+        self.instructions[inner.variable] = Some(known.clone());
+        Ok(known)
     }
 
     /// The elements that each lane takes, as one 32-bit lane.
-    fn load_tuple(&mut self, tuple: &Tuple, lanes: usize) -> base::Result<crate::vcode::VRegId> {
-        let mut linear = self.linear(tuple.buffer, &tuple.index);
-        if base::fault::is_seeded("x64.tuple") {
-            linear.constant += self.element_bytes(tuple.buffer) as i64;
-        }
+    fn load_tuple(&mut self, tuple: &Tuple, lanes: usize) -> base::Result<VRegId> {
+        let linear = self.linear(tuple.buffer, &tuple.index);
         let fills = self.element_bytes(tuple.buffer) as i64 * tuple.count == WORD;
         if !fills || linear.irregular || !matches!(linear.lane_step, 0 | WORD) {
             let name = &self.kernel.buffers[tuple.buffer].name;
