@@ -10,7 +10,7 @@ use sym::Expr;
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
 use crate::point::Point;
-use crate::problem::{Axis, Problem, tuple};
+use crate::problem::{Axis, Problem, instructions, tuple};
 use crate::structure::{Access, LoopInfo, Motion};
 
 /// Points of a space that are listed at most.
@@ -205,7 +205,9 @@ fn candidate(
     }
     let vectors = vectors.or(wanted);
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
-    let depth = problem.depth();
+    let instruction = instructions(problem, kernel, target).first().map(|(_, cost)| *cost);
+    let at_once = instruction.and_then(|_| tuple(problem, kernel)).map_or(1, |found| found.extent);
+    let depth = problem.depth() / at_once;
     let scattered_rows = scattered_rows(problem, kernel, target, along);
     let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
     // An operand that moves with rows and vectors is loaded for each accumulator.
@@ -221,6 +223,7 @@ fn candidate(
         columns,
         lanes,
         depth,
+        instruction,
         shared,
         elementwise,
         scattered_rows,

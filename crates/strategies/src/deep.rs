@@ -26,8 +26,8 @@
 
 use std::collections::BTreeSet;
 
-use backend::Target;
 use backend::tile::{Tile, div_ceil};
+use backend::{InstructionCost, Target};
 use loops::Stmt;
 use schedule::{ScheduleStep, Tail};
 
@@ -36,7 +36,7 @@ use crate::given::Refused;
 use crate::hand::Hand;
 use crate::order::Side;
 use crate::panels::Panels;
-use crate::problem::{Problem, tuple};
+use crate::problem::{Problem, instructions, tuple};
 use crate::structure::{Access, Motion};
 use crate::sums::{tile_in_vectors, unroll_sum, whole_panels};
 
@@ -114,7 +114,9 @@ fn cut(
         return Err("results are not contiguous along the panels".into());
     }
     let extent = problem.axes[row].last.extent;
-    let rows = best_rows(target, extent, choice);
+    let instruction = instructions(problem, hand.kernel(), target).first().map(|(_, cost)| *cost);
+    let term = instruction.unwrap_or_else(|| target.machine.multiply_add());
+    let rows = best_rows(target, extent, choice, term);
     let other: i64 = others(problem, choice, Side::Rows)
         .iter()
         .map(|at| problem.axes[*at].last.extent)
@@ -174,11 +176,11 @@ fn rows_kept(target: &Target, stride: i64) -> i64 {
 }
 
 /// The rows of a tile that take least time; what is left over needs code of its own.
-fn best_rows(target: &Target, extent: i64, choice: &Choice) -> i64 {
+fn best_rows(target: &Target, extent: i64, choice: &Choice, term: InstructionCost) -> i64 {
     let vectors = div_ceil(choice.width, choice.lanes);
     let fits = |rows: &i64| Tile { rows: *rows, vectors }.fits(target);
     // What a tile costs for each term: its multiply-adds, but no less than a latency.
-    let latency = i64::from(target.machine.fma_latency * target.machine.fma_per_cycle);
+    let latency = (f64::from(term.latency) / term.cycles) as i64;
     let cycles = |rows: i64| if rows == 0 { 0 } else { (rows * vectors).max(latency) };
     let cost = |rows: &i64| {
         let tiles = (extent / rows) * (cycles(*rows) + 1) + cycles(extent % rows);

@@ -1,9 +1,11 @@
 //! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the
 //! nests that initialise, sum and end, and how their loops correspond.
 
+use backend::{Instruction, InstructionCost, Target};
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
 use sym::Expr;
+use tensor::DType;
 
 use crate::given::Refused;
 use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
@@ -123,6 +125,19 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
     let place = read.iter().position(|index| index.contains(found.variable));
     let by_ones = place.filter(|&at| read[at].linear_coefficient(found.variable) == Some(1));
     Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
+}
+
+/// The target's instructions that take neighbours of these types at once, with what they cost.
+pub(super) fn instructions(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+) -> Vec<(&'static Instruction, InstructionCost)> {
+    let Some(tuple) = tuple(problem, kernel) else { return Vec::new() };
+    let loads = problem.update.loads();
+    let dtypes: Vec<DType> = loads.map(|access| kernel.buffers[access.buffer].dtype).collect();
+    let all = target.isa.instructions();
+    all.filter(|(row, _)| row.takes(&dtypes, tuple.extent)).collect()
 }
 
 /// The innermost reduced loop, where it goes over neighbours in operands so short that those fill

@@ -3,12 +3,11 @@
 use backend::Target;
 use backend::tile::div_ceil;
 use schedule::{ScheduleStep, Tail};
-use tensor::DType;
 
 use crate::choice::Choice;
 use crate::given::Refused;
 use crate::hand::Hand;
-use crate::problem::{Problem, TOO_FAR, tuple};
+use crate::problem::{Problem, TOO_FAR, instructions};
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
@@ -49,14 +48,10 @@ pub(super) fn tile_in_vectors(
     target: &Target,
 ) -> Result<String, Refused> {
     let mut reasons = Vec::new();
-    if let Some(tuple) = tuple(problem, hand.kernel())
-        && let Some((vector, outer)) = nest.split_last()
+    if let Some((vector, outer)) = nest.split_last()
         && let Some((over, rows)) = outer.split_last()
     {
-        for (row, _) in target.isa.instructions() {
-            if !row.takes(&operand_types(hand, problem), tuple.extent) {
-                continue;
-            }
+        for (row, _) in instructions(problem, hand.kernel(), target) {
             let tried = hand.attempt(|hand| {
                 hand.reorder(&[vector.clone(), over.clone()])?;
                 hand.unroll(over)?;
@@ -71,12 +66,6 @@ pub(super) fn tile_in_vectors(
     }
     in_vectors(hand, nest)?;
     Ok(reasons.concat())
-}
-
-/// Types of what a sum reads.
-fn operand_types(hand: &Hand<'_>, problem: &Problem) -> Vec<DType> {
-    let loads = problem.update.loads();
-    loads.map(|access| hand.kernel().buffers[access.buffer].dtype).collect()
 }
 
 /// Writes out the innermost reduced loops as far as the code stays small and its loads do not move
