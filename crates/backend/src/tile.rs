@@ -1,12 +1,13 @@
 //! The cost of register tiles, from the target row alone.
 //!
 //! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add
-//! (or dot product, see [`crate::Instruction`]) an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
-//! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
-//! a step costs; vectors of a panel that does not stay in the first-level cache come from the
-//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of
-//! a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS",
-//! 2016), reduced to what our fixed order of sums leaves open.
+//! (or an [instruction](crate::Instruction) that takes several terms) an accumulator, one load a
+//! vector of the operand that carries the vector axis, and one broadcast a row. Whichever of
+//! arithmetic, loads and the latency of the accumulators takes longest is what a step costs;
+//! vectors of a panel that does not stay in the first-level cache come from the second, and rows of
+//! a large operand that lie apart cost a start each. Source: the usual model of a GotoBLAS
+//! micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016),
+//! reduced to what our fixed order of sums leaves open.
 
 use crate::instruction::InstructionCost;
 use crate::target::Target;
