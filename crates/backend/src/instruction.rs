@@ -142,6 +142,12 @@ impl Instruction {
         parameters.filter(|id| self.lane.buffers[*id].scope == Scope::Parameter(Access::Read))
     }
 
+    /// How many turns of a loop it takes at once.
+    #[must_use]
+    pub fn count(&self) -> i64 {
+        self.looped().extent.as_constant().unwrap_or(1)
+    }
+
     /// Whether it takes so many elements of these types at once, in any order of its operands.
     #[must_use]
     pub fn takes(&self, dtypes: &[DType], count: i64) -> bool {
@@ -151,8 +157,7 @@ impl Instruction {
             dtypes
         };
         let own = sorted(&mut self.operands().map(|id| self.lane.buffers[id].dtype));
-        let turns = self.looped().extent.as_constant();
-        turns == Some(count) && own == sorted(&mut dtypes.iter().copied())
+        self.count() == count && own == sorted(&mut dtypes.iter().copied())
     }
 
     /// The loop that it is.
@@ -168,8 +173,7 @@ impl Instruction {
     /// # Errors
     /// Why it is not, as a sentence without a full stop.
     pub fn find_in(&self, kernel: &Kernel, found: &Loop, lanes: SymbolId) -> Result<Found, String> {
-        let described = self.looped();
-        let turns = described.extent.as_constant().unwrap_or(1);
+        let (described, turns) = (self.looped(), self.count());
         if found.extent.as_constant() != Some(turns) {
             return Err(format!("`{}` takes {turns} turns of a loop at once", self.name()));
         }
@@ -259,8 +263,7 @@ impl Instruction {
         loads: &[Load<'_>],
         any_order: bool,
     ) -> Result<Vec<Tuple>, String> {
-        let described = self.looped();
-        let turns = described.extent.as_constant().unwrap_or(1);
+        let turns = self.count();
         let mut met = vec![Vec::new(); turns as usize];
         let mut wanted = met.clone();
         let mut tuples = Vec::new();
