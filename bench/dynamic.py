@@ -26,6 +26,7 @@ def main():
     options.add_argument("--pairs", type=int, default=200)
     options.add_argument("--most", default="8x128", metavar="BATCHxLENGTH")
     options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--symbolic", action="store_true", help="code for many extents at once")
     options.add_argument("--tolerance", type=float, default=1e-4)
     options.add_argument("--reference", nargs=2, help="used internally")
     given = options.parse_args()
@@ -48,6 +49,7 @@ def one_model(model, given):
         # The example stands beside the binary.
         replay = given.tilewright.resolve().parent / "examples" / "replay"
         command = [replay, model, folder, "--threads", given.threads, "--seconds", 0]
+        command += ["--symbolic"] if given.symbolic else []
         figures = json.loads(common.run_pinned(command, given.threads, 7200))
         errors = [error_of(folder / str(number)) for number in range(len(pairs))]
     new = [pairs.index(pair) == number for number, pair in enumerate(pairs)]

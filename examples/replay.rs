@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo run --release -p examples --example replay -- MODEL FOLDER \
-//!     [--threads N] [--target NAME] [--feed OUTPUT=INPUT]... [--seconds S]
+//!     [--threads N] [--target NAME] [--feed OUTPUT=INPUT]... [--seconds S] \
+//!     [--symbolic]
 //! ```
 //!
 //! `FOLDER/0/in0.npy` is the first input of the first case; its outputs are left beside it as
@@ -31,7 +32,9 @@ struct Asked {
 
 fn main() -> ExitCode {
     let Some(asked) = parse(std::env::args().skip(1)) else {
-        eprintln!("replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S]");
+        eprintln!(
+            "replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S] [--symbolic]"
+        );
         return ExitCode::from(2);
     };
     match run(&asked) {
@@ -51,6 +54,7 @@ fn parse(words: impl Iterator<Item = String>) -> Option<Asked> {
         match word.as_str() {
             "--threads" => asked.options.threads = Some(words.next()?.parse().ok()?),
             "--target" => asked.options.target = TargetChoice::Named(words.next()?),
+            "--symbolic" => asked.options.symbolic = true,
             "--seconds" => asked.seconds = words.next()?.parse().ok()?,
             "--feed" => {
                 let text = words.next()?;

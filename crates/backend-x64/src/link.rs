@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::{KernelCompiler as _, MachineCode, Target};
-use base::{Arena, Diagnostic, KernelId, Result, codes};
-use loops::{Access, BufferId, Kernel, Scope};
+use base::{Arena, Diagnostic, Id, KernelId, Result, codes};
+use loops::{Access, Buffer, BufferId, Kernel, Scope, SymbolKind};
 use program::{Address, Argument, Place, Program, Run, Slot, Step};
 use runtime::{Code, KernelCode, LoadedProgram};
-use sym::Expr;
+use sym::{Expr, SymbolId};
 
 use crate::X64;
 
@@ -28,7 +28,7 @@ pub fn load(kernels: &Arena<KernelId, Kernel>, code: &[(KernelId, MachineCode)])
 }
 
 /// Makes a program runnable whose kernels are among the `kernels` and whose code [`load`] made of
-/// them.
+/// them, for these `values` of the symbols that no step sets.
 ///
 /// # Errors
 /// A diagnostic if an argument is smaller than the kernel's parameter or may not be written, or if
@@ -37,11 +37,12 @@ pub fn executable(
     kernels: &Arena<KernelId, Kernel>,
     program: &Program,
     code: Arc<Code>,
+    values: &BTreeMap<SymbolId, i64>,
 ) -> Result<LoadedProgram> {
     let mut wrong = None;
     program::walk(&program.steps, &mut |step| {
         if let Step::Run(run) = step {
-            wrong = wrong.take().or(misfit(&kernels[run.kernel], run));
+            wrong = wrong.take().or_else(|| misfit(&kernels[run.kernel], run, values));
         }
     });
     if let Some(message) = wrong {
@@ -53,7 +54,7 @@ pub fn executable(
     // within their parameters and their scratch memory, write only parameters that are not
     // read-only, and iterations of a parallel loop are independent. The arguments have just been
     // checked to be as large as the parameters.
-    unsafe { LoadedProgram::new(program, code, &BTreeMap::new()) }
+    unsafe { LoadedProgram::new(program, code, values) }
 }
 
 /// Makes a program of one kernel among the `kernels`, whose code [`load`] made of them: it runs the
@@ -92,7 +93,7 @@ pub fn alone(
         arena_bytes: Expr::ZERO,
         steps: vec![run],
     };
-    executable(kernels, &program, code)
+    executable(kernels, &program, code, &BTreeMap::new())
 }
 
 /// Compiles a scheduled kernel to a program of its own, as [`alone`] makes it.
@@ -107,7 +108,7 @@ pub fn compile_alone(kernel: &Kernel, target: &Target) -> Result<LoadedProgram> 
 }
 
 /// Why a run does not fit its kernel, if it does not.
-fn misfit(kernel: &Kernel, run: &Run) -> Option<String> {
+fn misfit(kernel: &Kernel, run: &Run, values: &BTreeMap<SymbolId, i64>) -> Option<String> {
     if run.arguments.len() != kernel.parameters.len() {
         let (given, wanted) = (run.arguments.len(), kernel.parameters.len());
         return Some(format!("kernel `{}` is run on {given} of {wanted} arguments", kernel.name));
@@ -118,7 +119,8 @@ fn misfit(kernel: &Kernel, run: &Run) -> Option<String> {
         if writes && !argument.writes {
             return Some(format!("kernel `{}` writes argument `{}`", kernel.name, buffer.name));
         }
-        let fits = match (buffer.span_bytes(), argument.bytes.as_constant()) {
+        let given = argument.bytes.evaluate(&|symbol| values.get(&symbol).copied());
+        let fits = match (span_bytes(kernel, buffer, values), given) {
             (Some(needed), Some(given)) => given >= needed,
             _ => false,
         };
@@ -128,4 +130,28 @@ fn misfit(kernel: &Kernel, run: &Run) -> Option<String> {
         }
     }
     None
+}
+
+/// Bytes from a parameter's first element to behind its last, for these values of the symbols of
+/// the program, which are where a kernel's dimensions say.
+fn span_bytes(kernel: &Kernel, buffer: &Buffer, values: &BTreeMap<SymbolId, i64>) -> Option<i64> {
+    let of_dimension = |symbol: SymbolId| match kernel.symbols[symbol].kind {
+        SymbolKind::Shape { position, .. } => {
+            values.get(&SymbolId::new(position as usize)).copied()
+        }
+        SymbolKind::Loop | SymbolKind::Value { .. } => None,
+    };
+    let known = |exprs: &Vec<Expr>| -> Option<Vec<Expr>> {
+        let value = |expr: &Expr| Some(Expr::constant(expr.evaluate(&of_dimension)?));
+        exprs.iter().map(value).collect()
+    };
+    let is_constant = |exprs: &Vec<Expr>| exprs.iter().all(|it| it.as_constant().is_some());
+    if is_constant(&buffer.shape) && buffer.strides.as_ref().is_none_or(is_constant) {
+        return buffer.span_bytes();
+    }
+    let strides = match &buffer.strides {
+        Some(strides) => Some(known(strides)?),
+        None => None,
+    };
+    Buffer { shape: known(&buffer.shape)?, strides, ..buffer.clone() }.span_bytes()
 }

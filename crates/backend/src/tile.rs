@@ -47,6 +47,8 @@ pub struct Area {
     pub depth: i64,
     /// The instruction that takes a step, if it is not a multiply-add.
     pub instruction: Option<InstructionCost>,
+    /// The largest tile that all extents allow which there may be, where they are free.
+    pub most: Option<Tile>,
     /// How many tiles there are along axes other than the rows, for workers to share.
     pub shared: i64,
     /// Whether an operand moves along rows and vectors, so that every accumulator has a load.
@@ -109,19 +111,22 @@ impl Tile {
 /// The cheapest tile for an area. `vectors` fixes the width where the format has chosen it.
 #[must_use]
 pub fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
+    let most = area.most.unwrap_or(Tile { rows: i64::MAX, vectors: i64::MAX });
     let widest = div_ceil(area.columns, area.lanes);
     let widths: Vec<i64> = match vectors {
         Some(fixed) => vec![fixed],
-        None => (1..=widest.min(i64::from(target.vector_registers))).collect(),
+        None => (1..=widest.min(most.vectors).min(i64::from(target.vector_registers))).collect(),
     };
     let mut best = (f64::INFINITY, Tile { rows: 1, vectors: 1 });
     for vectors in widths {
-        for rows in 1..=area.rows.min(i64::from(target.vector_registers)) {
+        let most_rows = area.rows.min(most.rows).min(i64::from(target.vector_registers));
+        for rows in 1..=most_rows {
             let tile = Tile { rows, vectors };
             if rows * vectors > 1 && !tile.fits(target) {
                 break;
             }
-            let overlap = rows < area.rows && area.rows % rows != 0;
+            let whole = area.rows % rows == 0 && most.rows == i64::MAX;
+            let overlap = rows < area.rows && !whole;
             let cycles = tile.cycles(target, area) * overlap_penalty(area, overlap);
             // At equal cost the larger tile reads its operands less often.
             let larger = rows * vectors > best.1.rows * best.1.vectors;

@@ -51,6 +51,10 @@ pub(crate) struct ModelArguments {
     #[arg(long = "literal", value_name = "NAME", help_heading = OPTIMISATIONS)]
     literals: Vec<String>,
 
+    /// Makes code for many extents at once where the model leaves them free
+    #[arg(long, help_heading = OPTIMISATIONS)]
+    symbolic: bool,
+
     /// Writes kernel names where `perf` finds them
     #[arg(long, help_heading = TARGET)]
     perf_map: bool,
@@ -220,6 +224,7 @@ impl ModelArguments {
             disabled: disabled(&self.disabled, self.without_optimisation).collect(),
             literals: self.literals.iter().cloned().collect(),
             limits: self.limits.limits(),
+            symbolic: self.symbolic,
             perf_map: self.perf_map,
             ..Options::default()
         }
@@ -276,7 +281,8 @@ impl InputArguments {
     ) -> Result<Settled<'_>> {
         let mut given = self.files.read(model)?;
         let fills = always || self.random || given.is_empty();
-        let mut options = model.options();
+        // What is found here are the extents of the inputs, whatever the model is compiled for.
+        let mut options = Options { symbolic: false, ..model.options() };
         if !others.is_empty() {
             let ports = tilewright::model_info(&model.model, &options.limits)?.inputs;
             for (port, value) in ports.iter().zip(others) {
@@ -296,6 +302,7 @@ impl InputArguments {
             }
             options.dims.extend(chosen);
         }
+        options.symbolic = model.symbolic;
         Ok(Settled { arguments: self, options, given, fills })
     }
 
@@ -313,6 +320,8 @@ impl Settled<'_> {
     /// A given name that the model does not have; a missing input where none are random; a port
     /// whose shape is not known; random inputs beyond the limit.
     pub(crate) fn inputs(&self, ports: &[Port]) -> Result<Vec<Value>> {
+        let bound = ports.iter().map(|port| port.clone().with_extents(&self.options.dims));
+        let ports = &bound.collect::<Vec<Port>>()[..];
         let made_up: Vec<&Port> =
             ports.iter().filter(|port| !self.given.contains_key(&port.name)).collect();
         let bytes = made_up.iter().map(|port| port.least_bytes()).fold(0, u64::saturating_add);

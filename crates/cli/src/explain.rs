@@ -92,6 +92,7 @@ fn as_json(explanation: &Explanation) -> Value {
         "gigabytes_per_second": explanation.ceilings.bytes_per_ns,
         "formats": explanation.formats,
         "arena_bytes": explanation.arena_bytes,
+        "arena_formula": explanation.arena_formula,
         "largest_live_set": explanation.largest_live_set,
     })
 }

@@ -47,6 +47,7 @@ pub fn segments(
         add,
         builder: FunctionBuilder::extend(empty(function)),
         values: SecondaryMap::new(),
+        constants: SecondaryMap::new(),
         around: Vec::new(),
         placed: SecondaryMap::new(),
         made: SecondaryMap::new(),
@@ -55,7 +56,10 @@ pub fn segments(
     };
     for (&old, name) in function.parameters().iter().zip(&function.parameter_names) {
         let new = divider.builder.parameter(name, function.ty(old).clone());
-        divider.define(old, new);
+        match divider.is_constant(old) {
+            true => divider.constants[old] = Some(new),
+            false => divider.define(old, new),
+        }
     }
     let results = divider.region(function.body)?;
     let names = function.result_names.iter().cloned();
@@ -114,6 +118,8 @@ struct Divider<'a> {
     builder: FunctionBuilder,
     /// What each value that a segment or interpreted node gives is in the plan.
     values: SecondaryMap<ValueId, Option<ValueId>>,
+    /// What each constant is there. A segment may give it, too, for all others than segments.
+    constants: SecondaryMap<ValueId, Option<ValueId>>,
     /// The region at hand, behind those around it.
     around: Vec<RegionId>,
     /// The segment of each node, counted in its region; that of an interpreted node is the one
@@ -310,8 +316,11 @@ impl Divider<'_> {
         segment.parameter_names = (0..parameters.len()).map(|it| format!("p{it}")).collect();
         segment.result_names = (0..results.len()).map(|it| format!("r{it}")).collect();
         mark_given(&mut segment);
-        let operands =
-            parameters.iter().map(|&value| self.value(value)).collect::<Built<Vec<ValueId>>>()?;
+        let operand = |&value: &ValueId| match self.constants[value] {
+            Some(constant) => Ok(constant),
+            None => self.value(value),
+        };
+        let operands = parameters.iter().map(operand).collect::<Built<Vec<ValueId>>>()?;
         let types = results.iter().map(|&value| function.ty(value).clone()).collect();
         let call = Op::Call { function: (self.add)(Arc::new(segment)), results: types };
         self.builder.set_location(Locations::UNKNOWN);

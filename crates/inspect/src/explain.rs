@@ -38,6 +38,8 @@ pub struct Explanation {
     pub formats: Vec<String>,
     /// Bytes of the arena, with each worker's scratch memory.
     pub arena_bytes: u64,
+    /// Those of the arena over the dimensions of the model, where code is for many extents.
+    pub arena_formula: Option<String>,
     /// The most that is alive at one step, with each worker's scratch memory.
     pub largest_live_set: u64,
 }
@@ -92,6 +94,7 @@ pub fn explain_beneath(
         ceilings,
         formats: Vec::new(),
         arena_bytes: 0,
+        arena_formula: None,
         largest_live_set: 0,
     };
     explanation.add_whole(executable, inputs, runs.max(1))?;
@@ -119,12 +122,13 @@ impl Explanation {
             }
         }
         for segment in &met {
-            let lowered = &segment.specialisation.lowered;
-            let scratch = segment.specialisation.executable().scratch_bytes() as u64;
-            let scratch = scratch * self.threads as u64;
-            if lowered.arena_bytes + scratch >= self.arena_bytes {
-                self.arena_bytes = lowered.arena_bytes + scratch;
-                self.largest_live_set = lowered.largest_live_set + scratch;
+            let specialisation = &segment.specialisation;
+            let program = specialisation.executable();
+            let scratch = program.scratch_bytes() as u64 * self.threads as u64;
+            if program.arena_bytes() as u64 + scratch >= self.arena_bytes {
+                self.arena_bytes = program.arena_bytes() as u64 + scratch;
+                self.arena_formula = specialisation.arena_formula();
+                self.largest_live_set = specialisation.largest_live_set() + scratch;
             }
             self.add_segment(executable, &variant, segment, runs)?;
         }
@@ -157,12 +161,12 @@ impl Explanation {
         self.total_us += total_ns as f64 / f64::from(runs) / 1e3;
         // The runs of each kernel in order. A kernel that only counts for a loop has none.
         let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
-        for info in &specialisation.lowered.kernels {
+        let kernels = specialisation.infos(executable.target());
+        for info in &*kernels {
             infos.entry(info.kernel).or_default().push_back(info);
         }
-        let lowered = &specialisation.lowered;
-        let prior: u64 = lowered.kernels.iter().map(|info| info.prior_bytes).sum();
-        let run_bytes = prior + lowered.arena_bytes;
+        let prior: u64 = kernels.iter().map(|info| info.prior_bytes).sum();
+        let run_bytes = prior + specialisation.executable().arena_bytes() as u64;
         for row in profile.rows() {
             let time_us = row.nanoseconds as f64 / f64::from(runs) / 1e3;
             let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
@@ -283,6 +287,9 @@ impl Explanation {
             self.arena_bytes,
             self.arena_bytes as f64 / self.largest_live_set.max(1) as f64,
         )?;
+        if let Some(formula) = &self.arena_formula {
+            writeln!(f, "of it {formula} of intermediate results")?;
+        }
         if rows.len() > LONGEST {
             let longest = rows[..LONGEST].iter().copied();
             writeln!(f, "the {LONGEST} longest, {:.1} % of the time:", self.percent(longest))?;

@@ -43,9 +43,14 @@ fn rounded_as_written() -> Options {
 }
 
 fn on_target(sample: &GraphSample, target: &str, disabled: &[&str]) -> Outcome {
-    let target = TargetChoice::Named(target.to_owned());
-    let mut options = Options { target, threads: Some(2), ..rounded_as_written() };
+    let mut options = rounded_as_written();
     options.disabled.extend(disabled.iter().map(|&name| name.to_owned()));
+    with_options(sample, target, options)
+}
+
+fn with_options(sample: &GraphSample, target: &str, options: Options) -> Outcome {
+    let target = TargetChoice::Named(target.to_owned());
+    let options = Options { target, threads: Some(2), ..options };
     let inputs: Vec<Value> = sample.inputs.iter().cloned().map(Value::from).collect();
     outcome(|| {
         let values = tilewright::compile_module(sample.module(), &options)?.run_values(&inputs)?;
@@ -102,6 +107,21 @@ fn wrong_without(sample: &GraphSample, disabled: &[&str]) -> Said {
 fn compared(sample: &GraphSample, results: Option<Vec<Tensor>>) -> Said {
     let Some(results) = results else { return Ok(false) };
     difference(&results, &evaluated(sample)?).map_or(Ok(true), Err)
+}
+
+/// A sample in code for many extents, beside code for those at hand.
+fn wrong_with_free_extents(sample: &GraphSample) -> Said {
+    let expected = evaluated(sample)?;
+    let mut says = false;
+    for target in ["x86-64-v3", "x86-64-v4"] {
+        let options = rounded_as_written().with_symbolic_extents();
+        let Some(results) = with_options(sample, target, options)? else { continue };
+        if let Some(found) = difference(&results, &expected) {
+            return Err(format!("{target}: {found}"));
+        }
+        says = true;
+    }
+    Ok(says)
 }
 
 fn wrong_without_optimisation(sample: &GraphSample) -> Said {
@@ -208,6 +228,14 @@ fn machine_code() {
     if runs_here() {
         let samples = graph_samples(OPTIONS);
         counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_machine_code));
+    }
+}
+
+#[test]
+fn free_extents_in_machine_code() {
+    if runs_here() {
+        let samples = graph_samples(OPTIONS);
+        counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_with_free_extents));
     }
 }
 

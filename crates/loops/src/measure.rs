@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use base::SecondaryMap;
-use sym::{Expr, Range};
+use sym::{Expr, Range, SymbolId};
 use tensor::{DType, ScalarFunction};
 
 use crate::domain::{Ranges, walk_domains};
-use crate::kernel::{Buffer, BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
+use crate::kernel::{Buffer, BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind};
 use crate::visit::own_references;
 
 /// Scratch buffers begin at multiples of this many bytes.
@@ -44,6 +44,56 @@ impl Kernel {
             [Stmt::For(only)] if only.kind == LoopKind::Parallel => only.extent.clone(),
             _ => Expr::ONE,
         }
+    }
+
+    /// The values of a dimension of the model; all, of any other symbol.
+    #[must_use]
+    pub fn shape_range(&self, symbol: SymbolId) -> Range {
+        match self.symbols[symbol].kind {
+            SymbolKind::Shape { range, .. } => range,
+            SymbolKind::Loop | SymbolKind::Value { .. } => Range::ALL,
+        }
+    }
+
+    /// Whether an expression is known before the kernel runs: it has no symbols but dimensions.
+    #[must_use]
+    pub fn is_of_dimensions(&self, expr: &Expr) -> bool {
+        let other = |symbol| !matches!(self.symbols[symbol].kind, SymbolKind::Shape { .. });
+        !expr.any_symbol(&mut { other })
+    }
+
+    /// An expression as a number to weigh choices by: where dimensions are free, with their usual
+    /// values.
+    #[must_use]
+    pub fn weight(&self, expr: &Expr) -> i64 {
+        let known = expr.as_constant();
+        known.unwrap_or_else(|| expr.usual(&|symbol| self.shape_range(symbol)))
+    }
+
+    /// The kernel with these values for its dimensions, by their positions, as their only ones:
+    /// what it weighs then is what it takes.
+    #[must_use]
+    pub fn with_dimensions(&self, value: &dyn Fn(u32) -> Option<i64>) -> Kernel {
+        let mut kernel = self.clone();
+        for (_, symbol) in kernel.symbols.iter_mut() {
+            if let SymbolKind::Shape { position, range } = &mut symbol.kind {
+                *range = value(*position).map_or(*range, Range::constant);
+            }
+        }
+        kernel
+    }
+
+    /// Bytes from the first element of a buffer to behind the last, as [`Buffer::span_bytes`], with
+    /// usual values where dimensions are free.
+    #[must_use]
+    pub fn usual_span_bytes(&self, buffer: BufferId) -> i64 {
+        let buffer = &self.buffers[buffer];
+        let constant = |exprs: &Vec<Expr>| -> Vec<Expr> {
+            exprs.iter().map(|expr| self.weight(expr).into()).collect()
+        };
+        let strides = buffer.strides.as_ref().map(constant);
+        let usual = Buffer { shape: constant(&buffer.shape), strides, ..buffer.clone() };
+        usual.span_bytes().unwrap_or(i64::MAX)
     }
 }
 
@@ -105,7 +155,10 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &mut Ranges) -> Ex
         Stmt::For(inner) => {
             // An extent in terms of variables outside counts as its largest value.
             let most = ranges.bounds(&inner.extent).max;
-            let extent = if most == i64::MAX { inner.extent.clone() } else { most.max(0).into() };
+            let extent = match most == i64::MAX || kernel.is_of_dimensions(&inner.extent) {
+                true => inner.extent.clone(),
+                false => most.max(0).into(),
+            };
             let outside = ranges.descend(inner);
             let once = block_operations(kernel, &inner.body, ranges);
             ranges.ascend(inner, outside);

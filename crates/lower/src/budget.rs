@@ -70,7 +70,7 @@ pub fn check_program(
     let program = &module.programs[lowered.program];
     let own = parameter_bytes(function).unwrap_or(0);
     let given = given.unwrap_or_else(|| own.saturating_add(constant_bytes(module)));
-    check_memory(program, lowered, (own, given), (limits, threads))?;
+    RunBytes::of(program, lowered, own, threads).check(&program.name, given, limits)?;
     let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();
     let total = operations(&program.steps, &of_kernels);
     let free = limits.operations;
@@ -106,29 +106,47 @@ fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, u64>) -> u64 {
     steps.iter().map(of_step).fold(0, u64::saturating_add)
 }
 
-fn check_memory(
-    program: &Program,
-    lowered: &Lowered,
-    (own, given): (u64, u64),
-    (limits, threads): (&Limits, usize),
-) -> Result<()> {
-    let mut scratch = 0;
-    program::walk(&program.steps, &mut |step| {
-        if let Step::Run(run) = step {
-            scratch = scratch.max(run.scratch_bytes.as_constant().unwrap_or(0) as u64);
-        }
-    });
-    let scratch = scratch.saturating_mul(threads as u64);
-    let outputs = lowered.outputs.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes as u64));
-    let arena = lowered.arena_bytes;
-    let total = [own, arena, scratch, outputs].into_iter().fold(0, u64::saturating_add);
-    limits.check_memory(total, given, &format!("`{}` would take", program.name)).map_err(
-        |refusal| {
+/// Bytes that a run of a program takes.
+#[derive(Clone, Copy, Debug)]
+pub struct RunBytes {
+    /// Of its inputs.
+    pub inputs: u64,
+    /// Of intermediate results.
+    pub arena: u64,
+    /// Of all workers' scratch memory.
+    pub scratch: u64,
+    /// Of its results.
+    pub outputs: u64,
+}
+
+impl RunBytes {
+    fn of(program: &Program, lowered: &Lowered, inputs: u64, threads: usize) -> RunBytes {
+        let mut scratch = 0;
+        program::walk(&program.steps, &mut |step| {
+            if let Step::Run(run) = step {
+                scratch = scratch.max(run.scratch_bytes.as_constant().unwrap_or(0) as u64);
+            }
+        });
+        let scratch = scratch.saturating_mul(threads as u64);
+        let outputs = lowered.outputs.iter().map(|it| it.bytes as u64);
+        let outputs = outputs.fold(0, u64::saturating_add);
+        RunBytes { inputs, arena: lowered.arena_bytes, scratch, outputs }
+    }
+
+    /// Refuses what is more than the limits where the model's weights and inputs have so many
+    /// bytes.
+    ///
+    /// # Errors
+    /// A diagnostic that names the limit.
+    pub fn check(&self, program: &str, given: u64, limits: &Limits) -> Result<()> {
+        let RunBytes { inputs, arena, scratch, outputs } = *self;
+        let total = [inputs, arena, scratch, outputs].into_iter().fold(0, u64::saturating_add);
+        limits.check_memory(total, given, &format!("`{program}` would take")).map_err(|refusal| {
             let parts = format!(
-                "{own} of inputs, {arena} of intermediate results, {scratch} of workers, \
+                "{inputs} of inputs, {arena} of intermediate results, {scratch} of workers, \
                  {outputs} of results"
             );
             refusal.at("a run of the model").because(parts).into()
-        },
-    )
+        })
+    }
 }

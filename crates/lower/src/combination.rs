@@ -14,12 +14,12 @@
 use base::Id;
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
 use rustc_hash::FxHashSet;
-use sym::{Expr, Range, SymbolId};
+use sym::{Expr, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::definitions::operand_index;
 use crate::groups::AnchorDomain;
-use crate::naive::index::{Ranges, extents, generic_index};
+use crate::naive::index::{AxisSymbols, Ranges, extents};
 
 /// Most elements of a literal that is written out, and most statements of a nest.
 pub(crate) const MOST_WRITTEN: i64 = 64;
@@ -223,16 +223,17 @@ pub(crate) fn written_axes(
     let extents = extents(function, anchor);
     let mut written = vec![false; extents.len()];
     // What is free cannot be written out, and has no combinations inside of it.
-    let extents: Option<Vec<i64>> = extents.iter().map(Expr::as_constant).collect();
-    let Some(extents) = extents else { return written };
+    if extents.iter().any(|extent| extent.as_constant().is_none()) {
+        return written;
+    }
     let start = match domain {
         Some(_) => function.producer(anchor).map(|(node, _)| node),
         None => Some(node),
     };
-    let index = generic_index(&extents);
+    let axes = AxisSymbols::of(function);
+    let index = axes.index(extents);
     let mut work: Vec<(NodeId, Vec<Expr>)> = start.map(|node| (node, index)).into_iter().collect();
-    let ranges =
-        |symbol: SymbolId| extents.get(symbol.index()).map_or(Range::ALL, |&e| Range::extent(e));
+    let ranges = |symbol: SymbolId| axes.range(function, extents, symbol);
     // A value may be read in many ways, and what it reads in many more.
     let mut seen: FxHashSet<(NodeId, Vec<Expr>)> = FxHashSet::default();
     while let Some((node, index)) = work.pop() {
@@ -240,9 +241,8 @@ pub(crate) fn written_axes(
             continue;
         }
         if let Some(combination) = Combination::of(function, node) {
-            for symbol in combination.written_axes().flat_map(|axis| index[axis].symbols()) {
-                written[symbol.index()] = true;
-            }
+            let symbols = combination.written_axes().flat_map(|axis| index[axis].symbols());
+            symbols.filter_map(|symbol| axes.axis(symbol)).for_each(|axis| written[axis] = true);
             let zero = |expr: &Expr| {
                 expr.substitute(&mut |symbol| {
                     Some(index.get(symbol.index()).cloned().unwrap_or(Expr::ZERO))

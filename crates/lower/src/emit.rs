@@ -25,7 +25,7 @@ use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive;
 use crate::naive::element::splat;
-use crate::naive::index::extents;
+use crate::naive::index::{extents, weight};
 use crate::naive::outline::Outline;
 use crate::{KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
 
@@ -242,9 +242,9 @@ impl Emitter<'_> {
     /// The kernel of a group, from its naive one.
     fn kernel(&mut self, frame: &Frame<'_>, group: &Group, naive: Naive) -> base::Result<Planned> {
         let (flops, touched) = (operations(&naive.kernel), bytes_touched(&naive.kernel));
-        let constant = |expr: &Expr| expr.as_constant().unwrap_or(0);
-        let flops = constant(&flops) as u64;
-        let bytes = touched.values().map(constant).sum::<i64>() as u64;
+        let weight = |expr: &Expr| naive.kernel.weight(expr);
+        let flops = weight(&flops) as u64;
+        let bytes = touched.values().map(weight).sum::<i64>() as u64;
         let prefix = format!("{}_{}", frame.function.name, kind_of(frame.function, group));
         let accesses = accesses(&naive.kernel);
         let id = self.library.kernel(naive, &prefix, self.module)?;
@@ -336,8 +336,8 @@ impl Emitter<'_> {
         let mut grains = BTreeMap::new();
         for info in &mut self.kernels {
             let (kernel, (made, stored)) = (&self.module.kernels[info.kernel], &made[&info.kernel]);
-            info.extent = kernel.parallel_extent().as_constant().unwrap_or(1);
-            info.scratch_bytes = scratch_layout(kernel).bytes.as_constant().unwrap_or(0);
+            info.extent = kernel.weight(&kernel.parallel_extent());
+            info.scratch_bytes = kernel.weight(&scratch_layout(kernel).bytes);
             info.scheduled = made.remarks.clone();
             info.cost = made.cost;
             (info.naive, info.trace) = (made.naive.clone(), made.trace.clone());
@@ -465,9 +465,8 @@ fn prior_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
         Some(_) => class_of(frame.function, *root) == Some(Class::Constant),
         None => true,
     };
-    let bytes =
-        roots.filter(is_prior).filter_map(|root| byte_count(frame.function, root).as_constant());
-    bytes.map(|bytes| bytes as u64).sum()
+    let bytes = |root| weight(frame.function, &byte_count(frame.function, root)) as u64;
+    roots.filter(is_prior).map(bytes).sum()
 }
 
 /// Bytes from a value's first element to behind its last.

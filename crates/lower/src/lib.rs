@@ -23,6 +23,7 @@ mod iteration;
 mod kernels;
 mod movement;
 pub mod naive;
+mod scope;
 mod specialise;
 mod store;
 
@@ -31,8 +32,9 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{Arena, Diagnostic, Diagnostics, FunctionId, KernelId, ProgramId, Remark, codes};
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, RegionId, ValueId};
+use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::Module;
 use program::{Address, Place, Program};
 use schedule::Trace;
@@ -40,6 +42,7 @@ use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
+pub use scope::scope;
 pub use specialise::{bind, extent_checks, specialise};
 pub use store::{KernelStore, StoredKernel};
 
@@ -155,6 +158,31 @@ pub struct KernelInfo {
     pub trace: Trace,
     /// What it shares with other lowerings, where there is a store of kernels.
     pub stored: Option<Arc<StoredKernel>>,
+}
+
+impl KernelInfo {
+    /// The same of a kernel with free dimensions for these values of the function's symbols.
+    #[must_use]
+    pub fn with_values(
+        &self,
+        kernel: &Kernel,
+        values: &BTreeMap<SymbolId, i64>,
+        target: &Target,
+    ) -> KernelInfo {
+        let value = |position: u32| values.get(&Id::new(position as usize)).copied();
+        let (kernel, naive) =
+            (kernel.with_dimensions(&value), self.naive.kernel.with_dimensions(&value));
+        let bytes = bytes_touched(&naive).values().map(|it| naive.weight(it)).sum::<i64>() as u64;
+        KernelInfo {
+            extent: kernel.weight(&kernel.parallel_extent()),
+            scratch_bytes: kernel.weight(&scratch_layout(&kernel).bytes),
+            flops: naive.weight(&operations(&naive)) as u64,
+            bytes,
+            prior_bytes: self.prior_bytes.min(bytes),
+            cost: Cost::of(&kernel, target),
+            ..self.clone()
+        }
+    }
 }
 
 /// What a kernel is in the function that was lowered.

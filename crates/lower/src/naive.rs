@@ -10,7 +10,7 @@ mod build;
 pub(crate) mod element;
 pub(crate) mod index;
 pub(crate) mod outline;
-mod reductions;
+pub(crate) mod reductions;
 mod statements;
 mod tidy;
 pub(crate) mod write;

@@ -7,8 +7,8 @@
 //! orders; the best result is kept, and while it is more than a twentieth above the largest
 //! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
 //!
-//! Slots whose sizes are free lie behind those, one behind the other; those of equal sizes whose
-//! lifetimes do not meet share a place.
+//! Slots whose sizes are free lie behind those, in places one behind the other. A place has the size
+//! of its first slot; others whose lifetimes do not meet share it if they are provably no larger.
 //!
 //! That compares every slot with every other. Of programs too large for it, slots are placed in
 //! the order of the steps, in the gaps that earlier slots have left.
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Arena, KernelId};
 use loops::{Kernel, may_share};
 use program::{Argument, Place, Program, Run, SlotId, Step};
-use sym::Expr;
+use sym::{Expr, SymbolId};
 
 use crate::barriers::add_barriers;
 use crate::lifetime::{Lifetime, lifetimes};
@@ -81,30 +81,41 @@ pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footpr
     Footprint { arena: layout.bytes, largest_live_set: largest_live_set(&items) }
 }
 
-/// Places slots of free sizes behind the arena so far.
+/// Memory for slots of free sizes that are not needed at the same time.
+struct FreePlace {
+    bytes: Expr,
+    offset: Expr,
+    lives: Vec<Lifetime>,
+}
+
+/// Places slots of free sizes behind the arena so far, those that usually are larger first.
 fn place_free(program: &mut Program, mut items: Vec<Item>) {
-    items.sort_by_key(|item| item.life.first);
-    // Of each place: its size, its offset, and the last step that needs it.
-    let mut places: Vec<(Expr, Expr, usize)> = Vec::new();
+    let symbols = program.symbols.clone();
+    let ranges = |symbol: SymbolId| symbols[symbol].range;
+    let bytes_of = |program: &Program, item: &Item| program.slots[item.slots[0]].bytes.clone();
+    items.sort_by_key(|item| {
+        (std::cmp::Reverse(bytes_of(program, item).usual(&ranges)), item.life.first)
+    });
+    let mut places: Vec<FreePlace> = Vec::new();
     for item in items {
-        let bytes = program.slots[item.slots[0]].bytes.clone();
-        let is_over =
-            |(size, _, last): &&mut (Expr, Expr, usize)| *size == bytes && *last < item.life.first;
-        let offset = match places.iter_mut().find(is_over) {
-            Some((_, offset, last)) => {
-                *last = item.life.last;
-                offset.clone()
-            }
+        let bytes = bytes_of(program, &item);
+        let fits = |place: &FreePlace| {
+            let apart = |life: &Lifetime| !life.meets(item.life);
+            place.lives.iter().all(apart) && sym::proves_less_equal(&bytes, &place.bytes, &ranges)
+        };
+        let at = match places.iter().position(fits) {
+            Some(at) => at,
             None => {
                 let offset = program.arena_bytes.clone();
                 let whole = bytes.ceil_div(&ALIGNMENT.into()) * ALIGNMENT;
                 program.arena_bytes += &whole;
-                places.push((bytes, offset.clone(), item.life.last));
-                offset
+                places.push(FreePlace { bytes, offset, lives: Vec::new() });
+                places.len() - 1
             }
         };
+        places[at].lives.push(item.life);
         for slot in &item.slots {
-            program.slots[*slot].place = Place::Arena(offset.clone());
+            program.slots[*slot].place = Place::Arena(places[at].offset.clone());
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Reading programs: walking over steps, asking which symbols steps set.
+//! Reading programs: walking over steps, asking which symbols steps set, putting values in their
+//! place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{KernelId, SecondaryMap};
-use sym::SymbolId;
+use sym::{Expr, SymbolId};
 
-use crate::program::{Program, Step};
+use crate::program::{Address, Place, Program, Run, Step};
 
 /// Visits every step, outermost first, in the order of the text.
 pub fn walk<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a Step)) {
@@ -81,5 +82,49 @@ impl Program {
             }
         });
         set
+    }
+}
+
+impl Program {
+    /// The program for these values of symbols that no step sets: sizes, places and extents over
+    /// them are numbers.
+    #[must_use]
+    pub fn with_values(&self, values: &BTreeMap<SymbolId, i64>) -> Program {
+        let mut program = self.clone();
+        let bind = &mut |expr: &mut Expr| {
+            *expr = expr.substitute(&mut |id| values.get(&id).map(|&value| value.into()));
+        };
+        bind(&mut program.arena_bytes);
+        for (_, slot) in program.slots.iter_mut() {
+            bind(&mut slot.bytes);
+            if let Place::Constants(offset) | Place::Arena(offset) = &mut slot.place {
+                bind(offset);
+            }
+        }
+        walk_mut(&mut program.steps, &mut |step| each_expr(step, bind));
+        program
+    }
+}
+
+/// Visits the expressions of a step itself, to change them.
+fn each_expr(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
+    let mut address = |it: &mut Address| visit(&mut it.offset);
+    match step {
+        Step::Run(Run { arguments, extent, scratch_bytes, grain, .. }) => {
+            arguments.iter_mut().for_each(|it| address(&mut it.address));
+            let sizes = arguments.iter_mut().map(|it| &mut it.bytes);
+            sizes.chain([extent, scratch_bytes, grain]).for_each(visit);
+        }
+        Step::Bind { source, .. } => address(source),
+        Step::Copy { source, destination, bytes } => {
+            [source, destination].into_iter().for_each(&mut address);
+            visit(bytes);
+        }
+        Step::Move(moved) => {
+            [&mut moved.source, &mut moved.destination].into_iter().for_each(address);
+        }
+        Step::Branch { condition, .. } | Step::While { condition, .. } => address(condition),
+        Step::Repeat { count, .. } => visit(count),
+        Step::Barrier => {}
     }
 }

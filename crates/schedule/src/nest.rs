@@ -201,10 +201,10 @@ impl SymbolRanges {
         self.inside.of(symbol)
     }
 
-    /// The number of iterations of the loop that binds a variable, where it is a constant.
-    pub(crate) fn iterations(&self, variable: SymbolId) -> Option<i64> {
-        let binds = |found: &&Loop| found.variable == variable;
-        self.loops.iter().find(binds).and_then(|found| found.extent.as_constant())
+    /// The number of iterations of the loop that binds a variable.
+    pub(crate) fn iterations(&self, variable: SymbolId) -> Option<&Expr> {
+        let found = self.loops.iter().find(|found| found.variable == variable);
+        found.map(|found| &found.extent)
     }
 
     pub(crate) fn bounds(&self, expr: &Expr) -> Range {

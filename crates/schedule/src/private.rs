@@ -1,8 +1,8 @@
 //! Whether a local buffer's contents never outlive one run of a block: each element is stored
 //! before it is read, every time.
 //!
-//! A read is covered by an earlier store if the store's loops, all of constant extents, can be
-//! solved for the read's index: along each axis the store's index is a base plus loop variables
+//! A read is covered by an earlier store if the store's loops, none of which depends on another, can
+//! be solved for the read's index: along each axis the store's index is a base plus loop variables
 //! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`, or also
 //! `min(4 * io, 6) + ii`), and the read's index provably lies in it. Where the store is guarded,
 //! the guard must follow, with the solution put in, from the read's guards. A store that fills an
@@ -107,7 +107,13 @@ fn covers(
     // Loops around both have the same value in both; the store's others are to be solved for.
     let common = store.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
     let own: BTreeSet<SymbolId> = store.loops[common..].iter().copied().collect();
-    if own.iter().any(|variable| ranges.iterations(*variable).is_none_or(|count| count < 1)) {
+    let runs = |variable: &SymbolId| {
+        ranges.iterations(*variable).is_some_and(|count| {
+            let depends = count.any_symbol(&mut |symbol| own.contains(&symbol));
+            !depends && ranges.less_equal(&Expr::ONE, count)
+        })
+    };
+    if !own.iter().all(runs) {
         return Cover::Nothing;
     }
     let mut solution =
@@ -136,6 +142,30 @@ fn covers(
     beyond.map_or(Cover::All, Cover::Below)
 }
 
+/// The values of one loop variable in an index.
+struct Part<'a> {
+    step: i64,
+    last: Last<'a>,
+    symbol: SymbolId,
+}
+
+/// Where these values end.
+enum Last<'a> {
+    At(Expr),
+    /// After so many.
+    Of(&'a Expr),
+}
+
+/// So many steps; of as many as cover a length, that length, which is what surely is reached.
+fn whole(count: &Expr, step: i64) -> Expr {
+    match count.as_atom() {
+        Some(Atom::FloorDiv(length, by)) if by.as_constant() == Some(step) => {
+            (**length).clone() - (step - 1)
+        }
+        _ => count.clone() * step,
+    }
+}
+
 /// Values of a store's loop variables for which it touches the element that is read.
 struct Solution<'a> {
     ranges: &'a SymbolRanges,
@@ -147,12 +177,13 @@ struct Solution<'a> {
     used: BTreeSet<SymbolId>,
 }
 
-impl Solution<'_> {
-    /// Splits an index into a base and a gapless sum of own variables, with the sum's extent.
-    fn split(&mut self, stored: &Expr) -> Option<(Expr, Expr, i64)> {
+impl<'a> Solution<'a> {
+    /// Splits an index into a base and a gapless sum of own variables, with what the sum takes every
+    /// value below.
+    fn split(&mut self, stored: &Expr) -> Option<(Expr, Expr, Expr)> {
         let mut base = Expr::constant(stored.constant_part());
         let mut moving = Expr::ZERO;
-        let mut parts: Vec<(i64, i64, SymbolId)> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         for term in stored.terms() {
             let single = Expr::from(term.clone());
             if !single.symbols().iter().any(|symbol| self.own.contains(symbol)) {
@@ -162,43 +193,51 @@ impl Solution<'_> {
             parts.push(self.part(term)?);
             moving += &single;
         }
-        parts.sort_unstable();
-        let mut extent = 1i64;
-        for (step, last, symbol) in parts {
-            if step < 1 || step > extent || !self.used.insert(symbol) {
+        parts.sort_unstable_by_key(|part| (part.step, part.symbol));
+        let mut reach = Expr::ONE;
+        for Part { step, last, symbol } in parts {
+            // What is not known to be as long as a step can be the last part alone.
+            let before = reach.as_constant()?;
+            if step < 1 || step > before || !self.used.insert(symbol) {
                 return None;
             }
-            extent = extent.checked_add(last)?;
+            reach = match last {
+                Last::At(last) => reach + &last,
+                Last::Of(count) if step == before => whole(count, step),
+                Last::Of(count) => reach + &((count.clone() - 1) * step),
+            };
         }
-        Some((base, moving, extent))
+        Some((base, moving, reach))
     }
 
     /// The values of a term with an own variable: from 0 in such steps, or smaller ones, to such an
     /// end.
-    fn part(&self, term: &Term) -> Option<(i64, i64, SymbolId)> {
+    fn part(&self, term: &Term) -> Option<Part<'a>> {
+        let ranges: &'a SymbolRanges = self.ranges;
         if let Some(symbol) = term.as_symbol() {
-            let last = self.ranges.iterations(symbol)? - 1;
-            return Some((term.coefficient(), term.coefficient().checked_mul(last)?, symbol));
+            let last = Last::Of(ranges.iterations(symbol)?);
+            return Some(Part { step: term.coefficient(), last, symbol });
         }
         let ([Atom::Min(a, b)], 1) = (term.factors(), term.coefficient()) else { return None };
-        let (counted, most) = match (a.as_constant(), b.as_constant()) {
-            (None, Some(most)) => (a, most),
-            (Some(most), None) => (b, most),
+        let is_own = |expr: &Expr| expr.any_symbol(&mut |symbol| self.own.contains(&symbol));
+        let (counted, most) = match (is_own(a), is_own(b)) {
+            (true, false) => (a, b),
+            (false, true) => (b, a),
             _ => return None,
         };
         let ([counted], 0) = (counted.terms(), counted.constant_part()) else { return None };
-        let symbol = counted.as_symbol()?;
-        let last = counted.coefficient().checked_mul(self.ranges.iterations(symbol)? - 1)?;
+        let (symbol, step) = (counted.as_symbol()?, counted.coefficient());
         // The last value is the bound only if counting gets there.
-        (0..=last).contains(&most).then(|| (counted.coefficient(), most, symbol))
+        let counts_to = whole(self.ranges.iterations(symbol)?, step) - step;
+        let gets_there =
+            self.ranges.less_equal(&Expr::ZERO, most) && self.ranges.less_equal(most, &counts_to);
+        gets_there.then(|| Part { step, last: Last::At((**most).clone()), symbol })
     }
 
     /// Whether the store's index takes every value of an axis.
     fn fills(&mut self, stored: &Expr, extent: &Expr) -> bool {
         match self.split(stored) {
-            Some((base, _, reach)) => {
-                base.is_zero() && self.ranges.less_equal(extent, &Expr::constant(reach))
-            }
+            Some((base, _, reach)) => base.is_zero() && self.ranges.less_equal(extent, &reach),
             None => false,
         }
     }
@@ -211,7 +250,7 @@ impl Solution<'_> {
         if !known.prove_not_negative(&wanted) {
             return Cover::Nothing;
         }
-        let rest = less_equal(Expr::constant(reach), wanted.clone());
+        let rest = less_equal(reach, wanted.clone());
         let all = known.prove(&rest.negated());
         if !moving.is_zero() {
             self.solved.insert(moving.symbols(), (moving, wanted));

@@ -149,8 +149,8 @@ impl Schedule {
     ///
     /// # Errors
     /// When the step is not legal here.
-    pub fn extend(&mut self, target: &str, extent: i64) -> Applied {
-        self.apply(ScheduleStep::Extend { target: target.into(), extent })
+    pub fn extend(&mut self, target: &str, whole: i64) -> Applied {
+        self.apply(ScheduleStep::Extend { target: target.into(), whole })
     }
 
     /// See [`ScheduleStep::Unroll`].
@@ -297,7 +297,7 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::Pad { buffer, axis, extent } => {
             steps::pad::apply(state, buffer, *axis, *extent)
         }
-        ScheduleStep::Extend { target, extent } => steps::extend::apply(state, target, *extent),
+        ScheduleStep::Extend { target, whole } => steps::extend::apply(state, target, *whole),
         ScheduleStep::Unroll { target } => steps::unroll::apply(state, target),
         ScheduleStep::Vectorise { target } => steps::vectorise::apply(state, target),
         ScheduleStep::Tensorise { target, instruction } => {

@@ -102,8 +102,8 @@ pub enum ScheduleStep {
     Extend {
         /// The loop.
         target: String,
-        /// Its new extent.
-        extent: i64,
+        /// What its new extent is a multiple of.
+        whole: i64,
     },
     /// A loop is to be written out.
     Unroll {
@@ -262,7 +262,7 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Pad { buffer, axis, extent } => {
                 write!(f, "pad {buffer} axis {axis} to {extent}")
             }
-            ScheduleStep::Extend { target, extent } => write!(f, "extend {target} to {extent}"),
+            ScheduleStep::Extend { target, whole } => write!(f, "extend {target} to whole {whole}"),
             ScheduleStep::Unroll { target } => write!(f, "unroll {target}"),
             ScheduleStep::Vectorise { target } => write!(f, "vectorise {target}"),
             ScheduleStep::Tensorise { target, instruction } => {
@@ -419,7 +419,8 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         "extend" => {
             let target = name(parser)?;
             parser.expect_keyword("to")?;
-            ScheduleStep::Extend { target, extent: parser.integer()? }
+            parser.expect_keyword("whole")?;
+            ScheduleStep::Extend { target, whole: parser.integer()? }
         }
         "unroll" => ScheduleStep::Unroll { target: name(parser)? },
         "vectorise" => ScheduleStep::Vectorise { target: name(parser)? },
@@ -489,7 +490,7 @@ reorder [io, jo, k, ii, ji]
 fuse io, jo into f
 flatten a axis 0
 pad a axis 1 to 1040
-extend i to 32
+extend i to whole 32
 unroll ii
 vectorise ji
 tensorise e with dot_bf16_2

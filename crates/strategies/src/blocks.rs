@@ -129,7 +129,8 @@ fn accumulates(nest: &Nest, id: BufferId) -> bool {
 
 /// The bytes of a kept buffer that belong to one row.
 fn bytes_of_row(kernel: &Kernel, nests: &[Nest], rows: &Rows, id: BufferId) -> i64 {
-    let mut count = kernel.buffers[id].shape.iter().filter_map(Expr::as_constant).product::<i64>();
+    let shape = &kernel.buffers[id].shape;
+    let mut count = shape.iter().map(|extent| kernel.weight(extent)).product::<i64>();
     let writer = nests.iter().position(|nest| nest.writes().any(|write| write.buffer == id));
     if let Some(at) = writer {
         let is_row = |by: &&LoopInfo| rows.counterparts[at].contains_key(&by.variable);
@@ -225,7 +226,10 @@ fn place(
         (0..last.loops.len()).filter(|at| !problem.rows.loops.contains(at)).map(name).collect();
     let mut remark = "a row at a time".to_owned();
     if let Some(at) = blocked {
-        let rows = block_rows(problem, at, last.loops[at].extent, target);
+        let along = &last.loops[at];
+        // Of a free extent no more than there always are, so that blocks may overlap.
+        let most = if along.is_free() { along.extents.min.max(1) } else { along.extent };
+        let rows = block_rows(problem, at, (along.extent, most), target);
         remark = format!("blocks of {rows} rows along {}", name(at));
         let (blocks, block) = hand.split_whole(&name(at), rows)?;
         outer.extend(blocks);
@@ -237,7 +241,7 @@ fn place(
 
 /// How many rows a block has: tiles like some numbers of rows better than others, and each block
 /// reads the operands that all rows share once more.
-fn block_rows(problem: &Problem, at: usize, extent: i64, target: &Target) -> i64 {
+fn block_rows(problem: &Problem, at: usize, (extent, most): (i64, i64), target: &Target) -> i64 {
     let shared: i64 = problem
         .sums
         .iter()
@@ -254,7 +258,7 @@ fn block_rows(problem: &Problem, at: usize, extent: i64, target: &Target) -> i64
         (arithmetic + memory + BLOCK_OVERHEAD) * div_ceil(extent, rows) as f64
     };
     let mut best = (f64::INFINITY, 1);
-    for rows in 1..=extent.min(MOST_ROWS) {
+    for rows in 1..=extent.min(most).min(MOST_ROWS) {
         let cost = cost(rows);
         if cost < best.0 * 0.995 {
             best = (cost, rows);

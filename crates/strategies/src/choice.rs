@@ -218,9 +218,12 @@ fn candidate(
     let lines_between_rows = row_update
         .filter(|_| !elementwise)
         .and_then(|row| lines_between_rows(problem, kernel, target, row, along));
+    let free_rows = row.is_some_and(|row| problem.axes[row].last.is_free());
+    let most = largest_tile(problem, vector, row, lanes);
     let area = Area {
         rows,
         columns,
+        most,
         lanes,
         depth,
         instruction,
@@ -242,7 +245,11 @@ fn candidate(
             target.machine.l1.bytes / 2,
         );
     let mut best: Option<(f64, Choice)> = None;
-    for blocks in order::block_counts(&reuse, rows, target, !staged.is_empty()) {
+    let block_counts = match free_rows {
+        true => vec![1],
+        false => order::block_counts(&reuse, rows, target, !staged.is_empty()),
+    };
+    for blocks in block_counts {
         if !point.allows(BLOCKS, blocks) {
             continue;
         }
@@ -266,7 +273,10 @@ fn candidate(
         let cost = arithmetic + memory;
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             let width = panel.unwrap_or(tile.vectors * lanes);
-            let tail = if panel.is_some() { Tail::Guard } else { Tail::Shift };
+            let along = &problem.axes[vector].last;
+            let may_be_short = along.is_free() && along.extents.min < width;
+            let guarded = panel.is_some() || may_be_short;
+            let tail = if guarded { Tail::Guard } else { Tail::Shift };
             let staged = staged.clone();
             best = Some((
                 cost,
@@ -277,6 +287,18 @@ fn candidate(
     best
 }
 
+/// The largest tile of which the last one can overlap the one before it whatever free extents are;
+/// none where none is free.
+fn largest_tile(problem: &Problem, vector: usize, row: Option<usize>, lanes: i64) -> Option<Tile> {
+    let least = |at: usize| {
+        let axis = &problem.axes[at].last;
+        if axis.is_free() { axis.extents.min.max(1) } else { i64::MAX }
+    };
+    let (rows, columns) = (row.map_or(i64::MAX, least), least(vector));
+    let is_free = rows < i64::MAX || columns < i64::MAX;
+    is_free.then_some(Tile { rows, vectors: (columns / lanes).max(1) })
+}
+
 /// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
 /// elsewhere each time.
 fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[Motion]) -> bool {
@@ -284,7 +306,7 @@ fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[
     problem.update.loads().zip(along).any(|(access, motion)| {
         let buffer = &kernel.buffers[access.buffer];
         let width = i64::from(buffer.dtype.bits()) / 8;
-        let elements: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let elements: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
         let apart = match access.motion(innermost) {
             Motion::Steady { stride, .. } => stride.abs() * width,
             Motion::Still | Motion::Irregular => 0,

@@ -11,8 +11,8 @@
 //! "Quantifying Performance Bottlenecks of Stencil Computations Using the Execution-Cache-Memory
 //! Model", 2015).
 //!
-//! Nothing here decides what is legal, and nothing is exact: extents that are not constant count as
-//! [`UNKNOWN`], a `While` as one turn, an `If` as its costlier branch.
+//! Nothing here decides what is legal, and nothing is exact: free dimensions count as their usual
+//! values, a `While` as one turn, an `If` as its costlier branch.
 
 mod traffic;
 mod work;
@@ -24,9 +24,6 @@ use sym::{Expr, SymbolId};
 
 use traffic::Traffic;
 use work::Work;
-
-/// What an extent counts as that is known only while running.
-const UNKNOWN: i64 = 64;
 
 /// Cycles to enter and to leave a serial loop: its first addresses, its last branch.
 const LOOP: f64 = 6.0;
@@ -67,7 +64,7 @@ impl Cost {
         let straight = walk.block(&kernel.body);
         let instructions = straight.cycles + straight.work.cycles(target);
         let traffic = walk.traffic.cycles(target);
-        let shared = kernel.parallel_extent().as_constant().unwrap_or(UNKNOWN);
+        let shared = kernel.weight(&kernel.parallel_extent());
         let [read, written] = [false, true].map(|written| walk.traffic.of_kernel(written));
         Cost { instructions, traffic, read, written, shared }
     }
@@ -210,7 +207,7 @@ impl Walk<'_> {
     }
 
     fn counted(&mut self, found: &Loop) -> Straight {
-        let extent = found.extent.as_constant().unwrap_or(UNKNOWN).max(0);
+        let extent = self.kernel.weight(&found.extent).max(0);
         // Straight code with a loop inside is a loop as any other.
         let nested = found.body.iter().any(has_serial_loop);
         let kind = if nested { Kind::Turns } else { self.kind(&found.kind) };

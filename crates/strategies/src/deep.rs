@@ -37,7 +37,7 @@ use crate::hand::Hand;
 use crate::order::Side;
 use crate::panels::Panels;
 use crate::problem::{Problem, instructions, tuple};
-use crate::structure::{Access, Motion};
+use crate::structure::{Access, LoopInfo, Motion};
 use crate::sums::{tile_in_vectors, unroll_sum, whole_panels};
 
 /// Iterations of the parallel loop that are wanted.
@@ -112,6 +112,10 @@ fn cut(
     let stores = problem.last.writes().all(|access| access.motion(&vector.last).is_unit());
     if !stores {
         return Err("results are not contiguous along the panels".into());
+    }
+    let mut walked = problem.axes.iter().map(|axis| &axis.last).chain(&problem.reduced);
+    if walked.any(LoopInfo::is_free) {
+        return Err("how many rows or terms there are is not known".into());
     }
     let extent = problem.axes[row].last.extent;
     let instruction = instructions(problem, hand.kernel(), target).first().map(|(_, cost)| *cost);

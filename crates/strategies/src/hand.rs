@@ -87,14 +87,16 @@ impl<'a> Hand<'a> {
     }
 
     /// Splits a loop so that no iteration needs a condition: the last block overlaps the one before
-    /// it or, where that is not legal, blocks are shorter.
+    /// it or, where that is not legal, blocks are shorter. Where a free extent may be less than a
+    /// block, iterations have a condition.
     pub(super) fn split_whole(
         &mut self,
         target: &str,
         factor: i64,
     ) -> Result<(Option<String>, String), Refused> {
         let Some(extent) = self.extent(target) else {
-            return Err(format!("the loop `{target}` has no constant extent"));
+            let shifted = self.split(target, factor, Tail::Shift);
+            return shifted.or_else(|_| self.split(target, factor, Tail::Guard));
         };
         if extent % factor == 0 {
             return self.split(target, factor, Tail::Exact);
@@ -138,7 +140,7 @@ impl<'a> Hand<'a> {
 
     /// Writes a loop out, if it is still there.
     pub(super) fn unroll(&mut self, target: &str) -> Result<(), Refused> {
-        match self.extent(target) {
+        match self.find(target) {
             Some(_) => self.take(ScheduleStep::Unroll { target: target.to_owned() }),
             None => Ok(()),
         }
@@ -146,7 +148,7 @@ impl<'a> Hand<'a> {
 
     /// Runs a loop in vectors, if it is still there.
     pub(super) fn vectorise(&mut self, target: &str) -> Result<(), Refused> {
-        match self.extent(target) {
+        match self.find(target) {
             Some(_) => self.take(ScheduleStep::Vectorise { target: target.to_owned() }),
             None => Ok(()),
         }
@@ -213,6 +215,12 @@ impl<'a> Hand<'a> {
     /// A loop's extent; none if there is no such loop or it has no constant extent.
     pub(super) fn extent(&self, name: &str) -> Option<i64> {
         self.find(name).and_then(|found| found.extent.as_constant())
+    }
+
+    /// The least extent that a loop may have; 1 if there is no such loop.
+    pub(super) fn least(&self, name: &str) -> i64 {
+        let range = |symbol| self.kernel().shape_range(symbol);
+        self.find(name).map_or(1, |found| found.extent.bounds(&range).min.max(1))
     }
 
     /// Those of the loops that are still there.
@@ -305,7 +313,7 @@ impl<'a> Hand<'a> {
         let mut shared = first.clone();
         let mut guards = None;
         for next in rest {
-            if self.extent(&shared).is_some_and(|extent| extent >= wanted) {
+            if self.least(&shared) >= wanted {
                 break;
             }
             // What has been fused is no guard, nor is anything else one for that.

@@ -168,7 +168,7 @@ pub(super) fn overlaps_beyond(
             };
             let Some(taps) = access.index.iter().find_map(windowed) else { return false };
             let buffer = &kernel.buffers[access.buffer];
-            let count: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+            let count: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
             let bytes = count * i64::from(buffer.dtype.bits()) / 8;
             (bytes / by.extent.max(1) * taps) as u64 > most
         })

@@ -143,7 +143,7 @@ pub(super) fn instructions(
 /// The innermost reduced loop, where it goes over neighbours in operands so short that those fill
 /// one sum: pairs of bf16, quads of bytes.
 pub(super) fn tuple(problem: &Problem, kernel: &Kernel) -> Option<LoopInfo> {
-    let innermost = problem.reduced.last().filter(|found| found.extent > 1)?;
+    let innermost = problem.reduced.last().filter(|found| found.extent > 1 && !found.is_free())?;
     let short = problem.update.loads().all(|access| {
         let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let motion = access.motion(innermost);

@@ -18,9 +18,9 @@ pub struct Roofline {
 }
 
 impl Roofline {
-    /// That of a kernel of constant extents.
+    /// That of a kernel, free dimensions having their usual values.
     pub fn of(kernel: &Kernel, target: &Target) -> Roofline {
-        let number = |expr: &Expr| expr.as_constant().map_or(0.0, |value| value as f64);
+        let number = |expr: &Expr| kernel.weight(expr) as f64;
         let operations = number(&operations(kernel));
         let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();
         let arithmetic = operations / (target.flops_per_ns() * at_once(kernel, target));

@@ -186,7 +186,7 @@ pub(super) fn vectorise_nest(
 /// that they are known while compiling.
 fn width_of(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
     let known = MOST_KNOWN * lanes(hand, nest, target);
-    match found.extent <= known && hand.is_guard(&found.name) {
+    match !found.is_free() && found.extent <= known && hand.is_guard(&found.name) {
         true => found.extent,
         false => width(hand, nest, target, found),
     }
@@ -201,7 +201,7 @@ fn vectorise_loop(
     let others = own.iter().filter(|other| other.name != found.name);
     let mut order: Vec<String> = others.map(|other| other.name.clone()).collect();
     let whole = found.extent / width.max(1) * width;
-    let local = hand.computes_local(&found.name) && !hand.is_guard(&found.name);
+    let local = hand.computes_local(&found.name) && !hand.is_guard(&found.name) && !found.is_free();
     if local && (1..found.extent).contains(&whole) {
         // Whole blocks without a condition, then what is left.
         order.push(found.name.clone());
@@ -223,7 +223,8 @@ fn vectorise_loop(
 /// ones, between which conditions of this loop alone change, or the last one.
 pub(super) fn part_guarded(hand: &mut Hand<'_>, found: &LoopInfo) -> Result<(), Refused> {
     let serial = hand.find(&found.name).filter(|found| found.kind == LoopKind::Serial);
-    let Some(own) = serial.filter(|_| found.extent >= 2 && hand.is_guard(&found.name)) else {
+    let is_cut = !found.is_free() && found.extent >= 2 && hand.is_guard(&found.name);
+    let Some(own) = serial.filter(|_| is_cut) else {
         return Ok(());
     };
     let inside = |at: &i64| (1..found.extent).contains(at);

@@ -92,7 +92,7 @@ pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target)
 /// How many rows are read side by side.
 fn rows_of(reduced: &LoopInfo) -> Option<i64> {
     let even = |rows: &i64| reduced.extent >= 2 * rows && reduced.extent % rows == 0;
-    ROWS.into_iter().find(even)
+    ROWS.into_iter().find(even).filter(|_| !reduced.is_free())
 }
 
 /// How many columns a block has, and how many of them are in registers at once, so that both come

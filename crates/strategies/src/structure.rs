@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use base::SecondaryMap;
 use loops::visit::{Effect, walk};
-use loops::{BufferId, Comparison, Condition, Kernel, ScalarExpr, Stmt};
-use sym::{Atom, Expr, SymbolId, Term};
+use loops::{BufferId, Comparison, Condition, Kernel, KernelSymbol, ScalarExpr, Stmt, SymbolKind};
+use sym::{Atom, Expr, Range, SymbolId, Term};
 
 /// How many values of a loop are tried to find its step.
 const TRIED: i64 = 512;
@@ -21,7 +21,17 @@ const TRIED: i64 = 512;
 pub(super) struct LoopInfo {
     pub(super) name: String,
     pub(super) variable: SymbolId,
+    /// Its extent, to weigh choices by: a free one's usual value.
     pub(super) extent: i64,
+    /// The extents that it may have.
+    pub(super) extents: Range,
+}
+
+impl LoopInfo {
+    /// Whether its extent is known only when the kernel runs.
+    pub(super) fn is_free(&self) -> bool {
+        self.extents.as_constant().is_none()
+    }
 }
 
 /// A perfect nest: loops around a block that holds none.
@@ -106,18 +116,21 @@ impl Nest {
         let mut loops = Vec::new();
         let mut block = std::slice::from_ref(stmt);
         while let [Stmt::For(inner)] = block {
-            let extent = inner.extent.as_constant()?;
+            if !kernel.is_of_dimensions(&inner.extent) {
+                return None;
+            }
+            let extents = inner.extent.bounds(&|symbol| kernel.shape_range(symbol));
+            let extent = kernel.weight(&inner.extent);
             let name = kernel.symbols[inner.variable].name.clone();
-            loops.push(LoopInfo { name, variable: inner.variable, extent });
+            loops.push(LoopInfo { name, variable: inner.variable, extent, extents });
             block = &inner.body;
         }
         let mut strides_of: SecondaryMap<BufferId, Option<Arc<[i64]>>> = SecondaryMap::new();
         let mut accesses = Vec::new();
         let mut add = |buffer: BufferId, effect: Effect, index: &[Expr]| {
-            // Without constant strides nothing is known to move.
-            let own = || strides(kernel, buffer).unwrap_or_default().into();
+            let own = || strides(kernel, buffer).into();
             let strides = strides_of[buffer].get_or_insert_with(own).clone();
-            accesses.push(Access { buffer, effect, index: index.to_vec(), strides });
+            accesses.push(Access { buffer, effect, index: usual_index(kernel, index), strides });
         };
         let mut nested = false;
         let mut guards = BTreeSet::new();
@@ -235,8 +248,8 @@ fn written_loops(
 impl Access {
     /// A load of a kernel, wherever it stands.
     pub(super) fn new(kernel: &Kernel, buffer: BufferId, index: &[Expr]) -> Access {
-        let strides = strides(kernel, buffer).unwrap_or_default().into();
-        Access { buffer, effect: Effect::Load, index: index.to_vec(), strides }
+        let (strides, index) = (strides(kernel, buffer).into(), usual_index(kernel, index));
+        Access { buffer, effect: Effect::Load, index, strides }
     }
 
     /// How the access moves as a loop counts.
@@ -415,17 +428,35 @@ fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
     });
 }
 
-/// The strides of a buffer of constant shape, in elements.
-pub(super) fn strides(kernel: &Kernel, buffer: BufferId) -> Option<Vec<i64>> {
+/// The strides of a buffer in elements, where dimensions are free with their usual values.
+fn strides(kernel: &Kernel, buffer: BufferId) -> Vec<i64> {
     let buffer = &kernel.buffers[buffer];
     if let Some(strides) = &buffer.strides {
-        return strides.iter().map(Expr::as_constant).collect();
+        return strides.iter().map(|stride| kernel.weight(stride)).collect();
     }
-    let mut strides = vec![1; buffer.shape.len()];
+    let mut strides = vec![1i64; buffer.shape.len()];
     for axis in (1..buffer.shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * buffer.shape[axis].as_constant()?;
+        strides[axis - 1] = strides[axis].saturating_mul(kernel.weight(&buffer.shape[axis]));
     }
-    Some(strides)
+    strides
+}
+
+/// An index with the usual values of free dimensions.
+fn usual_index(kernel: &Kernel, index: &[Expr]) -> Vec<Expr> {
+    let usual = |symbol: SymbolId| match kernel.symbols[symbol].kind {
+        SymbolKind::Shape { range, .. } => Some(Expr::constant(range.usual())),
+        SymbolKind::Loop | SymbolKind::Value { .. } => None,
+    };
+    let has_free = kernel.symbols.values().next().is_some_and(is_dimension);
+    match has_free {
+        true => index.iter().map(|expr| expr.substitute(&mut { usual })).collect(),
+        false => index.to_vec(),
+    }
+}
+
+/// Dimensions are the first symbols of a kernel, where it has some.
+fn is_dimension(symbol: &KernelSymbol) -> bool {
+    matches!(symbol.kind, SymbolKind::Shape { .. })
 }
 
 /// Names of loops by their position along the axes of a buffer that a nest writes: for each axis

@@ -1,7 +1,6 @@
 //! Steps on the nest that sums, which all tiles of a sum take.
 
 use backend::Target;
-use backend::tile::div_ceil;
 use schedule::{ScheduleStep, Tail};
 
 use crate::choice::Choice;
@@ -18,15 +17,14 @@ const UNROLLED: i64 = 64;
 pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
     let axis = &problem.axes[choice.vector];
     let (Some(update), Some(place)) = (&axis.update, axis.place) else { return };
-    let whole = div_ceil(axis.last.extent, choice.width) * choice.width;
-    if choice.tail != Tail::Guard || whole == axis.last.extent {
+    let whole = choice.width;
+    if choice.tail != Tail::Guard || (!axis.last.is_free() && axis.last.extent % whole == 0) {
         return;
     }
     let Some(init) = problem.init.get(place).cloned().flatten() else { return };
     let steps = [
-        ScheduleStep::Pad { buffer: problem.acc.clone(), axis: place, extent: whole },
-        ScheduleStep::Extend { target: init, extent: whole },
-        ScheduleStep::Extend { target: update.name.clone(), extent: whole },
+        ScheduleStep::Extend { target: init, whole },
+        ScheduleStep::Extend { target: update.name.clone(), whole },
     ];
     // Where one is refused, none is taken.
     _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
@@ -79,7 +77,7 @@ pub(super) fn unroll_sum(
     let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
     let mut budget = (UNROLLED / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
-        let extent = hand.extent(name).unwrap_or(1);
+        let Some(extent) = hand.extent(name) else { break };
         if extent <= budget && (position > 0 || extent <= 9) {
             hand.unroll(name)?;
             budget /= extent;

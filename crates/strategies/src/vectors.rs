@@ -39,8 +39,8 @@ pub(super) fn split_apart(
     width: i64,
     lanes: i64,
 ) -> Result<(Option<String>, String), Refused> {
-    let extent = hand.extent(name).unwrap_or(1);
-    let divisor = (1..=width / lanes).rev().map(|count| count * lanes).find(|w| extent % w == 0);
+    let divides = |width: &i64| hand.extent(name).is_some_and(|extent| extent % width == 0);
+    let divisor = (1..=width / lanes).rev().map(|count| count * lanes).find(divides);
     match divisor {
         Some(divisor) => hand.split(name, divisor, Tail::Exact),
         None => hand.split(name, width, Tail::Guard),
@@ -56,5 +56,10 @@ pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
 
 /// The extent of a loop of a nest as a number of vectors, for callers that split by vectors.
 pub(super) fn width(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
-    (VECTORS * lanes(hand, nest, target)).min(found.extent)
+    let (lanes, extents) = (lanes(hand, nest, target), found.extents);
+    match found.is_free() {
+        // Blocks that no extent is shorter than need no condition.
+        true => (VECTORS.min(extents.min / lanes) * lanes).max(lanes),
+        false => (VECTORS * lanes).min(found.extent),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::Range;
 use crate::divide::{floor_div_saturating, gcd, modulo_of_constants};
 use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 
@@ -35,6 +36,15 @@ impl Expr {
     #[inline]
     pub fn is_one(&self) -> bool {
         self.as_constant() == Some(1)
+    }
+
+    /// A product as its coefficient and its factors; none of a sum.
+    pub(crate) fn as_monomial(&self) -> Option<(i64, &[Atom])> {
+        match (&self.terms[..], self.constant) {
+            ([], constant) => Some((constant, &[])),
+            ([term], 0) => Some((term.coefficient, term.factors())),
+            _ => None,
+        }
     }
 
     /// The constant that is added to the terms.
@@ -118,6 +128,11 @@ impl Expr {
         let mut rest = self.clone();
         rest.terms.retain(|term| term.as_symbol() != Some(symbol));
         rest
+    }
+
+    /// The value where every symbol has its usual one ([`Range::usual`]); 1 where there is none.
+    pub fn usual(&self, ranges: &dyn Fn(SymbolId) -> Range) -> i64 {
+        self.evaluate(&|symbol| Some(ranges(symbol).usual())).unwrap_or(1)
     }
 
     /// Whether every value is provably a multiple of `divisor`; of 0 only 0 is.

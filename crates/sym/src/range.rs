@@ -83,6 +83,13 @@ impl Range {
         (self.min == self.max).then_some(self.min)
     }
 
+    /// The value by which choices are weighed where the value is not known: 64, or what is nearest
+    /// to that.
+    pub fn usual(self) -> i64 {
+        const USUAL: i64 = 64;
+        USUAL.min(self.max).max(self.min)
+    }
+
     /// Whether `value` is in it.
     pub fn contains(self, value: i64) -> bool {
         self.min <= value && value <= self.max

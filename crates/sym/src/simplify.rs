@@ -8,7 +8,7 @@
 //! (g*a + r) div (g*n) = a div n       where 0 <= r < g
 //! (g*a + r) mod (g*n) = g*(a mod n) + r
 //! min(a, b) = a                       where a <= b; max likewise
-//! k*n*(a div n) + k*(a mod n) = k*a   always
+//! k*n*(a div n) + k*(a mod n) = k*a   always, n being a product
 //! ```
 
 use std::sync::Arc;
@@ -81,12 +81,11 @@ impl Expr {
         for (index, term) in self.terms.iter().enumerate().filter(|(_, term)| term.has_mod()) {
             for (position, atom) in term.factors().iter().enumerate() {
                 let Atom::Mod(a, b) = atom else { continue };
-                let Some(wanted) = b.as_constant().and_then(|n| term.coefficient.checked_mul(n))
-                else {
-                    continue;
-                };
+                let Some((n, divisors)) = b.as_monomial() else { continue };
+                let Some(wanted) = term.coefficient.checked_mul(n) else { continue };
                 let mut factors = term.factors().to_vec();
                 factors[position] = Atom::FloorDiv(a.clone(), b.clone());
+                factors.extend_from_slice(divisors);
                 let factors = Factors::from_atoms(factors)?;
                 let found = self.terms.binary_search_by(|term| term.factors.cmp(&factors));
                 if let Some(quotient) = found.ok().filter(|i| self.terms[*i].coefficient == wanted)

@@ -37,6 +37,7 @@ pub fn random_graph(seed: u64, options: GraphOptions) -> GraphSample {
         inputs: Vec::new(),
         lists: Vec::new(),
         few_bits: options.few_bits,
+        extent: 1,
     };
     growth.sources(options);
     let mut added = 0;
@@ -68,6 +69,8 @@ struct Growth {
     inputs: Vec<Tensor>,
     lists: Vec<KnownList>,
     few_bits: bool,
+    /// The extent that is free.
+    extent: i64,
 }
 
 /// A new value, and whether its bits are sure.
@@ -89,13 +92,15 @@ impl Growth {
 
     fn is_small(&self, value: ValueId) -> bool {
         let count = graph::element_count(&self.ty(value).shape);
-        count.bounds(&|_| Range::new(1, 4)).max <= LARGEST
+        count.bounds(&|_| Range::new(1, self.extent.max(4))).max <= LARGEST
     }
 
     // --- sources ---
 
     fn sources(&mut self, options: GraphOptions) {
-        let symbol = self.builder.symbol("n", Range::new(1, 4));
+        let symbol = self.builder.symbol("n", Range::new(1, 40));
+        // Sums over so many elements are taken otherwise than those over few.
+        self.extent = if self.below(4) == 0 { 17 } else { 3 };
         for number in 0..3 {
             let symbolic = options.symbolic && number < 2;
             let dtype = if number < 2 { DType::F32 } else { self.dtype() };
@@ -104,7 +109,8 @@ impl Growth {
             if symbolic {
                 shape[0] = Expr::symbol(symbol);
             }
-            let extents = shape.iter().map(|extent| extent.as_constant().unwrap_or(3) as usize);
+            let own = self.extent;
+            let extents = shape.iter().map(|extent| extent.as_constant().unwrap_or(own) as usize);
             let input = self.tensor(dtype, &extents.collect::<Vec<usize>>());
             let ty = Type::Tensor(TensorType { dtype, shape: shape.into() });
             let value = self.builder.parameter(format!("input {number}"), ty);

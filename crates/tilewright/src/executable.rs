@@ -1,6 +1,6 @@
 //! A compiled model: what callers hold and run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -89,9 +89,13 @@ impl Executable {
         for variant in self.model.cache.variants() {
             statistics.constant_bytes += variant.constant_bytes();
             let kept = self.model.cache.segments(variant.id);
+            let mut met = BTreeSet::new();
             for specialisation in &kept {
-                statistics.kernels += specialisation.kernels().len();
-                statistics.code_bytes += specialisation.executable().code().bytes();
+                let code = specialisation.executable().code();
+                if met.insert(Arc::as_ptr(code)) {
+                    statistics.kernels += specialisation.kernels().len();
+                    statistics.code_bytes += code.bytes();
+                }
                 statistics.arena_bytes =
                     statistics.arena_bytes.max(specialisation.executable().arena_bytes());
             }

@@ -7,15 +7,15 @@ use backend::{MachineCode, Target};
 use base::{KernelId, ProgramId, Result};
 use lower::{KernelInfo, StoredKernel};
 use module::Module;
-use runtime::LoadedProgram;
+use runtime::{Code, LoadedProgram};
+use sym::SymbolId;
 
 use crate::options::Options;
 
-/// Compiles the kernels that a program runs and loads them. The code of a kernel that lowerings
-/// share is made once.
+/// Compiles the kernels that a program without free symbols runs and loads it.
 ///
 /// # Errors
-/// Diagnostics of the back end; of the system, if it gives no executable memory.
+/// As [`compile_kernels`].
 pub fn compile_program(
     module: &Module,
     program: ProgramId,
@@ -23,6 +23,22 @@ pub fn compile_program(
     target: &Target,
     options: &Options,
 ) -> Result<LoadedProgram> {
+    let code = compile_kernels(module, program, infos, target, options)?;
+    load_program(module, program, code, &BTreeMap::new(), options)
+}
+
+/// The code of the kernels that a program runs, loaded. That of a kernel that lowerings share is
+/// made once.
+///
+/// # Errors
+/// Diagnostics of the back end; of the system, if it gives no executable memory.
+pub(crate) fn compile_kernels(
+    module: &Module,
+    program: ProgramId,
+    infos: &[KernelInfo],
+    target: &Target,
+    options: &Options,
+) -> Result<Arc<Code>> {
     let program = &module.programs[program];
     let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
     let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
@@ -46,6 +62,21 @@ pub fn compile_program(
     if options.perf_map {
         code.append_perf_map().map_err(|found| found.remedy("leave `--perf-map` out"))?;
     }
-    let loaded = backend_x64::executable(&module.kernels, program, Arc::new(code))?;
+    Ok(Arc::new(code))
+}
+
+/// A program with its code, for these values of its symbols.
+///
+/// # Errors
+/// Values outside of the ranges that the program was compiled for.
+pub(crate) fn load_program(
+    module: &Module,
+    program: ProgramId,
+    code: Arc<Code>,
+    values: &BTreeMap<SymbolId, i64>,
+    options: &Options,
+) -> Result<LoadedProgram> {
+    let program = &module.programs[program];
+    let loaded = backend_x64::executable(&module.kernels, program, code, values)?;
     Ok(loaded.with_most_turns(options.limits.turns))
 }

@@ -37,6 +37,9 @@ pub struct Options {
     pub literals: BTreeSet<String>,
     /// What is refused as too large.
     pub limits: Limits,
+    /// Whether code is made for many extents at once where the model leaves them free, rather than
+    /// anew for each. Nothing binds dimensions then but the inputs of a run.
+    pub symbolic: bool,
     /// Whether to write kernel names where `perf` finds them.
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
@@ -137,6 +140,13 @@ impl Options {
         self
     }
 
+    /// With code for many extents at once where the model leaves them free.
+    #[must_use]
+    pub fn with_symbolic_extents(mut self) -> Options {
+        self.symbolic = true;
+        self
+    }
+
     /// With these limits on what a model may take.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Options {
@@ -155,9 +165,13 @@ impl Options {
 
     /// What an importer is told of them.
     pub(crate) fn for_import(&self) -> ImportOptions {
+        let (dims, input_shapes) = match self.symbolic {
+            true => Default::default(),
+            false => (self.dims.clone(), self.input_shapes.clone()),
+        };
         ImportOptions {
-            dims: self.dims.clone(),
-            input_shapes: self.input_shapes.clone(),
+            dims,
+            input_shapes,
             literals: self.literals.clone(),
             limits: self.limits.clone(),
         }

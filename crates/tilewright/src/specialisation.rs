@@ -1,15 +1,17 @@
 //! The back half of a compile: a graph function with known extents to code that can be run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
 use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
-use graph::Function;
-use lower::{KernelStore, LowerOptions, Lowered, Role, budget};
+use graph::{Function, TensorType};
+use lower::budget::RunBytes;
+use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
-use runtime::{LoadedProgram, StatePool};
-use sym::SymbolId;
+use runtime::{Code, LoadedProgram, StatePool};
+use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::jit;
@@ -19,20 +21,45 @@ use crate::pipeline::{Choices, optimise};
 /// About how much memory a node or a kernel takes while its code is kept.
 const BYTES_OF_A_NODE: usize = 2 << 10;
 
+/// A program for other extents takes about as much memory as this part of its code.
+const BYTES_OF_CODE_A_SHAPE: usize = 8;
+
 /// A function for one binding of its symbols, as code.
 #[derive(Debug)]
 pub struct Specialisation {
     /// The function, its kernels and its program; the constants of the model are shared.
-    pub module: Module,
+    pub module: Arc<Module>,
     /// The program.
     pub program: ProgramId,
     /// How each kernel was made, in the order of the program.
-    pub lowered: Lowered,
+    pub lowered: Arc<Lowered>,
     /// Types of the results.
     pub outputs: Vec<(DType, Vec<usize>)>,
     /// The program, ready to run.
     pub states: StatePool,
+    /// Where the program has free symbols, what they are in it: its code is for other values, too.
+    values: BTreeMap<SymbolId, i64>,
 }
+
+/// Values of symbols: those within these ranges.
+type Ranges = BTreeMap<SymbolId, Range>;
+
+/// Code of a function for all values of its symbols within ranges.
+#[derive(Debug)]
+pub(crate) struct Scoped {
+    module: Arc<Module>,
+    lowered: Arc<Lowered>,
+    code: Arc<Code>,
+    /// What must hold of the values besides: in each pair the first is at most the second.
+    checks: Vec<(Expr, Expr)>,
+    /// Types of the results.
+    outputs: Vec<TensorType>,
+}
+
+/// What there is of a function for many values of its symbols; nothing for ranges for which none
+/// could be made.
+#[derive(Debug, Default)]
+pub(crate) struct Scopes(Vec<(Ranges, Option<Arc<Scoped>>)>);
 
 /// Everything that is known when a function is specialised.
 pub struct Request<'a> {
@@ -81,7 +108,6 @@ impl LoweredFunction {
     ///
     /// # Errors
     /// As [`Self::new`].
-    #[cfg(feature = "c")]
     pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
         let function = lower::bind(request.function, request.symbols)?;
         LoweredFunction::of(request, function, true)
@@ -133,6 +159,56 @@ impl LoweredFunction {
     }
 }
 
+impl Scopes {
+    /// The code that is for the values of a request, made now if there is none; nothing where it
+    /// cannot be shown for all values to stay within its memory, or is refused for another reason.
+    pub(crate) fn find(&mut self, request: Request<'_>) -> Option<Arc<Scoped>> {
+        let values = request.symbols;
+        let is_for = |(ranges, _): &&(Ranges, _)| {
+            let within = |(symbol, value): (&SymbolId, &i64)| {
+                ranges.get(symbol).is_some_and(|range| range.contains(*value))
+            };
+            values.len() == ranges.len() && values.iter().all(within)
+        };
+        if let Some((_, known)) = self.0.iter().find(is_for) {
+            return known.clone();
+        }
+        let ranges = lower::scope(request.function, values);
+        let made = Scoped::new(request, &ranges).ok().map(Arc::new);
+        self.0.push((ranges, made.clone()));
+        made
+    }
+}
+
+impl Scoped {
+    /// Lowers the function for values of its symbols within ranges, and compiles its kernels.
+    ///
+    /// # Errors
+    /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
+    fn new(request: Request<'_>, ranges: &Ranges) -> Result<Scoped> {
+        let (target, options) = (request.target, request.options);
+        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
+        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
+        let mut function = Function::clone(request.function);
+        for (&symbol, &range) in ranges {
+            function.symbols[symbol].range = range;
+        }
+        let function = Arc::new(function);
+        let outputs = function.results().iter();
+        let outputs = outputs.filter_map(|&it| function.ty(it).as_tensor().cloned()).collect();
+        let request = Request { function: &function, symbols: &known, ..request };
+        let LoweredFunction { module, lowered, .. } = LoweredFunction::with_free_extents(request)?;
+        let program = lowered.program;
+        for id in module.programs[program].kernels() {
+            loops::verify(&module.kernels[id])?;
+        }
+        let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
+        let checks = lower::extent_checks(&lowered.function);
+        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
+        Ok(Scoped { module, lowered, code, checks, outputs })
+    }
+}
+
 impl Specialisation {
     /// Lowers the function and compiles its kernels.
     ///
@@ -143,7 +219,53 @@ impl Specialisation {
         let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
         let program = lowered.program;
         let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
-        Ok(Specialisation { program, module, lowered, outputs, states: StatePool::new(loaded) })
+        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
+        let (states, values) = (StatePool::new(loaded), BTreeMap::new());
+        Ok(Specialisation { program, module, lowered, outputs, states, values })
+    }
+
+    /// What code for many values is for these.
+    ///
+    /// # Errors
+    /// Extents that do not fit the function; what a run would take, beyond the limits.
+    pub(crate) fn of(
+        scoped: &Scoped,
+        values: &BTreeMap<SymbolId, i64>,
+        given: u64,
+        options: &Options,
+    ) -> Result<Option<Specialisation>> {
+        let value = |symbol: SymbolId| values.get(&symbol).copied();
+        let holds = |(least, most): &(Expr, Expr)| {
+            let both = least.evaluate(&value).zip(most.evaluate(&value));
+            both.is_some_and(|(least, most)| least <= most)
+        };
+        let shape = |ty: &TensorType| {
+            let extent = |extent: &Expr| usize::try_from(extent.evaluate(&value)?).ok();
+            Some((ty.dtype, ty.shape.iter().map(extent).collect::<Option<Vec<usize>>>()?))
+        };
+        let outputs: Option<Vec<(DType, Vec<usize>)>> = scoped.outputs.iter().map(shape).collect();
+        let Some(outputs) = outputs.filter(|_| scoped.checks.iter().all(holds)) else {
+            return Ok(None);
+        };
+        let (module, lowered) = (scoped.module.clone(), scoped.lowered.clone());
+        let program = lowered.program;
+        let code = scoped.code.clone();
+        // The function may have symbols that none of its extents needs.
+        let any = |(id, symbol): (SymbolId, &sym::Symbol)| {
+            (id, values.get(&id).copied().unwrap_or(symbol.range.usual()))
+        };
+        let values = module.programs[program].symbols.iter().map(any).collect();
+        let loaded = jit::load_program(&module, program, code, &values, options)?;
+        let total = |sizes: &[usize]| sizes.iter().map(|&bytes| bytes as u64).sum();
+        let run = RunBytes {
+            inputs: total(loaded.input_bytes()),
+            arena: loaded.arena_bytes() as u64,
+            scratch: (loaded.scratch_bytes() * options.thread_count()) as u64,
+            outputs: total(loaded.output_bytes()),
+        };
+        run.check(&module.programs[program].name, given, &options.limits)?;
+        let states = StatePool::new(loaded);
+        Ok(Some(Specialisation { program, module, lowered, outputs, states, values }))
     }
 
     /// The program, ready to run.
@@ -165,8 +287,46 @@ impl Specialisation {
 
     /// About how many bytes it keeps: its code, what it was made of, and memory for callers.
     pub(crate) fn bytes(&self) -> usize {
-        let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
-        self.executable().code().bytes() + made_of * BYTES_OF_A_NODE + self.states.bytes()
+        let own = match self.is_scoped() {
+            true => self.executable().code().bytes() / BYTES_OF_CODE_A_SHAPE,
+            false => {
+                let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
+                self.executable().code().bytes() + made_of * BYTES_OF_A_NODE
+            }
+        };
+        own + self.states.bytes()
+    }
+
+    /// Whether its code is for other values of symbols, too.
+    pub fn is_scoped(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// How each kernel was made, and what it takes in this program, in the order of the program.
+    pub fn infos(&self, target: &Target) -> Cow<'_, [KernelInfo]> {
+        if !self.is_scoped() {
+            return Cow::Borrowed(&self.lowered.kernels);
+        }
+        let kernels = &self.module.kernels;
+        let info =
+            |info: &KernelInfo| info.with_values(&kernels[info.kernel], &self.values, target);
+        self.lowered.kernels.iter().map(info).collect()
+    }
+
+    /// The most bytes of intermediate results that there must be at one step.
+    pub fn largest_live_set(&self) -> u64 {
+        if !self.is_scoped() {
+            return self.lowered.largest_live_set;
+        }
+        let mut program = self.module.programs[self.program].with_values(&self.values);
+        memory_plan::place(&mut program, &self.module.kernels).largest_live_set as u64
+    }
+
+    /// The bytes of the arena as a formula over the dimensions of the model, where its code is for
+    /// other extents, too.
+    pub fn arena_formula(&self) -> Option<String> {
+        let program = &self.module.programs[self.program];
+        self.is_scoped().then(|| program::print_expression(program, &program.arena_bytes))
     }
 
     /// What is said of a kernel, said of the nodes of the model that it computes.

@@ -23,7 +23,7 @@ use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
 use crate::source::Source;
-use crate::specialisation::{Request, Specialisation};
+use crate::specialisation::{Request, Scopes, Specialisation};
 
 /// Bytes of weights that are given back to the system at once: to give back a page costs half of
 /// what mapping it did, and a small model need not give back any.
@@ -52,8 +52,8 @@ pub struct Variant {
     /// What `setup` computed.
     constants: Block,
     pub setup: Specialisation,
-    /// One compile at a time.
-    compiling: Mutex<()>,
+    /// One compile at a time. Of each segment, the code that there is for many extents.
+    compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
 }
 
 impl Variant {
@@ -108,7 +108,7 @@ impl Variant {
             facts,
             constants,
             setup,
-            compiling: Mutex::new(()),
+            compiling: Mutex::default(),
         })
     }
 
@@ -259,12 +259,12 @@ impl Variant {
         symbols: &BTreeMap<SymbolId, i64>,
         given_bytes: u64,
     ) -> Result<Arc<Specialisation>> {
-        let _one = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = model.cache.segment(facts) {
             return Ok(found);
         }
         let segment = self.plan.segment(facts.function);
-        let specialisation = Specialisation::new(Request {
+        let request = || Request {
             module: &self.front.module,
             function: &segment.function,
             symbols,
@@ -273,7 +273,16 @@ impl Variant {
             options: &model.options,
             given: Some(given_bytes),
             store: self.is_one_of_many().then_some(&model.store),
-        })?;
+        };
+        if model.options.symbolic && !symbols.is_empty() {
+            let own = scopes.entry(facts.function).or_default().find(request());
+            let found =
+                own.map(|own| Specialisation::of(&own, symbols, given_bytes, &model.options));
+            if let Some(found) = found.transpose()?.flatten() {
+                return Ok(model.cache.keep_segment(facts, found));
+            }
+        }
+        let specialisation = Specialisation::new(request())?;
         Ok(model.cache.keep_segment(facts, specialisation))
     }
 

@@ -605,3 +605,31 @@ fn values_of_all_names_may_be_facts() {
         ],
     );
 }
+
+/// A segment reads a constant that an earlier one gives as an output among others that none gives.
+#[test]
+fn constants_are_outputs_too() {
+    let text = "
+        input x: f32[4]
+        constant v: f32[4] {1.0, -2.0, 3.0, -4.0}
+        constant w: f32[4] {-0.5, 0.25, -0.125, 8.0}
+        large = Abs(v)
+        small = Abs(w)
+        places = NonZero(x)
+        turned = Transpose(places)
+        one = GatherND(large, turned)
+        other = GatherND(small, turned)
+        sum = Sub(one, other)
+        output small: f32[4]
+        output sum: f32[k]
+    ";
+    let Some(executable) = executable(text) else { return };
+    let small = floats(&[0.5, 0.25, 0.125, 8.0]);
+    check(
+        &executable,
+        &[
+            (vec![floats(&[0.0, 1.0, 1.0, 0.0])], vec![small.clone(), floats(&[1.75, 2.875])]),
+            (vec![floats(&[0.0, 0.0, 0.0, 2.0])], vec![small, floats(&[-4.0])]),
+        ],
+    );
+}

@@ -5,6 +5,7 @@
 //! it and wrong before one that reads it was overwritten; a value that is wrong behind a kernel
 //! that is right alone was computed in a wrong way of running it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::Result;
@@ -99,7 +100,8 @@ pub(super) fn watch(
         }
     }
     program.steps = steps;
-    let watched = link(&half.module.kernels, &program, half.executable().code().clone())?;
+    let code = half.executable().code().clone();
+    let watched = link(&half.module.kernels, &program, code, &BTreeMap::new())?;
     let mut state = runtime::State::new(Arc::new(watched), executable.threads())?;
     variant.call(half, &mut state, &stage.operands, &mut outputs)?.run()?;
     let copies = outputs.split_off(half.outputs.len());

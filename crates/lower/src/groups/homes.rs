@@ -18,12 +18,12 @@ use std::collections::BTreeSet;
 
 use base::{Id, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
-use sym::{Atom, Expr, Range};
+use sym::{Atom, Expr};
 use tensor::DType;
 
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
-use crate::naive::index::{dense_strides, extents, extents_of, shape_of};
+use crate::naive::index::{AxisSymbols, dense_strides, extents, extents_of, shape_of, weight};
 
 /// A computation of at most this cost may be done again rather than stored, once for each of
 /// several readers.
@@ -290,9 +290,9 @@ impl Chooser<'_> {
 
     /// Whether a node makes more elements than an operand has, as far as their numbers are known.
     fn repeats_operand(&self, node: &Node, number: usize) -> bool {
-        let count = |value| extents(self.function, value).iter().product::<Expr>().as_constant();
-        let known = count(node.operands[number]).zip(count(node.results[0]));
-        known.is_none_or(|(read, made)| read < made)
+        let count = |value| extents(self.function, value).iter().product::<Expr>();
+        let (read, made) = (count(node.operands[number]), count(node.results[0]));
+        read != made && weight(self.function, &read) < weight(self.function, &made)
     }
 
     fn is_computed(&self, value: ValueId) -> bool {
@@ -391,7 +391,7 @@ impl Chooser<'_> {
             let &User::Operand(reader, number) = user else { return false };
             let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
             let index = &space.operands[number];
-            let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
+            let extent = |axis: usize| weight(self.function, &space.extents[axis]);
             let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
             let short = self.function.ty(value).as_tensor();
             let short = short.is_some_and(|ty| ty.dtype == DType::BF16);
@@ -449,9 +449,12 @@ impl Chooser<'_> {
         index: &[Expr],
         axis: usize,
     ) -> (Option<i64>, Option<Option<i64>>) {
-        let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
-        let ranges = |symbol: sym::SymbolId| Range::extent(extent(Id::index(symbol)));
-        let axis = Id::new(axis);
+        // Axes are symbols behind those of the function from here on.
+        let axes = AxisSymbols::of(self.function);
+        let ranges = |symbol| axes.range(self.function, &space.extents, symbol);
+        let moved = |symbol| Some(Expr::symbol(axes.symbol(Id::index(symbol))));
+        let index = index.iter().map(|expr| expr.substitute(&mut { moved }));
+        let (index, axis) = (index.collect::<Vec<Expr>>(), axes.symbol(axis));
         let stride = |value: ValueId, index: &[Expr]| {
             let strides = dense_strides(&shape_of(self.function, value));
             let mut parts = index.iter().zip(strides);
@@ -459,8 +462,8 @@ impl Chooser<'_> {
                 Some(sum + coefficient_in_panel(expr, axis)? * stride)
             })
         };
-        let before = stride(value, index);
-        let (mut leaf, mut place) = (value, index.to_vec());
+        let before = stride(value, &index);
+        let (mut leaf, mut place) = (value, index);
         while let Some((node, _)) = self.function.producer(leaf) {
             if class_of_node(self.function, node) != Class::Movement {
                 break;

@@ -21,7 +21,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use crate::definitions::{Class, class_of, class_of_node};
-use crate::naive::index::{dense_strides, extents, shape_of};
+use crate::naive::index::{dense_strides, shape_of, weight};
 
 /// A transposed copy pays if each of its elements is read at least so often.
 const READS_PER_COPY: i64 = 8;
@@ -151,17 +151,12 @@ fn transposed(rewriter: &mut Rewriter<'_>, value: ValueId, order: &[usize]) -> B
     rewriter.builder.pad(inner, fill, &moved(low), &moved(high), &interior)
 }
 
-/// The operand of a contraction that has to be transposed, and which of its axes goes last; none
-/// where extents are free, so that nobody can tell whether it pays.
+/// The operand of a contraction that has to be transposed, and which of its axes goes last.
 fn operand_to_copy(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
 ) -> Option<(usize, usize)> {
-    let of_operands = operands.iter().flat_map(|&operand| extents(function, operand));
-    if of_operands.chain(&space.extents).any(|extent| extent.as_constant().is_none()) {
-        return None;
-    }
     strided_operand(function, space, operands).or_else(|| parted_operand(function, space, operands))
 }
 
@@ -172,7 +167,7 @@ fn strided_operand(
     space: &IterationSpace,
     operands: &[ValueId],
 ) -> Option<(usize, usize)> {
-    let extent = |axis: usize| space.extents[axis].as_constant().unwrap_or(1);
+    let extent = |axis: usize| weight(function, &space.extents[axis]);
     let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
     let symbol = SymbolId::new(innermost);
     let mut found = None;

@@ -25,7 +25,7 @@ use super::{AnchorDomain, Group, Grouping, Home, StageNode};
 use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
 use crate::iteration::Iteration;
-use crate::naive::index::{dense_strides, generic_index, shape_of};
+use crate::naive::index::{AxisSymbols, dense_strides, extents, range_of, shape_of, weight};
 
 /// A row's internal values should stay in the first two levels of cache.
 const ROW_BYTES: i64 = 256 << 10;
@@ -46,7 +46,7 @@ struct Stage {
     node: NodeId,
     domain: Option<AnchorDomain>,
     /// Extents of the axes of its generic index.
-    extents: Rc<[i64]>,
+    extents: Rc<[Expr]>,
     /// How many of them are axes of the result.
     parallel: usize,
     reads: Reads,
@@ -60,6 +60,8 @@ struct Merger<'a> {
     function: &'a Function,
     users: &'a Users,
     grouping: &'a mut Grouping,
+    /// The axes of generic indices.
+    axes: AxisSymbols,
     classes: Vec<Class>,
     stages: FxHashMap<NodeId, Stage>,
     /// The nodes whose nests read a value, also through views of it.
@@ -83,6 +85,7 @@ pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: 
         function,
         users,
         grouping,
+        axes: AxisSymbols::of(function),
         classes: function.nodes.ids().map(|node| class_of_node(function, node)).collect(),
         stages: FxHashMap::default(),
         readers: FxHashMap::default(),
@@ -152,11 +155,10 @@ impl Merger<'_> {
         };
         match space(&data.op) {
             Some(space) => {
-                let extents = space.extents.iter().map(|e| e.as_constant().unwrap_or(0));
-                stage.extents = extents.collect();
+                stage.extents = space.extents.iter().cloned().collect();
                 stage.parallel = space.parallel;
-                stage.writes = generic_index(&stage.extents[..space.parallel]);
-                let axes = generic_index(&stage.extents);
+                stage.writes = self.axes.index(&stage.extents[..space.parallel]);
+                let axes = self.axes.index(&stage.extents);
                 for (&operand, index) in data.operands.iter().zip(&space.operands) {
                     let at = |expr: &Expr| {
                         expr.substitute(&mut |axis| axes.get(base::Id::index(axis)).cloned())
@@ -172,10 +174,10 @@ impl Merger<'_> {
             None => {
                 let result = data.results[0];
                 let anchor = stage.domain.as_ref().map_or(result, |domain| domain.anchor);
-                stage.extents = shape_of(self.function, anchor).into();
+                stage.extents = extents(self.function, anchor).into();
                 stage.parallel = stage.extents.len();
-                let ranges = ranges_of(&stage.extents);
-                let mut index = generic_index(&stage.extents);
+                let ranges = self.ranges_of(&stage.extents);
+                let mut index = self.axes.index(&stage.extents);
                 for &(node, operand) in stage.domain.iter().flat_map(|domain| &domain.path) {
                     match result_index(self.function, node, operand, &index, &ranges) {
                         Some(next) => index = next,
@@ -193,9 +195,9 @@ impl Merger<'_> {
     /// places are not known.
     fn describe_turns(&self, node: NodeId, stage: &mut Stage) {
         let Some(iteration) = Iteration::of(self.function, node) else { return };
-        stage.extents = shape_of(self.function, self.function.nodes[node].results[0]).into();
+        stage.extents = extents(self.function, self.function.nodes[node].results[0]).into();
         stage.parallel = stage.extents.len();
-        stage.writes = generic_index(&stage.extents);
+        stage.writes = self.axes.index(&stage.extents);
         stage.tree = self.function.regions[iteration.region].nodes.clone();
         self.read_operands(node, Some(stage.writes.clone()), stage);
         for value in iteration.captured(self.function) {
@@ -212,7 +214,7 @@ impl Merger<'_> {
         if !stage.tree.contains(&node) {
             stage.tree.push(node);
         }
-        let ranges = ranges_of(&stage.extents);
+        let ranges = self.ranges_of(&stage.extents);
         let shows_operand = self.grouping.shows_operand(self.function, node);
         for (number, &operand) in self.function.nodes[node].operands.iter().enumerate() {
             if shows_operand && number == 0 {
@@ -227,7 +229,7 @@ impl Merger<'_> {
 
     /// Follows a read to what has memory, through the nodes that are substituted.
     fn read(&self, value: ValueId, mut index: Option<Vec<Expr>>, stage: &mut Stage) {
-        let ranges = ranges_of(&stage.extents);
+        let ranges = self.ranges_of(&stage.extents);
         let places = index.iter_mut().flatten();
         places
             .filter(|expr| !expr.is_simple(&ranges))
@@ -316,7 +318,7 @@ impl Merger<'_> {
     /// over its axes.
     fn scatters(&self, node: NodeId, stage: &Stage) -> bool {
         let Some(combination) = Combination::of(self.function, node) else { return false };
-        let lane: SymbolId = base::Id::new(combination.vector_axis);
+        let lane = self.axes.symbol(combination.vector_axis);
         let result = self.function.nodes[stage.node].results[0];
         let strides = dense_strides(&shape_of(self.function, result));
         let mut parts = stage.writes.iter().zip(strides);
@@ -331,9 +333,9 @@ impl Merger<'_> {
     fn over_domain(&self, anchor: ValueId, reader: NodeId) -> Option<Stage> {
         let tree = &self.stages[&reader].tree;
         let (mut value, mut path) = (anchor, Vec::new());
-        let extents = shape_of(self.function, anchor).into();
-        let ranges = ranges_of(&extents);
-        let mut index = generic_index(&extents);
+        let extents = extents(self.function, anchor).into();
+        let ranges = self.ranges_of(&extents);
+        let mut index = self.axes.index(&extents);
         let (first, _) = self.function.producer(anchor)?;
         while value != self.function.nodes[reader].results[0] {
             let step = self.users[value].iter().find_map(|user| match *user {
@@ -351,7 +353,7 @@ impl Merger<'_> {
             value = self.function.nodes[node].results[0];
         }
         let stage = self.describe(reader, Some(AnchorDomain { anchor, path }));
-        let here = generic_index(&extents);
+        let here = self.axes.index(&extents);
         let mut reads = stage.reads.iter().filter(|(read, _)| *read == anchor);
         reads.all(|(_, index)| index.as_ref() == Some(&here)).then_some(stage)
     }
@@ -431,11 +433,11 @@ impl Merger<'_> {
         }
         let stage = &self.stages[&contraction];
         let moves = |axis: usize| {
-            let symbol: SymbolId = base::Id::new(axis);
+            let symbol = self.axes.symbol(axis);
             let mut own = stage.reads.iter().filter(|(read, _)| *read == value);
             own.all(|(_, index)| index.iter().flatten().any(|expr| expr.contains(symbol)))
         };
-        let long = |axis: &usize| stage.extents[*axis] > 1;
+        let long = |axis: &usize| !stage.extents[*axis].is_one();
         (0..stage.parallel).filter(long).all(moves)
             && !self.grouping.shows_operand(self.function, made_by)
     }
@@ -452,17 +454,20 @@ impl Merger<'_> {
             prefix = prefix.min(own.len());
             let result = self.function.nodes[stage.node].results[0];
             if inside.contains(&result) {
-                let shape = shape_of(self.function, result);
-                prefix = prefix.min(common_prefix(own, &stage.writes, &shape));
+                let shape = extents(self.function, result);
+                prefix = prefix.min(self.common_prefix(own, &stage.writes, shape));
             }
             for (value, index) in stage.reads.iter().filter(|(value, _)| inside.contains(value)) {
-                let shape = shape_of(self.function, *value);
+                let shape = extents(self.function, *value);
                 let index = index.as_deref().unwrap_or(&[]);
-                prefix = prefix.min(common_prefix(own, index, &shape));
+                prefix = prefix.min(self.common_prefix(own, index, shape));
             }
         }
-        let rows: i64 = stages[0].extents[..prefix].iter().product();
-        let work: i64 = stages.iter().map(|stage| stage.extents.iter().product::<i64>()).sum();
+        let count = |extents: &[Expr]| -> i64 {
+            extents.iter().map(|extent| weight(self.function, extent)).product()
+        };
+        let rows = count(&stages[0].extents[..prefix]);
+        let work: i64 = stages.iter().map(|stage| count(&stage.extents)).sum();
         let bytes: i64 = inside.iter().map(|&value| self.bytes_behind(value, prefix)).sum();
         if bytes > ROW_BYTES {
             return Err(format!("stored: a row of {bytes} bytes is too long to keep"));
@@ -471,6 +476,23 @@ impl Merger<'_> {
             return Err(format!("stored: only {rows} row(s) would be independent"));
         }
         Ok(format!("{rows} row(s) over {prefix} axes"))
+    }
+
+    /// How many leading axes an index leaves as they are.
+    fn common_prefix(&self, extents: &[Expr], index: &[Expr], shape: &[Expr]) -> usize {
+        let axes = self.axes.index(extents);
+        let same = |axis: usize| index[axis] == axes[axis] && shape[axis] == extents[axis];
+        let most = extents.len().min(index.len());
+        (0..most).take_while(|&axis| same(axis)).count()
+    }
+
+    /// The values of axes of these extents, and of what is free in the function.
+    fn ranges_of(&self, extents: &Rc<[Expr]>) -> impl Fn(SymbolId) -> Range + use<> {
+        let range = |symbol| range_of(self.function, symbol);
+        let own = extents.iter().map(|extent| Range::extent(extent.bounds(&range).max));
+        let free = self.function.symbols.values().map(|symbol| symbol.range);
+        let all: Rc<[Range]> = free.chain(own).collect();
+        move |symbol| all.get(base::Id::index(symbol)).copied().unwrap_or(Range::ALL)
     }
 
     fn bytes_behind(&self, value: ValueId, prefix: usize) -> i64 {
@@ -549,17 +571,4 @@ impl Merger<'_> {
         }
         self.grouping.groups = groups;
     }
-}
-
-/// How many leading axes an index leaves as they are.
-fn common_prefix(extents: &[i64], index: &[Expr], shape: &[i64]) -> usize {
-    let axes = generic_index(extents);
-    let same = |axis: usize| index[axis] == axes[axis] && shape[axis] == extents[axis];
-    let most = extents.len().min(index.len());
-    (0..most).take_while(|&axis| same(axis)).count()
-}
-
-fn ranges_of(extents: &Rc<[i64]>) -> impl Fn(SymbolId) -> Range + use<> {
-    let extents = extents.clone();
-    move |symbol| extents.get(base::Id::index(symbol)).map_or(Range::ALL, |&e| Range::extent(e))
 }

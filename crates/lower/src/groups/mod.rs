@@ -134,12 +134,11 @@ impl Grouping {
 
 /// Decides for a specialised and legalised function. Without `fusion` each node that is computed
 /// has a kernel of its own and stores what it makes. What runs only `once` moves elements one by
-/// one where that saves a copy. What is worth fusing is weighed by extents, so where they are free
-/// nothing is fused.
+/// one where that saves a copy. What is worth fusing is weighed by extents, or by what is usual
+/// where they are free.
 pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
     let users = body_users(function);
     let free_extents = has_free_extents(function);
-    let fusion = fusion && !free_extents;
     let mut stored = homes::choose(function, &users, fusion, once);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping { free_extents, ..Grouping::default() };

@@ -1,5 +1,6 @@
 //! Index arithmetic of the definitions: shapes, row-major positions, indices under another shape.
-//! Definitions take any extents; grouping weighs constant ones.
+//! Definitions and what decides whether grouping is legal take any extents; what grouping weighs
+//! are numbers: where an extent is free, its usual one.
 
 use base::Id;
 use graph::{Function, NodeId, Op, ValueId};
@@ -8,10 +9,10 @@ use sym::{Expr, Range, SymbolId};
 /// The values that symbols can have.
 pub(crate) type Ranges<'a> = &'a dyn Fn(SymbolId) -> Range;
 
-/// The extents of a tensor of a specialised function.
+/// The extents of a tensor as numbers, to weigh choices by: where one is free, its usual value.
 ///
 /// # Panics
-/// If the value is no tensor or has a symbolic extent; `specialise` has refused such functions.
+/// If the value is no tensor; [`crate::lower`] has refused such functions.
 pub(crate) fn shape_of(function: &Function, value: ValueId) -> Vec<i64> {
     extents_of(function, value).collect()
 }
@@ -21,11 +22,21 @@ pub(crate) fn extents_of(
     function: &Function,
     value: ValueId,
 ) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator {
-    let without = move || -> ! {
-        panic!("{value} of function {} has no constant shape", function.name);
-    };
-    let Some(ty) = function.ty(value).as_tensor() else { without() };
-    ty.shape.iter().map(move |extent| extent.as_constant().unwrap_or_else(|| without()))
+    extents(function, value).iter().map(|extent| weight(function, extent))
+}
+
+/// An expression over the symbols of a function as a number to weigh choices by.
+pub(crate) fn weight(function: &Function, expr: &Expr) -> i64 {
+    let known = expr.as_constant();
+    known.unwrap_or_else(|| expr.usual(&|symbol| range_of(function, symbol)))
+}
+
+/// The values that a symbol of a function can have.
+pub(crate) fn range_of(function: &Function, symbol: SymbolId) -> Range {
+    match function.symbols.contains(symbol) {
+        true => function.symbols[symbol].range,
+        false => Range::ALL,
+    }
 }
 
 /// The extents of a tensor, whatever they are.
@@ -67,6 +78,50 @@ pub(crate) fn generic_index(shape: &[i64]) -> Vec<Expr> {
         _ => Expr::symbol(SymbolId::new(axis)),
     };
     (0..shape.len()).map(axis).collect()
+}
+
+/// Axes of generic elements beside the symbols of a function: an axis is the symbol of its number
+/// behind those.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AxisSymbols {
+    first: usize,
+}
+
+impl AxisSymbols {
+    /// Of a function whose extents may be free.
+    pub(crate) fn of(function: &Function) -> AxisSymbols {
+        AxisSymbols { first: function.symbols.len() }
+    }
+
+    /// The symbol of an axis.
+    pub(crate) fn symbol(self, axis: usize) -> SymbolId {
+        SymbolId::new(self.first + axis)
+    }
+
+    /// The axis that a symbol is.
+    pub(crate) fn axis(self, symbol: SymbolId) -> Option<usize> {
+        symbol.index().checked_sub(self.first)
+    }
+
+    /// The index of a generic element.
+    pub(crate) fn index(self, shape: &[Expr]) -> Vec<Expr> {
+        let axis = |axis: usize| match shape[axis].is_one() {
+            true => Expr::ZERO,
+            false => Expr::symbol(self.symbol(axis)),
+        };
+        (0..shape.len()).map(axis).collect()
+    }
+
+    /// The values that an axis of these extents, or a symbol of the function, can have.
+    pub(crate) fn range(self, function: &Function, shape: &[Expr], symbol: SymbolId) -> Range {
+        match self.axis(symbol) {
+            None => range_of(function, symbol),
+            Some(axis) => shape.get(axis).map_or(Range::ALL, |extent| {
+                let most = extent.bounds(&|symbol| range_of(function, symbol)).max;
+                Range::extent(most)
+            }),
+        }
+    }
 }
 
 /// Where the elements of a `Concat`'s operand begin along its axis.

@@ -19,14 +19,12 @@ use crate::definitions::{result_index, shown_where};
 use crate::groups::AnchorDomain;
 use crate::iteration::Iteration;
 
+/// From how many contiguous elements on a reduction keeps how many partial results; most first.
+pub(crate) const PARTIALS: [(i64, i64); 3] = [(256, 64), (128, 32), (16, 16)];
+
 /// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
 fn partials(extent: i64) -> i64 {
-    match extent {
-        256.. => 64,
-        128.. => 32,
-        16.. => 16,
-        _ => 1,
-    }
+    PARTIALS.iter().find(|(least, _)| extent >= *least).map_or(1, |(_, count)| *count)
 }
 
 /// What a contraction or reduction updates with, and how.
@@ -74,12 +72,22 @@ impl Writer<'_> {
             })
         };
         let innermost = space.innermost_reduced().filter(contiguous);
-        let extent = innermost.and_then(|axis| space.extents[axis].as_constant()).unwrap_or(1);
-        let nests = match (innermost, partials(extent)) {
-            (Some(axis), count @ 2..) => self.interleaved(&update, result, (axis, extent), count),
+        let count = innermost.map_or(1, |axis| self.partials_along(&space.extents[axis]));
+        let nests = match innermost {
+            Some(axis) if count > 1 => self.interleaved(&update, result, axis, count),
             _ => self.sequential(&update, result),
         };
         self.producer(self.internals[&result], kind, nests);
+    }
+
+    /// How many partial results a reduction keeps over an extent: one, where a free extent leaves
+    /// open how many.
+    fn partials_along(&self, extent: &Expr) -> i64 {
+        let range = extent.bounds(&|symbol| self.range(symbol));
+        match partials(range.min) {
+            count if count == partials(range.max) => count,
+            _ => 1,
+        }
     }
 
     /// Initialises and updates in the order of the space.
@@ -110,7 +118,7 @@ impl Writer<'_> {
         &mut self,
         update: &Update<'_>,
         result: ValueId,
-        (axis, extent): (usize, i64),
+        axis: usize,
         count: i64,
     ) -> Vec<Nest> {
         let extents = &update.space.extents;
@@ -126,8 +134,9 @@ impl Writer<'_> {
 
         let rows = self.axes("a", parallel);
         let mut depth = self.axes("r", &extents[update.space.parallel..axis]);
-        let chunks = (extent + count - 1) / count;
-        let chunk = self.axes("r", &[chunks.into()]);
+        let extent = &extents[axis];
+        let chunks = extent.ceil_div(&count.into());
+        let chunk = self.axes("r", &[chunks]);
         let lane = self.variable("l", &count.into());
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
         depth.loops.extend(chunk.loops);
@@ -136,9 +145,9 @@ impl Writer<'_> {
         let value = self.term(update, &[&rows.index[..], &depth.index].concat());
         let place = [rows.variables(), vec![lane.into()]].concat();
         let mut statements = vec![reduce(partial, place, update.reduction, value)];
-        if extent % count != 0 {
+        if !extent.divisible_by(count) {
             let inside = self.with_lets(statements);
-            statements = vec![if_then(vec![less(position, extent)], inside)];
+            statements = vec![if_then(vec![less(position, extent.clone())], inside)];
         }
         let lanes = [(lane, count.into())];
         let inner = depth.loops.iter().cloned().chain(lanes).collect::<Vec<_>>();

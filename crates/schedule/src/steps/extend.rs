@@ -1,12 +1,12 @@
-//! Extend: a loop runs further than it has to.
+//! Extend: a loop runs further than it has to, to a multiple of some number.
 //!
 //! ```text
-//! %t: scratch f32[32]
+//! %t: scratch f32[20]
 //! for i < 20 { %t[i] = %a[i] }
 //! for j < 20 { %c[j] = %t[j] }
 //! ```
 //!
-//! `extend i to 32`
+//! `extend i to whole 32`
 //!
 //! ```text
 //! %t: scratch f32[32]
@@ -15,16 +15,18 @@
 //! ```
 //!
 //! So whole vectors are computed where a part is needed, without a condition. What the new
-//! iterations read is of no consequence, since nothing reads what they compute.
+//! iterations read is of no consequence, since nothing reads what they compute. The buffers that
+//! they write grow where they must.
 //!
-//! Legal: the new extent is not smaller; the body holds stores and reductions alone, into local
-//! buffers, each at an index that along one axis is the loop's variable plus a constant; no other
-//! statement reads an element that only the new iterations write; and every access stays within
-//! its buffer.
+//! Legal: the body holds stores and reductions alone, into local buffers, each at an index that
+//! along one axis, which no fold reads as a whole, is the loop's variable plus a constant; no other
+//! statement reads an element that only the new iterations write; and every access stays within its
+//! buffer.
 
-use loops::visit::{references, walk};
+use loops::build::less;
+use loops::visit::{Effect, references, walk};
 use loops::{BufferId, LoopKind, Scope, Stmt};
-use sym::SymbolId;
+use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{SymbolRanges, check_serial, find_loop, loop_at, loop_at_mut};
@@ -34,18 +36,20 @@ use crate::state::State;
 struct New {
     buffer: BufferId,
     axis: usize,
-    first: i64,
+    first: Expr,
 }
 
-pub(crate) fn apply(state: &mut State, target: &str, extent: i64) -> Outcome {
+pub(crate) fn apply(state: &mut State, target: &str, whole: i64) -> Outcome {
     let kernel = &state.kernel;
     let site = find_loop(kernel, target)?;
     let found = loop_at(kernel, &site);
     check_serial(kernel, found)?;
     let refuse = |message: &str| Err(Refusal::at_loop(target, message));
-    let Some(old) = found.extent.as_constant().filter(|old| *old <= extent) else {
-        return refuse(&format!("its extent is not known to be at most {extent}"));
-    };
+    if whole < 1 {
+        return refuse("a multiple of less than 1 is none");
+    }
+    let old = found.extent.clone();
+    let extent = old.ceil_div(&whole.into()) * whole;
     let mut plain = true;
     walk(&found.body, &mut |stmt| {
         plain &= !matches!(stmt, Stmt::Let { .. } | Stmt::While { .. });
@@ -58,23 +62,37 @@ pub(crate) fn apply(state: &mut State, target: &str, extent: i64) -> Outcome {
     for reference in references(&found.body).iter().filter(|r| r.effect.writes()) {
         let local = !matches!(kernel.buffers[reference.buffer].scope, Scope::Parameter(_));
         match place(reference.index, found.variable).filter(|_| local) {
-            Some((axis, first)) => {
-                written.push(New { buffer: reference.buffer, axis, first: first + old });
+            Some((axis, offset)) => {
+                written.push(New { buffer: reference.buffer, axis, first: old.clone() + offset });
             }
             None => return refuse("it writes what may be read elsewhere"),
         }
     }
     check_readers(state, target, &written)?;
-    loop_at_mut(&mut state.kernel, &site).extent = extent.into();
+    let before = state.kernel.buffers.clone();
+    for New { buffer, axis, first } in &written {
+        grow(state, *buffer, *axis, &(first - &old + &extent));
+    }
+    loop_at_mut(&mut state.kernel, &site).extent = extent;
     if loops::verify(&state.kernel).is_err() {
-        loop_at_mut(&mut state.kernel, &site).extent = old.into();
+        loop_at_mut(&mut state.kernel, &site).extent = old;
+        state.kernel.buffers = before;
         return Err(Refusal::at_loop(target, "its new iterations would leave a buffer"));
     }
     Ok(())
 }
 
+/// Lets an axis of a buffer have so many elements, if it has fewer.
+fn grow(state: &mut State, buffer: BufferId, axis: usize, extent: &Expr) {
+    let ranges = SymbolRanges::of(&state.kernel);
+    let own = &mut state.kernel.buffers[buffer].shape[axis];
+    if !ranges.less_equal(extent, own) {
+        *own = extent.clone();
+    }
+}
+
 /// The axis along which an index is the variable plus a constant, and the constant.
-fn place(index: &[sym::Expr], variable: SymbolId) -> Option<(usize, i64)> {
+fn place(index: &[Expr], variable: SymbolId) -> Option<(usize, i64)> {
     index.iter().enumerate().find_map(|(axis, expr)| {
         let alone = expr.linear_coefficient(variable) == Some(1);
         let offset = expr.without(variable).as_constant()?;
@@ -93,9 +111,14 @@ fn check_readers(state: &State, target: &str, written: &[New]) -> Outcome {
             if reference.buffer != new.buffer || !reference.effect.reads() {
                 continue;
             }
+            let folds = matches!(reference.effect, Effect::Fold(_));
+            let index = reference.index.get(new.axis).filter(|_| !folds);
             // With the old extents, which still stand, no reader may reach the new part.
-            let last = reference.index.get(new.axis).map(|expr| ranges.bounds(expr).max);
-            if last.is_none_or(|last| last >= new.first) {
+            let is_before = |index: &Expr| {
+                let known = ranges.within(&[], &[index.symbols(), new.first.symbols()].concat());
+                known.prove(&less(index.clone(), new.first.clone()))
+            };
+            if !index.is_some_and(is_before) {
                 let message = format!("`{name}` is read beyond what `{target}` computes");
                 return Err(Refusal::at_loop(target, message));
             }

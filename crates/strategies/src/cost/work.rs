@@ -197,8 +197,8 @@ impl Walk<'_> {
                 (work, depends)
             }
             ScalarExpr::Fold { buffer, index, .. } => {
-                let extent = self.kernel.buffers[*buffer].shape.last().and_then(Expr::as_constant);
-                let extent = extent.unwrap_or(super::UNKNOWN) as f64;
+                let extent = self.kernel.buffers[*buffer].shape.last();
+                let extent = extent.map_or(1, |extent| self.kernel.weight(extent)) as f64;
                 let (mut work, depends) = self.load(*buffer, index);
                 let instances = self.instances(depends);
                 let steps = extent.log2().ceil();
@@ -304,7 +304,7 @@ impl Walk<'_> {
         let steps: Vec<Step> = steps.collect();
         let buffer_data = &self.kernel.buffers[buffer];
         let element = f64::from(buffer_data.dtype.bits()) / 8.0;
-        let whole = buffer_data.span_bytes().map_or(f64::INFINITY, |bytes| bytes as f64);
+        let whole = self.kernel.usual_span_bytes(buffer) as f64;
         let mut hasher = FxHasher::default();
         index.hash(&mut hasher);
         let key = (buffer, writes, hasher.finish());

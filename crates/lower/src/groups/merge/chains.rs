@@ -8,13 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Id;
 use graph::{NodeId, ValueId};
 use sym::Expr;
 
 use super::{FEW_ROWS, MOST_NODES, Merger, ROW_BYTES, Stage};
 use crate::definitions::Class;
-use crate::naive::index::shape_of;
+use crate::naive::index::{shape_of, weight};
 
 /// Rows that a block has at least, for the operands that all rows share to be read rarely.
 const BLOCK_ROWS: i64 = 8;
@@ -170,14 +169,14 @@ impl Merger<'_> {
                     let result = self.function.nodes[stage.node].results[0];
                     let places = known.get(&result).into_iter().flatten();
                     let walked = stage.writes.iter().zip(places);
-                    walked.filter_map(|(index, at)| Some((axis_of(index)?, (*at)?))).collect()
+                    walked.filter_map(|(index, at)| Some((self.axis_of(index)?, (*at)?))).collect()
                 }
             };
             for (value, index) in stage.reads.iter().filter(|(value, _)| inside.contains(value)) {
                 let rank = shape_of(self.function, *value).len();
                 let found = match index {
                     Some(index) => {
-                        let place = |index: &Expr| own.get(&axis_of(index)?).copied();
+                        let place = |index: &Expr| own.get(&self.axis_of(index)?).copied();
                         index.iter().map(place).collect()
                     }
                     None => vec![None; rank],
@@ -198,7 +197,7 @@ impl Merger<'_> {
         let last = stages[stages.len() - 1];
         let rows: BTreeSet<usize> = (0..last.parallel).filter(moves).collect();
         axes.iter_mut().for_each(|own| own.retain(|_, axis| rows.contains(axis)));
-        let count = rows.iter().map(|&axis| last.extents[axis]).product();
+        let count = rows.iter().map(|&axis| weight(self.function, &last.extents[axis])).product();
         RowShape { count, axes }
     }
 
@@ -215,14 +214,15 @@ impl Merger<'_> {
                     .iter()
                     .flatten()
                     .flat_map(Expr::symbols)
-                    .map(|symbol| symbol.index())
+                    .filter_map(|symbol| self.axes.axis(symbol))
                     .collect();
                 let still = own.keys().any(|axis| !symbols.contains(axis));
                 let moving = symbols.iter().filter(|axis| !own.contains_key(axis));
                 if still {
                     let ty = self.function.ty(*value).as_tensor();
                     let bits = ty.map_or(8, |ty| i64::from(ty.dtype.bits()).max(8));
-                    bytes += moving.map(|&axis| stage.extents[axis]).product::<i64>() * bits / 8;
+                    let extent = |&axis: &usize| weight(self.function, &stage.extents[axis]);
+                    bytes += moving.map(extent).product::<i64>() * bits / 8;
                 }
             }
         }
@@ -235,9 +235,9 @@ impl Merger<'_> {
             self.join(output, chain.last, None, text);
         }
     }
-}
 
-/// The axis that an index is.
-fn axis_of(index: &Expr) -> Option<usize> {
-    index.as_symbol().map(|symbol| symbol.index())
+    /// The axis that an index is.
+    fn axis_of(&self, index: &Expr) -> Option<usize> {
+        self.axes.axis(index.as_symbol()?)
+    }
 }

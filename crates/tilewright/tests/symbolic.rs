@@ -1,0 +1,90 @@
+//! Code for many extents at once: which runs share it, and that it computes what code for their
+//! extents does, bit for bit.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use common::{compiled, model, refusal, runs_code};
+use tilewright::{DType, Executable, Options, Tensor, Value};
+
+/// Scores over all positions, their softmax, the weighted sum; a product and a mean behind it.
+const ATTENTION: &str = "
+    input x: f32[batch, length, 16]
+    constant w: f32[16, 16] {NUMBERS256}
+    constant v: f32[16, 24] {NUMBERS384}
+    q = MatMul(x, w)
+    t = Transpose(x) {perm = [0, 2, 1]}
+    scores = MatMul(q, t)
+    shares = Softmax(scores) {axis = -1}
+    seen = MatMul(shares, x)
+    y = MatMul(seen, v)
+    z = Relu(y)
+    mean = ReduceMean(z) {axes = [1], keepdims = 0}
+    output z: f32[batch, length, 24]
+    output mean: f32[batch, 24]
+";
+
+/// The model of a text, in which `NUMBERSn` stands for so many numbers.
+fn executable(text: &str, options: &Options) -> Executable {
+    let numbers = |count: i32| {
+        let number = |at: i32| format!("{:.3}", f64::from(at * 37 % 64 - 32) / 64.0);
+        (0..count).map(number).collect::<Vec<String>>().join(", ")
+    };
+    let text = text.replace("NUMBERS256", &numbers(256)).replace("NUMBERS384", &numbers(384));
+    compiled(&model(&text), options.clone())
+}
+
+/// Where the code of a run's segments lies.
+fn code(executable: &Executable, inputs: &[Tensor]) -> BTreeSet<usize> {
+    let inputs: Vec<Value> = inputs.iter().cloned().map(Value::from).collect();
+    let (_, met) = executable.met(&inputs).unwrap_or_else(|found| panic!("{found}"));
+    met.iter().map(|it| Arc::as_ptr(it.specialisation.executable().code()) as usize).collect()
+}
+
+#[test]
+fn shapes_share_code_that_gives_the_same_bits() {
+    if !runs_code() {
+        return;
+    }
+    let options = Options::default().with_threads(2);
+    let fixed = executable(ATTENTION, &options);
+    let free = executable(ATTENTION, &options.with_symbolic_extents());
+    let mut met = BTreeSet::new();
+    for (batch, length) in
+        [(1, 1), (2, 5), (7, 15), (1, 16), (3, 17), (2, 40), (1, 127), (1, 128), (2, 131), (5, 17)]
+    {
+        let inputs = [tilewright::random(DType::F32, &[batch, length, 16], length as u64)];
+        let expected = fixed.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        let outputs = free.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        for (output, expected) in outputs.iter().zip(&expected) {
+            assert_eq!(output.shape(), expected.shape());
+            assert_eq!(output.bytes(), expected.bytes(), "{batch} x {length}");
+        }
+        met.extend(code(&free, &inputs));
+    }
+    // Sums over so many elements are taken in three ways here: below 16, below 128, below 256.
+    assert_eq!(met.len(), 3, "pieces of code");
+}
+
+/// An axis that is squeezed or repeated must be 1; else the shapes do not fit, which is said as it
+/// is where code is made for the extents at hand.
+#[test]
+fn shapes_that_do_not_fit_are_refused_alike() {
+    if !runs_code() {
+        return;
+    }
+    let text = "
+        input x: f32[n, 3] input y: f32[m, 3]
+        both = Concat(x, y) {axis = 0}
+        constant shape: i64[2] {-1, 6}
+        pairs = Reshape(both, shape)
+        output pairs: f32[p, 6]
+    ";
+    let options = Options::default().with_threads(1);
+    let inputs =
+        [tilewright::random(DType::F32, &[2, 3], 1), tilewright::random(DType::F32, &[3, 3], 2)];
+    let said = |options: &Options| refusal(&executable(text, options), &inputs);
+    assert_eq!(said(&options.clone().with_symbolic_extents()), said(&options));
+}
