@@ -34,4 +34,6 @@ mod steps;
 
 pub use error::ScheduleError;
 pub use schedule::{Applied, Schedule, replay};
-pub use step::{LocalScope, ScheduleStep, Tail, Trace, parse_step, parse_trace, print_trace};
+pub use step::{
+    CutAt, LocalScope, ScheduleStep, Tail, Trace, parse_step, parse_trace, print_trace,
+};

@@ -7,7 +7,7 @@ use loops::Kernel;
 
 use crate::error::{Outcome, ScheduleError};
 use crate::state::{Form, State};
-use crate::step::{LocalScope, ScheduleStep, Tail, Trace};
+use crate::step::{CutAt, LocalScope, ScheduleStep, Tail, Trace};
 use crate::steps;
 
 /// A kernel and the trace of steps that led to it.
@@ -103,7 +103,7 @@ impl Schedule {
     ///
     /// # Errors
     /// When the step is not legal here.
-    pub fn cut(&mut self, target: &str, at: i64, into: &str) -> Applied {
+    pub fn cut(&mut self, target: &str, at: CutAt, into: &str) -> Applied {
         self.apply(ScheduleStep::Cut { target: target.into(), at, into: into.into() })
     }
 

@@ -24,6 +24,15 @@ pub enum Tail {
     Shift,
 }
 
+/// Where a loop is cut in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CutAt {
+    /// After so many iterations.
+    Turn(i64),
+    /// Of a loop over parts that need not come out even: behind the whole ones.
+    Tail,
+}
+
 /// The worker's own memory that a buffer may be moved to: scratch or registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LocalScope {
@@ -63,8 +72,8 @@ pub enum ScheduleStep {
     Cut {
         /// The loop, which keeps its name for the first iterations.
         target: String,
-        /// How many those are.
-        at: i64,
+        /// Where they end.
+        at: CutAt,
         /// Name of the second loop.
         into: String,
     },
@@ -253,7 +262,12 @@ impl fmt::Display for ScheduleStep {
                 let tail = tail_name(*tail);
                 write!(f, "split {target} by {factor} into {outer}, {inner} tail {tail}")
             }
-            ScheduleStep::Cut { target, at, into } => write!(f, "cut {target} at {at} into {into}"),
+            ScheduleStep::Cut { target, at: CutAt::Turn(at), into } => {
+                write!(f, "cut {target} at {at} into {into}")
+            }
+            ScheduleStep::Cut { target, at: CutAt::Tail, into } => {
+                write!(f, "cut {target} at tail into {into}")
+            }
             ScheduleStep::Reorder { order } => write!(f, "reorder [{}]", order.join(", ")),
             ScheduleStep::Fuse { outer, inner, into } => {
                 write!(f, "fuse {outer}, {inner} into {into}")
@@ -396,7 +410,10 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         "cut" => {
             let target = name(parser)?;
             parser.expect_keyword("at")?;
-            let at = parser.integer()?;
+            let at = match parser.keyword("tail") {
+                true => CutAt::Tail,
+                false => CutAt::Turn(parser.integer()?),
+            };
             ScheduleStep::Cut { target, at, into: after(parser, "into")? }
         }
         "reorder" => ScheduleStep::Reorder { order: parser.list("[", ",", "]", name)? },

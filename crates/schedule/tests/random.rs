@@ -10,7 +10,7 @@ use eval::{EvaluationPrecision, KernelOptions, Order, evaluate_kernel};
 use loops::visit::walk;
 use loops::{Kernel, Scope, Stmt};
 use proptest::prelude::*;
-use schedule::{LocalScope, Schedule, ScheduleStep, Tail, parse_trace, print_trace, replay};
+use schedule::{CutAt, LocalScope, Schedule, ScheduleStep, Tail, parse_trace, print_trace, replay};
 use tensor::Tensor;
 use testkit::counted;
 
@@ -202,7 +202,10 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
         },
         15 => ScheduleStep::Vectorise { target },
         16 => ScheduleStep::Parallelise { target: pick(&loops, 0) },
-        17 => ScheduleStep::Cut { target, at: i64::from(b % 5), into: fresh("k") },
+        17 => {
+            let at = if c % 4 == 0 { CutAt::Tail } else { CutAt::Turn(i64::from(b % 5)) };
+            ScheduleStep::Cut { target, at, into: fresh("k") }
+        }
         18 => match c % 2 {
             0 => ScheduleStep::Unroll { target },
             _ => ScheduleStep::Simplify,

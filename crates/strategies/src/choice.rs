@@ -287,14 +287,23 @@ fn candidate(
     best
 }
 
-/// The largest tile of which the last one can overlap the one before it whatever free extents are;
-/// none where none is free.
+/// Rows of a free extent below which tiles are not cut to what there always are: then the last one
+/// has a condition a row.
+const FEW_ROWS: i64 = 8;
+
+/// The largest tile of which the last one can overlap the one before it whatever free extents are,
+/// unless that is of few rows; none where no extent is free.
 fn largest_tile(problem: &Problem, vector: usize, row: Option<usize>, lanes: i64) -> Option<Tile> {
     let least = |at: usize| {
         let axis = &problem.axes[at].last;
         if axis.is_free() { axis.extents.min.max(1) } else { i64::MAX }
     };
-    let (rows, columns) = (row.map_or(i64::MAX, least), least(vector));
+    let most_rows = |row: usize| match least(row) {
+        // Of a short axis there are to be several tiles still.
+        ..FEW_ROWS => div_ceil(problem.axes[row].last.extent, 2),
+        least => least,
+    };
+    let (rows, columns) = (row.map_or(i64::MAX, most_rows), least(vector));
     let is_free = rows < i64::MAX || columns < i64::MAX;
     is_free.then_some(Tile { rows, vectors: (columns / lanes).max(1) })
 }

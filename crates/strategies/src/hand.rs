@@ -2,7 +2,7 @@
 
 use loops::visit::touched;
 use loops::{Kernel, Loop, Scope, Stmt};
-use schedule::{LocalScope, Schedule, ScheduleError, ScheduleStep, Tail};
+use schedule::{CutAt, LocalScope, Schedule, ScheduleError, ScheduleStep, Tail};
 
 use crate::given::Refused;
 use crate::structure::Nest;
@@ -111,8 +111,16 @@ impl<'a> Hand<'a> {
     /// Cuts a loop in two after so many iterations; the name of the second one.
     pub(super) fn cut(&mut self, target: &str, at: i64) -> Result<String, Refused> {
         let into = self.fresh(target, "rest");
+        let at = CutAt::Turn(at);
         self.take(ScheduleStep::Cut { target: target.to_owned(), at, into: into.clone() })?;
         Ok(into)
+    }
+
+    /// Runs the whole parts of a loop over parts of a free extent apart from the last, which may be
+    /// shorter: only there conditions stay that hold throughout whole parts.
+    pub(super) fn cut_tail(&mut self, target: &str) -> Result<(), Refused> {
+        let into = self.fresh(target, "tail");
+        self.take(ScheduleStep::Cut { target: target.to_owned(), at: CutAt::Tail, into })
     }
 
     pub(super) fn reorder(&mut self, order: &[String]) -> Result<(), Refused> {

@@ -171,6 +171,8 @@ struct Parts {
     block: Option<String>,
     row: Option<String>,
     vector: String,
+    /// The loop over tiles of rows, where the last may have fewer: its rows have a condition.
+    guarded: Option<String>,
 }
 
 /// Takes the steps; the loops around the tile that may be shared among workers, and a remark on
@@ -209,7 +211,13 @@ fn emit(
     let accumulators = choice.tile.rows * choice.tile.vectors;
     unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
     hand.registers(&problem.acc)?;
-    let shared = hand.present(&parts.outer);
+    let mut shared = hand.present(&parts.outer);
+    if let Some(tiles) = &parts.guarded
+        && hand.attempt(|hand| hand.cut_tail(tiles)).is_ok()
+    {
+        let upto = shared.iter().position(|name| name == tiles);
+        shared.truncate(upto.unwrap_or(shared.len()));
+    }
     let shared = match &parts.block {
         Some(block) if !staged.is_empty() => {
             stage(hand, &staged, block, choice.lanes)?;
@@ -249,7 +257,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         Tail::Guard => hand.split(&vector, choice.width, Tail::Guard)?,
         Tail::Exact | Tail::Shift => hand.split_whole(&vector, choice.width)?,
     };
-    let (mut block, mut rows, mut row) = (None, None, None);
+    let (mut block, mut rows, mut row, mut guarded) = (None, None, None, None);
     if let Some(at) = choice.row {
         let mut target = name(at);
         if choice.blocks > 1 {
@@ -257,13 +265,18 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
             (block, target) = hand.split_whole(&target, div_ceil(extent, choice.blocks))?;
         }
         let (outer, inner) = hand.split_whole(&target, choice.tile.rows)?;
+        let axis = &problem.axes[at].last;
+        if axis.is_free() && axis.extents.min < choice.tile.rows {
+            guarded = outer.clone();
+        }
         (rows, row) = (outer, Some(inner));
     }
     let others = |side| {
         let of_side = choice.order.others.iter().filter(move |(_, own)| *own == side);
         of_side.map(|(at, _)| name(*at)).collect::<Vec<String>>()
     };
-    let overlapping = rows.as_ref().is_some_and(|rows| hand.overlaps(rows));
+    // What is cut in two is not to be shared either.
+    let overlapping = guarded.is_some() || rows.as_ref().is_some_and(|rows| hand.overlaps(rows));
     let outer = choice.order.arrange(
         overlapping,
         order::Loops {
@@ -275,7 +288,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
             column_tiles: columns,
         },
     );
-    Ok(Parts { outer, block, row, vector })
+    Ok(Parts { outer, block, row, vector, guarded })
 }
 
 /// Copies the rows of a block into scratch memory, where they are apart by a few lines more than

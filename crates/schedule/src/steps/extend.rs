@@ -49,7 +49,8 @@ pub(crate) fn apply(state: &mut State, target: &str, whole: i64) -> Outcome {
         return refuse("a multiple of less than 1 is none");
     }
     let old = found.extent.clone();
-    let extent = old.ceil_div(&whole.into()) * whole;
+    let ranges = SymbolRanges::of(kernel);
+    let extent = ranges.simplify(&(old.ceil_div(&whole.into()) * whole));
     let mut plain = true;
     walk(&found.body, &mut |stmt| {
         plain &= !matches!(stmt, Stmt::Let { .. } | Stmt::While { .. });
@@ -71,7 +72,7 @@ pub(crate) fn apply(state: &mut State, target: &str, whole: i64) -> Outcome {
     check_readers(state, target, &written)?;
     let before = state.kernel.buffers.clone();
     for New { buffer, axis, first } in &written {
-        grow(state, *buffer, *axis, &(first - &old + &extent));
+        grow(state, &ranges, *buffer, *axis, &(first - &old + &extent));
     }
     loop_at_mut(&mut state.kernel, &site).extent = extent;
     if loops::verify(&state.kernel).is_err() {
@@ -83,8 +84,7 @@ pub(crate) fn apply(state: &mut State, target: &str, whole: i64) -> Outcome {
 }
 
 /// Lets an axis of a buffer have so many elements, if it has fewer.
-fn grow(state: &mut State, buffer: BufferId, axis: usize, extent: &Expr) {
-    let ranges = SymbolRanges::of(&state.kernel);
+fn grow(state: &mut State, ranges: &SymbolRanges, buffer: BufferId, axis: usize, extent: &Expr) {
     let own = &mut state.kernel.buffers[buffer].shape[axis];
     if !ranges.less_equal(extent, own) {
         *own = extent.clone();
