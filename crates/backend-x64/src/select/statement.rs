@@ -28,14 +28,18 @@ impl Selector<'_> {
     fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
         match stmt {
             Stmt::For(inner) => {
-                self.ranges.enter(inner);
-                match &inner.kind {
-                    LoopKind::Unroll => self.unrolled(inner),
+                // Inside, all is known that holds where the loop runs; here it may not.
+                let extent = self.constant_extent(inner);
+                let outside = self.ranges.descend(inner);
+                let done = match &inner.kind {
+                    LoopKind::Unroll => self.unrolled(inner, extent),
                     LoopKind::Instruction(name) => self.instruction(inner, name),
-                    LoopKind::Vector => self.vectors(inner),
-                    LoopKind::Serial => self.serial(inner),
+                    LoopKind::Vector => self.vectors(inner, extent),
+                    LoopKind::Serial => self.serial(inner, extent),
                     LoopKind::Parallel => self.parallel(inner),
-                }
+                };
+                self.ranges.ascend(inner, outside);
+                done
             }
             Stmt::Let { symbol, value } => self.bind(*symbol, value),
             Stmt::Store { buffer, index, value } => {
@@ -61,8 +65,8 @@ impl Selector<'_> {
         self.ranges.simplify(&extent).as_constant()
     }
 
-    fn unrolled(&mut self, inner: &Loop) -> base::Result<()> {
-        let Some(extent) = self.constant_extent(inner) else {
+    fn unrolled(&mut self, inner: &Loop, extent: Option<i64>) -> base::Result<()> {
+        let Some(extent) = extent else {
             return Err(self.refuse("an unrolled loop has no constant extent".to_string()));
         };
         let depth = self.written_out.len();
@@ -76,13 +80,13 @@ impl Selector<'_> {
         Ok(())
     }
 
-    fn serial(&mut self, inner: &Loop) -> base::Result<()> {
+    fn serial(&mut self, inner: &Loop, extent: Option<i64>) -> base::Result<()> {
         if self.vector.is_some() {
             return Err(self.refuse("a vector loop holds a serial loop".to_string()));
         }
-        match self.constant_extent(inner) {
+        match extent {
             Some(i64::MIN..=0) => Ok(()),
-            Some(1) => self.unrolled(inner),
+            Some(1) => self.unrolled(inner, extent),
             Some(extent) => self.counted(inner, Bound::Constant(0), Bound::Constant(extent)),
             None => {
                 let extent = self.int(&inner.extent);
@@ -192,8 +196,8 @@ impl Selector<'_> {
         !covers_registers
     }
 
-    fn vectors(&mut self, inner: &Loop) -> base::Result<()> {
-        let Some(extent) = self.constant_extent(inner).filter(|_| self.vector.is_none()) else {
+    fn vectors(&mut self, inner: &Loop, extent: Option<i64>) -> base::Result<()> {
+        let Some(extent) = extent.filter(|_| self.vector.is_none()) else {
             let reason = "a vector loop has no constant extent or stands in another";
             return Err(self.refuse(reason.to_string()));
         };
