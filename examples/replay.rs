@@ -33,7 +33,8 @@ struct Asked {
 fn main() -> ExitCode {
     let Some(asked) = parse(std::env::args().skip(1)) else {
         eprintln!(
-            "replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S] [--symbolic]"
+            "replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S] \
+             [--symbolic]"
         );
         return ExitCode::from(2);
     };

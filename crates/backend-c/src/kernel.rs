@@ -305,11 +305,12 @@ impl Writer<'_> {
     fn count(&mut self, inner: &Loop) {
         let extent = self.index(&inner.extent);
         let name = self.symbols[inner.variable.index()].clone();
-        let remark = match inner.kind {
-            LoopKind::Serial => "",
-            LoopKind::Parallel => " /* parallel */",
-            LoopKind::Vector => " /* vector */",
-            LoopKind::Unroll => " /* unroll */",
+        let remark = match &inner.kind {
+            LoopKind::Serial => String::new(),
+            LoopKind::Parallel => " /* parallel */".to_owned(),
+            LoopKind::Vector => " /* vector */".to_owned(),
+            LoopKind::Unroll => " /* unroll */".to_owned(),
+            LoopKind::Instruction(name) => format!(" /* {name} */"),
         };
         self.printer.line(format_args!(
             "for (ptrdiff_t {name} = 0; {name} < {extent}; {name}++) {{{remark}"

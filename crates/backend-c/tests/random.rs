@@ -10,6 +10,19 @@ use tensor::Tensor;
 use testkit::random_kernel;
 use testkit::{Folder, first_seed, has_c_compiler};
 
+/// A loop that is an instruction, which is the loop that it is here.
+const INSTRUCTION: &str = "
+    kernel @quads(%x: read u8[3, 8], %w: read i8[2, 20, 4], %y: write i32[3, 20]) {
+      %acc: register i32[20]
+      for i < 3 parallel {
+        for z < 20 vector { %acc[z] = 0i32 }
+        for k < 2 { for j < 20 vector { for e < 4 as dot_u8_i8_4 {
+          %acc[j] += cast<i32>(%x[i, 4*k + e]) * cast<i32>(%w[k, j, e])
+        } } }
+        for s < 20 vector { %y[i, s] = %acc[s] }
+      }
+    }";
+
 #[test]
 fn random_kernels() {
     if !has_c_compiler() {
@@ -17,8 +30,11 @@ fn random_kernels() {
     }
     let cases: u64 =
         std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
-    let kernels: Vec<Kernel> =
-        (0..cases).map(|number| random_kernel(first_seed() + number, number as u32 % 4)).collect();
+    let instruction = loops::parse(INSTRUCTION).expect("a kernel");
+    let kernels: Vec<Kernel> = (0..cases)
+        .map(|number| random_kernel(first_seed() + number, number as u32 % 4))
+        .chain([instruction])
+        .collect();
     let (module, interface) = module_of_kernels(&kernels);
     let (mut inputs, mut expected) = (Vec::new(), Vec::new());
     for kernel in &kernels {

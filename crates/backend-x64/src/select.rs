@@ -9,7 +9,8 @@
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `gather`: indices that are values;
-//! - `memory`, `registers`: loads, stores, register buffers, folds.
+//! - `memory`, `registers`: loads, stores, register buffers, folds;
+//! - `instruction`: loops that are instructions.
 
 mod arithmetic;
 mod build;
@@ -17,6 +18,7 @@ mod convert;
 mod gather;
 mod guard;
 mod index;
+mod instruction;
 mod interleave;
 mod memory;
 mod neighbours;
@@ -32,6 +34,7 @@ mod value;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
@@ -42,8 +45,8 @@ use tensor::DType;
 use crate::vcode::{VCode, VRegId};
 use build::Builder;
 use index::{Binding, Pointer, Simplified};
+use instruction::Use;
 use memory::Loaded;
-use pairs::Pair;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
 use value::{Evaluated, Held, Mask};
@@ -86,7 +89,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         vector: None,
         exec: None,
         lane: 0,
-        pairs: SecondaryMap::new(),
+        instructions: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
@@ -145,8 +148,8 @@ struct Selector<'a> {
     exec: Option<Mask>,
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
-    /// Values that are halves of pairs.
-    pairs: SecondaryMap<VRegId, Option<Pair>>,
+    /// Loops that are instructions, by their variables.
+    instructions: SecondaryMap<SymbolId, Option<Rc<Use>>>,
     /// What was rounded to bf16 to make a value.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
     /// Loaded values that may be asked for again, the least recently used first.

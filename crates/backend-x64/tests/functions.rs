@@ -133,11 +133,11 @@ fn check(function: ScalarFunction, operands: &[DType], result: DType, seed: u64)
         .collect();
     buffers.push(Tensor::zeros(result, &[COUNT]));
     for kind in [LoopKind::Vector, LoopKind::Serial] {
-        agree(&kernel(function, operands, result, kind, None), &buffers, &[], exact);
+        agree(&kernel(function, operands, result, kind.clone(), None), &buffers, &[], exact);
         let last = operands[operands.len() - 1];
         if operands.len() > 1 {
             for constant in values(last, COUNT, seed).into_iter().take(3) {
-                let kernel = kernel(function, operands, result, kind, Some(constant));
+                let kernel = kernel(function, operands, result, kind.clone(), Some(constant));
                 agree(&kernel, &buffers, &[], exact);
             }
         }

@@ -52,6 +52,7 @@ fn conditions_that_are_the_same_in_all_lanes() {
     );
 }
 
+/// Pairs that are taken apart; those that are multiplied at once are tested in `instructions.rs`.
 #[test]
 fn products_of_pairs_with_tails() {
     let shapes = [(6, 16), (3, 32), (4, 20), (2, 7), (1, 33)];

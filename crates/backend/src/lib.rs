@@ -1,13 +1,15 @@
-//! What a target is, and what it must do: the target table, what its registers make of a [`tile`],
-//! and the traits that back ends implement.
+//! What a target is, and what it must do: the target table, the instructions that are described as
+//! loops, what its registers make of a [`tile`], and the traits that back ends implement.
 //!
 //! This crate does not know graphs.
 
+mod instruction;
 mod machine;
 mod native;
 mod target;
 pub mod tile;
 
+pub use instruction::{Found, Instruction, InstructionCost, Tuple, check_instructions};
 pub use machine::{Level, Machine};
 pub use target::{Isa, Target};
 

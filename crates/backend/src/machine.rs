@@ -3,6 +3,8 @@
 //!
 //! Rates are those of one core, in vectors of the target's full width or in bytes, a cycle.
 
+use crate::instruction::InstructionCost;
+
 /// A processor, as schedules and predictions see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
@@ -71,6 +73,13 @@ impl Level {
 }
 
 impl Machine {
+    /// What a fused multiply-add takes.
+    #[must_use]
+    pub fn multiply_add(&self) -> InstructionCost {
+        let cycles = 1.0 / f64::from(self.fma_per_cycle);
+        InstructionCost { cycles, latency: self.fma_latency }
+    }
+
     /// The smallest level that keeps so many bytes.
     #[must_use]
     pub fn home(&self, bytes: f64) -> &Level {

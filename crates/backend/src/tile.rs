@@ -1,13 +1,15 @@
 //! The cost of register tiles, from the target row alone.
 //!
 //! A tile of `rows` x `vectors` accumulators does, for each step of the sum, one fused multiply-add
-//! an accumulator, one load a vector of the operand that carries the vector axis, and one broadcast
-//! a row. Whichever of arithmetic, loads and the latency of the accumulators takes longest is what
-//! a step costs; vectors of a panel that does not stay in the first-level cache come from the
-//! second, and rows of a large operand that lie apart cost a start each. Source: the usual model of
-//! a GotoBLAS micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS",
-//! 2016), reduced to what our fixed order of sums leaves open.
+//! (or an [instruction](crate::Instruction) that takes several terms) an accumulator, one load a
+//! vector of the operand that carries the vector axis, and one broadcast a row. Whichever of
+//! arithmetic, loads and the latency of the accumulators takes longest is what a step costs;
+//! vectors of a panel that does not stay in the first-level cache come from the second, and rows of
+//! a large operand that lie apart cost a start each. Source: the usual model of a GotoBLAS
+//! micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016),
+//! reduced to what our fixed order of sums leaves open.
 
+use crate::instruction::InstructionCost;
 use crate::target::Target;
 
 /// Cycles before the first of a row's bytes is there, where each step reads a row elsewhere in a
@@ -41,8 +43,10 @@ pub struct Area {
     pub columns: i64,
     /// Elements in a vector.
     pub lanes: i64,
-    /// Terms of each sum.
+    /// Steps of each sum: terms, or what an instruction takes of them at once.
     pub depth: i64,
+    /// The instruction that takes a step, if it is not a multiply-add.
+    pub instruction: Option<InstructionCost>,
     /// The largest tile that all extents allow which there may be, where they are free.
     pub most: Option<Tile>,
     /// How many tiles there are along axes other than the rows, for workers to share.
@@ -75,10 +79,10 @@ impl Tile {
         let loads = broadcasts / target.machine.loads_per_cycle
             + vectors * self.cycles_of_load(target, area);
         let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1;
-        let arithmetic = accumulators / f64::from(target.machine.fma_per_cycle)
-            * if single { SINGLE_VECTOR } else { 1.0 };
+        let cost = area.instruction.unwrap_or_else(|| target.machine.multiply_add());
+        let arithmetic = accumulators * cost.cycles * if single { SINGLE_VECTOR } else { 1.0 };
         // An accumulator takes part once a latency.
-        let cycles = arithmetic.max(loads).max(f64::from(target.machine.fma_latency));
+        let cycles = arithmetic.max(loads).max(f64::from(cost.latency));
         let rows = self.rows as f64;
         let mut lines = area.lines_between_rows.map_or(0.0, |apart| 1.0 + (rows - 1.0) * apart);
         if area.rows_kept.is_some_and(|kept| self.rows > kept) {

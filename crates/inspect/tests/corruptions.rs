@@ -217,11 +217,34 @@ fn dumped(stage: inspect::Stage, word: &str) -> Vec<String> {
     starts.iter().zip(ends).map(part).collect()
 }
 
+/// A scheduled kernel with a loop that is an instruction.
+const INSTRUCTION: &str = "\
+kernel @pairs(%a: read i16[4, 8], %b: read i16[4, 20, 2], %c: write i32[4, 20]) {
+  %acc: register i32[20]
+  for i < 4 parallel {
+    for z < 20 vector {
+      %acc[z] = 0i32
+    }
+    for k < 4 {
+      for j < 20 vector {
+        for e < 2 as dot_i16_2 {
+          %acc[j] += cast<i32>(%a[i, 2*k - e + 1]) * cast<i32>(%b[k, j, -e + 1])
+        }
+      }
+    }
+    for s < 20 vector {
+      %c[i, s] = %acc[s]
+    }
+  }
+}
+";
+
 fn check_kernels(stage: inspect::Stage) {
     if !common::runs_code() {
         return;
     }
-    let texts = dumped(stage, "kernel @");
+    let mut texts = dumped(stage, "kernel @");
+    texts.extend((stage == inspect::Stage::Scheduled).then(|| INSTRUCTION.to_owned()));
     let run = |kernel: &loops::Kernel| {
         let buffer = |(number, &id): (usize, &loops::BufferId)| {
             let buffer = &kernel.buffers[id];

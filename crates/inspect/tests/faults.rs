@@ -341,6 +341,17 @@ const FAULTS: &[Fault] = &[
         ..PLAIN
     },
     Fault {
+        name: "x64.tuple",
+        wrong: "instructions multiply the last operand by itself",
+        node: "m",
+        model: "input x: f32[32, 32] constant s: f32[] {0.02} constant z: i8[] {3}
+            constant t: f32[] {0.05} constant v: f32[32, 32] ~ constant n: i8[] {0}
+            q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)
+            p = QuantizeLinear(v, t, n) b = DequantizeLinear(p, t, n)
+            m = MatMul(a, b) y = Tanh(m) output y: f32[32, 32]",
+        ..PLAIN
+    },
+    Fault {
         name: "runtime.chunk",
         wrong: "workers leave out the last turn of each piece",
         by: By::Outputs,

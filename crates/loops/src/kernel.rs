@@ -1,11 +1,13 @@
 //! The data of a kernel: symbols, buffers, statements and values.
 //!
 //! Everything here is plain data. A kernel means what running its statements one after the other
-//! means; loop kinds (`Parallel`, `Vector`, `Unroll`) say how it may be run, never what it
-//! computes. In particular the order of a reduction is the order in which the program as written
-//! performs its updates, so a rewrite that keeps the meaning keeps the bits.
+//! means; loop kinds (`Parallel`, `Vector`, `Unroll`, `Instruction`) say how it may be run, never
+//! what it computes. In particular the order of a reduction is the order in which the program as
+//! written performs its updates, so a rewrite that keeps the meaning keeps the bits.
 //!
 //! Relies on `sym` for index arithmetic and on `tensor` for element types and scalar functions.
+
+use std::sync::Arc;
 
 use base::{Arena, LocationId, define_id};
 use sym::{Expr, Range, SymbolId};
@@ -189,7 +191,7 @@ pub struct Loop {
 }
 
 /// How a loop may be run. The meaning is that of `Serial` in every case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LoopKind {
     /// One iteration after another.
     Serial,
@@ -197,13 +199,25 @@ pub enum LoopKind {
     /// writing, unless all of them that do only store, and store equal bits.
     Parallel,
     /// Each statement of the body may be run for many iterations at once. The extent is a constant,
-    /// the body holds no `For` loop other than `Unroll`ed ones; a target cuts the extent into
-    /// vectors of its own width and masks the rest. So iterations depend on each other only through
-    /// accesses that keep their order when every statement is run for all iterations before the
-    /// next one, its loads before its stores; no two of them store to one element by one statement.
+    /// the body holds no `For` loop other than `Unroll` and `Instruction` ones; a target cuts the
+    /// extent into vectors of its own width and masks the rest. So iterations depend on each other
+    /// only through accesses that keep their order when every statement is run for all iterations
+    /// before the next one, its loads before its stores; no two of them store to one element by one
+    /// statement.
     Vector,
     /// Iterations are written out one after the other. The extent is a constant.
     Unroll,
+    /// The loop, with what it holds, is what an instruction of this name computes in a lane of the
+    /// vector loop around it. The extent is a constant. Which instructions there are is not for
+    /// this level to say: elsewhere such a loop is as one that is written out.
+    Instruction(Arc<str>),
+}
+
+impl LoopKind {
+    /// Whether a vector loop may hold such a loop: its iterations are so many statements.
+    pub fn is_written_out(&self) -> bool {
+        matches!(self, LoopKind::Unroll | LoopKind::Instruction(_))
+    }
 }
 
 /// A comparison of index expressions.

@@ -235,6 +235,8 @@ impl Reader<'_, '_> {
             LoopKind::Vector
         } else if self.parser.keyword("unroll") {
             LoopKind::Unroll
+        } else if self.parser.keyword("as") {
+            LoopKind::Instruction(self.parser.identifier()?.into())
         } else {
             LoopKind::Serial
         };

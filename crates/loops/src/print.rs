@@ -14,6 +14,8 @@
 //! }
 //! ```
 //!
+//! A loop that is an instruction prints as `for e < 2 as dot_bf16_2 { .. }`.
+//!
 //! Symbols print by name, buffers as `%name`. Buffers that are not parameters stand first in the
 //! body, in the order of the arena. A constant is f32, i64 or bool as it stands; any other type is
 //! written behind it: `1.5f16`, `-3i32`, `inf f64`. `+ - * /` are the four functions of those
@@ -175,7 +177,7 @@ impl Listing<'_> {
             Stmt::For(inner) => {
                 let variable = kernel.symbol_name(inner.variable);
                 let extent = kernel.expression(&inner.extent);
-                let kind = kind_suffix(inner.kind);
+                let kind = kind_suffix(&inner.kind);
                 self.open(number, format_args!("for {variable} < {extent}{kind} {{"), &inner.body);
                 self.printer.line("}");
             }
@@ -234,13 +236,14 @@ impl Listing<'_> {
     }
 }
 
-fn kind_suffix(kind: LoopKind) -> &'static str {
-    match kind {
-        LoopKind::Serial => "",
-        LoopKind::Parallel => " parallel",
-        LoopKind::Vector => " vector",
-        LoopKind::Unroll => " unroll",
-    }
+fn kind_suffix(kind: &LoopKind) -> impl Display + '_ {
+    fmt::from_fn(move |f| match kind {
+        LoopKind::Serial => Ok(()),
+        LoopKind::Parallel => f.write_str(" parallel"),
+        LoopKind::Vector => f.write_str(" vector"),
+        LoopKind::Unroll => f.write_str(" unroll"),
+        LoopKind::Instruction(name) => write!(f, " as {name}"),
+    })
 }
 
 /// How `Stmt::Reduce` is written.

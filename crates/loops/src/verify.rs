@@ -5,8 +5,8 @@
 //!   shape symbols, loop variables and i64 values with a range.
 //! - Ranks and element types agree; functions and reductions accept the types they are given.
 //! - Read parameters are not written to; parameters alone have strides.
-//! - `Parallel` is the body's only statement; `Vector` and `Unroll` have constant extents; a
-//!   `Vector` body holds no loop but `Unroll`.
+//! - `Parallel` is the body's only statement; `Vector`, `Unroll` and `Instruction` have constant
+//!   extents; a `Vector` body holds no loops but `Unroll` and `Instruction`.
 //! - The iterations of such a loop do not all store to one element (what else they may not do to
 //!   each other, the evaluator checks).
 //! - Every access to a buffer of constant shape provably lies within it, given the loops around it
@@ -264,7 +264,7 @@ impl Verifier<'_> {
     }
 
     fn loop_kind(&mut self, inner: &Loop) {
-        match inner.kind {
+        match &inner.kind {
             LoopKind::Serial => {}
             LoopKind::Parallel => {
                 let is_this = |only: &Loop| std::ptr::eq(only, inner);
@@ -273,9 +273,12 @@ impl Verifier<'_> {
                     self.wrong("a parallel loop is the only statement of the kernel's body");
                 }
             }
-            LoopKind::Vector | LoopKind::Unroll => {
+            LoopKind::Vector | LoopKind::Unroll | LoopKind::Instruction(_) => {
                 if inner.extent.as_constant().is_none() {
                     self.wrong("the extent of such a loop is a constant");
+                }
+                if matches!(&inner.kind, LoopKind::Instruction(name) if !is_name(name)) {
+                    self.wrong("an instruction cannot be called so");
                 }
             }
         }
@@ -292,7 +295,7 @@ impl Verifier<'_> {
             let mut inner_loops = false;
             walk(&inner.body, &mut |stmt| {
                 inner_loops |= match stmt {
-                    Stmt::For(inner) => inner.kind != LoopKind::Unroll,
+                    Stmt::For(inner) => !inner.kind.is_written_out(),
                     Stmt::While { .. } => true,
                     _ => false,
                 };

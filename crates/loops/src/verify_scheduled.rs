@@ -3,7 +3,8 @@
 //! - Scalar functions are those of
 //!   [`ScalarFunction::is_machine`](tensor::ScalarFunction::is_machine).
 //! - Register buffers have constant shapes. Their indices are made of constants and variables of
-//!   `Unroll` loops, but for the last axis, which may add the variable of one `Vector` loop, once.
+//!   `Unroll` and `Instruction` loops, but for the last axis, which may add the variable of one
+//!   `Vector` loop, once.
 //! - Within a `Vector` loop, extents are constants. A sum over lanes is a fold: what is reduced
 //!   into differs between lanes.
 
@@ -91,8 +92,8 @@ fn register(
         let is_last = axis + 1 == kernel.buffers[buffer].shape.len();
         let fits = |symbol| {
             let around = domain.loops.iter().find(|inner| inner.variable == symbol);
-            match around.map(|inner| inner.kind) {
-                Some(LoopKind::Unroll) => true,
+            match around.map(|inner| &inner.kind) {
+                Some(LoopKind::Unroll | LoopKind::Instruction(_)) => true,
                 Some(LoopKind::Vector) => {
                     is_last
                         && expr.linear_coefficient(symbol) == Some(1)

@@ -106,9 +106,14 @@ impl Maker {
         let kind = if depth == 0 { 3 + self.below(3) } else { self.below(6) };
         match kind {
             0 => {
-                let kinds =
-                    [LoopKind::Serial, LoopKind::Parallel, LoopKind::Vector, LoopKind::Unroll];
-                let (extent, kind) = (self.expr(1), kinds[self.below(4)]);
+                let kinds = [
+                    LoopKind::Serial,
+                    LoopKind::Parallel,
+                    LoopKind::Vector,
+                    LoopKind::Unroll,
+                    LoopKind::Instruction("dot".into()),
+                ];
+                let (extent, kind) = (self.expr(1), kinds[self.below(5)].clone());
                 let variable = self.kernel.add_loop_variable("i");
                 self.indices.push(variable);
                 let body = self.block(depth - 1);

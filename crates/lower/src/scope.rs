@@ -1,8 +1,8 @@
 //! For which values of its symbols a function is lowered alike: the ranges in which code with free
 //! extents computes, bit for bit, what code for the extents at hand does.
 //!
-//! How many partial results a reduction keeps follows from its extent, by steps. So a symbol that is
-//! the extent of one, times a factor and moved by a constant, has a range from one step to the
+//! How many partial results a reduction keeps follows from its extent, by steps. So a symbol that
+//! is the extent of one, times a factor and moved by a constant, has a range from one step to the
 //! next; one whose part in an extent is of another form has the value at hand alone. All other
 //! symbols keep the range that the function states.
 

@@ -17,6 +17,7 @@
 //! `expand` turns mathematical functions into arithmetic, the same for every target.
 //!
 //! This crate knows neither graph operations nor targets: which steps to take is for others to say.
+//! Of `backend` it reads what instructions compute, never who has them.
 
 mod dependence;
 mod error;

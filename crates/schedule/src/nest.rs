@@ -190,7 +190,7 @@ impl SymbolRanges {
             if let Stmt::For(inner) = stmt {
                 let largest = inside.bounds(&inner.extent).max;
                 inside.set(inner.variable, Range::new(0, largest.saturating_sub(1)));
-                let (variable, kind) = (inner.variable, inner.kind);
+                let (variable, kind) = (inner.variable, inner.kind.clone());
                 loops.push(Loop { variable, extent: inner.extent.clone(), kind, body: Vec::new() });
             }
         });

@@ -1,8 +1,8 @@
 //! Whether a local buffer's contents never outlive one run of a block: each element is stored
 //! before it is read, every time.
 //!
-//! A read is covered by an earlier store if the store's loops, none of which depends on another, can
-//! be solved for the read's index: along each axis the store's index is a base plus loop variables
+//! A read is covered by an earlier store if the store's loops, none of which depends on another,
+//! can be solved for the read's index: along each axis the store's index is a base plus loop variables
 //! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`, or also
 //! `min(4 * io, 6) + ii`), and the read's index provably lies in it. Where the store is guarded,
 //! the guard must follow, with the solution put in, from the read's guards. A store that fills an
@@ -178,8 +178,8 @@ struct Solution<'a> {
 }
 
 impl<'a> Solution<'a> {
-    /// Splits an index into a base and a gapless sum of own variables, with what the sum takes every
-    /// value below.
+    /// Splits an index into a base and a gapless sum of own variables, with the end of the values
+    /// from 0 on that the sum takes.
     fn split(&mut self, stored: &Expr) -> Option<(Expr, Expr, Expr)> {
         let mut base = Expr::constant(stored.constant_part());
         let mut moving = Expr::ZERO;

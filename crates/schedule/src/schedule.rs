@@ -169,6 +169,17 @@ impl Schedule {
         self.apply(ScheduleStep::Vectorise { target: target.into() })
     }
 
+    /// See [`ScheduleStep::Tensorise`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn tensorise(&mut self, target: &str, instruction: &str) -> Applied {
+        self.apply(ScheduleStep::Tensorise {
+            target: target.into(),
+            instruction: instruction.into(),
+        })
+    }
+
     /// See [`ScheduleStep::Parallelise`].
     ///
     /// # Errors
@@ -289,6 +300,9 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::Extend { target, whole } => steps::extend::apply(state, target, *whole),
         ScheduleStep::Unroll { target } => steps::unroll::apply(state, target),
         ScheduleStep::Vectorise { target } => steps::vectorise::apply(state, target),
+        ScheduleStep::Tensorise { target, instruction } => {
+            steps::tensorise::apply(state, target, instruction)
+        }
         ScheduleStep::Parallelise { target } => steps::parallelise::apply(state, target),
         ScheduleStep::ComputeAt { buffer, target } => {
             steps::compute_at::apply(state, buffer, target)

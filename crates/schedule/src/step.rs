@@ -124,6 +124,13 @@ pub enum ScheduleStep {
         /// The loop.
         target: String,
     },
+    /// A loop is to be run as an instruction that is described as loops.
+    Tensorise {
+        /// The loop.
+        target: String,
+        /// What the instruction is called.
+        instruction: String,
+    },
     /// The outermost loop is to be shared among workers.
     Parallelise {
         /// The loop.
@@ -240,6 +247,7 @@ impl ScheduleStep {
                 | ScheduleStep::Reorder { .. }
                 | ScheduleStep::Unroll { .. }
                 | ScheduleStep::Vectorise { .. }
+                | ScheduleStep::Tensorise { .. }
                 | ScheduleStep::Parallelise { .. }
                 | ScheduleStep::SetScope { .. }
                 | ScheduleStep::Prefetch { .. }
@@ -271,6 +279,9 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Extend { target, whole } => write!(f, "extend {target} to whole {whole}"),
             ScheduleStep::Unroll { target } => write!(f, "unroll {target}"),
             ScheduleStep::Vectorise { target } => write!(f, "vectorise {target}"),
+            ScheduleStep::Tensorise { target, instruction } => {
+                write!(f, "tensorise {target} with {instruction}")
+            }
             ScheduleStep::Parallelise { target } => write!(f, "parallelise {target}"),
             ScheduleStep::ComputeAt { buffer, target } => {
                 write!(f, "compute_at {buffer} at {target}")
@@ -430,6 +441,9 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         }
         "unroll" => ScheduleStep::Unroll { target: name(parser)? },
         "vectorise" => ScheduleStep::Vectorise { target: name(parser)? },
+        "tensorise" => {
+            ScheduleStep::Tensorise { target: name(parser)?, instruction: after(parser, "with")? }
+        }
         "parallelise" => ScheduleStep::Parallelise { target: name(parser)? },
         "compute_at" => {
             ScheduleStep::ComputeAt { buffer: name(parser)?, target: after(parser, "at")? }
@@ -496,6 +510,7 @@ pad a axis 1 to 1040
 extend i to whole 32
 unroll ii
 vectorise ji
+tensorise e with dot_bf16_2
 parallelise f
 compute_at acc at jo
 fission i at 1 into rest
@@ -514,7 +529,7 @@ expand_functions
         let trace = parse_trace(ALL).unwrap();
         assert_eq!(print_trace(&trace), ALL);
         assert_eq!(parse_trace(&print_trace(&trace)), Ok(trace));
-        for bad in ["split i", "spit i", "reorder i", "set_scope a parameter"] {
+        for bad in ["split i", "spit i", "reorder i", "set_scope a parameter", "tensorise e"] {
             assert!(parse_trace(bad).is_err(), "{bad}");
         }
     }

@@ -5,6 +5,7 @@
 //! evaluator also checks that parallel and vector loops are what they claim to be, and that no
 //! element is read before it is stored. `SCHEDULE_CASES=100000` runs longer.
 
+use backend::Instruction;
 use eval::{EvaluationPrecision, KernelOptions, Order, evaluate_kernel};
 use loops::visit::walk;
 use loops::{Kernel, Scope, Stmt};
@@ -14,7 +15,7 @@ use tensor::Tensor;
 use testkit::counted;
 
 /// Kernels with extents `A`, `B`, `C`.
-const KERNELS: [&str; 13] = [
+const KERNELS: [&str; 15] = [
     "kernel @contraction(
       %a: read f32[A, C], %b: read f32[C, B], %d: read f32[B], %c: write f32[A, B]
     ) {
@@ -99,6 +100,19 @@ const KERNELS: [&str; 13] = [
         %z[(B * i + j) div C, (B * i + j) mod C] = %x[i, j] + 1.0
       } }
     }",
+    "kernel @pairs(%a: read i16[A, 2 * C], %b: read i16[C, B, 2], %c: update i32[A, B]) {
+      for i < A { for k < C { for j < B { for e < 2 {
+        %c[i, j] += cast<i32>(%a[i, 2 * k + 1 - e]) * cast<i32>(%b[k, j, 1 - e])
+      } } } }
+    }",
+    "kernel @quads(%a: read i8[C, A, 4], %b: read u8[C, B, 4], %c: write i32[A, B]) {
+      %acc: scratch i32[A, B]
+      for i0 < A { for j0 < B { %acc[i0, j0] = 0i32 } }
+      for i1 < A { for k < C { for j1 < B { for e < 4 {
+        %acc[i1, j1] += cast<i32>(%a[k, i1, e]) * cast<i32>(%b[k, j1, e])
+      } } } }
+      for i < A { for j < B { %c[i, j] = %acc[i, j] } }
+    }",
     "kernel @carried(%x: update f32[A + 1, C]) {
       for i < A { %x[(i + 1) div C, (i + 1) mod C] = %x[(i) div C, (i) mod C] + 1.0 }
     }",
@@ -162,7 +176,7 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
     let buffer = pick(&buffers, b);
     let scope = if c % 2 == 0 { LocalScope::Scratch } else { LocalScope::Register };
     let fresh = |stem: &str| format!("{stem}{serial}");
-    match kind % 19 {
+    match kind % 20 {
         0..=3 => ScheduleStep::Split {
             target,
             factor: [2, 3, 4, 5, 8][b as usize % 5],
@@ -192,10 +206,15 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             let at = if c % 4 == 0 { CutAt::Tail } else { CutAt::Turn(i64::from(b % 5)) };
             ScheduleStep::Cut { target, at, into: fresh("k") }
         }
-        _ => match c % 2 {
+        18 => match c % 2 {
             0 => ScheduleStep::Unroll { target },
             _ => ScheduleStep::Simplify,
         },
+        _ => {
+            let rows = Instruction::all();
+            let instruction = rows[c as usize % rows.len()].name().to_owned();
+            ScheduleStep::Tensorise { target, instruction }
+        }
     }
 }
 
@@ -240,4 +259,22 @@ fn steps_keep_the_bits() {
         (0..KERNELS.len(), extents, choices),
         |(structure, extents, choices)| Ok(check(structure, extents, &choices) > 0),
     );
+}
+
+/// Steps that lead up to an instruction are drawn too rarely to rely on.
+#[test]
+fn instructions_keep_the_bits() {
+    for (structure, lanes, instruction) in [(12, "j", "dot_i16_2"), (13, "j1", "dot_u8_i8_4")] {
+        for extents in [[2, 5, 3], [4, 16, 1], [1, 33, 2]] {
+            let first = kernel(structure, extents);
+            let expected = outputs(&first, Order::Forward);
+            let mut schedule = Schedule::new(first);
+            schedule.unroll("e").unwrap();
+            schedule.vectorise(lanes).unwrap();
+            schedule.tensorise("e", instruction).unwrap();
+            for order in [Order::Forward, Order::Shuffled(7)] {
+                assert!(outputs(schedule.kernel(), order) == expected, "{}", schedule.kernel());
+            }
+        }
+    }
 }

@@ -10,7 +10,7 @@ use sym::Expr;
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
 use crate::point::Point;
-use crate::problem::{Axis, Problem, pair};
+use crate::problem::{Axis, Problem, instructions, tuple};
 use crate::structure::{Access, LoopInfo, Motion};
 
 /// Points of a space that are listed at most.
@@ -156,9 +156,9 @@ pub(super) fn vector_motions(
     // Registers hold vectors along the accumulators' last axis.
     let update = axis.update.as_ref().filter(|_| axis.place == problem.contiguous)?;
     let motions = problem.update.loads().map(|access| access.motion(update));
-    // Where both elements of a pair are used together a pair is what is contiguous.
-    let motions: Vec<Motion> = match pair(problem, kernel) {
-        Some(_) => motions.map(Motion::in_pairs).collect(),
+    // Where neighbours are used together they are what is contiguous.
+    let motions: Vec<Motion> = match tuple(problem, kernel) {
+        Some(found) => motions.map(|motion| motion.in_tuples(found.extent)).collect(),
         None => motions.collect(),
     };
     let packed = motions.iter().any(|motion| motion.block().is_some());
@@ -224,7 +224,9 @@ fn candidate(
         vectors => vectors.filter(|vectors| !spread || even(vectors)),
     };
     let shared = others * div_ceil(columns, lanes * vectors.unwrap_or(2));
-    let depth = problem.depth();
+    let instruction = instructions(problem, kernel, target).first().map(|(_, cost)| *cost);
+    let at_once = instruction.and_then(|_| tuple(problem, kernel)).map_or(1, |found| found.extent);
+    let depth = problem.depth() / at_once;
     let scattered_rows = scattered_rows(problem, kernel, target, along);
     let row_update = row.and_then(|row| problem.axes[row].update.as_ref());
     // An operand that moves with rows and vectors is loaded for each accumulator.
@@ -243,6 +245,7 @@ fn candidate(
         most,
         lanes,
         depth,
+        instruction,
         shared,
         elementwise,
         scattered_rows,

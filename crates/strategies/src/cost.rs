@@ -17,7 +17,7 @@
 mod traffic;
 mod work;
 
-use backend::Target;
+use backend::{Instruction, InstructionCost, Target};
 use base::SecondaryMap;
 use loops::{BufferId, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
 use sym::{Expr, SymbolId};
@@ -107,12 +107,23 @@ impl Cost {
     }
 }
 
+/// How a loop is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// One turn after the other.
+    Turns,
+    Vector,
+    WrittenOut,
+    /// All turns at once, by an instruction that takes so long.
+    Instruction(InstructionCost),
+}
+
 /// A loop around what is being looked at.
 #[derive(Clone, Copy, Debug)]
 struct Around {
     variable: SymbolId,
     extent: i64,
-    kind: LoopKind,
+    kind: Kind,
     /// Of a vector.
     lanes: i64,
     /// It is the so manieth loop of the kernel.
@@ -122,7 +133,7 @@ struct Around {
 impl Around {
     /// Whether its turns are written out or run at once.
     fn is_straight(&self) -> bool {
-        matches!(self.kind, LoopKind::Vector | LoopKind::Unroll)
+        self.kind != Kind::Turns
     }
 }
 
@@ -199,9 +210,9 @@ impl Walk<'_> {
         let extent = self.kernel.weight(&found.extent).max(0);
         // Straight code with a loop inside is a loop as any other.
         let nested = found.body.iter().any(has_serial_loop);
-        let kind = if nested { LoopKind::Serial } else { found.kind };
+        let kind = if nested { Kind::Turns } else { self.kind(&found.kind) };
         let lanes = match kind {
-            LoopKind::Vector => {
+            Kind::Vector => {
                 let widest = work::widest(self.kernel, &found.body);
                 (i64::from(self.target.vector_bytes) / widest).max(1)
             }
@@ -219,6 +230,19 @@ impl Walk<'_> {
         Straight { cycles: LOOP + extent as f64 * turn, ..Straight::default() }
     }
 
+    fn kind(&self, kind: &LoopKind) -> Kind {
+        match kind {
+            LoopKind::Serial | LoopKind::Parallel => Kind::Turns,
+            LoopKind::Vector => Kind::Vector,
+            LoopKind::Unroll => Kind::WrittenOut,
+            LoopKind::Instruction(name) => {
+                let row = Instruction::named(name);
+                let cost = row.and_then(|row| row.cost(self.target.isa));
+                cost.map_or(Kind::WrittenOut, Kind::Instruction)
+            }
+        }
+    }
+
     /// The work of a sum's step, and how long it waits for the one before.
     fn reduce(
         &mut self,
@@ -228,18 +252,25 @@ impl Walk<'_> {
         value: &ScalarExpr,
     ) -> Straight {
         let machine = &self.target.machine;
-        let (latency, to_load) = (f64::from(machine.fma_latency), machine.store_to_load);
+        let (mut latency, to_load) = (f64::from(machine.fma_latency), machine.store_to_load);
         let in_registers = self.kernel.buffers[buffer].scope == Scope::Register;
-        let mut work = match fused(self.kernel, buffer, reduction, value) {
-            Some(factors) => {
-                let mut work = Work::default();
+        let instances = self.instances(u64::MAX);
+        let mut work = match (self.instruction(), fused(self.kernel, buffer, reduction, value)) {
+            (Some((cost, _)), _) => {
+                latency = f64::from(cost.latency);
+                self.at_once(value, cost, instances)
+            }
+            (None, Some(factors)) => {
+                let mut work = self.combination(reduction, instances);
                 factors.iter().for_each(|factor| work.add(&self.value(factor).0));
                 work
             }
-            None => self.value(value).0,
+            (None, None) => {
+                let mut work = self.combination(reduction, instances);
+                work.add(&self.value(value).0);
+                work
+            }
         };
-        let instances = self.instances(u64::MAX);
-        work.add(&self.combination(reduction, instances));
         if !in_registers {
             work.add(&self.load(buffer, index).0);
             work.add(&self.store(buffer, index));
@@ -251,7 +282,9 @@ impl Walk<'_> {
         if moves(&self.around[at]) {
             return Straight { work, ..Straight::default() };
         }
-        let again = self.around[at + 1..].iter().filter(|around| !moves(around));
+        let at_once = |around: &&Around| matches!(around.kind, Kind::Instruction(_));
+        let again =
+            self.around[at + 1..].iter().filter(|around| !moves(around) && !at_once(around));
         let chain: i64 = again.map(|around| around.extent).product();
         Straight { work, cycles: 0.0, wait: chain as f64 * step }
     }

@@ -27,8 +27,8 @@
 
 use std::collections::BTreeSet;
 
-use backend::Target;
 use backend::tile::{Tile, div_ceil};
+use backend::{InstructionCost, Target};
 use loops::Stmt;
 use schedule::{ScheduleStep, Tail};
 
@@ -37,9 +37,9 @@ use crate::given::Refused;
 use crate::hand::Hand;
 use crate::order::Side;
 use crate::panels::Panels;
-use crate::problem::{Problem, pair};
+use crate::problem::{Problem, instructions, tuple};
 use crate::structure::{Access, LoopInfo, Motion};
-use crate::sums::{unroll_sum, whole_panels};
+use crate::sums::{tile_in_vectors, unroll_sum, whole_panels};
 use crate::tile::{COPIED_ROWS, stage};
 
 /// Iterations of the parallel loop that are wanted.
@@ -77,10 +77,10 @@ pub(super) fn apply(
 ) -> Result<String, Refused> {
     let cut = cut(hand, problem, choice, target)?;
     whole_panels(hand, problem, choice);
-    let outer = emit(hand, problem, choice, &cut)?;
+    let (outer, instruction) = emit(hand, problem, choice, &cut, target)?;
     let vector = &problem.axes[choice.vector].last.name;
     let mut remark = format!(
-        "{} rows by {} elements along {vector}, the sum in parts of {} terms",
+        "{} rows by {} elements along {vector}, the sum in parts of {} terms{instruction}",
         cut.rows, choice.width, cut.terms
     );
     if cut.copies {
@@ -125,7 +125,9 @@ fn cut(
         return Err("how many rows or terms there are is not known".into());
     }
     let extent = problem.axes[row].last.extent;
-    let rows = best_rows(target, extent, choice);
+    let instruction = instructions(problem, hand.kernel(), target).first().map(|(_, cost)| *cost);
+    let term = instruction.unwrap_or_else(|| target.machine.multiply_add());
+    let rows = best_rows(target, extent, choice, term);
     let other: i64 = others(problem, choice, Side::Rows)
         .iter()
         .map(|at| problem.axes[*at].last.extent)
@@ -190,11 +192,11 @@ fn rows_kept(target: &Target, stride: i64) -> i64 {
 }
 
 /// The rows of a tile that take least time; what is left over needs code of its own.
-fn best_rows(target: &Target, extent: i64, choice: &Choice) -> i64 {
+fn best_rows(target: &Target, extent: i64, choice: &Choice, term: InstructionCost) -> i64 {
     let vectors = div_ceil(choice.width, choice.lanes);
     let fits = |rows: &i64| Tile { rows: *rows, vectors }.fits(target);
     // What a tile costs for each term: its multiply-adds, but no less than a latency.
-    let latency = i64::from(target.machine.fma_latency * target.machine.fma_per_cycle);
+    let latency = (f64::from(term.latency) / term.cycles) as i64;
     let cycles = |rows: i64| if rows == 0 { 0 } else { (rows * vectors).max(latency) };
     let cost = |rows: &i64| {
         let tiles = (extent / rows) * (cycles(*rows) + 1) + cycles(extent % rows);
@@ -212,9 +214,9 @@ fn others(problem: &Problem, choice: &Choice, side: Side) -> Vec<usize> {
 /// The most terms, up to a limit, that whole inner loops or an even part of one have.
 fn part_of(problem: &Problem, hand: &Hand<'_>, most: i64) -> i64 {
     let mut terms = 1;
-    let pair = pair(problem, hand.kernel());
+    let tuple = tuple(problem, hand.kernel());
     for found in problem.reduced.iter().rev() {
-        if Some(&found.name) == pair.as_ref() {
+        if Some(found) == tuple.as_ref() {
             terms *= found.extent;
             continue;
         }
@@ -228,13 +230,14 @@ fn part_of(problem: &Problem, hand: &Hand<'_>, most: i64) -> i64 {
     terms
 }
 
-/// Takes the steps; the loops that may be shared among workers.
+/// Takes the steps; the loops that may be shared among workers, and a remark on instructions.
 fn emit(
     hand: &mut Hand<'_>,
     problem: &Problem,
     choice: &Choice,
     cut: &Cut,
-) -> Result<Vec<String>, Refused> {
+    target: &Target,
+) -> Result<(Vec<String>, String), Refused> {
     let vector = &problem.axes[choice.vector];
     let along = vector.update.as_ref().ok_or("the sums are not walked one by one")?;
     let row = choice.row.ok_or("there is no axis of rows")?;
@@ -252,14 +255,17 @@ fn emit(
     let around: Vec<String> =
         before.iter().cloned().chain([column]).chain(rows_of_others).collect();
     let rows = update(row).ok_or("the rows are not walked one by one")?;
-    let pair = pair(problem, hand.kernel());
-    let after: Vec<String> = after.into_iter().filter(|name| Some(name) != pair.as_ref()).collect();
-    let inner: Vec<String> = after.iter().cloned().chain(pair).chain([lanes]).collect();
+    let tuple = tuple(problem, hand.kernel()).map(|found| found.name);
+    let after: Vec<String> =
+        after.into_iter().filter(|name| Some(name) != tuple.as_ref()).collect();
+    let inner: Vec<String> = after.iter().cloned().chain(tuple).chain([lanes]).collect();
     let around = hand.present(&around);
     hand.reorder(&[around, vec![rows.clone()], inner.clone()].concat())?;
     let tiles = tiles_of_rows(hand, &rows, &inner, cut.rows)?;
+    let mut instruction = String::new();
     for (rows, inner) in tiles {
-        tile(hand, problem, choice, &rows, &inner, after.len(), cut.rows)?;
+        let parts = inner.split_at(after.len());
+        instruction = tile(hand, problem, choice, &rows, parts, cut.rows, target)?;
     }
     if let Some(part) = before.last().filter(|_| cut.copies) {
         stage(hand, &staged, part, choice.lanes)?;
@@ -269,7 +275,7 @@ fn emit(
     }
     ends_in_vectors(hand, problem, choice, &ends)?;
     hand.simplify()?;
-    Ok(hand.present(&outer))
+    Ok((hand.present(&outer), instruction))
 }
 
 /// Cuts the last nest into blocks of rows and of columns: the loops over them, and what is left of
@@ -363,27 +369,26 @@ fn tiles_of_rows(
     Ok(tiles)
 }
 
-/// Makes a register tile of rows and of loops that begin with `reduced` reduced ones.
+/// Makes a register tile of rows, of reduced loops and of those inside of them; a remark on
+/// instructions.
 fn tile(
     hand: &mut Hand<'_>,
     problem: &Problem,
     choice: &Choice,
     rows: &str,
-    inner: &[String],
-    reduced: usize,
+    (terms, lanes): (&[String], &[String]),
     tile: i64,
-) -> Result<(), Refused> {
+    target: &Target,
+) -> Result<String, Refused> {
     let extent = hand.extent(rows).ok_or("the number of rows is not known")?;
     let (tiles, row) = split_always(hand, rows, tile.min(extent))?;
-    let (terms, lanes) = inner.split_at(reduced);
     let body: Vec<String> = [vec![row], lanes.to_vec()].concat();
     hand.reorder(&[vec![tiles.clone()], terms.to_vec(), body.clone()].concat())?;
-    let Some((vector, written_out)) = body.split_last() else { return Ok(()) };
-    hand.vectorise(vector)?;
-    written_out.iter().try_for_each(|name| hand.unroll(name))?;
+    let remark = tile_in_vectors(hand, problem, &body, target)?;
     let vectors = div_ceil(choice.width, choice.lanes);
     unroll_sum(hand, problem, terms, tile.min(extent) * vectors)?;
-    hand.keep_in_registers(&problem.acc, &tiles)
+    hand.keep_in_registers(&problem.acc, &tiles)?;
+    Ok(remark)
 }
 
 /// Runs what initialises and what ends in vectors.

@@ -162,6 +162,12 @@ impl<'a> Hand<'a> {
         }
     }
 
+    /// Runs a loop as an instruction.
+    pub(super) fn tensorise(&mut self, target: &str, instruction: &str) -> Result<(), Refused> {
+        let (target, instruction) = (target.to_owned(), instruction.to_owned());
+        self.take(ScheduleStep::Tensorise { target, instruction })
+    }
+
     pub(super) fn parallelise(&mut self, target: &str) -> Result<(), Refused> {
         self.take(ScheduleStep::Parallelise { target: target.to_owned() })
     }

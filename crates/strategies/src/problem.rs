@@ -1,9 +1,11 @@
 //! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the
 //! nests that initialise, sum and end, and how their loops correspond.
 
+use backend::{Instruction, InstructionCost, Target};
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
-use sym::{Expr, Range};
+use sym::Expr;
+use tensor::DType;
 
 use crate::given::Refused;
 use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
@@ -88,9 +90,9 @@ impl Problem {
 
     /// The most bytes by which an operand moves on from term to term, of those that stay near.
     pub(super) fn bytes_a_term(&self, kernel: &Kernel) -> i64 {
-        let pair = pair(self, kernel);
+        let tuple = tuple(self, kernel);
         let mut terms = self.reduced.iter().rev();
-        let Some(innermost) = terms.find(|found| Some(&found.name) != pair.as_ref()) else {
+        let Some(innermost) = terms.find(|found| Some(*found) != tuple.as_ref()) else {
             return 1;
         };
         let moves = self.update.loads().filter_map(|access| match access.motion(innermost) {
@@ -125,13 +127,28 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
     Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
 }
 
-/// The innermost reduced loop, where it goes over pairs of elements shorter than the sums.
-pub(super) fn pair(problem: &Problem, kernel: &Kernel) -> Option<String> {
-    let innermost = problem.reduced.last().filter(|found| found.extents == Range::constant(2))?;
+/// The target's instructions that take neighbours of these types at once, with what they cost.
+pub(super) fn instructions(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+) -> Vec<(&'static Instruction, InstructionCost)> {
+    let Some(tuple) = tuple(problem, kernel) else { return Vec::new() };
+    let loads = problem.update.loads();
+    let dtypes: Vec<DType> = loads.map(|access| kernel.buffers[access.buffer].dtype).collect();
+    let all = target.isa.instructions();
+    all.filter(|(row, _)| row.takes(&dtypes, tuple.extent)).collect()
+}
+
+/// The innermost reduced loop, where it goes over neighbours in operands so short that those fill
+/// one sum: pairs of bf16, quads of bytes.
+pub(super) fn tuple(problem: &Problem, kernel: &Kernel) -> Option<LoopInfo> {
+    let innermost = problem.reduced.last().filter(|found| found.extent > 1 && !found.is_free())?;
     let short = problem.update.loads().all(|access| {
         let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let motion = access.motion(innermost);
-        bytes < problem.bytes && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
+        bytes * innermost.extent == problem.bytes
+            && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
     });
-    short.then(|| innermost.name.clone())
+    short.then(|| innermost.clone())
 }

@@ -1,7 +1,9 @@
 //! What a kernel takes at least: the larger of its arithmetic at peak and its bytes at bandwidth.
+//! The peak is that of multiply-adds, or of an instruction that takes what the kernel sums.
 
 use backend::Target;
-use loops::{Kernel, bytes_touched, operations};
+use loops::visit::walk;
+use loops::{Kernel, ScalarExpr, Stmt, bytes_touched, operations};
 use sym::Expr;
 
 /// The least that a kernel takes on one core.
@@ -21,8 +23,29 @@ impl Roofline {
         let number = |expr: &Expr| kernel.weight(expr) as f64;
         let operations = number(&operations(kernel));
         let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();
-        let arithmetic = operations / target.flops_per_ns();
+        let arithmetic = operations / (target.flops_per_ns() * at_once(kernel, target));
         let nanoseconds = arithmetic.max(bytes / target.machine.stream_bytes_per_ns);
         Roofline { operations, bytes, nanoseconds }
     }
+}
+
+/// How many times as many terms as a multiply-add the best of the target's instructions adds in a
+/// cycle, of those that take what the kernel's sums read.
+fn at_once(kernel: &Kernel, target: &Target) -> f64 {
+    let mut best = 1.0f64;
+    walk(&kernel.body, &mut |stmt| {
+        let Stmt::Reduce { value, .. } = stmt else { return };
+        let mut dtypes = Vec::new();
+        value.walk(&mut |part| {
+            if let ScalarExpr::Load { buffer, .. } = part {
+                dtypes.push(kernel.buffers[*buffer].dtype);
+            }
+        });
+        let fits = target.isa.instructions().filter(|(row, _)| row.takes(&dtypes, row.count()));
+        for (row, cost) in fits {
+            let cycles = target.machine.multiply_add().cycles;
+            best = best.max(row.count() as f64 * cycles / cost.cycles);
+        }
+    });
+    best
 }

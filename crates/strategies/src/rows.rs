@@ -268,9 +268,11 @@ fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
     loops::visit::walk(&kernel.body, &mut |stmt| {
         if let Stmt::For(found) = stmt {
-            match found.kind {
+            match &found.kind {
                 LoopKind::Vector => _ = vectors.insert(found.variable),
-                LoopKind::Unroll => _ = written_out.insert(found.variable),
+                LoopKind::Unroll | LoopKind::Instruction(_) => {
+                    _ = written_out.insert(found.variable)
+                }
                 LoopKind::Serial | LoopKind::Parallel => {}
             }
         }

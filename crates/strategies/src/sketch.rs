@@ -6,7 +6,7 @@
 //! that fits is near what the arithmetic and the bytes of the kernel take at least, the others are
 //! not tried: they could win little, and each takes time to emit.
 
-use backend::Target;
+use backend::{Target, check_instructions};
 use loops::visit::walk_values;
 use loops::{Kernel, ScalarExpr, verify_scheduled};
 use schedule::{Schedule, Trace};
@@ -208,6 +208,7 @@ fn attempt(
         schedule.expand_functions().map_err(|error| error.message)?;
     }
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
+    check_instructions(schedule.kernel(), target)?;
     Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))
 }
 

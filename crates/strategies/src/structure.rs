@@ -84,11 +84,12 @@ impl Motion {
         self == Motion::Still || self.is_unit()
     }
 
-    /// The motion counted in pairs of elements; one that does not move by whole pairs is irregular.
-    pub(super) fn in_pairs(self) -> Motion {
+    /// The motion counted in so many elements at once; one that does not move by whole numbers of
+    /// them is irregular.
+    pub(super) fn in_tuples(self, count: i64) -> Motion {
         match self {
-            Motion::Steady { stride, block } if stride % 2 == 0 => {
-                Motion::Steady { stride: stride / 2, block }
+            Motion::Steady { stride, block } if stride % count == 0 => {
+                Motion::Steady { stride: stride / count, block }
             }
             Motion::Still => Motion::Still,
             _ => Motion::Irregular,

@@ -1,11 +1,12 @@
 //! Steps on the nest that sums, which all tiles of a sum take.
 
+use backend::Target;
 use schedule::{ScheduleStep, Tail};
 
 use crate::choice::Choice;
 use crate::given::Refused;
 use crate::hand::Hand;
-use crate::problem::{Problem, TOO_FAR};
+use crate::problem::{Problem, TOO_FAR, instructions};
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
@@ -27,6 +28,42 @@ pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choi
     ];
     // Where one is refused, none is taken.
     _ = hand.attempt(|hand| steps.into_iter().try_for_each(|step| hand.take(step)));
+}
+
+/// Runs the last of some loops in vectors, the others are written out.
+pub(super) fn in_vectors(hand: &mut Hand<'_>, nest: &[String]) -> Result<(), Refused> {
+    let Some((vector, rows)) = nest.split_last() else { return Ok(()) };
+    hand.vectorise(vector)?;
+    rows.iter().try_for_each(|row| hand.unroll(row))
+}
+
+/// The same for the loops of a tile that sums. Where they hold a loop over neighbours, that is an
+/// instruction of the target if one is described that does it; a remark says which, or why not.
+pub(super) fn tile_in_vectors(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    nest: &[String],
+    target: &Target,
+) -> Result<String, Refused> {
+    let mut reasons = Vec::new();
+    if let Some((vector, outer)) = nest.split_last()
+        && let Some((over, rows)) = outer.split_last()
+    {
+        for (row, _) in instructions(problem, hand.kernel(), target) {
+            let tried = hand.attempt(|hand| {
+                hand.reorder(&[vector.clone(), over.clone()])?;
+                hand.unroll(over)?;
+                in_vectors(hand, &[rows, std::slice::from_ref(vector)].concat())?;
+                hand.tensorise(over, row.name())
+            });
+            match tried {
+                Ok(()) => return Ok(format!(", by {}", row.name())),
+                Err(reason) => reasons.push(format!("; not by {}: {reason}", row.name())),
+            }
+        }
+    }
+    in_vectors(hand, nest)?;
+    Ok(reasons.concat())
 }
 
 /// Writes out the innermost reduced loops as far as the code stays small and its loads do not move

@@ -34,9 +34,9 @@ use crate::hand::Hand;
 use crate::order;
 use crate::panels::Panels;
 use crate::point::Point;
-use crate::problem::{Problem, pair};
+use crate::problem::{Problem, tuple};
 use crate::structure::Nest;
-use crate::sums::{unroll_sum, whole_panels};
+use crate::sums::{in_vectors, tile_in_vectors, unroll_sum, whole_panels};
 use crate::{deep, stream};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -110,8 +110,8 @@ pub(super) fn apply(
     if !is_wanted(WHOLE) {
         return Err("its sums are not taken so".into());
     }
-    let remark = describe(&problem, &choice);
-    let shared = emit(&mut hand, &problem, &choice)?;
+    let (shared, instruction) = emit(&mut hand, &problem, &choice, target)?;
+    let remark = describe(&problem, &choice) + &instruction;
     prefetch(&mut hand, &problem, &choice, target)?;
     Ok(hand.share_if_independent(&shared, SHARED, remark))
 }
@@ -126,8 +126,8 @@ pub(super) fn inside(
     let problem = Problem::find(hand.kernel(), nests)?;
     let mut choice = choose(&problem, hand.kernel(), target, &Point::of(NAME))?;
     choice.staged.clear();
-    emit(hand, &problem, &choice)?;
-    Ok(describe(&problem, &choice))
+    let (_, instruction) = emit(hand, &problem, &choice, target)?;
+    Ok(describe(&problem, &choice) + &instruction)
 }
 
 /// Makes one nest of those behind the accumulation; whether there were several.
@@ -178,8 +178,14 @@ struct Parts {
     guarded: Option<String>,
 }
 
-/// Takes the steps; the loops around the tile that may be shared among workers.
-fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<String>, Refused> {
+/// Takes the steps; the loops around the tile that may be shared among workers, and a remark on
+/// instructions.
+fn emit(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    target: &Target,
+) -> Result<(Vec<String>, String), Refused> {
     whole_panels(hand, problem, choice);
     let staged = choice.staged_names(hand.kernel());
     let parts = split(hand, problem, choice)?;
@@ -194,18 +200,16 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
         choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
     let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
     let mut update_inner = hand.present(&update_inner);
-    if let Some(pair) = pair(problem, hand.kernel()) {
-        // Both elements of a pair are met while it is in a register: inside the rows.
-        reduced.retain(|name| *name != pair);
-        update_inner.insert(update_inner.len() - 1, pair);
+    if let Some(tuple) = tuple(problem, hand.kernel()) {
+        // Neighbours are met while they are in a register: inside the rows.
+        reduced.retain(|name| *name != tuple.name);
+        update_inner.insert(update_inner.len() - 1, tuple.name);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
-    for nest in [hand.present(&init), update_inner, hand.present(&inner)] {
-        let Some((vector, rows)) = nest.split_last() else { continue };
-        hand.vectorise(vector)?;
-        rows.iter().try_for_each(|row| hand.unroll(row))?;
-    }
+    in_vectors(hand, &hand.present(&init))?;
+    let remark = tile_in_vectors(hand, problem, &update_inner, target)?;
+    in_vectors(hand, &hand.present(&inner))?;
     let accumulators = choice.tile.rows * choice.tile.vectors;
     unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
     hand.registers(&problem.acc)?;
@@ -216,14 +220,15 @@ fn emit(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Vec<S
         let upto = shared.iter().position(|name| name == tiles);
         shared.truncate(upto.unwrap_or(shared.len()));
     }
-    Ok(match &parts.block {
+    let shared = match &parts.block {
         Some(block) if !staged.is_empty() => {
             stage(hand, &staged, block, choice.lanes)?;
             let upto = shared.iter().position(|name| name == block).unwrap_or(0);
             shared[..=upto].to_vec()
         }
         _ => shared,
-    })
+    };
+    Ok((shared, remark))
 }
 
 /// Has the next panel come while one is met by several tiles, if both fit the second-level cache

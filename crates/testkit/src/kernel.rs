@@ -53,8 +53,8 @@ impl Grower {
         self.random.below(bound)
     }
 
-    fn pick<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.random.below(items.len() as u64) as usize]
+    fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.random.below(items.len() as u64) as usize].clone()
     }
 
     fn name(&mut self, stem: &str) -> String {

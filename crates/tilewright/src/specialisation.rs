@@ -46,7 +46,7 @@ type Ranges = BTreeMap<SymbolId, Range>;
 
 /// Code of a function for all values of its symbols within ranges.
 #[derive(Debug)]
-pub(crate) struct Scoped {
+pub(crate) struct ScopedFunction {
     module: Arc<Module>,
     lowered: Arc<Lowered>,
     code: Arc<Code>,
@@ -59,7 +59,7 @@ pub(crate) struct Scoped {
 /// What there is of a function for many values of its symbols; nothing for ranges for which none
 /// could be made.
 #[derive(Debug, Default)]
-pub(crate) struct Scopes(Vec<(Ranges, Option<Arc<Scoped>>)>);
+pub(crate) struct Scopes(Vec<(Ranges, Option<Arc<ScopedFunction>>)>);
 
 /// Everything that is known when a function is specialised.
 pub struct Request<'a> {
@@ -162,7 +162,7 @@ impl LoweredFunction {
 impl Scopes {
     /// The code that is for the values of a request, made now if there is none; nothing where it
     /// cannot be shown for all values to stay within its memory, or is refused for another reason.
-    pub(crate) fn find(&mut self, request: Request<'_>) -> Option<Arc<Scoped>> {
+    pub(crate) fn find(&mut self, request: Request<'_>) -> Option<Arc<ScopedFunction>> {
         let values = request.symbols;
         let is_for = |(ranges, _): &&(Ranges, _)| {
             let within = |(symbol, value): (&SymbolId, &i64)| {
@@ -174,18 +174,18 @@ impl Scopes {
             return known.clone();
         }
         let ranges = lower::scope(request.function, values);
-        let made = Scoped::new(request, &ranges).ok().map(Arc::new);
+        let made = ScopedFunction::new(request, &ranges).ok().map(Arc::new);
         self.0.push((ranges, made.clone()));
         made
     }
 }
 
-impl Scoped {
+impl ScopedFunction {
     /// Lowers the function for values of its symbols within ranges, and compiles its kernels.
     ///
     /// # Errors
     /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
-    fn new(request: Request<'_>, ranges: &Ranges) -> Result<Scoped> {
+    fn new(request: Request<'_>, ranges: &Ranges) -> Result<ScopedFunction> {
         let (target, options) = (request.target, request.options);
         let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
         let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
@@ -205,7 +205,7 @@ impl Scoped {
         let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
         let checks = lower::extent_checks(&lowered.function);
         let (module, lowered) = (Arc::new(module), Arc::new(lowered));
-        Ok(Scoped { module, lowered, code, checks, outputs })
+        Ok(ScopedFunction { module, lowered, code, checks, outputs })
     }
 }
 
@@ -229,7 +229,7 @@ impl Specialisation {
     /// # Errors
     /// Extents that do not fit the function; what a run would take, beyond the limits.
     pub(crate) fn of(
-        scoped: &Scoped,
+        scoped: &ScopedFunction,
         values: &BTreeMap<SymbolId, i64>,
         given: u64,
         options: &Options,

@@ -433,6 +433,8 @@ pub(super) const FORMS: &[Form] = &[
         .on(Shl, I32),
     evex(EVEX_Vpsllvq_xmm_k1z_xmm_xmmm128b64, P66, M38, W1, 0x47, RVM, Grows(16, 8)).lengths(3)
         .on(Shl, I64),
+    evex(EVEX_Vpdpbusd_xmm_k1z_xmm_xmmm128b32, P66, M38, W0, 0x50, RVM, Grows(16, 4)).lengths(3)
+        .on(DotQuads, I32),
     evex(EVEX_Vpdpwssd_xmm_k1z_xmm_xmmm128b32, P66, M38, W0, 0x52, RVM, Grows(16, 4)).lengths(3)
         .on(DotPairs, I32),
     evex(EVEX_Vdpbf16ps_xmm_k1z_xmm_xmmm128b32, PF3, M38, W0, 0x52, RVM, Grows(16, 4)).lengths(3)

@@ -186,9 +186,6 @@ impl Selector<'_> {
 
     /// `a * b + c`, rounded once, without rounding to halves.
     pub(crate) fn fused(&mut self, a: Vector, b: Vector, c: Vector) -> Vector {
-        if let Some(dot) = self.dot_of_pairs(a, b, c) {
-            return dot;
-        }
         let (a, b) = match a.item {
             Item::Constant(_) => (b, a),
             Item::Register(_) => (a, b),

@@ -113,20 +113,14 @@ impl Builder {
         self.isa.has_avx512()
     }
 
-    /// Whether there are instructions for bf16: dot products of pairs and rounding.
+    /// Whether there is an instruction that rounds to bf16.
     pub(crate) fn has_bf16(&self) -> bool {
         self.isa == Isa::X86Avx512Bf16
     }
 
-    /// Whether there is a dot product of pairs of i16: every machine with bf16 has it.
-    pub(crate) fn has_vnni(&self) -> bool {
-        self.isa == Isa::X86Avx512Bf16
-    }
-
-    /// The instruction that made a value, if it is in the current block and of late.
-    pub(crate) fn instruction(&self, value: VRegId) -> Option<&Inst> {
-        let insts = &self.function.blocks[self.current()].insts;
-        insts.iter().rev().find(|inst| inst.result == Some(value))
+    /// The instruction set.
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The depth of the innermost scope.

@@ -47,14 +47,15 @@ impl Selector<'_> {
     fn any_loop(&mut self, inner: &Loop) -> base::Result<()> {
         // Inside, all is known that holds where the loop runs; of how often it does, nothing.
         let extent = self.constant_extent(inner);
-        let trips = match (inner.kind, extent) {
+        let trips = match (&inner.kind, extent) {
             (LoopKind::Serial, None) => Some(self.int(&inner.extent)),
             _ => None,
         };
         let outside = self.ranges.descend(inner);
         self.forget_simplified(inner);
-        let done = match inner.kind {
+        let done = match &inner.kind {
             LoopKind::Unroll => self.unrolled(inner, extent),
+            LoopKind::Instruction(name) => self.instruction(inner, name),
             LoopKind::Vector => self.vectors(inner, extent),
             LoopKind::Serial => self.serial(inner, extent, trips),
             LoopKind::Parallel => self.parallel(inner),
@@ -174,7 +175,7 @@ impl Selector<'_> {
         let mut found = false;
         loops::visit::walk(block, &mut |stmt| match stmt {
             Stmt::While { .. } => found = true,
-            Stmt::For(inner) => match inner.kind {
+            Stmt::For(inner) => match &inner.kind {
                 LoopKind::Serial | LoopKind::Parallel => {
                     found |= inner.extent.as_constant().is_none_or(|extent| extent > 1);
                 }
@@ -183,7 +184,7 @@ impl Selector<'_> {
                     let lanes = self.plan.lanes[inner.variable] as i64;
                     found |= self.becomes_loop(inner, extent / lanes);
                 }
-                LoopKind::Unroll => {}
+                LoopKind::Unroll | LoopKind::Instruction(_) => {}
             },
             _ => {}
         });
@@ -430,20 +431,6 @@ impl Selector<'_> {
                 let b = self.evaluate(&arguments[1], lanes)?;
                 let before = self.load(buffer, index, lanes)?;
                 self.function(ScalarFunction::FusedMultiplyAdd, dtype, &[a, b, before], lanes)?
-            }
-            ScalarExpr::Apply { function: ScalarFunction::Mul, arguments, .. }
-                if reduction == Reduction::Sum && dtype == DType::I32 && arguments.len() == 2 =>
-            {
-                let a = self.evaluate(&arguments[0], lanes)?;
-                let b = self.evaluate(&arguments[1], lanes)?;
-                let before = self.load(buffer, index, lanes)?;
-                match self.dot_of_integers(a, b, before) {
-                    Some(dot) => dot,
-                    None => {
-                        let product = self.function(ScalarFunction::Mul, dtype, &[a, b], lanes)?;
-                        self.combine(reduction, dtype, before, product, lanes)?
-                    }
-                }
             }
             _ => {
                 let value = self.evaluate(value, lanes)?;

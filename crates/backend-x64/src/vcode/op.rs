@@ -229,6 +229,8 @@ ops! {
     /// the second in the high half (AVX512-BF16; numbers below the normal ones count as zero).
     /// Of pairs of i16, with i32 lanes, in any order (VNNI).
     DotPairs        "dot_pairs"         'v' "vvv" PURE | MEMORY | TIED;
+    /// `a + b0 * c0 + .. + b3 * c3` of quads in 32-bit lanes, of u8 in `b` and of i8 in `c` (VNNI).
+    DotQuads        "dot_quads"         'v' "vvv" PURE | MEMORY | TIED;
     /// `a1 * b1 + a0 * b0` of pairs of i16 in 32-bit lanes.
     MulPairs        "mul_pairs"         'v' "vv"  PURE | MEMORY;
     /// Comparison by the predicate in the immediate (CMPPS or VPCMP numbering), signed.

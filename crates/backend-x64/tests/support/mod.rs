@@ -169,13 +169,21 @@ pub(crate) fn execute(
     Ok(results.collect())
 }
 
-/// Compiles a kernel for every target and compares its results with the evaluator's, or its fault.
+/// Compiles a kernel for every target that has its instructions, and compares its results with the
+/// evaluator's, or its fault.
 pub(crate) fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact: Exact) {
     loops::verify_scheduled(kernel).unwrap_or_else(|errors| panic!("{errors}"));
     let mut expected = buffers.to_vec();
     let outcome =
         eval::evaluate_kernel(kernel, &mut expected, symbols, eval::KernelOptions::default());
+    let mut compiled = 0;
     for target in targets() {
+        // Strategies ask for what a target has.
+        if let Err(reason) = backend::check_instructions(kernel, &target) {
+            println!("not compiled for {}: {reason}", target.name);
+            continue;
+        }
+        compiled += 1;
         let options =
             tilewright_backend_x64::X64Options { want_vcode_text: true, ..Default::default() };
         let code = tilewright_backend_x64::compile_with(kernel, &target, options)
@@ -209,6 +217,7 @@ pub(crate) fn agree(kernel: &Kernel, buffers: &[Tensor], symbols: &[i64], exact:
             }
         }
     }
+    assert!(compiled > 0, "no target compiles it\n{kernel}");
 }
 
 /// Whether a number below the normal ones became a zero, as instructions for bf16 have it.

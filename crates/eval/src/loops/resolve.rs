@@ -135,7 +135,7 @@ impl<'k> Resolver<'k> {
         for source in block {
             let action = self.action(source)?;
             let inside = match &action {
-                Action::For { body, kind: LoopKind::Unroll, .. } => {
+                Action::For { body, kind, .. } if kind.is_written_out() => {
                     let turns = match source {
                         Stmt::For(inner) => inner.extent.as_constant().unwrap_or(1),
                         _ => 1,
@@ -161,7 +161,7 @@ impl<'k> Resolver<'k> {
                 Action::For {
                     variable: inner.variable.index(),
                     extent: self.integer(&inner.extent),
-                    kind: inner.kind,
+                    kind: inner.kind.clone(),
                     body,
                     walks: self.walks(inner, before),
                 }

@@ -204,7 +204,9 @@ impl<'k, 'm> Machine<'k, 'm> {
                 self.set_cursors(*variable, extent, walks);
                 match kind {
                     LoopKind::Serial => self.turns(*variable, extent, body, inside, 0),
-                    LoopKind::Unroll => self.turns(*variable, extent, body, inside, body.places),
+                    LoopKind::Unroll | LoopKind::Instruction(_) => {
+                        self.turns(*variable, extent, body, inside, body.places)
+                    }
                     LoopKind::Parallel => self.parallel(*variable, extent, body, inside),
                     LoopKind::Vector => self.vector(*variable, extent, body, inside),
                 }?;

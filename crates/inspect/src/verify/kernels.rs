@@ -385,7 +385,7 @@ mod tests {
         let options = Options { threads: Some(1), ..Options::default() };
         let executable = tilewright::compile(model, &options).expect("the model compiles");
         let code = |half: &Specialisation| {
-            let mut module = half.module.clone();
+            let mut module = Module::clone(&half.module);
             spoil(&mut module, half, spoiled, ScalarFunction::Max, ScalarFunction::Min);
             let target = executable.target();
             let linked = compile_program(&module, half.program, &[], target, &options)?;
@@ -449,7 +449,7 @@ mod tests {
         let module = Module { functions, ..Module::default() };
         let executable = tilewright::compile_module(module, &options).expect("it compiles");
         let code = |half: &Specialisation| {
-            let mut module = half.module.clone();
+            let mut module = Module::clone(&half.module);
             if let Some((from, to)) = spoiled {
                 spoil(&mut module, half, |_| true, from, to);
             }

@@ -51,7 +51,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: usize, into: &str) -> O
     let mut body = found.body.split_off(at);
     let replacements = BTreeMap::from([(found.variable, Expr::symbol(variable))]);
     substitute::substitute(&mut body, &replacements);
-    let rest = Loop { variable, extent: found.extent.clone(), kind: found.kind, body };
+    let rest = Loop { variable, extent: found.extent.clone(), kind: found.kind.clone(), body };
     block.insert(site.index + 1, Stmt::For(Box::new(rest)));
     Ok(())
 }

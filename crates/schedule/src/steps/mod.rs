@@ -17,5 +17,6 @@ pub(crate) mod simplify;
 pub(crate) mod split;
 pub(crate) mod stage_read;
 pub(crate) mod stage_write;
+pub(crate) mod tensorise;
 pub(crate) mod unroll;
 pub(crate) mod vectorise;

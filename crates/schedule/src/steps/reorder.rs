@@ -87,7 +87,7 @@ fn take_apart(kernel: &Kernel, outermost: &Site, order: &[String]) -> Outcome<Ba
     let header = |found: &Loop| Header {
         variable: found.variable,
         extent: found.extent.clone(),
-        kind: found.kind,
+        kind: found.kind.clone(),
     };
     let (headers, conditions) = (vec![header(first)], Vec::new());
     let mut band = Band { headers, conditions, body: outermost.body() };
@@ -144,7 +144,7 @@ fn check_extents(kernel: &Kernel, band: &Band, headers: &[Header]) -> Outcome {
 fn check_kinds(kernel: &Kernel, headers: &[Header], body: &[Stmt]) -> Outcome {
     let mut plain_inside = false;
     loops::visit::walk(body, &mut |stmt| {
-        plain_inside |= matches!(stmt, Stmt::For(inner) if inner.kind != LoopKind::Unroll);
+        plain_inside |= matches!(stmt, Stmt::For(inner) if !inner.kind.is_written_out());
     });
     for (position, header) in headers.iter().enumerate().rev() {
         let name = &kernel.symbols[header.variable].name;
@@ -154,7 +154,7 @@ fn check_kinds(kernel: &Kernel, headers: &[Header], body: &[Stmt]) -> Outcome {
         if header.kind == LoopKind::Parallel && position > 0 {
             return Err(Refusal::at_loop(name, "the parallel loop is the outermost"));
         }
-        plain_inside |= header.kind != LoopKind::Unroll;
+        plain_inside |= !header.kind.is_written_out();
     }
     Ok(())
 }

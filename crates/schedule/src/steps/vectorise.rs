@@ -34,7 +34,7 @@ pub(crate) fn apply(state: &mut State, target: &str) -> Outcome {
     }
     let mut fits = true;
     walk(&found.body, &mut |stmt| match stmt {
-        Stmt::For(inner) => fits &= inner.kind == LoopKind::Unroll,
+        Stmt::For(inner) => fits &= inner.kind.is_written_out(),
         Stmt::While { .. } => fits = false,
         _ => {}
     });

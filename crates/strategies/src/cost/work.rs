@@ -2,15 +2,15 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use backend::Target;
+use backend::{InstructionCost, Target};
 use loops::visit::walk_references;
-use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
+use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt};
 use rustc_hash::FxHasher;
 use sym::{Atom, Expr, SymbolId, Term};
 use tensor::ScalarFunction;
 
-use super::Walk;
 use super::traffic::Step;
+use super::{Kind, Walk};
 use crate::structure::{Access, Motion};
 
 /// Columns from which on a block is transposed in registers.
@@ -96,22 +96,61 @@ impl Walk<'_> {
         (first..self.around.len()).map(|at| (1u64 << at.min(63), &self.around[at]))
     }
 
+    /// The instruction that what is looked at is a part of: what it takes, and how many elements
+    /// of each operand.
+    pub(super) fn instruction(&self) -> Option<(InstructionCost, i64)> {
+        self.around.last().and_then(|around| match around.kind {
+            Kind::Instruction(cost) => Some((cost, around.extent)),
+            _ => None,
+        })
+    }
+
+    /// The work of an instruction in so many vectors: it, and the loads of its operands.
+    pub(super) fn at_once(
+        &mut self,
+        value: &ScalarExpr,
+        cost: InstructionCost,
+        instances: f64,
+    ) -> Work {
+        let rate = f64::from(self.target.machine.fma_per_cycle);
+        let mut work = Work { arithmetic: instances * cost.cycles * rate, ..Work::default() };
+        value.walk(&mut |part| {
+            if let ScalarExpr::Load { buffer, index } = part {
+                work.add(&self.load(*buffer, index).0);
+            }
+        });
+        work
+    }
+
+    /// A motion along lanes, counted in what an instruction takes of an operand at once.
+    fn in_tuples(&self, motion: Motion, index: &[Expr]) -> Motion {
+        match (self.around.last(), self.instruction()) {
+            (Some(around), Some((_, count)))
+                if index.iter().any(|axis| axis.contains(around.variable)) =>
+            {
+                motion.in_tuples(count)
+            }
+            _ => motion,
+        }
+    }
+
     /// How often straight code computes what depends on these loops: once for each turn of what is
-    /// written out, once a vector.
+    /// written out, once a vector, once an instruction.
     pub(super) fn instances(&self, depends: u64) -> f64 {
         let of = |(bit, around): (u64, &super::Around)| match depends & bit != 0 {
             false => 1.0,
-            true if around.kind == LoopKind::Vector => {
-                ((around.extent + around.lanes - 1) / around.lanes) as f64
-            }
-            true => around.extent as f64,
+            true => match around.kind {
+                Kind::Vector => ((around.extent + around.lanes - 1) / around.lanes) as f64,
+                Kind::Instruction(_) => 1.0,
+                Kind::WrittenOut | Kind::Turns => around.extent as f64,
+            },
         };
         self.straight().map(of).product()
     }
 
     /// Lanes of the vector loop of the straight code, if there is one.
     fn vector(&self) -> Option<super::Around> {
-        self.straight().map(|(_, around)| *around).find(|around| around.kind == LoopKind::Vector)
+        self.straight().map(|(_, around)| *around).find(|around| around.kind == Kind::Vector)
     }
 
     /// The loops of straight code on which an index depends.
@@ -280,12 +319,13 @@ impl Walk<'_> {
         let mut written_out = false;
         for (around, motion) in own {
             match around.kind {
-                LoopKind::Vector => {
+                Kind::Vector => {
                     let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
                     let motion = if whole { *motion } else { Motion::Irregular };
                     spread = access.is_spread(motion, around.variable, around.lanes);
-                    along = Some((motion, around.lanes));
+                    along = Some((self.in_tuples(motion, &index), around.lanes));
                 }
+                Kind::Instruction(_) => {}
                 _ => written_out |= motion.is_unit() && around.extent >= TRANSPOSED,
             }
         }

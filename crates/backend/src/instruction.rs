@@ -1,0 +1,438 @@
+//! Instructions that do at once what several turns of a loop do: for each a row that says what it
+//! computes, as loops, and on which instruction sets it is had at what cost.
+//!
+//! A row's loops are those of one lane of a vector: a kernel whose only statement is a loop around
+//! one reduction, with a buffer for each operand, which holds the neighbouring elements that the
+//! lane takes, and one for what it adds to. A loop of a scheduled kernel [is that
+//! instruction](Instruction::find_in) if it does the same to elements of its own. How an
+//! instruction is encoded is a row of the back end's.
+//!
+//! Invariants: rows have names of their own, which are those of their kernels; their kernels
+//! verify.
+
+use std::sync::LazyLock;
+
+use base::SecondaryMap;
+use loops::{Access, BufferId, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, print_statement};
+use sym::{Expr, SymbolId};
+use tensor::{DType, ScalarFunction};
+
+use crate::target::{Isa, Target};
+
+/// What an instruction takes on full vectors, on a machine whose data paths are as wide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InstructionCost {
+    /// Cycles from one start to the next.
+    pub cycles: f64,
+    /// Cycles until what it has added to can be added to again.
+    pub latency: u32,
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// What one lane of it computes. Floats are added in this order; the order of integers is free,
+    /// as their sums wrap.
+    pub lane: Kernel,
+    costs: &'static [(Isa, InstructionCost)],
+}
+
+struct Row {
+    lane: &'static str,
+    costs: &'static [(Isa, InstructionCost)],
+}
+
+const fn cost(cycles: f64, latency: u32) -> InstructionCost {
+    InstructionCost { cycles, latency }
+}
+
+const ROWS: &[Row] = &[
+    // The second of a pair comes first, and each sum is rounded; numbers below the normal ones
+    // count as zero.
+    Row {
+        lane: "kernel @dot_bf16_2(%a: read bf16[2], %b: read bf16[2], %c: update f32[]) {
+          for e < 2 { %c[] += cast<f32>(%a[1 - e]) * cast<f32>(%b[1 - e]) }
+        }",
+        costs: &[(Isa::X86Avx512Bf16, cost(0.5, 6))],
+    },
+    // Without VNNI a product of pairs and a sum.
+    Row {
+        lane: "kernel @dot_i16_2(%a: read i16[2], %b: read i16[2], %c: update i32[]) {
+          for e < 2 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }
+        }",
+        costs: &[
+            (Isa::X86Avx512Bf16, cost(0.5, 4)),
+            (Isa::X86Avx512, cost(0.7, 1)),
+            (Isa::X86Avx2, cost(0.7, 1)),
+        ],
+    },
+    // Exact: nothing saturates on the way.
+    Row {
+        lane: "kernel @dot_u8_i8_4(%a: read u8[4], %b: read i8[4], %c: update i32[]) {
+          for e < 4 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }
+        }",
+        costs: &[(Isa::X86Avx512Bf16, cost(0.5, 4))],
+    },
+];
+
+static TABLE: LazyLock<Vec<Instruction>> = LazyLock::new(|| {
+    let instruction = |row: &Row| {
+        let lane = loops::parse(row.lane).unwrap_or_else(|error| panic!("{}\n{error}", row.lane));
+        Instruction { lane, costs: row.costs }
+    };
+    ROWS.iter().map(instruction).collect()
+});
+
+/// A loop that is an instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// What it adds to.
+    pub buffer: BufferId,
+    /// Which element of that.
+    pub index: Vec<Expr>,
+    /// Its operands, in the order of the description's parameters.
+    pub operands: Vec<Tuple>,
+}
+
+/// Neighbouring elements that a lane takes at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuple {
+    /// Where they lie.
+    pub buffer: BufferId,
+    /// The first of them.
+    pub index: Vec<Expr>,
+    /// How many.
+    pub count: i64,
+}
+
+/// A load of a loop's body.
+type Load<'k> = (BufferId, &'k [Expr]);
+
+/// Loads by the operand of the description that they stand for.
+type Loads<'k> = SecondaryMap<BufferId, Option<Load<'k>>>;
+
+impl Instruction {
+    /// All rows.
+    #[must_use]
+    pub fn all() -> &'static [Instruction] {
+        &TABLE
+    }
+
+    /// The row of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Instruction> {
+        Instruction::all().iter().find(|row| row.name() == name)
+    }
+
+    /// What it is called in schedules and kernels.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.lane.name
+    }
+
+    /// What it takes, where an instruction set has it.
+    #[must_use]
+    pub fn cost(&self, isa: Isa) -> Option<InstructionCost> {
+        self.costs.iter().find(|(own, _)| *own == isa).map(|(_, cost)| *cost)
+    }
+
+    /// The buffers of its operands, in the order of its parameters.
+    fn operands(&self) -> impl Iterator<Item = BufferId> {
+        let parameters = self.lane.parameters.iter().copied();
+        parameters.filter(|id| self.lane.buffers[*id].scope == Scope::Parameter(Access::Read))
+    }
+
+    /// How many turns of a loop it takes at once.
+    #[must_use]
+    pub fn count(&self) -> i64 {
+        self.looped().extent.as_constant().unwrap_or(1)
+    }
+
+    /// Whether it takes so many elements of these types at once, in any order of its operands.
+    #[must_use]
+    pub fn takes(&self, dtypes: &[DType], count: i64) -> bool {
+        let sorted = |dtypes: &mut dyn Iterator<Item = DType>| {
+            let mut dtypes: Vec<DType> = dtypes.collect();
+            dtypes.sort_unstable();
+            dtypes
+        };
+        let own = sorted(&mut self.operands().map(|id| self.lane.buffers[id].dtype));
+        self.count() == count && own == sorted(&mut dtypes.iter().copied())
+    }
+
+    /// The loop that it is.
+    fn looped(&self) -> &Loop {
+        match &self.lane.body[..] {
+            [Stmt::For(looped)] => looped,
+            _ => unreachable!("an instruction is one loop"),
+        }
+    }
+
+    /// A loop of a kernel as this instruction, run in the lanes of the vector loop around it.
+    ///
+    /// # Errors
+    /// Why it is not, as a sentence without a full stop.
+    pub fn find_in(&self, kernel: &Kernel, found: &Loop, lanes: SymbolId) -> Result<Found, String> {
+        let (described, turns) = (self.looped(), self.count());
+        if found.extent.as_constant() != Some(turns) {
+            return Err(format!("`{}` takes {turns} turns of a loop at once", self.name()));
+        }
+        let other = || {
+            let own = print_statement(&self.lane, &described.body[0]);
+            let types = self.lane.parameters.iter().map(|id| self.lane.buffers[*id].dtype);
+            let types: Vec<String> = types.map(|dtype| dtype.to_string()).collect();
+            let types = types.join(", ");
+            format!("`{}` is `{}` of {types} in memory", self.name(), own.trim_end())
+        };
+        let ([own], [Stmt::Reduce { buffer, index, reduction, value }]) =
+            (&described.body[..], &found.body[..])
+        else {
+            return Err(other());
+        };
+        let Stmt::Reduce { buffer: sum, reduction: wanted, value: description, .. } = own else {
+            unreachable!("an instruction reduces")
+        };
+        let mut loads: Loads<'_> = SecondaryMap::new();
+        let dtypes = [kernel.buffers[*buffer].dtype, self.lane.buffers[*sum].dtype];
+        if dtypes[0] != dtypes[1]
+            || reduction != wanted
+            || !self.unify(kernel, value, description, &mut loads)
+        {
+            return Err(other());
+        }
+        let name = |id: BufferId| kernel.buffer_name(id).to_string();
+        if index.iter().any(|expr| expr.contains(found.variable)) {
+            return Err(format!("{} is not one sum", name(*buffer)));
+        }
+        let loads: Vec<Load<'_>> = self.operands().filter_map(|id| loads[id]).collect();
+        if let Some((read, _)) = loads.iter().find(|(read, _)| read == buffer) {
+            return Err(format!("it adds to {}, which it reads", name(*read)));
+        }
+        let exact = dtypes[0].is_integer();
+        let operands = self.tuples(kernel, found, &loads, exact)?;
+        for tuple in &operands {
+            let step = step(kernel, tuple.buffer, &tuple.index, lanes);
+            if !matches!(step, Some(step) if step == 0 || step == tuple.count) {
+                return Err(format!(
+                    "the {} elements that a lane takes of {} are not beside those of the next lane",
+                    tuple.count,
+                    name(tuple.buffer)
+                ));
+            }
+        }
+        Ok(Found { buffer: *buffer, index: index.clone(), operands })
+    }
+
+    /// Whether a value is what the description computes, with loads in place of its operands'.
+    fn unify<'k>(
+        &self,
+        kernel: &'k Kernel,
+        value: &'k ScalarExpr,
+        description: &ScalarExpr,
+        loads: &mut Loads<'k>,
+    ) -> bool {
+        match (value, description) {
+            (ScalarExpr::Load { buffer, index }, ScalarExpr::Load { buffer: operand, .. }) => {
+                let (own, wanted) = (&kernel.buffers[*buffer], &self.lane.buffers[*operand]);
+                let fits = own.dtype == wanted.dtype && own.scope != Scope::Register;
+                fits && *loads[*operand].get_or_insert((*buffer, index)) == (*buffer, &index[..])
+            }
+            (
+                ScalarExpr::Apply { function, dtype, arguments },
+                ScalarExpr::Apply { function: wanted, dtype: result, arguments: operands },
+            ) if function == wanted && dtype == result && arguments.len() == operands.len() => {
+                let before = loads.clone();
+                let mut pairs = arguments.iter().zip(operands);
+                if pairs.all(|(own, wanted)| self.unify(kernel, own, wanted, loads)) {
+                    return true;
+                }
+                *loads = before;
+                let commutes = matches!(function, ScalarFunction::Mul | ScalarFunction::Add);
+                let mut pairs = arguments.iter().rev().zip(operands);
+                commutes && pairs.all(|(own, wanted)| self.unify(kernel, own, wanted, loads))
+            }
+            _ => value == description,
+        }
+    }
+
+    /// The elements that the loads meet, if they are those of the description, met in its order.
+    fn tuples(
+        &self,
+        kernel: &Kernel,
+        found: &Loop,
+        loads: &[Load<'_>],
+        any_order: bool,
+    ) -> Result<Vec<Tuple>, String> {
+        let turns = self.count();
+        let mut met = vec![Vec::new(); turns as usize];
+        let mut wanted = met.clone();
+        let mut tuples = Vec::new();
+        for (id, (buffer, index)) in self.operands().zip(loads) {
+            let places: Option<Vec<i64>> = (0..turns)
+                .map(|turn| moved(kernel, *buffer, index, found.variable, turn))
+                .collect();
+            let own = self.place_of(id);
+            let first = |places: &[i64]| (0..turns).min_by_key(|turn| places[*turn as usize]);
+            let whole = |places: &Vec<i64>| {
+                let mut sorted = places.clone();
+                sorted.sort_unstable();
+                sorted.windows(2).all(|pair| pair[1] == pair[0] + 1)
+            };
+            let Some(places) = places.filter(whole) else {
+                let name = kernel.buffer_name(*buffer);
+                return Err(format!("its elements of {name} do not lie beside each other"));
+            };
+            let first = first(&places).unwrap_or(0);
+            let at_first = |symbol| (symbol == found.variable).then(|| Expr::constant(first));
+            let index = index.iter().map(|expr| expr.substitute(&mut { at_first })).collect();
+            for (turn, place) in places.iter().enumerate() {
+                met[turn].push(place - places[first as usize]);
+                wanted[turn].push(own(turn as i64));
+            }
+            tuples.push(Tuple { buffer: *buffer, index, count: turns });
+        }
+        if any_order {
+            met.sort();
+            wanted.sort();
+        }
+        match met == wanted {
+            true => Ok(tuples),
+            false => Err(format!("`{}` meets its elements in another order", self.name())),
+        }
+    }
+
+    /// Which element of an operand the description meets in a turn.
+    fn place_of(&self, operand: BufferId) -> impl Fn(i64) -> i64 {
+        let looped = self.looped();
+        let mut at = Expr::ZERO;
+        for value in looped.body.iter().filter_map(Stmt::value) {
+            value.walk(&mut |value| match value {
+                ScalarExpr::Load { buffer, index } if *buffer == operand => at = index[0].clone(),
+                _ => {}
+            });
+        }
+        let variable = looped.variable;
+        move |turn| at.evaluate(&|symbol| (symbol == variable).then_some(turn)).unwrap_or(0)
+    }
+}
+
+impl Isa {
+    /// The instructions that it has, with what they take.
+    pub fn instructions(self) -> impl Iterator<Item = (&'static Instruction, InstructionCost)> {
+        let of = move |row: &'static Instruction| Some((row, row.cost(self)?));
+        Instruction::all().iter().filter_map(of)
+    }
+
+    /// The instruction that a loop is marked as, in the lanes of a vector loop around it.
+    ///
+    /// # Errors
+    /// Why the loop cannot be run so, as a sentence without a full stop.
+    pub fn instruction_of(
+        self,
+        kernel: &Kernel,
+        found: &Loop,
+        name: &str,
+        lanes: Option<SymbolId>,
+    ) -> Result<Found, String> {
+        let row = Instruction::named(name).filter(|row| row.cost(self).is_some());
+        let row = row.ok_or_else(|| format!("the target has no instruction `{name}`"))?;
+        let lanes = lanes.ok_or_else(|| format!("`{name}` runs in lanes of a vector loop"))?;
+        row.find_in(kernel, found, lanes)
+    }
+}
+
+/// Checks that each loop of a kernel that is marked as an instruction is one that a target has.
+///
+/// # Errors
+/// Why the first that is not cannot be run so, as a sentence without a full stop.
+pub fn check_instructions(kernel: &Kernel, target: &Target) -> Result<(), String> {
+    check_block(kernel, target, &kernel.body, None)
+}
+
+fn check_block(
+    kernel: &Kernel,
+    target: &Target,
+    block: &[Stmt],
+    lanes: Option<SymbolId>,
+) -> Result<(), String> {
+    block.iter().try_for_each(|stmt| {
+        let inside = match stmt {
+            Stmt::For(found) if found.kind == LoopKind::Vector => Some(found.variable),
+            _ => lanes,
+        };
+        if let Stmt::For(found) = stmt
+            && let LoopKind::Instruction(name) = &found.kind
+        {
+            target.isa.instruction_of(kernel, found, name, lanes)?;
+        }
+        stmt.blocks().try_for_each(|inner| check_block(kernel, target, inner, inside))
+    })
+}
+
+/// Elements from one index along an axis to the next.
+fn stride(kernel: &Kernel, buffer: BufferId, axis: usize) -> Option<i64> {
+    let buffer = &kernel.buffers[buffer];
+    match &buffer.strides {
+        Some(strides) => strides.get(axis)?.as_constant(),
+        None => {
+            let inner = buffer.shape.get(axis + 1..)?.iter();
+            inner.map(Expr::as_constant).product()
+        }
+    }
+}
+
+/// Elements from what an index means where a symbol is zero to what it means in a later turn, if
+/// that is known.
+fn moved(
+    kernel: &Kernel,
+    buffer: BufferId,
+    index: &[Expr],
+    symbol: SymbolId,
+    turn: i64,
+) -> Option<i64> {
+    let mut elements = 0i64;
+    for (axis, expr) in index.iter().enumerate().filter(|(_, expr)| expr.contains(symbol)) {
+        let at = |turn: i64| {
+            expr.substitute(&mut |other| (other == symbol).then(|| Expr::constant(turn)))
+        };
+        let own = (at(turn) - &at(0)).as_constant()?;
+        elements = elements.checked_add(own.checked_mul(stride(kernel, buffer, axis)?)?)?;
+    }
+    Some(elements)
+}
+
+/// Elements by which an index moves on from one lane to the next, if that is steady.
+fn step(kernel: &Kernel, buffer: BufferId, index: &[Expr], lanes: SymbolId) -> Option<i64> {
+    let mut elements = 0i64;
+    for (axis, expr) in index.iter().enumerate().filter(|(_, expr)| expr.contains(lanes)) {
+        let own = expr.linear_coefficient(lanes)?;
+        elements = elements.checked_add(own.checked_mul(stride(kernel, buffer, axis)?)?)?;
+    }
+    Some(elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_loops_around_a_reduction() {
+        for row in Instruction::all() {
+            loops::verify(&row.lane).unwrap_or_else(|error| panic!("{error}"));
+            let looped = row.looped();
+            assert!(looped.extent.as_constant().is_some(), "{}", row.name());
+            assert!(matches!(looped.body[..], [Stmt::Reduce { .. }]), "{}", row.name());
+            let shape = |id: BufferId| row.lane.buffers[id].shape.clone();
+            for operand in row.operands() {
+                assert_eq!(shape(operand), std::slice::from_ref(&looped.extent), "{}", row.name());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_their_own() {
+        for row in Instruction::all() {
+            assert!(std::ptr::eq(row, Instruction::named(row.name()).expect("a row")));
+        }
+    }
+}
