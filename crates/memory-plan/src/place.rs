@@ -8,7 +8,8 @@
 //! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
 //!
 //! Slots whose sizes are free lie behind those, in places one behind the other. A place has the
-//! size of its first slot; others whose lifetimes do not meet share it if they are provably no larger.
+//! size of its first slot; others whose lifetimes do not meet share it if they are provably no
+//! larger.
 //!
 //! That compares every slot with every other. Of programs too large for it, slots are placed in
 //! the order of the steps, in the gaps that earlier slots have left.

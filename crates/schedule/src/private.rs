@@ -2,12 +2,12 @@
 //! before it is read, every time.
 //!
 //! A read is covered by an earlier store if the store's loops, none of which depends on another,
-//! can be solved for the read's index: along each axis the store's index is a base plus loop variables
-//! whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`, or also
-//! `min(4 * io, 6) + ii`), and the read's index provably lies in it. Where the store is guarded,
-//! the guard must follow, with the solution put in, from the read's guards. A store that fills an
-//! axis only up to some index covers the reads below; what reads from there on another store must
-//! cover. What is not recognised is not private.
+//! can be solved for the read's index: along each axis the store's index is a base plus loop
+//! variables whose values fill an interval without gaps (`i`, or `4 * io + ii` with `ii < 4`, or
+//! also `min(4 * io, 6) + ii`), and the read's index provably lies in it. Where the store is
+//! guarded, the guard must follow, with the solution put in, from the read's guards. A store that
+//! fills an axis only up to some index covers the reads below; what reads from there on another
+//! store must cover. What is not recognised is not private.
 
 use std::collections::{BTreeMap, BTreeSet};
 

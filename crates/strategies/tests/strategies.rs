@@ -359,9 +359,10 @@ proptest! {
         target.machine.l2.bytes = 256 << 10;
         let remarks = keeps_the_bits(&naive, &target)?;
         let in_parts = remarks.contains("the sum in parts of");
-        prop_assert!(in_parts || rows < 42 || structure > 0 || terms < 400, "{remarks}\n{naive}");
         // Rows of 1024 terms are apart by the sets of a cache, which keeps eight of them.
         let copied = remarks.contains("rows copied");
+        let few_sums = rows < 42 || structure > 0 || terms < 400;
+        prop_assert!(in_parts || copied || few_sums, "{remarks}\n{naive}");
         let few = (1..=8).any(|rows| remarks.contains(&format!("tile: {rows} rows by")));
         let apart = structure == 0 && terms == 1024;
         prop_assert!(!in_parts || !apart || copied != few, "{remarks}\n{naive}");
