@@ -15,7 +15,7 @@ use crate::options::Options;
 /// Compiles the kernels that a program without free symbols runs and loads it.
 ///
 /// # Errors
-/// As [`compile_kernels`].
+/// Diagnostics of the back end; of the system, if it gives no executable memory.
 pub fn compile_program(
     module: &Module,
     program: ProgramId,
