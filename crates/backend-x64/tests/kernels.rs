@@ -421,50 +421,36 @@ fn shape_symbols() {
             &[n],
         );
         // Whole parts, of which there may be none, and a tail, which there need not be.
-        check_with(
-            "kernel @parts(n: shape 0 in 1..=40, %x: read f32[n, 4], %y: write f32[3, n, 2]) {
-               for i < 3 parallel {
-                 for j < n div 20 {
-                   for k < 20 unroll {
-                     for l < 2 vector { %y[i, 20*j + k, l] = %x[20*j + k, i + l] }
-                   }
-                 }
-                 for t < (n + 19) div 20 - n div 20 {
-                   for k2 < 20 unroll {
-                     if 20*t + k2 + 20*(n div 20) < n {
-                       for l2 < 2 vector {
-                         %y[i, 20*t + k2 + 20*(n div 20), l2] =
-                           %x[20*t + k2 + 20*(n div 20), i + l2]
-                       }
-                     }
-                   }
-                 }
-               }
-             }",
-            &[n.min(40)],
-        );
-        check_with(
-            "kernel @few_parts(n: shape 0 in 1..=24, %x: read f32[n, 4], %y: write f32[3, n, 2]) {
-               for i < 3 parallel {
-                 for j < n div 20 {
-                   for k < 20 unroll {
-                     for l < 2 vector { %y[i, 20*j + k, l] = %x[20*j + k, i + l] }
-                   }
-                 }
-                 for t < (n + 19) div 20 - n div 20 {
-                   for k2 < 20 unroll {
-                     if 20*t + k2 + 20*(n div 20) < n {
-                       for l2 < 2 vector {
-                         %y[i, 20*t + k2 + 20*(n div 20), l2] =
-                           %x[20*t + k2 + 20*(n div 20), i + l2]
-                       }
-                     }
-                   }
-                 }
-               }
-             }",
-            &[n.min(24)],
-        );
+        // Whole parts, of which there may be none, and a tail, which there need not be: of few more
+        // than a part, what is known inside of either loop says much of `n`.
+        for most in [40, 24] {
+            check_with(
+                &format!(
+                    "kernel @parts(
+                       n: shape 0 in 1..={most}, %x: read f32[n, 4], %y: write f32[3, n, 2],
+                     ) {{
+                       for i < 3 parallel {{
+                         for j < n div 20 {{
+                           for k < 20 unroll {{
+                             for l < 2 vector {{ %y[i, 20*j + k, l] = %x[20*j + k, i + l] }}
+                           }}
+                         }}
+                         for t < (n + 19) div 20 - n div 20 {{
+                           for k2 < 20 unroll {{
+                             if 20*t + k2 + 20*(n div 20) < n {{
+                               for l2 < 2 vector {{
+                                 %y[i, 20*t + k2 + 20*(n div 20), l2] =
+                                   %x[20*t + k2 + 20*(n div 20), i + l2]
+                               }}
+                             }}
+                           }}
+                         }}
+                       }}
+                     }}"
+                ),
+                &[n.min(most)],
+            );
+        }
         check_with(
             "kernel @strided(n: shape 0 in 1..=64, %x: read f32[5, n], %y: write f32[n, 5]) {
                for i < n { for j < 5 vector { %y[i, j] = %x[j, i] } }

@@ -93,6 +93,7 @@ fn as_json(explanation: &Explanation) -> Value {
         "formats": explanation.formats,
         "arena_bytes": explanation.arena_bytes,
         "arena_formula": explanation.arena_formula,
+        "why_alone": explanation.why_alone,
         "largest_live_set": explanation.largest_live_set,
     })
 }

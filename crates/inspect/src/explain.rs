@@ -40,6 +40,8 @@ pub struct Explanation {
     pub arena_bytes: u64,
     /// Those of the arena over the dimensions of the model, where code is for many extents.
     pub arena_formula: Option<String>,
+    /// Where code for many extents was asked for, why some is for those at hand alone.
+    pub why_alone: Vec<String>,
     /// The most that is alive at one step, with each worker's scratch memory.
     pub largest_live_set: u64,
 }
@@ -95,6 +97,7 @@ pub fn explain_beneath(
         formats: Vec::new(),
         arena_bytes: 0,
         arena_formula: None,
+        why_alone: Vec::new(),
         largest_live_set: 0,
     };
     explanation.add_whole(executable, inputs, runs.max(1))?;
@@ -130,6 +133,7 @@ impl Explanation {
                 self.arena_formula = specialisation.arena_formula();
                 self.largest_live_set = specialisation.largest_live_set() + scratch;
             }
+            self.why_alone.extend(specialisation.why_alone().map(str::to_owned));
             self.add_segment(executable, &variant, segment, runs)?;
         }
         Ok(())
@@ -289,6 +293,9 @@ impl Explanation {
         )?;
         if let Some(formula) = &self.arena_formula {
             writeln!(f, "of it {formula} of intermediate results")?;
+        }
+        for reason in &self.why_alone {
+            writeln!(f, "code for these extents alone: {reason}")?;
         }
         if rows.len() > LONGEST {
             let longest = rows[..LONGEST].iter().copied();

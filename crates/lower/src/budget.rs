@@ -10,8 +10,9 @@ use base::{KernelId, Limits, Result};
 use graph::{Function, ValueId};
 use module::Module;
 use program::{Program, Step};
+use sym::Expr;
 
-use crate::Lowered;
+use crate::{KernelInfo, Lowered};
 
 /// Operations that any run may take for each byte of its weights and inputs. Networks that enlarge
 /// images may take tens of millions for a pixel, whose colours are three bytes.
@@ -71,11 +72,11 @@ pub fn check_program(
     let own = parameter_bytes(function).unwrap_or(0);
     let given = given.unwrap_or_else(|| own.saturating_add(constant_bytes(module)));
     RunBytes::of(program, lowered, own, threads).check(&program.name, given, limits)?;
-    let of_kernels = lowered.kernels.iter().map(|info| (info.kernel, info.flops)).collect();
-    let total = operations(&program.steps, &of_kernels);
+    let of_kernel = |info: &KernelInfo| (info.kernel, Expr::constant(info.flops as i64));
+    let of_kernels = lowered.kernels.iter().map(of_kernel).collect();
+    let total = operations(&program.steps, &of_kernels).as_constant().unwrap_or(0) as u64;
     let free = limits.operations;
-    let most = free.saturating_add(given.saturating_mul(OPERATIONS_A_BYTE));
-    if total <= most {
+    if total <= most_operations(given, limits) {
         return Ok(());
     }
     Err(exceeded("operations", total, format!("`{}` would take {total} operations", program.name))
@@ -87,23 +88,50 @@ pub fn check_program(
         .into())
 }
 
-/// The operations of steps, loops that data end counted as one turn.
-fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, u64>) -> u64 {
-    let of_step = |step: &Step| match step {
-        Step::Run(run) => of_kernels.get(&run.kernel).copied().unwrap_or(0),
-        Step::Repeat { count, body, .. } => {
-            let turns = count.as_constant().map_or(1, |count| count.max(0) as u64);
-            operations(body, of_kernels).saturating_mul(turns)
+/// Operations that a run may take where the model's weights and inputs have so many bytes.
+#[must_use]
+pub fn most_operations(given: u64, limits: &Limits) -> u64 {
+    limits.operations.saturating_add(given.saturating_mul(OPERATIONS_A_BYTE))
+}
+
+/// The operations of a run of a program with free extents.
+#[must_use]
+pub fn free_operations(module: &Module, lowered: &Lowered) -> Expr {
+    let of_kernel = |info: &KernelInfo| (info.kernel, loops::operations(&info.naive.kernel));
+    let of_kernels = lowered.kernels.iter().map(of_kernel).collect();
+    operations(&module.programs[lowered.program].steps, &of_kernels)
+}
+
+/// What must hold of free extents so that no value has more elements than the limit: in each pair
+/// the first is at most the second.
+#[must_use]
+pub fn element_checks(function: &Function, limits: &Limits) -> Vec<(Expr, Expr)> {
+    let most = Expr::constant(i64::try_from(limits.elements).unwrap_or(i64::MAX));
+    let mut checks: Vec<(Expr, Expr)> = Vec::new();
+    for value in function.values.values() {
+        let graph::Type::Tensor(ty) = &value.ty else { continue };
+        let check = (ty.shape.iter().product::<Expr>(), most.clone());
+        if check.0.as_constant().is_none() && !checks.contains(&check) {
+            checks.push(check);
         }
+    }
+    checks
+}
+
+/// The operations of steps, loops that data end counted as one turn.
+fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, Expr>) -> Expr {
+    let of_step = |step: &Step| match step {
+        Step::Run(run) => of_kernels.get(&run.kernel).cloned().unwrap_or(Expr::ZERO),
+        Step::Repeat { count, body, .. } => operations(body, of_kernels) * &count.max(&Expr::ZERO),
         Step::Branch { then, otherwise, .. } => {
-            operations(then, of_kernels).max(operations(otherwise, of_kernels))
+            operations(then, of_kernels).max(&operations(otherwise, of_kernels))
         }
         Step::While { setup, body, .. } => {
-            operations(setup, of_kernels).saturating_add(operations(body, of_kernels))
+            operations(setup, of_kernels) + &operations(body, of_kernels)
         }
-        _ => 0,
+        _ => Expr::ZERO,
     };
-    steps.iter().map(of_step).fold(0, u64::saturating_add)
+    steps.iter().map(of_step).sum()
 }
 
 /// Bytes that a run of a program takes.

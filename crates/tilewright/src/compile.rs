@@ -69,7 +69,11 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let target = options.target.resolve()?;
     target.check_machine(&runtime::cpu::has_feature)?;
-    let options = Options { threads: Some(options.thread_count()), ..options.clone() };
+    let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
+    if options.symbolic {
+        options.dims.clear();
+        options.input_shapes.clear();
+    }
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
     let model = Model { source, options, target, store: Arc::default(), cache };
     let mut variant = Variant::make(&model, Facts::default())?;

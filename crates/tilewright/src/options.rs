@@ -38,7 +38,7 @@ pub struct Options {
     /// What is refused as too large.
     pub limits: Limits,
     /// Whether code is made for many extents at once where the model leaves them free, rather than
-    /// anew for each. Nothing binds dimensions then but the inputs of a run.
+    /// anew for each. Nothing binds the dimensions of an executable then but the inputs of a run.
     pub symbolic: bool,
     /// Whether to write kernel names where `perf` finds them.
     pub perf_map: bool,
@@ -165,13 +165,9 @@ impl Options {
 
     /// What an importer is told of them.
     pub(crate) fn for_import(&self) -> ImportOptions {
-        let (dims, input_shapes) = match self.symbolic {
-            true => Default::default(),
-            false => (self.dims.clone(), self.input_shapes.clone()),
-        };
         ImportOptions {
-            dims,
-            input_shapes,
+            dims: self.dims.clone(),
+            input_shapes: self.input_shapes.clone(),
             literals: self.literals.clone(),
             limits: self.limits.clone(),
         }

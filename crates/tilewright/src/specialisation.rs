@@ -39,6 +39,8 @@ pub struct Specialisation {
     pub states: StatePool,
     /// Where the program has free symbols, what they are in it: its code is for other values, too.
     values: BTreeMap<SymbolId, i64>,
+    /// Why its code is for these extents alone, where code for many was asked for.
+    pub(crate) why_alone: Option<String>,
 }
 
 /// Values of symbols: those within these ranges.
@@ -52,14 +54,18 @@ pub(crate) struct ScopedFunction {
     code: Arc<Code>,
     /// What must hold of the values besides: in each pair the first is at most the second.
     checks: Vec<(Expr, Expr)>,
+    /// Operations of a run.
+    operations: Expr,
     /// Types of the results.
     outputs: Vec<TensorType>,
 }
 
-/// What there is of a function for many values of its symbols; nothing for ranges for which none
-/// could be made.
+/// For how many ranges of values code is kept.
+const MOST_SCOPES: usize = 16;
+
+/// What there is of a function for many values of its symbols, or why there is none for them.
 #[derive(Debug, Default)]
-pub(crate) struct Scopes(Vec<(Ranges, Option<Arc<ScopedFunction>>)>);
+pub(crate) struct Scopes(Vec<(Ranges, std::result::Result<Arc<ScopedFunction>, String>)>);
 
 /// Everything that is known when a function is specialised.
 pub struct Request<'a> {
@@ -160,9 +166,15 @@ impl LoweredFunction {
 }
 
 impl Scopes {
-    /// The code that is for the values of a request, made now if there is none; nothing where it
-    /// cannot be shown for all values to stay within its memory, or is refused for another reason.
-    pub(crate) fn find(&mut self, request: Request<'_>) -> Option<Arc<ScopedFunction>> {
+    /// The code that is for the values of a request, made now if there is none.
+    ///
+    /// # Errors
+    /// Why there is none: no other values share code with these, or what is known of all of them
+    /// does not show that it is safe.
+    pub(crate) fn find(
+        &mut self,
+        request: Request<'_>,
+    ) -> std::result::Result<Arc<ScopedFunction>, String> {
         let values = request.symbols;
         let is_for = |(ranges, _): &&(Ranges, _)| {
             let within = |(symbol, value): (&SymbolId, &i64)| {
@@ -174,7 +186,16 @@ impl Scopes {
             return known.clone();
         }
         let ranges = lower::scope(request.function, values);
-        let made = ScopedFunction::new(request, &ranges).ok().map(Arc::new);
+        if ranges.values().all(|range| range.as_constant().is_some()) {
+            return Err("sums over other extents are taken in another order".to_owned());
+        }
+        let made = ScopedFunction::new(request, &ranges).map(Arc::new);
+        // The first line says it; what follows is for who mends it.
+        let first = |found: base::Diagnostics| found.to_string().lines().next().map(str::to_owned);
+        let made = made.map_err(|found| first(found).unwrap_or_default());
+        if self.0.len() == MOST_SCOPES {
+            _ = self.0.remove(0);
+        }
         self.0.push((ranges, made.clone()));
         made
     }
@@ -203,9 +224,11 @@ impl ScopedFunction {
             loops::verify(&module.kernels[id])?;
         }
         let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
-        let checks = lower::extent_checks(&lowered.function);
+        let mut checks = lower::extent_checks(&lowered.function);
+        checks.extend(budget::element_checks(&lowered.function, &options.limits));
+        let operations = budget::free_operations(&module, &lowered);
         let (module, lowered) = (Arc::new(module), Arc::new(lowered));
-        Ok(ScopedFunction { module, lowered, code, checks, outputs })
+        Ok(ScopedFunction { module, lowered, code, checks, operations, outputs })
     }
 }
 
@@ -221,13 +244,15 @@ impl Specialisation {
         let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
         let (module, lowered) = (Arc::new(module), Arc::new(lowered));
         let (states, values) = (StatePool::new(loaded), BTreeMap::new());
-        Ok(Specialisation { program, module, lowered, outputs, states, values })
+        let why_alone = None;
+        Ok(Specialisation { program, module, lowered, outputs, states, values, why_alone })
     }
 
-    /// What code for many values is for these.
+    /// What code for many values is for these; nothing where they do not fit the function, or a
+    /// run would take too many elements or operations.
     ///
     /// # Errors
-    /// Extents that do not fit the function; what a run would take, beyond the limits.
+    /// What a run would take of memory, beyond the limits.
     pub(crate) fn of(
         scoped: &ScopedFunction,
         values: &BTreeMap<SymbolId, i64>,
@@ -244,7 +269,11 @@ impl Specialisation {
             Some((ty.dtype, ty.shape.iter().map(extent).collect::<Option<Vec<usize>>>()?))
         };
         let outputs: Option<Vec<(DType, Vec<usize>)>> = scoped.outputs.iter().map(shape).collect();
-        let Some(outputs) = outputs.filter(|_| scoped.checks.iter().all(holds)) else {
+        // What is refused for these values is said where code is made for them alone.
+        let most = budget::most_operations(given, &options.limits);
+        let operations = scoped.operations.evaluate(&value);
+        let is_little = operations.is_some_and(|count| count.max(0) as u64 <= most);
+        let Some(outputs) = outputs.filter(|_| is_little && scoped.checks.iter().all(holds)) else {
             return Ok(None);
         };
         let (module, lowered) = (scoped.module.clone(), scoped.lowered.clone());
@@ -255,6 +284,10 @@ impl Specialisation {
             (id, values.get(&id).copied().unwrap_or(symbol.range.usual()))
         };
         let values = module.programs[program].symbols.iter().map(any).collect();
+        if (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked() {
+            let bound = module.programs[program].with_values(&values);
+            memory_plan::check(&bound, &module.kernels)?;
+        }
         let loaded = jit::load_program(&module, program, code, &values, options)?;
         let total = |sizes: &[usize]| sizes.iter().map(|&bytes| bytes as u64).sum();
         let run = RunBytes {
@@ -265,7 +298,9 @@ impl Specialisation {
         };
         run.check(&module.programs[program].name, given, &options.limits)?;
         let states = StatePool::new(loaded);
-        Ok(Some(Specialisation { program, module, lowered, outputs, states, values }))
+        let why_alone = None;
+        let own = Specialisation { program, module, lowered, outputs, states, values, why_alone };
+        Ok(Some(own))
     }
 
     /// The program, ready to run.
@@ -300,6 +335,11 @@ impl Specialisation {
     /// Whether its code is for other values of symbols, too.
     pub fn is_scoped(&self) -> bool {
         !self.values.is_empty()
+    }
+
+    /// Why its code is for these extents alone, where code for many was asked for.
+    pub fn why_alone(&self) -> Option<&str> {
+        self.why_alone.as_deref()
     }
 
     /// How each kernel was made, and what it takes in this program, in the order of the program.

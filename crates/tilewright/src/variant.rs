@@ -274,15 +274,20 @@ impl Variant {
             given: Some(given_bytes),
             store: self.is_one_of_many().then_some(&model.store),
         };
+        let mut why_alone = None;
         if model.options.symbolic && !symbols.is_empty() {
-            let own = scopes.entry(facts.function).or_default().find(request());
-            let found =
-                own.map(|own| Specialisation::of(&own, symbols, given_bytes, &model.options));
-            if let Some(found) = found.transpose()?.flatten() {
-                return Ok(model.cache.keep_segment(facts, found));
+            match scopes.entry(facts.function).or_default().find(request()) {
+                Ok(own) => {
+                    let options = &model.options;
+                    if let Some(found) = Specialisation::of(&own, symbols, given_bytes, options)? {
+                        return Ok(model.cache.keep_segment(facts, found));
+                    }
+                }
+                Err(reason) => why_alone = Some(reason),
             }
         }
-        let specialisation = Specialisation::new(request())?;
+        let mut specialisation = Specialisation::new(request())?;
+        specialisation.why_alone = why_alone;
         Ok(model.cache.keep_segment(facts, specialisation))
     }
 

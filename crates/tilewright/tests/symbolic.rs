@@ -88,3 +88,42 @@ fn shapes_that_do_not_fit_are_refused_alike() {
     let said = |options: &Options| refusal(&executable(text, options), &inputs);
     assert_eq!(said(&options.clone().with_symbolic_extents()), said(&options));
 }
+
+/// Sums over a product of extents are taken in an order that no range of one of them fixes.
+#[test]
+fn what_has_code_of_its_own_says_why() {
+    if !runs_code() {
+        return;
+    }
+    let text = "
+        input x: f32[n, m]
+        constant line: i64[1] {-1}
+        flat = Reshape(x, line)
+        sum = ReduceSum(flat) {keepdims = 0}
+        output sum: f32[]
+    ";
+    let executable = executable(text, &Options::default().with_symbolic_extents());
+    let inputs = [Tensor::from_slice(&[3, 20], &[0.5_f32; 60])];
+    assert_eq!(executable.run(&inputs).expect("it runs")[0].get_f64(0), 30.0);
+    let (_, met) = executable.met(&inputs.map(Value::from)).expect("it runs");
+    assert!(met.iter().all(|it| it.specialisation.why_alone().is_some()), "code for many");
+}
+
+/// A few bytes of a model cannot ask for more where extents are free than where they are known.
+#[test]
+fn limits_hold_for_free_extents() {
+    if !runs_code() {
+        return;
+    }
+    let inputs = [tilewright::random(DType::F32, &[4, 40, 16], 1)];
+    let said = |limit: fn(&mut base::Limits), symbolic: bool| {
+        let mut options = Options { symbolic, ..Options::default() };
+        limit(&mut options.limits);
+        refusal(&executable(ATTENTION, &options), &inputs)
+    };
+    // The weights have 384 elements, the scores 6400.
+    let few_elements = |limits: &mut base::Limits| limits.elements = 5000;
+    let refused = said(few_elements, true);
+    assert!(refused.contains("TW0112") && refused.contains("--limit elements="), "{refused}");
+    assert_eq!(refused, said(few_elements, false));
+}
