@@ -10,8 +10,8 @@ use common::{compiled, model, runs_code};
 
 const TEXT: &str = "
     input x: f32[rows, 8]
-    constant w: f32[8, 2] {0.5, 1.0, -1.0, 2.0, 0.25, 0.5, 3.0, -2.0, 1.5, 1.0, -0.5, 0.75, 1.0, 1.0,
-        2.0, 0.125}
+    constant w: f32[8, 2] {0.5, 1.0, -1.0, 2.0, 0.25, 0.5, 3.0, -2.0, 1.5, 1.0, -0.5, 0.75,
+        1.0, 1.0, 2.0, 0.125}
     constant axis: i64[] {1}
     squares = Mul(x, x)
     order = CumSum(squares, axis)

@@ -283,7 +283,9 @@ impl Specialisation {
         let any = |(id, symbol): (SymbolId, &sym::Symbol)| {
             (id, values.get(&id).copied().unwrap_or(symbol.range.usual()))
         };
-        let values = module.programs[program].symbols.iter().map(any).collect();
+        let set = module.programs[program].set_symbols();
+        let free = module.programs[program].symbols.iter().filter(|(id, _)| !set.contains(id));
+        let values = free.map(any).collect();
         if (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked() {
             let bound = module.programs[program].with_values(&values);
             memory_plan::check(&bound, &module.kernels)?;
