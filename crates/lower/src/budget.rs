@@ -3,14 +3,14 @@
 //! A few bytes of a file can ask for any amount of memory and work. Models do not: what they take
 //! is in proportion to their weights and inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::limits::exceeded;
 use base::{KernelId, Limits, Result};
 use graph::{Function, ValueId};
 use module::Module;
 use program::{Program, Step};
-use sym::Expr;
+use sym::{Expr, SymbolId};
 
 use crate::{KernelInfo, Lowered};
 
@@ -74,7 +74,9 @@ pub fn check_program(
     RunBytes::of(program, lowered, own, threads).check(&program.name, given, limits)?;
     let of_kernel = |info: &KernelInfo| (info.kernel, Expr::constant(info.flops as i64));
     let of_kernels = lowered.kernels.iter().map(of_kernel).collect();
-    let total = operations(&program.steps, &of_kernels).as_constant().unwrap_or(0) as u64;
+    let total = operations(&program.set_symbols(), &program.steps, &of_kernels);
+    // What no number says is refused as too much.
+    let total = total.as_constant().map_or(u64::MAX, |count| count.max(0) as u64);
     let free = limits.operations;
     if total <= most_operations(given, limits) {
         return Ok(());
@@ -99,7 +101,8 @@ pub fn most_operations(given: u64, limits: &Limits) -> u64 {
 pub fn free_operations(module: &Module, lowered: &Lowered) -> Expr {
     let of_kernel = |info: &KernelInfo| (info.kernel, loops::operations(&info.naive.kernel));
     let of_kernels = lowered.kernels.iter().map(of_kernel).collect();
-    operations(&module.programs[lowered.program].steps, &of_kernels)
+    let program = &module.programs[lowered.program];
+    operations(&program.set_symbols(), &program.steps, &of_kernels)
 }
 
 /// What must hold of free extents so that no value has more elements than the limit: in each pair
@@ -118,17 +121,24 @@ pub fn element_checks(function: &Function, limits: &Limits) -> Vec<(Expr, Expr)>
     checks
 }
 
-/// The operations of steps, loops that data end counted as one turn.
-fn operations(steps: &[Step], of_kernels: &BTreeMap<KernelId, Expr>) -> Expr {
+/// The operations of steps of a program that sets these symbols; loops whose turns these decide
+/// count as one turn.
+fn operations(
+    set: &BTreeSet<SymbolId>,
+    steps: &[Step],
+    of_kernels: &BTreeMap<KernelId, Expr>,
+) -> Expr {
+    let of = |block: &[Step]| operations(set, block, of_kernels);
     let of_step = |step: &Step| match step {
         Step::Run(run) => of_kernels.get(&run.kernel).cloned().unwrap_or(Expr::ZERO),
-        Step::Repeat { count, body, .. } => operations(body, of_kernels) * &count.max(&Expr::ZERO),
-        Step::Branch { then, otherwise, .. } => {
-            operations(then, of_kernels).max(&operations(otherwise, of_kernels))
+        Step::Repeat { count, body, .. } => {
+            match count.any_symbol(&mut |symbol| set.contains(&symbol)) {
+                true => of(body),
+                false => of(body) * &count.max(&Expr::ZERO),
+            }
         }
-        Step::While { setup, body, .. } => {
-            operations(setup, of_kernels) + &operations(body, of_kernels)
-        }
+        Step::Branch { then, otherwise, .. } => of(then).max(&of(otherwise)),
+        Step::While { setup, body, .. } => of(setup) + &of(body),
         _ => Expr::ZERO,
     };
     steps.iter().map(of_step).sum()
