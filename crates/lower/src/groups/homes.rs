@@ -16,11 +16,12 @@
 
 use std::collections::BTreeSet;
 
-use base::{Id, SecondaryMap};
+use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
 use tensor::DType;
 
+use super::Fusion;
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
 use crate::naive::index::{AxisSymbols, dense_strides, extents, extents_of, shape_of, weight};
@@ -73,6 +74,8 @@ struct Chooser<'a> {
     fusion: bool,
     /// Whether the function runs once: then its kernels are not worth good code.
     once: bool,
+    /// What is stored in any case.
+    apart: &'a IdSet<ValueId>,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
     /// Where a value's readers are inlined.
@@ -85,12 +88,13 @@ struct Chooser<'a> {
 pub(super) fn choose(
     function: &Function,
     users: &Users,
-    fusion: bool,
-    once: bool,
+    wanted: Fusion<'_>,
 ) -> SecondaryMap<ValueId, bool> {
+    let Fusion { wanted: fusion, once, apart } = wanted;
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser { function, users, fusion, once, stored, demands, roots, written };
+    let mut chooser =
+        Chooser { function, users, fusion, once, apart, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -178,7 +182,7 @@ impl Chooser<'_> {
         match class_of_node(self.function, node) {
             Class::Index => demand.memory,
             Class::View => false,
-            _ if !self.fusion => true,
+            _ if !self.fusion || self.apart.contains(value) => true,
             class @ (Class::Elementwise | Class::Indexed) => {
                 let shared = self.users[value].len() > 1;
                 demand.memory

@@ -17,7 +17,7 @@ mod legal;
 mod merge;
 mod views;
 
-use base::{Arena, Remark, SecondaryMap, define_id};
+use base::{Arena, IdSet, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 use sym::Expr;
 
@@ -132,14 +132,24 @@ impl Grouping {
     }
 }
 
-/// Decides for a specialised and legalised function. Without `fusion` each node that is computed
-/// has a kernel of its own and stores what it makes. What runs only `once` moves elements one by
-/// one where that saves a copy. What is worth fusing is weighed by extents, or by what is usual
-/// where they are free.
-pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
+/// What is asked of grouping.
+#[derive(Clone, Copy, Debug)]
+pub struct Fusion<'a> {
+    /// Whether nodes may share a kernel; else each node that is computed has one of its own and
+    /// stores what it makes.
+    pub wanted: bool,
+    /// Whether the function runs once: then elements are moved one by one where that saves a copy.
+    pub once: bool,
+    /// Values that are stored though they might be inlined or internal.
+    pub apart: &'a IdSet<ValueId>,
+}
+
+/// Decides for a specialised and legalised function. What is worth fusing is weighed by extents, or
+/// by what is usual where they are free.
+pub fn form(function: &Function, fusion: Fusion<'_>) -> Grouping {
     let users = body_users(function);
     let free_extents = has_free_extents(function);
-    let mut stored = homes::choose(function, &users, fusion, once);
+    let mut stored = homes::choose(function, &users, fusion);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping { free_extents, ..Grouping::default() };
     views::place(function, &users, &stored, &mut grouping);
