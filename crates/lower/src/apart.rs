@@ -107,7 +107,8 @@ fn find(
     let is_poor = |info: &&KernelInfo| {
         let (own, cycles) = (in_function(info.source.region), info.cost.cycles());
         let matters = info.source.region.is_some() || cycles > LITTLE_SHARE * all;
-        matters && cycles > LITTLE + POOR * least(own, info, target)
+        let is_poor = matters && cycles > LITTLE + POOR * least(own, info, target);
+        is_poor || options.doubts_fusion
     };
     let mut poor: Vec<&KernelInfo> = emitted.kernels.iter().filter(is_poor).collect();
     poor.sort_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
@@ -281,7 +282,8 @@ impl Search<'_> {
             }
             next = all.iter().map(|&place| without_or_with(&best.1, place)).collect();
         }
-        let saves = together - best.0 > SAVED * together;
+        let worth = if self.options.doubts_fusion { 0.0 } else { SAVED * together };
+        let saves = together - best.0 > worth;
         Ok(if saves { best.1 } else { Vec::new() })
     }
 

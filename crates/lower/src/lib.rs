@@ -59,6 +59,9 @@ pub struct LowerOptions {
     /// Whether nodes may share a kernel; else each has one of its own: for tests, and to find
     /// faults.
     pub fusion: bool,
+    /// Whether all kernels of several nodes are tried apart, not only those that turn out poor: for
+    /// tests.
+    pub doubts_fusion: bool,
     /// What is asked of strategies.
     pub strategies: StrategyOptions,
     /// Where kernels are looked for before they are scheduled, and kept for other lowerings with
@@ -80,6 +83,7 @@ impl LowerOptions {
         LowerOptions {
             role,
             fusion: true,
+            doubts_fusion: false,
             store: None,
             strategies: StrategyOptions::default(),
             free_extents: false,
