@@ -8,7 +8,7 @@ use crate::channels_last::{self, Ends};
 use crate::contraction::Contraction;
 use crate::options::{FormatOptions, Winograd};
 use crate::winograd::PriceOfGrowth;
-use crate::{borders, depthwise, groups, merge, pairs, panels, winograd};
+use crate::{along, borders, groups, merge, pairs, panels, winograd};
 
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks.
@@ -82,8 +82,7 @@ impl Chooser<'_> {
         if apart && channels_last::take_steps(&mut contraction, builder)? {
             messages.push("the data are copied without what lies between steps".to_owned());
         }
-        let stays =
-            apart && depthwise::stays(&mut contraction, builder, self.target, &mut messages)?;
+        let stays = apart && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         let short = pairs::wanted(&contraction, builder)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);
@@ -103,6 +102,8 @@ impl Chooser<'_> {
         let said = messages.len();
         let filtered = match self.options.winograd {
             Winograd::Never => None,
+            // Transforms are in vectors of channels.
+            Winograd::WherePredicted if stays => None,
             wanted => {
                 let (target, price) = (self.target, self.price);
                 winograd::apply(&contraction, builder, target, price, wanted, &mut messages)?
@@ -120,7 +121,9 @@ impl Chooser<'_> {
                 groups::apply(&mut contraction, builder, self.target, &mut messages)?;
                 merge::apply(&mut contraction, builder, &mut messages)?;
                 panels::apply(&mut contraction, builder, self.target, &mut messages)?;
-                pairs::apply(&mut contraction, builder, &mut messages)?;
+                if !stays {
+                    pairs::apply(&mut contraction, builder, &mut messages)?;
+                }
                 contraction.finish(builder)?
             }
         };
