@@ -13,6 +13,7 @@ use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
 
 use crate::blocks::in_order;
+use crate::fuse::{flatten, fuse_neighbours, is_whole};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::point::Point;
@@ -74,6 +75,7 @@ pub(super) fn compute(
         }
     }
     hand.simplify()?;
+    flatten(hand)?;
     inside(hand, outer.last().map(String::as_str), target)?;
     Ok(outer)
 }
@@ -131,7 +133,10 @@ fn folds(nests: &[Nest]) -> bool {
 /// Runs every nest inside the row loop, or of a kernel without one, in vectors; sums over the rest
 /// of a row, as those of windows, in tiles of accumulators where they can be.
 fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<(), Refused> {
-    let nests = in_order(hand.block(around).into_iter().flatten().collect());
+    let mut nests = in_order(hand.block(around).into_iter().flatten().collect());
+    if hand.attempt(|hand| fuse_all(hand, around, &nests)).is_ok() {
+        nests = in_order(hand.block(around).into_iter().flatten().collect());
+    }
     let mut rest = &nests[..];
     while let [first, others @ ..] = rest {
         let sum = rest.get(..3).filter(|sum| is_sum(sum));
@@ -146,6 +151,24 @@ fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<
         }
     }
     Ok(())
+}
+
+/// Fuses loops of the nests in a block that every access walks as one; those of sums in tiles stay,
+/// which have axes of their own.
+fn fuse_all(hand: &mut Hand<'_>, around: Option<&str>, nests: &[Nest]) -> Result<(), Refused> {
+    let mut rest = nests;
+    while let [first, others @ ..] = rest {
+        if rest.get(..3).is_some_and(is_sum) {
+            rest = &rest[3..];
+            continue;
+        }
+        fuse_neighbours(hand, around, first)?;
+        rest = others;
+    }
+    match is_whole(hand) {
+        true => Ok(()),
+        false => Err("a position would have to be taken apart".into()),
+    }
 }
 
 /// Whether nests initialise, combine and read accumulators of more than one element.
@@ -263,7 +286,7 @@ pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
 
 /// Whether every index is constant once loops are written out, but for the last, which a vector
 /// loop may cover.
-fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
+pub(super) fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let rank = kernel.buffers[id].shape.len();
     let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
     loops::visit::walk(&kernel.body, &mut |stmt| {

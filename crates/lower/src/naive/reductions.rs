@@ -2,6 +2,8 @@
 //!
 //! The order of each sum is fixed here; see `docs/lowering.md`, naive kernels.
 
+use std::slice;
+
 use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
@@ -12,20 +14,13 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
-use super::index::extents;
+use super::index::{extents, reshape_index};
+use super::partials::{self, Run};
 use super::write::{Axes, Writer};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
 use crate::groups::AnchorDomain;
 use crate::iteration::Iteration;
-
-/// From how many contiguous elements on a reduction keeps how many partial results; most first.
-pub(crate) const PARTIALS: [(i64, i64); 3] = [(256, 64), (128, 32), (16, 16)];
-
-/// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
-fn partials(extent: i64) -> i64 {
-    PARTIALS.iter().find(|(least, _)| extent >= *least).map_or(1, |(_, count)| *count)
-}
 
 /// What a contraction or reduction updates with, and how.
 struct Update<'a> {
@@ -52,8 +47,8 @@ impl Writer<'_> {
         self.sum(node, space, reduction, accumulator, ProducerKind::Reduction);
     }
 
-    /// Reduces in the order of the space, or with interleaved partials where all operands are
-    /// contiguous along the innermost reduced axis.
+    /// Reduces in the order of the space, or with interleaved partials along a run of elements that
+    /// lie behind each other in all operands.
     fn sum(
         &mut self,
         node: NodeId,
@@ -65,16 +60,10 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction, accumulator };
-        let contiguous = |axis: &usize| {
-            operands.iter().enumerate().all(|(number, &operand)| {
-                let ty = self.function.ty(operand).as_tensor();
-                ty.is_some_and(|ty| space.is_contiguous(number, &ty.shape, *axis))
-            })
-        };
-        let innermost = space.innermost_reduced().filter(contiguous);
-        let count = innermost.map_or(1, |axis| self.partials_along(&space.extents[axis]));
-        let nests = match innermost {
-            Some(axis) if count > 1 => self.interleaved(&update, result, axis, count),
+        let nests = match partials::run(self.function, node) {
+            Some(run) if self.partials_along(&run.extent) > 1 => {
+                self.interleaved(&update, result, &run)
+            }
             _ => self.sequential(&update, result),
         };
         self.producer(self.internals[&result], kind, nests);
@@ -84,8 +73,8 @@ impl Writer<'_> {
     /// open how many.
     fn partials_along(&self, extent: &Expr) -> i64 {
         let range = extent.bounds(&|symbol| self.range(symbol));
-        match partials(range.min) {
-            count if count == partials(range.max) => count,
+        match partials::partials(range.min) {
+            count if count == partials::partials(range.max) => count,
             _ => 1,
         }
     }
@@ -112,15 +101,10 @@ impl Writer<'_> {
         vec![self.plain_nest(&first), update]
     }
 
-    /// `partial[p, r mod count]` collects every `count`th element along an axis; a fixed tree
+    /// `partial[p, r mod count]` collects every `count`th element along a run; a fixed tree
     /// combines them.
-    fn interleaved(
-        &mut self,
-        update: &Update<'_>,
-        result: ValueId,
-        axis: usize,
-        count: i64,
-    ) -> Vec<Nest> {
+    fn interleaved(&mut self, update: &Update<'_>, result: ValueId, run: &Run) -> Vec<Nest> {
+        let count = self.partials_along(&run.extent);
         let extents = &update.space.extents;
         let (parallel, reduced) = extents.split_at(update.space.parallel);
         let first = self.axes("a", parallel);
@@ -133,14 +117,17 @@ impl Writer<'_> {
         let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
 
         let rows = self.axes("a", parallel);
-        let mut depth = self.axes("r", &extents[update.space.parallel..axis]);
-        let extent = &extents[axis];
+        let mut depth = self.axes("r", &extents[update.space.parallel..run.axes.start]);
+        let extent = &run.extent;
         let chunks = extent.ceil_div(&count.into());
         let chunk = self.axes("r", &[chunks]);
         let lane = self.variable("l", &count.into());
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
         depth.loops.extend(chunk.loops);
-        depth.index.push(position.clone());
+        let (from, to) = (slice::from_ref(extent), &extents[run.axes.clone()]);
+        let ranges = |symbol| self.range(symbol);
+        let index = reshape_index(from, to, slice::from_ref(&position), &ranges);
+        depth.index.extend(index);
         depth.index.resize(reduced.len(), Expr::ZERO);
         let value = self.term(update, &[&rows.index[..], &depth.index].concat());
         let place = [rows.variables(), vec![lane.into()]].concat();

@@ -16,7 +16,7 @@ use loops::{
     Access, Buffer, BufferId, Kernel, KernelSymbol, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
 };
 use rustc_hash::FxHashMap;
-use sym::{Atom, Expr, Range, SymbolId, Term};
+use sym::{Expr, Range, SymbolId, Term};
 use tensor::DType;
 
 use super::index::{extents, strides};
@@ -296,7 +296,7 @@ impl<'a> Writer<'a> {
         }
         let grouping = self.grouping;
         let view = grouping.view(value)?;
-        let is_whole = index.iter().all(|expr| quotients(expr) == 0);
+        let is_whole = index.iter().all(|expr| expr.quotients() == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
             let shape = extents(self.function, value);
             let all = index.iter().zip(shape).zip(kept).filter(|(_, kept)| **kept);
@@ -383,7 +383,7 @@ impl<'a> Writer<'a> {
         let columns = Expr::constant(radix);
         let row = self.simplify(&axis.index.floor_div(&columns));
         let column = self.simplify(&axis.index.modulo(&columns));
-        (quotients(&row) + quotients(&column) <= quotients(&axis.index)).then(|| {
+        (row.quotients() + column.quotients() <= axis.index.quotients()).then(|| {
             let stride = axis.stride.clone() * &columns;
             let outer = Axis { extent: Expr::constant(rows), stride, index: row };
             (outer, Axis { extent: columns, stride: axis.stride.clone(), index: column })
@@ -392,12 +392,12 @@ impl<'a> Writer<'a> {
 
     /// Two neighbouring axes as one, if the index gets simpler by that.
     fn merge(&self, outer: &Axis, inner: &Axis) -> Option<Axis> {
-        let before = quotients(&outer.index) + quotients(&inner.index);
+        let before = outer.index.quotients() + inner.index.quotients();
         if before == 0 || outer.stride != inner.stride.clone() * &inner.extent {
             return None;
         }
         let whole = self.simplify(&(outer.index.clone() * &inner.extent + &inner.index));
-        (quotients(&whole) < before).then(|| Axis {
+        (whole.quotients() < before).then(|| Axis {
             extent: outer.extent.clone() * &inner.extent,
             stride: inner.stride.clone(),
             index: whole,
@@ -431,14 +431,4 @@ fn numbered(name: &str, between: &str, number: usize) -> String {
     text.extend([name, between]);
     write!(text, "{number}").expect("a string takes all that is written");
     text
-}
-
-/// How many quotients and remainders an expression takes.
-fn quotients(expr: &Expr) -> usize {
-    let of_atom = |atom: &Atom| match atom {
-        Atom::Symbol(_) => 0,
-        Atom::FloorDiv(a, b) | Atom::Mod(a, b) => 1 + quotients(a) + quotients(b),
-        Atom::Min(a, b) | Atom::Max(a, b) => quotients(a) + quotients(b),
-    };
-    expr.terms().iter().flat_map(Term::factors).map(of_atom).sum()
 }
