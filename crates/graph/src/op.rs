@@ -494,7 +494,7 @@ impl IterationSpace {
     }
 
     /// Whether an operand of this shape walks two axes as one over all their iterations: they are
-    /// neighbouring axes of it, others of extent 1 left aside, of which it reads the inner one whole.
+    /// neighbouring axes of it, others of extent 1 left aside, and it reads the inner one whole.
     pub fn steps_as_one(&self, operand: usize, shape: &[Expr], outer: usize, inner: usize) -> bool {
         let index = &self.operands[operand];
         let is = |at: usize, axis: usize| index[at] == Self::axis(axis);

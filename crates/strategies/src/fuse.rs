@@ -24,8 +24,8 @@ use crate::given::Refused;
 use crate::hand::Hand;
 use crate::structure::{Motion, Nest};
 
-/// Fuses neighbouring loops of a nest in the body of a loop, or of the kernel, wherever every access
-/// walks both as one; the nest that there is then, if that is another.
+/// Fuses neighbouring loops of a nest in the body of a loop, or of the kernel, wherever every
+/// access walks both as one; the nest that there is then, if that is another.
 pub(super) fn fuse_neighbours(
     hand: &mut Hand<'_>,
     around: Option<&str>,

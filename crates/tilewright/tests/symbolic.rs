@@ -90,8 +90,8 @@ fn shapes_that_do_not_fit_are_refused_alike() {
     assert_eq!(said(&options.clone().with_symbolic_extents()), said(&options));
 }
 
-/// Rows and columns of a picture lie behind each other, so a sum over both has the order of one over
-/// as many elements, and extents share code while their product stays between two steps.
+/// Rows and columns of a picture lie behind each other, so a sum over both has the order of one
+/// over as many elements, and extents share code while their product stays between two steps.
 #[test]
 fn sums_over_several_free_axes_share_code() {
     if !runs_code() {

@@ -30,6 +30,17 @@ struct Update<'a> {
     accumulator: DType,
 }
 
+impl Update<'_> {
+    /// What a result is before anything is combined with it.
+    fn identity(&self) -> ScalarExpr {
+        let reduction = match base::fault::is_seeded("lower.identity") {
+            true => Reduction::Sum,
+            false => self.reduction,
+        };
+        constant(reduction.identity(self.accumulator))
+    }
+}
+
 impl Writer<'_> {
     /// `acc[p] = 0`, then `acc[p] += lhs[..] * rhs[..]` over the reduced axes.
     pub(crate) fn contraction(&mut self, node: NodeId, space: &IterationSpace, accumulator: DType) {
@@ -85,11 +96,7 @@ impl Writer<'_> {
         let first = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, first.extents());
         self.internals.insert(result, acc);
-        let mut identity = constant(update.reduction.identity(update.accumulator));
-        if base::fault::is_seeded("lower.identity") {
-            identity = constant(Reduction::Sum.identity(update.accumulator));
-        }
-        self.nest(&first.loops, vec![store(acc, first.variables(), identity)]);
+        self.nest(&first.loops, vec![store(acc, first.variables(), update.identity())]);
 
         let rows = self.axes("a", parallel);
         let depth = self.axes("r", reduced);
@@ -110,7 +117,7 @@ impl Writer<'_> {
         let first = self.axes("a", parallel);
         let shape = [first.extents(), vec![count.into()]].concat();
         let partial = self.scratch("partial", update.accumulator, shape);
-        let identity = constant(update.reduction.identity(update.accumulator));
+        let identity = update.identity();
         let lane = self.variable("l", &count.into());
         let place = [first.variables(), vec![lane.into()]].concat();
         self.nest(&first.around(&[(lane, count.into())]), vec![store(partial, place, identity)]);
