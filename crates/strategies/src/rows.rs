@@ -178,7 +178,8 @@ fn is_sum(nests: &[Nest]) -> bool {
 }
 
 /// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
-/// one that loads may walk by twos; the outermost `common` loops are not candidates.
+/// one that loads may walk by twos, or as they like: what is computed of them is in vectors even
+/// where each lane takes a load. The outermost `common` loops are not candidates.
 pub(super) fn vectorise_nest(
     hand: &mut Hand<'_>,
     nest: &Nest,
@@ -195,7 +196,8 @@ pub(super) fn vectorise_nest(
     };
     let close: fn(Motion) -> bool =
         |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
-    for found in candidates(Motion::is_vector).chain(candidates(close)) {
+    let any: fn(Motion) -> bool = |_| true;
+    for found in candidates(Motion::is_vector).chain(candidates(close)).chain(candidates(any)) {
         let before = hand.copy();
         if vectorise_loop(hand, own, found, width_of(hand, nest, target, found)).is_ok() {
             return Ok(());

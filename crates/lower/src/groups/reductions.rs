@@ -6,10 +6,10 @@
 //!
 //! Each element of the data is met by several windows, so vectors of neighbouring results should
 //! read neighbouring elements. Along the image they do not where windows are steps apart, and few
-//! of them are full where it is narrow. An axis without windows, the channels, serves any image; what
-//! it takes is a copy of the data and of the result. Each window is taken in the order it had: sums
-//! in interleaved parts, which lie along the image, stay as they are. All is decided by extents
-//! alone, so every target has the same.
+//! of them are full where it is narrow. An axis without windows, the channels, serves any image;
+//! what it takes is a copy of the data and of the result. Each window is taken in the order it had:
+//! sums in interleaved parts, which lie along the image, stay as they are. All is decided by
+//! extents alone, so every target has the same.
 
 use std::ops::Range;
 
