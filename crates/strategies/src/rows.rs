@@ -5,12 +5,13 @@
 //! once into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the
 //! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backend::Target;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
+use sym::SymbolId;
 
 use crate::blocks::in_order;
 use crate::fuse::{flatten, fuse_neighbours, is_whole};
@@ -66,7 +67,7 @@ pub(super) fn compute(
 ) -> Result<Vec<String>, Refused> {
     let (_, before) = nests.split_last().ok_or("it does nothing")?;
     let locals = local_buffers(hand.kernel(), before);
-    let rows: Vec<usize> = Rows::of(nests, &locals).loops.into_iter().collect();
+    let rows = Rows::of(nests, &locals);
     let outer = place_rows(hand, nests, &rows, target)?;
     if let Some(target_loop) = outer.last() {
         for id in locals.iter().rev() {
@@ -92,21 +93,27 @@ pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
     found
 }
 
-/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks.
-/// The names of the loops around the rows.
+/// Puts the row loops outermost; one that is contiguous in what is reduced, or else in the result,
+/// is cut into blocks. The names of the loops around the rows.
 fn place_rows(
     hand: &mut Hand<'_>,
     nests: &[Nest],
-    rows: &[usize],
+    all: &Rows,
     target: &Target,
 ) -> Result<Vec<String>, Refused> {
     let Some(last) = nests.last() else { return Ok(Vec::new()) };
+    let rows: Vec<usize> = all.loops.iter().copied().collect();
     let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
     let mut inner: Vec<String> = (0..last.loops.len())
         .filter(|at| !rows.contains(at))
         .map(|at| last.loops[at].name.clone())
         .collect();
-    let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
+    let saved = |at: &&usize| {
+        let own = is_contiguous(last, &last.loops[**at]);
+        (reduced_along(nests, all, **at), own, **at)
+    };
+    let best = rows.iter().max_by_key(saved);
+    let contiguous = best.filter(|at| saved(at).0 > 0 || saved(at).1);
     if let Some(&at) = contiguous.filter(|_| !folds(nests)) {
         let found = &last.loops[at];
         let width = width(hand, last, target, found);
@@ -117,6 +124,19 @@ fn place_rows(
     }
     hand.reorder(&[outer.clone(), inner].concat())?;
     Ok(outer)
+}
+
+/// Iterations of the nests that reduce which could be in vectors along a row loop: what they read
+/// and write is contiguous along it.
+fn reduced_along(nests: &[Nest], rows: &Rows, at: usize) -> i64 {
+    let of_nest = |(nest, counterparts): (&Nest, &BTreeMap<SymbolId, usize>)| {
+        let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
+        let along = nest.loops.iter().find(|own| counterparts.get(&own.variable) == Some(&at))?;
+        let reads = nest.loads().all(|access| access.motion(along).is_vector());
+        let fits = nest.writes().all(combines) && is_contiguous(nest, along) && reads;
+        fits.then(|| nest.loops.iter().map(|own| own.extent).product::<i64>())
+    };
+    nests.iter().zip(&rows.counterparts).filter_map(of_nest).sum()
 }
 
 /// Whether everything that a nest writes is contiguous along a loop.

@@ -7,9 +7,13 @@
 //! Each element of the data is met by several windows, so vectors of neighbouring results should
 //! read neighbouring elements. Along the image they do not where windows are steps apart, and few
 //! of them are full where it is narrow. An axis without windows, the channels, serves any image;
-//! what it takes is a copy of the data and of the result. Each window is taken in the order it had:
-//! sums in interleaved parts, which lie along the image, stay as they are. All is decided by
-//! extents alone, so every target has the same.
+//! what it takes is a copy of the data and of the result. Any reduction whose result has its axes
+//! in another order than the data goes over vectors of what lies together in the data. Each window
+//! is taken in the order it had: sums in interleaved parts, which lie along the image, stay as they
+//! are. All is decided by extents alone, so every target has the same.
+//!
+//! A machine compares short floats as f32, which it would have to round again in each turn; the
+//! greatest of some is the same in both types, so it is rounded once, which is exact.
 
 use std::ops::Range;
 
@@ -31,8 +35,8 @@ const COPY: f64 = 1.0;
 /// How many times faster windows have to be for their data to be copied.
 const REPAYING: f64 = 1.5;
 
-/// The axis of a reduction over windows that should go last, if another does so now; and which of
-/// the data's axes it is.
+/// The axis of a sequential reduction that should go last, if another does so now; and which of the
+/// data's axes has to go last for that.
 fn axis_to_put_last(function: &Function, node: NodeId) -> Option<(usize, usize)> {
     let data = &function.nodes[node];
     let Op::Reduce { space, accumulator, .. } = &data.op else { return None };
@@ -40,37 +44,42 @@ fn axis_to_put_last(function: &Function, node: NodeId) -> Option<(usize, usize)>
         Some(run) => run.extent.as_constant().is_some_and(|extent| partials::partials(extent) == 1),
         None => true,
     };
-    if !reads_twice(space) || !sequential {
+    if !sequential {
         return None;
     }
     let bits = if is_short(data) { 32 } else { i64::from(accumulator.bits()).max(8) };
     let lanes = VECTOR_BYTES * 8 / bits;
     let extent = |axis: usize| weight(function, &space.extents[axis]);
     let now = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
+    let index = &space.operands[0];
+    let innermost = index.iter().rposition(|expr| expr.as_constant().is_none())?;
     let alone = |axis: usize| {
-        let index = &space.operands[0];
         let symbol = SymbolId::new(axis);
         let mut having = (0..index.len()).filter(|&at| index[at].contains(symbol));
         let place = having.next().filter(|_| having.next().is_none())?;
-        (index[place] == IterationSpace::axis(axis)).then_some(place)
+        // What lies along the axis already need not be copied; what is met once is not worth it.
+        let fits = place == innermost || reads_twice(space);
+        (fits && index[place] == IterationSpace::axis(axis)).then_some(place)
     };
     let (axis, place) = (0..space.parallel)
         .filter_map(|axis| Some((axis, alone(axis)?)))
-        .max_by_key(|(axis, _)| extent(*axis))?;
+        .max_by_key(|(axis, place)| (*place == innermost, extent(*axis)))?;
     // Results of an operation on vectors; where most lanes are idle they win little.
     let filled = |count: i64| count as f64 / ((count + lanes - 1) / lanes) as f64;
     if axis == now || filled(extent(axis)) * 2.0 < lanes as f64 {
         return None;
     }
-    let index = &space.operands[0];
-    let last = index.iter().rev().find(|expr| expr.as_constant().is_none());
-    let step = last.and_then(|expr| expr.linear_coefficient(SymbolId::new(now)));
+    let step = index[innermost].linear_coefficient(SymbolId::new(now));
     let along = if step == Some(1) { filled(extent(now)) } else { 1.0 };
     let all = |axes: Range<usize>| axes.map(extent).product::<i64>() as f64;
     let results = all(0..space.parallel);
     let work = results * all(space.parallel..space.extents.len());
-    let read = extents_of(function, data.operands[0]).product::<i64>() as f64;
+    let read = match place == innermost {
+        true => 0.0,
+        false => extents_of(function, data.operands[0]).product::<i64>() as f64,
+    };
     let then = work / filled(extent(axis)) + COPY * (results + read);
+    let place = if place == innermost { index.len() - 1 } else { place };
     (then * REPAYING < work / along).then_some((axis, place))
 }
 

@@ -113,6 +113,30 @@ fn walks(function: &Function, value: ValueId, axes: &[usize], seen: &mut Vec<Val
             !axes.iter().any(|axis| looked_up.contains(axis))
         }
         Op::Iota { axis, .. } => !axes.contains(axis),
+        Op::Reshape { .. } => match behind_reshape(function, data.operands[0], value, axes) {
+            Some(axes) => walks(function, data.operands[0], &axes, seen),
+            None => {
+                matches!(function.values[data.operands[0]].definition, Definition::Parameter(..))
+            }
+        },
         _ => true,
     }
+}
+
+/// The innermost axes of a reshape's operand that hold as many elements as the axes of its result,
+/// where these are the innermost of that.
+fn behind_reshape(
+    function: &Function,
+    operand: ValueId,
+    result: ValueId,
+    axes: &[usize],
+) -> Option<Vec<usize>> {
+    let (own, shape) = (extents(function, operand), extents(function, result));
+    let (first, last) = (*axes.first()?, *axes.last()?);
+    if !shape[last + 1..].iter().all(Expr::is_one) {
+        return None;
+    }
+    let count: Expr = shape[first..].iter().product();
+    let start = (0..own.len()).rev().find(|&at| own[at..].iter().product::<Expr>() == count)?;
+    Some((start..own.len()).filter(|&at| !own[at].is_one()).collect())
 }

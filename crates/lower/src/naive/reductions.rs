@@ -2,12 +2,13 @@
 //!
 //! The order of each sum is fixed here; see `docs/lowering.md`, naive kernels.
 
+use std::collections::BTreeMap;
 use std::slice;
 
 use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
-use loops::{Access, Condition, ScalarExpr};
+use loops::{Access, Condition, ScalarExpr, substitute};
 use rustc_hash::FxHashMap;
 use strategies::{Nest, ProducerKind};
 use sym::{Expr, SymbolId};
@@ -113,7 +114,7 @@ impl Writer<'_> {
     fn interleaved(&mut self, update: &Update<'_>, result: ValueId, run: &Run) -> Vec<Nest> {
         let count = self.partials_along(&run.extent);
         let extents = &update.space.extents;
-        let (parallel, reduced) = extents.split_at(update.space.parallel);
+        let parallel = &extents[..update.space.parallel];
         let first = self.axes("a", parallel);
         let shape = [first.extents(), vec![count.into()]].concat();
         let partial = self.scratch("partial", update.accumulator, shape);
@@ -131,12 +132,7 @@ impl Writer<'_> {
         let lane = self.variable("l", &count.into());
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
         depth.loops.extend(chunk.loops);
-        let (from, to) = (slice::from_ref(extent), &extents[run.axes.clone()]);
-        let ranges = |symbol| self.range(symbol);
-        let index = reshape_index(from, to, slice::from_ref(&position), &ranges);
-        depth.index.extend(index);
-        depth.index.resize(reduced.len(), Expr::ZERO);
-        let value = self.term(update, &[&rows.index[..], &depth.index].concat());
+        let value = self.along_run(update, run, lane, &position, [&rows, &depth]);
         let place = [rows.variables(), vec![lane.into()]].concat();
         let mut statements = vec![reduce(partial, place, update.reduction, value)];
         if !extent.divisible_by(count) {
@@ -156,6 +152,39 @@ impl Writer<'_> {
         let folded = fold(update.reduction, partial, last.variables());
         self.nest(&last.loops, vec![store(acc, last.variables(), folded)]);
         vec![initialise, update_nest, self.plain_nest(&last)]
+    }
+
+    /// What the element at a position of a run adds, with the shared values in front of it. While
+    /// it is written the lane's variable stands for the position, of which quotients and remainders
+    /// are then put together again as of any one variable.
+    fn along_run(
+        &mut self,
+        update: &Update<'_>,
+        run: &Run,
+        lane: SymbolId,
+        position: &Expr,
+        [rows, outside]: [&Axes; 2],
+    ) -> ScalarExpr {
+        let to = &update.space.extents[run.axes.clone()];
+        let is_one = to.iter().filter(|extent| !extent.is_one()).count() < 2;
+        let (place, within) = match is_one {
+            true => (position.clone(), self.range(lane)),
+            false => (Expr::symbol(lane), self.range_within(&run.extent)),
+        };
+        let lanes = self.set_range(lane, within);
+        let from = slice::from_ref(&run.extent);
+        let ranges = |symbol| self.range(symbol);
+        let mut index = outside.index[..run.axes.start - update.space.parallel].to_vec();
+        index.extend(reshape_index(from, to, &[place], &ranges));
+        index.resize(update.space.extents.len() - update.space.parallel, Expr::ZERO);
+        let mut value = self.term(update, &[&rows.index[..], &index].concat());
+        if !is_one {
+            let positions = BTreeMap::from([(lane, position.clone())]);
+            substitute::substitute_value(&mut value, &positions);
+            self.substitute_in_lets(&positions);
+        }
+        self.set_range(lane, lanes);
+        value
     }
 
     /// `state[p] = start[p]`, then `state[p] = turn(state[p])`, the turns inside of all axes but

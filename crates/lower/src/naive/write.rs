@@ -14,6 +14,7 @@ use graph::{Function, NodeId, Users, ValueId};
 use loops::build::{for_loop, let_value};
 use loops::{
     Access, Buffer, BufferId, Kernel, KernelSymbol, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
+    substitute,
 };
 use rustc_hash::FxHashMap;
 use sym::{Expr, Range, SymbolId, Term};
@@ -149,13 +150,27 @@ impl<'a> Writer<'a> {
     }
 
     /// The values that an index within an extent can have.
-    fn range_within(&self, extent: &Expr) -> Range {
+    pub(super) fn range_within(&self, extent: &Expr) -> Range {
         Range::extent(extent.bounds(&|symbol| self.range(symbol)).max)
     }
 
     /// The values that a symbol can have.
     pub(crate) fn range(&self, symbol: SymbolId) -> Range {
         self.ranges[symbol]
+    }
+
+    /// Sets the values that a symbol can have; those that it could have.
+    pub(super) fn set_range(&mut self, symbol: SymbolId, range: Range) -> Range {
+        let before = self.range(symbol);
+        self.ranges.insert(symbol, range);
+        before
+    }
+
+    /// Replaces symbols in the shared values found so far, which are known as what they were no
+    /// more.
+    pub(super) fn substitute_in_lets(&mut self, replacements: &BTreeMap<SymbolId, Expr>) {
+        substitute::substitute(&mut self.lets, replacements);
+        self.known.clear();
     }
 
     /// The expression in its simplest form.
