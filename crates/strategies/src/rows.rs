@@ -6,8 +6,10 @@
 //! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use backend::Target;
+use backend::tile::div_ceil;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
@@ -20,13 +22,17 @@ use crate::hand::Hand;
 use crate::point::Point;
 use crate::structure::{Access, LoopInfo, Motion, Nest, Rows, changes};
 use crate::tile;
-use crate::vectors::{lanes, split_any, width};
+use crate::vectors::{VECTORS, lanes, split_any, width};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
 
 /// Vectors that are written out at most so that conditions are known for each.
 const MOST_KNOWN: i64 = 12;
+
+/// Operations on vectors that a turn of a sum has at most, if all of its innermost terms are
+/// written out.
+const WRITTEN_OUT: i64 = 32;
 
 /// Loops that one is cut in at most so that conditions hold throughout or not at all.
 const MOST_PARTS: usize = 2;
@@ -194,7 +200,10 @@ fn fuse_all(hand: &mut Hand<'_>, around: Option<&str>, nests: &[Nest]) -> Result
 /// Whether nests initialise, combine and read accumulators of more than one element.
 fn is_sum(nests: &[Nest]) -> bool {
     let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
-    nests[1].writes().all(combines) && !nests[0].loops.is_empty() && !nests[2].loops.is_empty()
+    let written = |access: &Access| nests[1].writes().any(|sum| sum.buffer == access.buffer);
+    let reads = nests[2].loads().any(written);
+    let around = !nests[0].loops.is_empty() && !nests[2].loops.is_empty();
+    around && reads && nests[1].writes().all(combines)
 }
 
 /// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
@@ -218,6 +227,9 @@ pub(super) fn vectorise_nest(
         |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
     let any: fn(Motion) -> bool = |_| true;
     for found in candidates(Motion::is_vector).chain(candidates(close)).chain(candidates(any)) {
+        if hand.attempt(|hand| sum_in_registers(hand, nest, own, found, target)).is_ok() {
+            return Ok(());
+        }
         let before = hand.copy();
         if vectorise_loop(hand, own, found, width_of(hand, nest, target, found)).is_ok() {
             return Ok(());
@@ -225,6 +237,89 @@ pub(super) fn vectorise_nest(
         hand.restore(before);
     }
     Ok(())
+}
+
+/// Runs a nest that sums in vectors along a loop, a few of them through all that is summed at once:
+/// they wait in registers, not in memory, for each other's terms.
+fn sum_in_registers(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    own: &[LoopInfo],
+    found: &LoopInfo,
+    target: &Target,
+) -> Result<(), Refused> {
+    let writes: Vec<&Access> = nest.writes().collect();
+    let [write] = writes[..] else { return Err("it writes several buffers".into()) };
+    let others = || own.iter().filter(|other| other.name != found.name);
+    let is_summed = |other: &&LoopInfo| write.motion(other) == Motion::Still;
+    let name = |other: &LoopInfo| other.name.clone();
+    let summed: Vec<String> = others().filter(is_summed).map(name).collect();
+    let combines = matches!(write.effect, Effect::Reduce(_));
+    if !combines || summed.is_empty() || found.is_free() || hand.is_guard(&found.name) {
+        return Err("it sums nothing".into());
+    }
+    if !nest.loads().all(|access| access.motion(found).is_vector()) {
+        return Err("each lane takes a load".into());
+    }
+    let outer: Vec<String> = others().filter(|other| !is_summed(other)).map(name).collect();
+    if outer.is_empty() && is_aligned(hand.kernel(), write.buffer) {
+        return Err("its accumulators can be in registers altogether".into());
+    }
+    let acc = hand.kernel().buffers[write.buffer].name.clone();
+    let lanes = lanes(hand, nest, target);
+    let whole = found.extent / (VECTORS * lanes) * (VECTORS * lanes);
+    let sum = Sum { acc: &acc, found: &found.name, outer: &outer, summed: &summed };
+    if outer.is_empty() || whole == 0 || whole == found.extent {
+        return sum.in_registers(hand, found.extent, lanes);
+    }
+    // Whole blocks without a condition, then what is left.
+    let order = [slice::from_ref(&found.name), &outer, &summed].concat();
+    hand.reorder(&order)?;
+    let rest = hand.cut(&found.name, whole)?;
+    let inside = hand.band(&rest);
+    sum.in_registers(hand, whole, lanes)?;
+    let (outer, summed) = inside.split_at(outer.len().min(inside.len()));
+    Sum { acc: &acc, found: &rest, outer, summed }.in_registers(hand, found.extent - whole, lanes)
+}
+
+/// Whether every access to a buffer walks its last axis by a single loop, as vectors may.
+fn is_aligned(kernel: &Kernel, id: BufferId) -> bool {
+    let accesses = references(&kernel.body);
+    accesses.iter().filter(|reference| reference.buffer == id).all(|reference| {
+        let last = reference.index.last();
+        last.is_none_or(|last| last.as_symbol().is_some() || last.as_constant().is_some())
+    })
+}
+
+/// A nest that sums: its accumulators, the loop along which they lie side by side, the other loops
+/// with which they move, and those over terms.
+struct Sum<'a> {
+    acc: &'a str,
+    found: &'a String,
+    outer: &'a [String],
+    summed: &'a [String],
+}
+
+impl Sum<'_> {
+    /// Runs all terms of a few vectors, which are in registers, before those of the next.
+    fn in_registers(&self, hand: &mut Hand<'_>, extent: i64, lanes: i64) -> Result<(), Refused> {
+        let mut outer = self.outer.to_vec();
+        let vectors = div_ceil(extent, lanes);
+        let parts = div_ceil(vectors, VECTORS).max(if outer.is_empty() { 2 } else { 1 });
+        let width = div_ceil(vectors, parts) * lanes;
+        let (split, inner) = hand.split(self.found, width, Tail::Guard)?;
+        outer.extend(split);
+        let around = outer.last().ok_or("nothing is around the sum")?.clone();
+        hand.reorder(&[&outer[..], self.summed, slice::from_ref(&inner)].concat())?;
+        hand.vectorise(&inner)?;
+        let terms = self.summed.last().and_then(|name| Some((name, hand.extent(name)?)));
+        if let Some((name, terms)) = terms
+            && terms * div_ceil(width, lanes) <= WRITTEN_OUT
+        {
+            hand.unroll(name)?;
+        }
+        hand.keep_in_registers(self.acc, &around)
+    }
 }
 
 /// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
