@@ -14,6 +14,7 @@ mod choice;
 mod cost;
 mod deep;
 mod dots;
+mod fuse;
 mod given;
 mod hand;
 mod lines;

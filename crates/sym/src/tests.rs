@@ -113,6 +113,7 @@ fn simplifies_by_range() {
     check_simplify("min(i, n)", "min(i, n)");
     check_simplify("16*(k div 16) + k mod 16", "k");
     check_simplify("4*n*(k div 4) + n*(k mod 4)", "k*n");
+    check_simplify("790*(k div 790) + 10*((k div 10) mod 79) + k mod 10", "k");
     check_simplify("(i + 16) div 16 + (j - 4) div 4", "0");
     check_simplify("(n - 1) div n", "0");
     check_simplify("(n - 1) mod n", "n - 1");

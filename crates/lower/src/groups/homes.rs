@@ -206,7 +206,7 @@ impl Chooser<'_> {
                 };
                 demand.memory || demand.windowed || demand.guarded || !fits
             }
-            Class::Movement => demand.memory || self.contraction_prefers_copy(value),
+            Class::Movement => demand.memory || self.sum_prefers_copy(value),
             Class::Combination => self.is_stored_combination(node, value),
             Class::Constant
             | Class::OwnNest
@@ -386,14 +386,18 @@ impl Chooser<'_> {
         }
     }
 
-    /// Whether a contraction reads this movement with unit stride along the innermost axis of its
-    /// result, or by pairs of bf16 along the innermost axis that it sums, and would read the
-    /// operand of the movement with another stride; or reads it in panels, which are no streams in
-    /// that operand.
-    fn contraction_prefers_copy(&self, value: ValueId) -> bool {
+    /// Whether a contraction, or a reduction over windows, reads this movement with unit stride
+    /// along the innermost axis of its result, or by pairs of bf16 along the innermost axis that it
+    /// sums, and would read the operand of the movement with another stride; or reads it in panels,
+    /// which are no streams in that operand.
+    fn sum_prefers_copy(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| {
             let &User::Operand(reader, number) = user else { return false };
-            let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
+            let space = match &self.function.nodes[reader].op {
+                Op::Contract { space, .. } => space,
+                Op::Reduce { space, .. } if reads_twice(space) => space,
+                _ => return false,
+            };
             let index = &space.operands[number];
             let extent = |axis: usize| weight(self.function, &space.extents[axis]);
             let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
@@ -500,7 +504,7 @@ struct Tree {
 
 /// Whether a reduction's windows overlap or its index is not one axis each: some element is read
 /// more than once.
-fn reads_twice(space: &IterationSpace) -> bool {
+pub(super) fn reads_twice(space: &IterationSpace) -> bool {
     let symbols: Vec<_> = space.operands[0].iter().filter_map(Expr::as_symbol).collect();
     let distinct: BTreeSet<_> = symbols.iter().collect();
     let all = space.extents.iter().filter(|extent| !extent.is_one()).count();

@@ -3,7 +3,7 @@
 //! The work is done in four steps, a file each, over the specialised function:
 //!
 //! - `legal`: what is written straight into the memory of a `Concat` or `Pad` gets copies where it
-//!   cannot be;
+//!   cannot be, and reductions over windows an axis last that fills vectors (`reductions`);
 //! - `homes`: every value is stored, or inlined into its readers, as far as `bound` lets it;
 //! - `views`: stored values that lie in the memory of others;
 //! - `merge`: stored values become internal to the kernel of their readers.
@@ -15,6 +15,7 @@ mod bound;
 mod homes;
 mod legal;
 mod merge;
+mod reductions;
 mod views;
 
 use base::{Arena, IdSet, Remark, SecondaryMap, define_id};

@@ -255,6 +255,10 @@ impl Walk<'_> {
             }
             Meeting::Apart(true) => {
                 (work.scalar_loads, work.instructions) = (instances * lanes, instances * lanes);
+                // No instruction gathers narrow elements: each is put into its lane.
+                if lanes > 1.0 && self.kernel.buffers[buffer].dtype.bits() < 32 {
+                    work.permutes = instances * lanes;
+                }
             }
             Meeting::Apart(false) => {
                 work.scalar_loads = 2.0 * instances * lanes;
