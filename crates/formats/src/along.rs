@@ -19,7 +19,7 @@ use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace, Node, Op, ValueId};
 use sym::{Expr, Range, SymbolId};
 
-use crate::channels_last::data_operand;
+use crate::channels_last::{data_operand, is_windowed};
 use crate::contraction::Contraction;
 use crate::groups;
 
@@ -69,6 +69,12 @@ pub(super) fn stays(
     messages: &mut Vec<String>,
 ) -> Built<bool> {
     let Some(data) = data_operand(contraction) else { return Ok(false) };
+    // Products of matrices have formats of their own.
+    let space = &contraction.space;
+    let terms = space.extents[space.parallel..].iter().any(|extent| !extent.is_one());
+    if terms && !is_windowed(space, &space.operands[data]) {
+        return Ok(false);
+    }
     let Some(costs) = Costs::of(contraction, data, builder, target)? else { return Ok(false) };
     let mut best: Option<(f64, Along)> = None;
     for axis in contraction.parallel().rev() {
