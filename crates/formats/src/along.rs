@@ -19,7 +19,7 @@ use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace, Node, Op, ValueId};
 use sym::{Expr, Range, SymbolId};
 
-use crate::channels_last::data_operand;
+use crate::channels_last::{data_operand, is_windowed};
 use crate::contraction::Contraction;
 use crate::groups;
 
@@ -69,6 +69,12 @@ pub(super) fn stays(
     messages: &mut Vec<String>,
 ) -> Built<bool> {
     let Some(data) = data_operand(contraction) else { return Ok(false) };
+    // Products of matrices have formats of their own.
+    let space = &contraction.space;
+    let terms = space.extents[space.parallel..].iter().any(|extent| !extent.is_one());
+    if terms && !is_windowed(space, &space.operands[data]) {
+        return Ok(false);
+    }
     let Some(costs) = Costs::of(contraction, data, builder, target)? else { return Ok(false) };
     let mut best: Option<(f64, Along)> = None;
     for axis in contraction.parallel().rev() {
@@ -171,19 +177,82 @@ impl Along {
         let reach = self.reach(contraction, last).unwrap_or(0);
         let value = contraction.operands[self.data].value;
         let length = builder.shape(value)?[last].as_constant().unwrap_or(reach);
-        let whole = (reach.max(length) + step - 1) / step;
-        let value = lengthened(value, last, whole * step - length, builder)?;
-        let mut shape = builder.shape(value)?.to_vec();
-        shape.splice(last.., [whole, step].map(Expr::constant));
-        let split = builder.reshape(value, &shape)?;
-        let order: Vec<usize> = (0..last).chain([last + 1, last]).collect();
-        contraction.operands[self.data].value = builder.transpose(split, &order)?;
+        let (phases, shifted) = match framed(value, last, step, builder) {
+            Some(frame) => {
+                let split = phases_of(frame.image, step, builder)?;
+                let whole = (reach + frame.shifted + step - 1) / step;
+                (frame.around(split, whole, builder)?, frame.shifted)
+            }
+            None => {
+                let more = (reach.max(length) + step - 1) / step * step - length;
+                let value = lengthened(value, last, more, builder)?;
+                (phases_of(value, step, builder)?, 0)
+            }
+        };
+        contraction.operands[self.data].value = phases;
         let moving = IterationSpace::axis(contraction.space.parallel - 1);
         let index = &mut contraction.space.operands[self.data];
-        let tap = &index[last] - &moving * step;
+        let tap = &index[last] - &moving * step + shifted;
         let step = Expr::constant(step);
         index.splice(last.., [tap.modulo(&step), moving + tap.floor_div(&step)]);
         Ok(())
+    }
+}
+
+/// A value whose last axis is whole steps, as phases.
+fn phases_of(value: ValueId, step: i64, builder: &mut FunctionBuilder) -> Built<ValueId> {
+    let mut shape = builder.shape(value)?.to_vec();
+    let last = shape.len() - 1;
+    let whole = shape[last].floor_div(&Expr::constant(step));
+    shape.splice(last.., [whole, Expr::constant(step)]);
+    let split = builder.reshape(value, &shape)?;
+    let order: Vec<usize> = (0..last).chain([last + 1, last]).collect();
+    builder.transpose(split, &order)
+}
+
+/// An image whose rows are whole steps, and what frames it: phases are framed as well as rows.
+struct Frame {
+    image: ValueId,
+    fill: ValueId,
+    low: Vec<Expr>,
+    high: Vec<Expr>,
+    /// Whole steps in front of a row, and by how many elements these are more than before.
+    before: i64,
+    shifted: i64,
+    /// Whole steps of the image.
+    steps: i64,
+}
+
+/// The frame of a value, if it has one that can as well be that of phases.
+fn framed(value: ValueId, last: usize, step: i64, builder: &FunctionBuilder) -> Option<Frame> {
+    let (node, _) = builder.function().producer(value)?;
+    let node = &builder.function().nodes[node];
+    let Op::Pad { low, high, interior } = &node.op else { return None };
+    let image = node.operands[0];
+    let length = builder.shape(image).ok()?[last].as_constant()?;
+    let edge = low[last].as_constant().filter(|edge| *edge >= 0)?;
+    let before = (edge + step - 1) / step;
+    let whole = length % step == 0 && interior.iter().all(|between| *between == 0);
+    whole.then(|| Frame {
+        image,
+        fill: node.operands[1],
+        low: low.clone(),
+        high: high.clone(),
+        before,
+        shifted: before * step - edge,
+        steps: length / step,
+    })
+}
+
+impl Frame {
+    /// The phases of the image, of so many whole steps with what frames them.
+    fn around(&self, phases: ValueId, whole: i64, builder: &mut FunctionBuilder) -> Built<ValueId> {
+        let (mut low, mut high) = (self.low.clone(), self.high.clone());
+        let last = low.len() - 1;
+        let behind = (whole - self.before - self.steps).max(0);
+        low.splice(last.., [Expr::ZERO, Expr::constant(self.before)]);
+        high.splice(last.., [Expr::ZERO, Expr::constant(behind)]);
+        builder.pad(phases, self.fill, &low, &high, &vec![0; last + 2])
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn has_windows(function: &Function) -> bool {
 
 /// Whether an index moves with an axis of the result and with a reduced one, or in steps with an
 /// axis of the result, as through windows of a single tap.
-fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
+pub(super) fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
     let in_steps = |index: &Expr, symbol: SymbolId| {
         index.linear_coefficient(symbol).is_some_and(|step| step.abs() > 1)
     };

@@ -82,8 +82,10 @@ impl Chooser<'_> {
         if apart && channels_last::take_steps(&mut contraction, builder)? {
             messages.push("the data are copied without what lies between steps".to_owned());
         }
-        let stays = apart && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         let short = pairs::wanted(&contraction, builder)?;
+        // All targets sum in pairs where one does.
+        let stays =
+            apart && !short && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);
         if !stays && (self.windows || apart && !short) {
@@ -121,9 +123,7 @@ impl Chooser<'_> {
                 groups::apply(&mut contraction, builder, self.target, &mut messages)?;
                 merge::apply(&mut contraction, builder, &mut messages)?;
                 panels::apply(&mut contraction, builder, self.target, &mut messages)?;
-                if !stays {
-                    pairs::apply(&mut contraction, builder, &mut messages)?;
-                }
+                pairs::apply(&mut contraction, builder, &mut messages)?;
                 contraction.finish(builder)?
             }
         };

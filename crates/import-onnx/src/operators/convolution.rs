@@ -309,9 +309,9 @@ fn by_phases(
         low.push(Expr::from((own.taps - 1) * own.apart) - &turn);
         high.push(&count + &turn - &length);
         interior.push(between);
+        along.push(own);
         first.push(skipped);
         turns.push(count);
-        along.push(own);
     }
     let zero = graph.number(x.dtype(), 0.0);
     let x = graph.pad(x, &zero, &low, &high, &interior)?;

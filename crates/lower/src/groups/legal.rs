@@ -219,6 +219,13 @@ fn parted_operand(
     parts.into_iter().find_map(|(number, (&operand, index))| {
         let short = function.ty(operand).as_tensor()?.dtype == DType::BF16;
         let apart = stride(function, operand, index, pair).is_some_and(|step| step.abs() > 1);
+        // Neighbours within windows are no pairs: each is the first of one, the second of another.
+        let windowed = |own: &Expr| {
+            own.contains(pair) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
+        };
+        if index.iter().any(windowed) {
+            return None;
+        }
         let mut having = (0..index.len()).filter(|&axis| index[axis].contains(pair));
         match (short && apart, having.next(), having.next()) {
             (true, Some(axis), None) => Some((number, axis)),

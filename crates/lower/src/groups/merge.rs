@@ -420,6 +420,9 @@ impl Merger<'_> {
         if members.iter().map(size).sum::<usize>() + size(&node) > MOST_NODES {
             return Err(format!("stored: with it the kernel would have over {MOST_NODES} nodes"));
         }
+        if members.len() == 1 && self.is_better_apart(node, output) {
+            return Err("stored: a copy that transposes goes in tiles of its own".to_owned());
+        }
         let is_sum = self.class(node) == Class::Reduction;
         let free = members.len() == 1 && self.class(output).is_elementwise();
         let moved = if is_sum && free { self.over_domain(value, output) } else { None };
@@ -430,6 +433,42 @@ impl Merger<'_> {
         }));
         let rows = self.rows(&stages)?;
         Ok((output, moved, format!("{} joins {rows}", self.name(node))))
+    }
+
+    /// Whether two nests are copies, large ones, of which one transposes: by itself it is made in
+    /// tiles, in rows it would go element by element.
+    fn is_better_apart(&self, node: NodeId, reader: NodeId) -> bool {
+        let pair = [node, reader].map(|node| &self.stages[&node]);
+        let moves = |node: &NodeId| {
+            matches!(
+                self.class(*node),
+                Class::Movement | Class::Guarded | Class::View | Class::Index
+            )
+        };
+        let work: i64 = pair
+            .iter()
+            .map(|stage| stage.extents.iter().map(|e| weight(self.function, e)).product::<i64>())
+            .sum();
+        work > SMALL
+            && pair.iter().all(|stage| stage.tree.iter().all(moves))
+            && pair.iter().any(|stage| self.transposes(stage))
+    }
+
+    /// Whether a nest's innermost axis moves what it reads from memory along another axis than the
+    /// last.
+    fn transposes(&self, stage: &Stage) -> bool {
+        let long = |extents: &[Expr]| (0..extents.len()).rev().find(|&at| !extents[at].is_one());
+        let Some(axis) = long(&stage.extents[..stage.parallel]) else { return false };
+        let symbol = self.axes.symbol(axis);
+        let in_memory = |value: ValueId| {
+            let producer = self.function.producer(value).map(|(node, _)| self.class(node));
+            producer != Some(Class::View) && self.grouping.homes[value] != Home::Inlined
+        };
+        stage.reads.iter().filter(|(value, _)| in_memory(*value)).any(|(value, index)| {
+            let last = long(extents(self.function, *value));
+            let (Some(last), Some(index)) = (last, index) else { return false };
+            !index[last].contains(symbol) && index.iter().any(|own| own.contains(symbol))
+        })
     }
 
     /// Whether a node is a contraction that reads a value through windows alone: whatever axis of
