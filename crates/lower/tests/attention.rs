@@ -149,7 +149,10 @@ fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) ->
         .iter()
         .filter(|kernel| kernel.fused.iter().any(|text| text.contains("joins blocks")));
     let remarks = blocks.map(|kernel| kernel.scheduled.join("\n") + "\n");
-    (results.remove(0), remarks.collect())
+    // What turned out poor is kernels apart again.
+    let reasons = lowered.kernels.iter().flat_map(|kernel| &kernel.not_fused);
+    let apart = reasons.filter(|text| text.contains("should take longer"));
+    (results.remove(0), remarks.chain(apart.map(|text| format!("{text}\n"))).collect())
 }
 
 fn check(shape: &Shape, seed: u64) -> Result<(), TestCaseError> {
