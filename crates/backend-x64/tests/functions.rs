@@ -199,6 +199,7 @@ fn reductions_and_folds() {
         for dtype in TYPES.into_iter().filter(|dtype| reduction.accepts(*dtype)) {
             for partials in [2usize, 8, 32] {
                 fold(reduction, dtype, partials);
+                folds_side_by_side(reduction, dtype, partials);
             }
         }
     }
@@ -231,4 +232,16 @@ fn fold(reduction: Reduction, dtype: DType, partials: usize) {
     let kernel = loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
     let x = Tensor::from_scalars(dtype, &[5 * partials], &values(dtype, 5 * partials, 3));
     agree(&kernel, &[x, Tensor::zeros(dtype, &[2])], &[], Exact::ZeroSign);
+}
+
+/// P partial results of each of 21 rows, in memory, folded for several rows at once.
+fn folds_side_by_side(reduction: Reduction, dtype: DType, partials: usize) {
+    let text = format!(
+        "kernel @folded(%x: read {dtype}[21, {partials}], %y: write {dtype}[21]) {{
+           for a < 21 vector {{ %y[a] = fold({reduction}, %x[a]) }}
+         }}"
+    );
+    let kernel = loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+    let x = Tensor::from_scalars(dtype, &[21 * partials], &values(dtype, 21 * partials, 3));
+    agree(&kernel, &[x, Tensor::zeros(dtype, &[21])], &[], Exact::ZeroSign);
 }

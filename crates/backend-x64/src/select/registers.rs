@@ -276,19 +276,25 @@ impl Selector<'_> {
         Vector { item: Item::Register(value), lanes, ..vector }
     }
 
-    /// The fixed tree over the last axis of a register buffer or of one in memory.
+    /// The fixed tree over the last axis of a register buffer or of one in memory; of the latter
+    /// for each of so many lanes, whose indices may differ.
     pub(crate) fn fold(
         &mut self,
         reduction: Reduction,
         buffer: BufferId,
         index: &[Expr],
+        each: usize,
     ) -> base::Result<Evaluated> {
         let declared = &self.kernel.buffers[buffer];
         let dtype = declared.dtype;
         let extent = declared.shape.last().and_then(Expr::as_constant).unwrap_or(1).max(1) as usize;
         let mut parts = Vec::new();
-        let mut lanes = 1;
+        let mut lanes = each;
         if let Some(registers) = self.plan.registers[buffer] {
+            if each > 1 {
+                let message = "a fold of registers differs by lane";
+                return Err(base::Diagnostics::internal(message));
+            }
             lanes = registers.lanes.min(extent);
             for part in 0..extent.div_ceil(registers.lanes) {
                 let mut at = index.to_vec();
@@ -301,7 +307,7 @@ impl Selector<'_> {
                 let mut at = index.to_vec();
                 at.push(Expr::constant(element as i64));
                 let value = ScalarExpr::Load { buffer, index: at };
-                parts.push(self.evaluate(&value, 1)?);
+                parts.push(self.evaluate(&value, each)?);
             }
         }
         while parts.len() > 1 {
@@ -316,7 +322,7 @@ impl Selector<'_> {
         while whole.lanes() > lanes {
             whole = self.halves(whole).0;
         }
-        while whole.lanes() > 1 {
+        while whole.lanes() > each {
             let count = whole.lanes() / 2;
             let (low, high) = self.halves(whole);
             whole = self.combine(reduction, dtype, low, high, count)?;

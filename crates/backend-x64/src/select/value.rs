@@ -141,7 +141,8 @@ impl Selector<'_> {
                 self.guard(conditions, value, otherwise, lanes)
             }
             ScalarExpr::Fold { reduction, buffer, index } => {
-                let folded = self.fold(*reduction, *buffer, index)?;
+                let each = if self.differs_by_lane(value) { lanes } else { 1 };
+                let folded = self.fold(*reduction, *buffer, index, each)?;
                 Ok(self.broadcast(folded, lanes))
             }
         }
@@ -165,14 +166,14 @@ impl Selector<'_> {
     /// Whether lanes of the vector loop see different values.
     pub(crate) fn differs_by_lane(&self, value: &ScalarExpr) -> bool {
         match value {
-            ScalarExpr::Constant(_) | ScalarExpr::Fold { .. } => false,
+            ScalarExpr::Constant(_) => false,
             ScalarExpr::Symbol(symbol) => match &self.lets[*symbol] {
                 Some(Held::Value(known)) => known.lanes() > 1,
                 Some(Held::Load(load)) => self.differs_by_lane(load),
                 None => false,
             },
             ScalarExpr::Index(expr) => self.expr_differs_by_lane(expr),
-            ScalarExpr::Load { index, .. } => {
+            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
                 index.iter().any(|expr| self.expr_differs_by_lane(expr))
             }
             ScalarExpr::Apply { arguments, .. } => {
