@@ -2,7 +2,7 @@
 //! naive kernel is.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
-//! `reductions`, `statements` and `border` (nests), `build` (a definition a primitive), `tidy`;
+//! `reductions`, `statements`, `selection` and `border` (nests), `build` (a definition a primitive), `tidy`;
 //! `outline` (which groups have equal kernels).
 
 mod border;
@@ -11,6 +11,7 @@ pub(crate) mod element;
 pub(crate) mod index;
 pub(crate) mod outline;
 pub(crate) mod reductions;
+mod selection;
 mod statements;
 mod tidy;
 pub(crate) mod write;

@@ -28,7 +28,7 @@ const SHARED: i64 = 64;
 const MANY_USES: usize = 16;
 
 /// Elements along each side of a tile of a transpose: a cache line of f32.
-const TILE: i64 = 16;
+pub(super) const TILE: i64 = 16;
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -110,7 +110,7 @@ fn fuse_neighbours(hand: &mut Hand<'_>, before: &Nest) -> Result<Option<Nest>, R
 }
 
 /// Whether two loops walk a buffer as one loop over all their iterations would.
-fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
+pub(super) fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
     match (outer, inner) {
         (Motion::Still, Motion::Still) => true,
         (
@@ -122,7 +122,7 @@ fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
 }
 
 /// Merges axes of buffers whose indices are quotient and remainder of a fused loop.
-fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
+pub(super) fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
     // A view whose axes are not dense stays as it is.
     let mut refused = BTreeSet::new();
     while let Some((id, axis)) = next_flat(hand, fused, &refused) {
@@ -213,7 +213,7 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
 }
 
 /// The loop along which a load is contiguous that is not along the vector loop.
-fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
+pub(super) fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     let along = &nest.loops[vector];
     nest.loads().find_map(|access| {
         if access.motion(along).is_vector() || along.extent < 2 {
