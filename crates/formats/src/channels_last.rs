@@ -8,7 +8,7 @@
 //! function has windows elsewhere, so that all of a network agrees on one order, or where it stands
 //! alone and that pays. Data that no contraction makes lie as the function's parameters do; where
 //! vectors run along the filter's axis each of their elements is met by itself, and they stay so. A
-//! depthwise sum that stands alone may keep its order (`depthwise`).
+//! sum of few channels that stands alone may keep its order (`along`).
 
 use backend::Target;
 use base::{Id, IdSet};
@@ -38,7 +38,7 @@ pub(super) fn has_windows(function: &Function) -> bool {
 
 /// Whether an index moves with an axis of the result and with a reduced one, or in steps with an
 /// axis of the result, as through windows of a single tap.
-fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
+pub(super) fn is_windowed(space: &IterationSpace, index: &[Expr]) -> bool {
     let in_steps = |index: &Expr, symbol: SymbolId| {
         index.linear_coefficient(symbol).is_some_and(|step| step.abs() > 1)
     };
@@ -189,8 +189,16 @@ pub(super) fn put_data(
     let moves_with_data =
         |index: &Expr| index.symbols().iter().any(|symbol| of_data_alone(symbol.index()));
     let index = &space.operands[data];
+    // Where vectors run along an axis that both operands have, it is the last of the data's, too.
+    let longer = |axis: &usize| !space.extents[*axis].is_one();
+    let vector = contraction.parallel().rev().find(longer).map(IterationSpace::axis);
+    let class = |axis: usize| match &index[axis] {
+        own if moves_with_data(own) => 0,
+        own if Some(own) == vector.as_ref() => 2,
+        _ => 1,
+    };
     let mut order: Vec<usize> = (0..index.len()).collect();
-    order.sort_by_key(|&axis| !moves_with_data(&index[axis]));
+    order.sort_by_key(|&axis| class(axis));
     contraction.permute_operand(builder, data, &order)?;
     Ok(!order.is_sorted())
 }

@@ -8,7 +8,7 @@ use crate::channels_last::{self, Ends};
 use crate::contraction::Contraction;
 use crate::options::{FormatOptions, Winograd};
 use crate::winograd::PriceOfGrowth;
-use crate::{borders, depthwise, groups, merge, pairs, panels, winograd};
+use crate::{along, borders, groups, merge, pairs, panels, winograd};
 
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks.
@@ -82,9 +82,10 @@ impl Chooser<'_> {
         if apart && channels_last::take_steps(&mut contraction, builder)? {
             messages.push("the data are copied without what lies between steps".to_owned());
         }
-        let stays =
-            apart && depthwise::stays(&mut contraction, builder, self.target, &mut messages)?;
         let short = pairs::wanted(&contraction, builder)?;
+        // All targets sum in pairs where one does.
+        let stays =
+            apart && !short && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);
         if !stays && (self.windows || apart && !short) {
@@ -103,6 +104,8 @@ impl Chooser<'_> {
         let said = messages.len();
         let filtered = match self.options.winograd {
             Winograd::Never => None,
+            // Transforms are in vectors of channels.
+            Winograd::WherePredicted if stays => None,
             wanted => {
                 let (target, price) = (self.target, self.price);
                 winograd::apply(&contraction, builder, target, price, wanted, &mut messages)?

@@ -18,7 +18,7 @@ use crate::contraction::Contraction;
 
 /// Vectors of channels that fill a quarter of the machine's, or less, are joined: of those half as
 /// long a machine may start twice as many, and they need no permutation.
-const QUARTER: i64 = 4;
+pub(super) const QUARTER: i64 = 4;
 
 /// Joins groups and their channels, if there are so few channels that vectors would not be full.
 pub(super) fn apply(

@@ -16,11 +16,11 @@
 //! function computes the same bits; weights are read by type only; choices depend on structure and
 //! the target row, never on what an operator was called. Relies on `graph::rebuild`.
 
+mod along;
 mod borders;
 mod channels_last;
 mod choose;
 mod contraction;
-mod depthwise;
 mod groups;
 mod integers;
 mod merge;

@@ -7,9 +7,7 @@
 //! has them as two whole neighbouring axes. The order of the sum stays: the merged axis counts as
 //! the two did.
 
-use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
-use sym::SymbolId;
 
 use crate::contraction::Contraction;
 
@@ -56,13 +54,8 @@ fn places(
             return Ok(None);
         };
         let shape = builder.shape(contraction.operands[operand].value)?;
-        let reads = |axis: usize| {
-            index[axis].contains(SymbolId::new(first))
-                || index[axis].contains(SymbolId::new(first + 1))
-        };
-        let elsewhere = (0..index.len()).any(|axis| axis != at && axis != at + 1 && reads(axis));
-        let whole = shape[at] == space.extents[first] && shape[at + 1] == space.extents[first + 1];
-        if elsewhere || !whole {
+        let whole = shape[at] == space.extents[first];
+        if !whole || !space.steps_as_one(operand, &shape, first, first + 1) {
             return Ok(None);
         }
         *place = Some(at);

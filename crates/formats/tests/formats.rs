@@ -52,7 +52,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 /// Functions with extents `A`, `B`, `C`.
-const FUNCTIONS: [&str; 11] = [
+const FUNCTIONS: [&str; 12] = [
     "function @packed { parameter %x: f32[A, B, C] as \"x\" %w: f32[C, D] = weight @c0
       %y: f32[A, B, D] = contract [a0: A, a1: B, a2: D | r0: C]
         %x[a0, a1, r0], %w[r0, a2] accumulate f32
@@ -98,6 +98,13 @@ const FUNCTIONS: [&str; 11] = [
       %w: f32[D, C, 3, 3] = weight @c0
       %y: f32[A, D, B, D] = contract [a0: A, a1: D, a2: B, a3: D | r0: C, r1: 3, r2: 3]
         %x[a0, r0, a2 + r1, a3 + r2], %w[a1, r0, r1, r2] accumulate f32
+      return %y as \"y\" }",
+    "function @single { parameter %x: f32[A, C, 2*B + 3, 3*D + 2] as \"x\"
+      %w: f32[C, 2, 3, 3] = weight @c0  %f: f32[] = literal {0.5}
+      %p: f32[A, C, 2*B + 5, 3*D + 3] = pad low [0, 0, 1, 0] high [0, 0, 1, 1]
+        interior [0, 0, 0, 0] %x, %f
+      %y: f32[A, 2, B, D] = contract [a0: A, a1: 2, a2: B, a3: D | r0: 3, r1: 3, r2: C]
+        %p[a0, r2, 2*a2 + 2*r0, 3*a3 + r1], %w[r2, a1, r0, r1] accumulate f32
       return %y as \"y\" }",
     "function @grouped { parameter %x: f32[A, B + 1, D, 8, 2] as \"x\"
       %w: f32[8, 2, 2, 2] = weight @c0

@@ -493,6 +493,21 @@ impl IterationSpace {
         (self.parallel..self.extents.len()).rev().find(|&axis| !self.extents[axis].is_one())
     }
 
+    /// Whether an operand of this shape walks two axes as one over all their iterations: they are
+    /// neighbouring axes of it, others of extent 1 left aside, and it reads the inner one whole.
+    pub fn steps_as_one(&self, operand: usize, shape: &[Expr], outer: usize, inner: usize) -> bool {
+        let index = &self.operands[operand];
+        let is = |at: usize, axis: usize| index[at] == Self::axis(axis);
+        let kept = |&at: &usize| !shape[at].is_one() || is(at, outer) || is(at, inner);
+        let mut kept = (0..shape.len()).filter(kept);
+        let Some(first) = kept.find(|&at| is(at, outer)) else { return false };
+        let Some(second) = kept.next().filter(|&at| is(at, inner)) else { return false };
+        let moves = |symbol| symbol == SymbolId::new(outer) || symbol == SymbolId::new(inner);
+        let reads = |at: usize| index[at].any_symbol(&mut |symbol| moves(symbol));
+        let elsewhere = (0..index.len()).any(|at| at != first && at != second && reads(at));
+        !elsewhere && shape[second] == self.extents[inner]
+    }
+
     /// Whether an operand of this shape moves by one element with an axis: its index is the axis,
     /// and none but axes of extent 1 follow.
     pub fn is_contiguous(&self, operand: usize, shape: &[Expr], axis: usize) -> bool {

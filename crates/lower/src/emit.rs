@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use backend::Target;
-use base::{ConstantId, Diagnostics, Id, IdSet, KernelId, Locations, Remark};
+use base::{Arena, ConstantId, Diagnostics, Id, IdSet, KernelId, Locations, Remark};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::{Constant, Module};
@@ -19,15 +19,16 @@ use strategies::{Cost, Naive};
 use sym::Expr;
 use tensor::{DType, Tensor};
 
+use crate::apart::Apart;
 use crate::definitions::{Class, class, class_of, class_of_node};
-use crate::groups::{Group, Grouping, Home, View, body_users, form};
+use crate::groups::{Fusion, Group, Grouping, Home, View, body_users, form, has_free_extents};
 use crate::kernels::Library;
 use crate::movement::{Movement, Source};
 use crate::naive;
 use crate::naive::element::splat;
 use crate::naive::index::{extents, weight};
 use crate::naive::outline::Outline;
-use crate::{KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
+use crate::{ConstantBlock, KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
 const GRAIN_NS: f64 = 4000.0;
@@ -37,6 +38,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) module: &'a mut Module,
     pub(crate) target: &'a Target,
     pub(crate) options: &'a LowerOptions,
+    /// What is stored in any case.
+    apart: &'a Apart,
     pub(crate) program: Program,
     pub(crate) library: Library,
     /// The slot of each constant read where it is.
@@ -85,6 +88,68 @@ struct Planned {
     bytes: u64,
 }
 
+/// What was emitted for a function.
+pub(crate) struct Emitted {
+    /// The program, offsets in the arena open.
+    pub(crate) program: Program,
+    /// As in [`Lowered`](crate::Lowered).
+    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) regions: Vec<RegionFunction>,
+    pub(crate) remarks: Vec<Remark>,
+}
+
+impl Emitted {
+    /// Of a specialised function. Kernels and literals are added to the module; `apart` and the
+    /// layout of what `setup` makes are given.
+    ///
+    /// # Errors
+    /// Those of [`lower`](crate::lower()).
+    pub(crate) fn of(
+        function: &Function,
+        module: &mut Module,
+        target: &Target,
+        options: &LowerOptions,
+        (apart, constants): (&Apart, &ConstantBlock),
+    ) -> base::Result<Emitted> {
+        let program = Program {
+            name: function.name.clone(),
+            symbols: match has_free_extents(function) {
+                true => function.symbols.clone(),
+                false => Arena::new(),
+            },
+            slots: Arena::new(),
+            arena_bytes: Expr::ZERO,
+            steps: Vec::new(),
+        };
+        let library = Library::new(module);
+        let mut emitter = Emitter {
+            module,
+            target,
+            options,
+            apart,
+            program,
+            library,
+            weights: BTreeMap::new(),
+            literals: BTreeMap::new(),
+            region: None,
+            regions: Vec::new(),
+            kernels: Vec::new(),
+            remarks: Vec::new(),
+        };
+        let bytes = |values: &[ValueId]| -> Vec<Expr> {
+            values.iter().map(|&value| byte_count(function, value)).collect()
+        };
+        let parameters = emitter.parameter_slots(&bytes(function.parameters()));
+        let results = emitter.result_slots(&bytes(function.results()), constants);
+        emitter.program.steps = options
+            .phases
+            .time("groups and kernels", || emitter.function(function, &parameters, &results))?;
+        emitter.schedule()?;
+        let Emitter { program, kernels, regions, remarks, .. } = emitter;
+        Ok(Emitted { program, kernels, regions, remarks })
+    }
+}
+
 impl Emitter<'_> {
     /// Steps that compute a legalised function of constant shapes, from parameters to results.
     pub(crate) fn function(
@@ -93,7 +158,9 @@ impl Emitter<'_> {
         parameters: &[Address],
         results: &[Address],
     ) -> base::Result<Vec<Step>> {
-        let grouping = form(function, self.options.fusion, self.runs_once());
+        let (nothing, wanted, once) = (IdSet::new(), self.options.fusion, self.runs_once());
+        let apart = self.apart.get(&self.region).unwrap_or(&nothing);
+        let grouping = form(function, Fusion { wanted, once, apart });
         let users = body_users(function);
         let roots = BTreeMap::new();
         let constants = function.constant_values();
@@ -433,6 +500,39 @@ impl Emitter<'_> {
         let slot = self.slot(format!("w{}", constant.index()), bytes, Place::Weight(constant));
         self.weights.insert(constant, slot);
         slot
+    }
+
+    fn parameter_slots(&mut self, sizes: &[Expr]) -> Vec<Address> {
+        let mut addresses = Vec::new();
+        for (number, bytes) in sizes.iter().enumerate() {
+            let (name, place) = match &self.options.role {
+                Role::Main { inputs, constants } if number >= *inputs => {
+                    let number = number - inputs;
+                    let offset = Expr::constant(constants[number] as i64);
+                    (format!("c{number}"), Place::Constants(offset))
+                }
+                _ => (format!("in{number}"), Place::Input(number as u32)),
+            };
+            let slot = self.slot(name, bytes.clone(), place);
+            addresses.push(Address { slot, offset: Expr::ZERO });
+        }
+        addresses
+    }
+
+    fn result_slots(&mut self, sizes: &[Expr], constants: &ConstantBlock) -> Vec<Address> {
+        let mut addresses = Vec::new();
+        for (number, bytes) in sizes.iter().enumerate() {
+            let (name, place) = match self.options.role {
+                Role::Setup => {
+                    let offset = Expr::constant(constants.offsets[number] as i64);
+                    (format!("c{number}"), Place::Constants(offset))
+                }
+                Role::Main { .. } => (format!("out{number}"), Place::Output(number as u32)),
+            };
+            let slot = self.slot(name, bytes.clone(), place);
+            addresses.push(Address { slot, offset: Expr::ZERO });
+        }
+        addresses
     }
 
     /// A new slot in the arena, its offset open.

@@ -10,7 +10,7 @@ use backend::Target;
 use base::KernelId;
 use loops::Kernel;
 use module::Module;
-use strategies::{Naive, Scheduled};
+use strategies::Naive;
 
 use crate::LowerOptions;
 use crate::store::{Made, StoredKernel, content, digest};
@@ -87,12 +87,7 @@ impl Library {
                     stored: Some(stored),
                 });
             }
-            let scheduled = options
-                .phases
-                .time("schedules", || strategies::schedule(&naive, target, &options.strategies))?;
-            let Scheduled { kernel, trace, remarks, cost } = scheduled;
-            let (naive, remarks) = (Arc::new(naive), remarks.into());
-            let made = Made { naive, trace, remarks, cost };
+            let (kernel, made) = Made::by_strategies(naive, target, options)?;
             let stored =
                 options.store.as_ref().map(|store| store.add(made.clone(), kernel.clone()));
             Ok(Finished { id, kernel, made, stored })

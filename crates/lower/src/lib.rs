@@ -9,10 +9,12 @@
 //! - [`naive`]: what each kernel computes;
 //! - `kernels`: how, as crate `strategies` says; equal ones are shared;
 //! - `emit` and `control`: the steps of the program, whose slots crate `memory-plan` places;
+//! - `apart`: fusion that is taken back, where kernels turn out poor;
 //! - [`budget`]: what a run of it may take.
 //!
 //! This crate does not know machine code.
 
+mod apart;
 pub mod budget;
 mod combination;
 mod control;
@@ -32,15 +34,18 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{Arena, Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
+use base::{Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, RegionId, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::Module;
-use program::{Address, Place, Program};
+
 use schedule::Trace;
 use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
+
+use apart::Apart;
+use emit::Emitted;
 
 pub use scope::scope;
 pub use specialise::{bind, extent_checks, specialise};
@@ -54,6 +59,9 @@ pub struct LowerOptions {
     /// Whether nodes may share a kernel; else each has one of its own: for tests, and to find
     /// faults.
     pub fusion: bool,
+    /// Whether all kernels of several nodes are tried apart, not only those that turn out poor: for
+    /// tests.
+    pub doubts_fusion: bool,
     /// What is asked of strategies.
     pub strategies: StrategyOptions,
     /// Where kernels are looked for before they are scheduled, and kept for other lowerings with
@@ -75,6 +83,7 @@ impl LowerOptions {
         LowerOptions {
             role,
             fusion: true,
+            doubts_fusion: false,
             store: None,
             strategies: StrategyOptions::default(),
             free_extents: false,
@@ -261,43 +270,17 @@ pub fn lower(
     };
     let all_inputs = ports(specialised.parameters(), &specialised.parameter_names);
     let outputs = ports(specialised.results(), &specialised.result_names);
-    let free = groups::has_free_extents(&specialised);
-    let program = Program {
-        name: specialised.name.clone(),
-        symbols: if free { specialised.symbols.clone() } else { Arena::new() },
-        slots: Arena::new(),
-        arena_bytes: Expr::ZERO,
-        steps: Vec::new(),
-    };
-    let library = kernels::Library::new(module);
-    let mut emitter = emit::Emitter {
-        module,
-        target,
-        options,
-        program,
-        library,
-        weights: BTreeMap::new(),
-        literals: BTreeMap::new(),
-        region: None,
-        regions: Vec::new(),
-        kernels: Vec::new(),
-        remarks: Vec::new(),
-    };
     let constants = match &options.role {
         Role::Setup => block(&outputs),
         Role::Main { .. } => ConstantBlock::default(),
     };
-    let bytes = |values: &[ValueId]| -> Vec<Expr> {
-        values.iter().map(|&value| emit::byte_count(&specialised, value)).collect()
+    let emit = |module: &mut Module, apart: &Apart, options: &LowerOptions| {
+        Emitted::of(&specialised, module, target, options, (apart, &constants))
     };
-    let parameters = parameter_slots(&mut emitter, &bytes(specialised.parameters()));
-    let results = result_slots(&mut emitter, &bytes(specialised.results()), &constants);
-    emitter.program.steps = phases
-        .time("groups and kernels", || emitter.function(&specialised, &parameters, &results))?;
-    emitter.schedule()?;
-    let footprint = phases
-        .time("memory plan", || memory_plan::place(&mut emitter.program, &emitter.module.kernels));
-    let emit::Emitter { program, kernels, regions, remarks, .. } = emitter;
+    let emitted = apart::emit(module, &specialised, target, options, &emit)?;
+    let Emitted { mut program, kernels, regions, remarks } = emitted;
+    let footprint =
+        phases.time("memory plan", || memory_plan::place(&mut program, &module.kernels));
     if cfg!(debug_assertions) && !base::fault::is_unchecked() {
         memory_plan::check(&program, &module.kernels)?;
     }
@@ -340,43 +323,6 @@ fn block(outputs: &[ProgramPort]) -> ConstantBlock {
         block.bytes += memory_plan::aligned(output.bytes as i64) as u64;
     }
     block
-}
-
-fn parameter_slots(emitter: &mut emit::Emitter<'_>, sizes: &[Expr]) -> Vec<Address> {
-    let mut addresses = Vec::new();
-    for (number, bytes) in sizes.iter().enumerate() {
-        let (name, place) = match &emitter.options.role {
-            Role::Main { inputs, constants } if number >= *inputs => {
-                let number = number - inputs;
-                let offset = Expr::constant(constants[number] as i64);
-                (format!("c{number}"), Place::Constants(offset))
-            }
-            _ => (format!("in{number}"), Place::Input(number as u32)),
-        };
-        let slot = emitter.slot(name, bytes.clone(), place);
-        addresses.push(Address { slot, offset: Expr::ZERO });
-    }
-    addresses
-}
-
-fn result_slots(
-    emitter: &mut emit::Emitter<'_>,
-    sizes: &[Expr],
-    constants: &ConstantBlock,
-) -> Vec<Address> {
-    let mut addresses = Vec::new();
-    for (number, bytes) in sizes.iter().enumerate() {
-        let (name, place) = match emitter.options.role {
-            Role::Setup => {
-                let offset = Expr::constant(constants.offsets[number] as i64);
-                (format!("c{number}"), Place::Constants(offset))
-            }
-            Role::Main { .. } => (format!("out{number}"), Place::Output(number as u32)),
-        };
-        let slot = emitter.slot(name, bytes.clone(), place);
-        addresses.push(Address { slot, offset: Expr::ZERO });
-    }
-    addresses
 }
 
 /// Refuses what is no dense tensor, all of it at once.

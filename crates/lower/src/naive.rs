@@ -2,14 +2,20 @@
 //! naive kernel is.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
+<<<<<<< HEAD
 //! `reductions`, `statements`, `selection` and `border` (nests), `build` (a definition a primitive), `tidy`;
 //! `outline` (which groups have equal kernels).
+=======
+//! `reductions`, `statements` and `border` (nests), `partials` (the order of sums), `build` (a
+//! definition a primitive), `tidy`; `outline` (which groups have equal kernels).
+>>>>>>> main
 
 mod border;
 mod build;
 pub(crate) mod element;
 pub(crate) mod index;
 pub(crate) mod outline;
+pub(crate) mod partials;
 pub(crate) mod reductions;
 mod selection;
 mod statements;

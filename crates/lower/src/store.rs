@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use backend::MachineCode;
+use backend::{MachineCode, Target};
 use loops::Kernel;
 use rustc_hash::FxHasher;
 use schedule::Trace;
-use strategies::{Cost, Naive};
+use strategies::{Cost, Naive, Scheduled};
+
+use crate::LowerOptions;
 
 /// After so many digests those of kernels that are gone are taken out.
 const MANY: usize = 1024;
@@ -29,6 +31,24 @@ pub(crate) struct Made {
     pub(crate) remarks: Arc<[String]>,
     /// What it should take.
     pub(crate) cost: Cost,
+}
+
+impl Made {
+    /// A naive kernel scheduled as the strategies choose, and how.
+    ///
+    /// # Errors
+    /// Those of [`strategies::schedule`].
+    pub(crate) fn by_strategies(
+        naive: Naive,
+        target: &Target,
+        options: &LowerOptions,
+    ) -> base::Result<(Kernel, Made)> {
+        let schedule = || strategies::schedule(&naive, target, &options.strategies);
+        let Scheduled { kernel, trace, remarks, cost } =
+            options.phases.time("schedules", schedule)?;
+        let (naive, remarks) = (Arc::new(naive), remarks.into());
+        Ok((kernel, Made { naive, trace, remarks, cost }))
+    }
 }
 
 /// Kernels by what they compute, for one target and one choice of options.

@@ -52,7 +52,7 @@ fn case(text: &str) -> Result<Case, String> {
     let function = graph::parse(text).map_err(|error| error.to_string())?;
     graph::verify(&function).map_err(|error| error.to_string())?;
     let sample = GraphSample { inputs: inputs(&function), constants: weights(&function), function };
-    check(&sample, true)
+    check(&sample, Way::Plain)
 }
 
 /// Random inputs; integers are 0 or 1.
@@ -79,8 +79,17 @@ fn weights(function: &Function) -> Vec<Tensor> {
     (0..count).map(|index| weights.get(&index).cloned().unwrap_or_else(none)).collect()
 }
 
-fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
-    let (case, results) = run(sample, plain)?;
+/// How a function is lowered.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Plain,
+    Scheduled,
+    /// All kernels of several nodes are tried apart, too.
+    Doubting,
+}
+
+fn check(sample: &GraphSample, way: Way) -> Result<Case, String> {
+    let (case, results) = run(sample, way)?;
     let constants = |id: base::ConstantId| sample.constants[id.index()].clone();
     let precision = eval::EvaluationPrecision::Declared;
     let expected = eval::graph::evaluate(&sample.function, &constants, &sample.inputs, precision);
@@ -95,13 +104,14 @@ fn check(sample: &GraphSample, plain: bool) -> Result<Case, String> {
 }
 
 /// The function lowered for two threads, and its results.
-fn run(sample: &GraphSample, plain: bool) -> Result<(Case, Vec<Tensor>), String> {
+fn run(sample: &GraphSample, way: Way) -> Result<(Case, Vec<Tensor>), String> {
     let mut module = sample.module();
     let role = Role::Main { inputs: sample.inputs.len(), constants: Vec::new() };
     let symbols = common::symbols(&sample.function, &sample.inputs);
     let target = Target::named("x86-64-v4").expect("a target");
     let options = LowerOptions {
-        strategies: StrategyOptions { plain },
+        strategies: StrategyOptions { plain: matches!(way, Way::Plain) },
+        doubts_fusion: matches!(way, Way::Doubting),
         threads: 2,
         ..LowerOptions::new(role)
     };
@@ -201,8 +211,8 @@ const LEAST_SHARE: f64 = 0.95;
 fn random_functions() {
     let config = ProptestConfig { cases: cases(), ..Default::default() };
     counted(config, LEAST_SHARE, graph_samples(OPTIONS), |sample| {
-        for plain in [true, false] {
-            match check(&sample, plain) {
+        for way in [Way::Plain, Way::Scheduled, Way::Doubting] {
+            match check(&sample, way) {
                 // Not every function is there for every type.
                 Err(message) if message.contains("has no expansion") => return Ok(false),
                 Err(message) => panic!("{message}\n{}", sample.function),
@@ -243,8 +253,8 @@ proptest! {
         let sample = GraphSample {
             inputs: inputs(&function), constants: weights(&function), function
         };
-        let [(_, plain), (case, results)] = [true, false]
-            .map(|plain| run(&sample, plain).unwrap_or_else(|error| panic!("{error}")));
+        let [(_, plain), (case, results)] = [Way::Plain, Way::Scheduled]
+            .map(|way| run(&sample, way).unwrap_or_else(|error| panic!("{error}")));
         let mut elements = results[0].scalars().zip(plain[0].scalars());
         prop_assert!(elements.all(|(a, b)| a.bits() == b.bits()), "{:?}\n{:?}", results, plain);
         let remarks = case.lowered.kernels.iter().flat_map(|kernel| kernel.scheduled.iter());
@@ -295,13 +305,13 @@ fn large_functions() -> Result<(), String> {
     for seed in 0..4 {
         let function = large_function(seed)?;
         let inputs = inputs(&function);
-        for plain in [true, false] {
+        for way in [Way::Plain, Way::Scheduled] {
             let sample = GraphSample {
                 function: function.clone(),
                 inputs: inputs.clone(),
                 constants: vec![],
             };
-            let case = check(&sample, plain)?;
+            let case = check(&sample, way)?;
             assert!(case.lowered.kernels.len() > 2, "{} kernels", case.lowered.kernels.len());
         }
     }

@@ -13,7 +13,8 @@ use schedule::{Schedule, ScheduleStep, Tail};
 
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::map::{TILE, flatten, transposed};
+use crate::fuse::{as_one, flatten};
+use crate::map::{TILE, transposed};
 use crate::point::Point;
 use crate::rows::registers;
 use crate::structure::{Access, Nest};
@@ -103,7 +104,7 @@ fn fuse_rows(hand: &mut Hand<'_>, outer: &mut Vec<String>) -> Result<String, Ref
             break;
         }
         inner = hand.fuse(next, &inner)?;
-        flatten(hand, &inner)?;
+        flatten(hand)?;
         outer.pop();
     }
     Ok(inner)
@@ -123,7 +124,7 @@ fn is_one(hand: &Hand<'_>, outer: &str, inner: &str) -> bool {
         let access = Access::new(kernel, reference.buffer, reference.index);
         let far = access.motion_along(outer.variable, extents[0]);
         let near = access.motion_along(inner.variable, extents[1]);
-        crate::map::as_one(far, near, extents[1])
+        as_one(far, near, extents[1])
     })
 }
 

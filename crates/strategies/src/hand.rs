@@ -210,6 +210,19 @@ impl<'a> Hand<'a> {
         find_loop(kernel, &kernel.body, name)
     }
 
+    /// Names of the loops inside of a loop, outermost first, each the whole body of the one before.
+    pub(super) fn band(&self, name: &str) -> Vec<String> {
+        let (mut names, mut around) = (Vec::new(), self.find(name));
+        while let Some(found) = around {
+            around = match &found.body[..] {
+                [Stmt::For(inner)] => Some(inner),
+                _ => None,
+            };
+            names.extend(around.map(|inner| self.kernel().symbols[inner.variable].name.clone()));
+        }
+        names
+    }
+
     /// The statements of a loop's body, or of the kernel's, each as a nest if it is one. If the
     /// loop is not there any more, because it had one iteration, what it held is in the kernel's
     /// body.

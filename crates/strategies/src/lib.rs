@@ -15,6 +15,7 @@ mod choice;
 mod cost;
 mod deep;
 mod dots;
+mod fuse;
 mod given;
 mod hand;
 mod lines;

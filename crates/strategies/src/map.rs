@@ -5,19 +5,17 @@
 //! contiguous along another loop (a transpose), both loops are cut so that a tile uses whole cache
 //! lines of both sides.
 
-use std::collections::BTreeSet;
-
 use backend::Target;
-use loops::visit::{Effect, Reference, references};
-use loops::{BufferId, Kernel, Scope};
-use schedule::{Schedule, ScheduleStep};
-use sym::{Expr, Range, SymbolId};
+use loops::Scope;
+use loops::visit::Effect;
+use schedule::Schedule;
 
+use crate::fuse::fuse_neighbours;
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
-use crate::structure::{Motion, Nest};
+use crate::structure::Nest;
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
@@ -57,7 +55,7 @@ pub(super) fn apply(
         // Nests that could not be joined in full are run one after the other.
         return several(&mut hand, nests, joined, target);
     };
-    let fused = fuse_neighbours(&mut hand, nest)?;
+    let fused = fuse_neighbours(&mut hand, None, nest)?;
     one(&mut hand, fused.as_ref().unwrap_or(nest), given.naive.once, target)
 }
 
@@ -78,103 +76,6 @@ fn several(
         nests[0].loops[..joined].iter().map(|found| found.name.clone()).collect();
     let remark = format!("{} nests under {joined} common loops", nests.len());
     Ok(hand.share_if_independent(&common, SHARED, remark))
-}
-
-fn only_nest(hand: &Hand<'_>) -> Result<Nest, Refused> {
-    let nests = Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?;
-    nests.into_iter().next().ok_or_else(|| "it does nothing".to_owned())
-}
-
-/// Fuses neighbouring loops of a nest wherever every access walks both as one; the nest that there
-/// is then, if that is another.
-fn fuse_neighbours(hand: &mut Hand<'_>, before: &Nest) -> Result<Option<Nest>, Refused> {
-    let mut fused: Option<Nest> = None;
-    let mut position = before.loops.len();
-    while position >= 2 {
-        let nest = fused.as_ref().unwrap_or(before);
-        let (outer, inner) = (&nest.loops[position - 2], &nest.loops[position - 1]);
-        position -= 1;
-        let guarded = [outer, inner].iter().any(|own| nest.guards.contains(&own.variable));
-        let fits = nest
-            .accesses
-            .iter()
-            .all(|access| as_one(access.motion(outer), access.motion(inner), inner.extent));
-        if guarded || !fits {
-            continue;
-        }
-        let into = hand.fuse(&outer.name, &inner.name)?;
-        flatten(hand, &into)?;
-        fused = Some(only_nest(hand)?);
-    }
-    Ok(fused)
-}
-
-/// Whether two loops walk a buffer as one loop over all their iterations would.
-pub(super) fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
-    match (outer, inner) {
-        (Motion::Still, Motion::Still) => true,
-        (
-            Motion::Steady { stride: far, block: None },
-            Motion::Steady { stride: near, block: None },
-        ) => far == near * extent,
-        _ => false,
-    }
-}
-
-/// Merges axes of buffers whose indices are quotient and remainder of a fused loop.
-pub(super) fn flatten(hand: &mut Hand<'_>, fused: &str) -> Result<(), Refused> {
-    // A view whose axes are not dense stays as it is.
-    let mut refused = BTreeSet::new();
-    while let Some((id, axis)) = next_flat(hand, fused, &refused) {
-        let buffer = hand.kernel().buffers[id].name.clone();
-        if hand.take(ScheduleStep::Flatten { buffer, axis }).is_err() {
-            refused.insert((id, axis));
-        }
-    }
-    Ok(())
-}
-
-/// The first two axes of a buffer that are to be one, but for those refused: the outer one's
-/// number.
-fn next_flat(
-    hand: &Hand<'_>,
-    fused: &str,
-    refused: &BTreeSet<(BufferId, usize)>,
-) -> Option<(BufferId, usize)> {
-    let kernel = hand.kernel();
-    let variable = hand.find(fused)?.variable;
-    let all = references(&kernel.body);
-    kernel.buffers.iter().find_map(|(id, buffer)| {
-        let mut axes = (0..buffer.shape.len().saturating_sub(1)).rev();
-        let wanted = |&axis: &usize| {
-            !refused.contains(&(id, axis)) && is_flat(kernel, &all, id, axis, variable)
-        };
-        Some((id, axes.find(wanted)?))
-    })
-}
-
-/// Whether two axes taken as one need no quotient of a loop in any access.
-fn is_flat(
-    kernel: &Kernel,
-    all: &[Reference<'_>],
-    id: BufferId,
-    axis: usize,
-    variable: SymbolId,
-) -> bool {
-    let extent = &kernel.buffers[id].shape[axis + 1];
-    let mut own = all.iter().filter(|reference| reference.buffer == id).peekable();
-    own.peek().is_some()
-        && own.all(|reference| {
-            let [outer, inner] = &reference.index[axis..axis + 2] else { return false };
-            if outer.linear_coefficient(variable).is_some()
-                || inner.linear_coefficient(variable).is_some()
-            {
-                return false;
-            }
-            let whole: Expr = outer * extent + inner;
-            let whole = whole.simplify(&|_| Range::at_least(0));
-            whole.linear_coefficient(variable).is_some()
-        })
 }
 
 /// One nest: a vector loop innermost, the others shared.

@@ -5,26 +5,34 @@
 //! once into scratch memory. Inside, each nest runs in vectors along its contiguous loop. Where the
 //! row loop itself is the contiguous one (statistics over leading axes), a block of it is a row.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use backend::Target;
+use backend::tile::div_ceil;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
+use sym::SymbolId;
 
 use crate::blocks::in_order;
+use crate::fuse::{flatten, fuse_neighbours, is_whole};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
 use crate::point::Point;
 use crate::structure::{Access, LoopInfo, Motion, Nest, Rows, changes};
 use crate::tile;
-use crate::vectors::{lanes, split_any, width};
+use crate::vectors::{VECTORS, lanes, split_any, width};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
 
 /// Vectors that are written out at most so that conditions are known for each.
 const MOST_KNOWN: i64 = 12;
+
+/// Operations on vectors that a turn of a sum has at most, if all of its innermost terms are
+/// written out.
+const WRITTEN_OUT: i64 = 32;
 
 /// Loops that one is cut in at most so that conditions hold throughout or not at all.
 const MOST_PARTS: usize = 2;
@@ -65,7 +73,7 @@ pub(super) fn compute(
 ) -> Result<Vec<String>, Refused> {
     let (_, before) = nests.split_last().ok_or("it does nothing")?;
     let locals = local_buffers(hand.kernel(), before);
-    let rows: Vec<usize> = Rows::of(nests, &locals).loops.into_iter().collect();
+    let rows = Rows::of(nests, &locals);
     let outer = place_rows(hand, nests, &rows, target)?;
     if let Some(target_loop) = outer.last() {
         for id in locals.iter().rev() {
@@ -74,6 +82,7 @@ pub(super) fn compute(
         }
     }
     hand.simplify()?;
+    flatten(hand)?;
     inside(hand, outer.last().map(String::as_str), target)?;
     Ok(outer)
 }
@@ -90,21 +99,27 @@ pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
     found
 }
 
-/// Puts the row loops outermost; a row loop that is contiguous in the result is cut into blocks.
-/// The names of the loops around the rows.
+/// Puts the row loops outermost; one that is contiguous in what is reduced, or else in the result,
+/// is cut into blocks. The names of the loops around the rows.
 fn place_rows(
     hand: &mut Hand<'_>,
     nests: &[Nest],
-    rows: &[usize],
+    all: &Rows,
     target: &Target,
 ) -> Result<Vec<String>, Refused> {
     let Some(last) = nests.last() else { return Ok(Vec::new()) };
+    let rows: Vec<usize> = all.loops.iter().copied().collect();
     let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
     let mut inner: Vec<String> = (0..last.loops.len())
         .filter(|at| !rows.contains(at))
         .map(|at| last.loops[at].name.clone())
         .collect();
-    let contiguous = rows.iter().rev().find(|&&at| is_contiguous(last, &last.loops[at]));
+    let saved = |at: &&usize| {
+        let own = is_contiguous(last, &last.loops[**at]);
+        (reduced_along(nests, all, **at), own, **at)
+    };
+    let best = rows.iter().max_by_key(saved);
+    let contiguous = best.filter(|at| saved(at).0 > 0 || saved(at).1);
     if let Some(&at) = contiguous.filter(|_| !folds(nests)) {
         let found = &last.loops[at];
         let width = width(hand, last, target, found);
@@ -115,6 +130,19 @@ fn place_rows(
     }
     hand.reorder(&[outer.clone(), inner].concat())?;
     Ok(outer)
+}
+
+/// Iterations of the nests that reduce which could be in vectors along a row loop: what they read
+/// and write is contiguous along it.
+fn reduced_along(nests: &[Nest], rows: &Rows, at: usize) -> i64 {
+    let of_nest = |(nest, counterparts): (&Nest, &BTreeMap<SymbolId, usize>)| {
+        let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
+        let along = nest.loops.iter().find(|own| counterparts.get(&own.variable) == Some(&at))?;
+        let reads = nest.loads().all(|access| access.motion(along).is_vector());
+        let fits = nest.writes().all(combines) && is_contiguous(nest, along) && reads;
+        fits.then(|| nest.loops.iter().map(|own| own.extent).product::<i64>())
+    };
+    nests.iter().zip(&rows.counterparts).filter_map(of_nest).sum()
 }
 
 /// Whether everything that a nest writes is contiguous along a loop.
@@ -131,7 +159,10 @@ fn folds(nests: &[Nest]) -> bool {
 /// Runs every nest inside the row loop, or of a kernel without one, in vectors; sums over the rest
 /// of a row, as those of windows, in tiles of accumulators where they can be.
 fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<(), Refused> {
-    let nests = in_order(hand.block(around).into_iter().flatten().collect());
+    let mut nests = in_order(hand.block(around).into_iter().flatten().collect());
+    if hand.attempt(|hand| fuse_all(hand, around, &nests)).is_ok() {
+        nests = in_order(hand.block(around).into_iter().flatten().collect());
+    }
     let mut rest = &nests[..];
     while let [first, others @ ..] = rest {
         let sum = rest.get(..3).filter(|sum| is_sum(sum));
@@ -148,14 +179,36 @@ fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<
     Ok(())
 }
 
+/// Fuses loops of the nests in a block that every access walks as one; those of sums in tiles stay,
+/// which have axes of their own.
+fn fuse_all(hand: &mut Hand<'_>, around: Option<&str>, nests: &[Nest]) -> Result<(), Refused> {
+    let mut rest = nests;
+    while let [first, others @ ..] = rest {
+        if rest.get(..3).is_some_and(is_sum) {
+            rest = &rest[3..];
+            continue;
+        }
+        fuse_neighbours(hand, around, first)?;
+        rest = others;
+    }
+    match is_whole(hand) {
+        true => Ok(()),
+        false => Err("a position would have to be taken apart".into()),
+    }
+}
+
 /// Whether nests initialise, combine and read accumulators of more than one element.
 fn is_sum(nests: &[Nest]) -> bool {
     let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
-    nests[1].writes().all(combines) && !nests[0].loops.is_empty() && !nests[2].loops.is_empty()
+    let written = |access: &Access| nests[1].writes().any(|sum| sum.buffer == access.buffer);
+    let reads = nests[2].loads().any(written);
+    let around = !nests[0].loops.is_empty() && !nests[2].loops.is_empty();
+    around && reads && nests[1].writes().all(combines)
 }
 
 /// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along
-/// one that loads may walk by twos; the outermost `common` loops are not candidates.
+/// one that loads may walk by twos, or as they like: what is computed of them is in vectors even
+/// where each lane takes a load. The outermost `common` loops are not candidates.
 pub(super) fn vectorise_nest(
     hand: &mut Hand<'_>,
     nest: &Nest,
@@ -172,7 +225,11 @@ pub(super) fn vectorise_nest(
     };
     let close: fn(Motion) -> bool =
         |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
-    for found in candidates(Motion::is_vector).chain(candidates(close)) {
+    let any: fn(Motion) -> bool = |_| true;
+    for found in candidates(Motion::is_vector).chain(candidates(close)).chain(candidates(any)) {
+        if hand.attempt(|hand| sum_in_registers(hand, nest, own, found, target)).is_ok() {
+            return Ok(());
+        }
         let before = hand.copy();
         if vectorise_loop(hand, own, found, width_of(hand, nest, target, found)).is_ok() {
             return Ok(());
@@ -180,6 +237,89 @@ pub(super) fn vectorise_nest(
         hand.restore(before);
     }
     Ok(())
+}
+
+/// Runs a nest that sums in vectors along a loop, a few of them through all that is summed at once:
+/// they wait in registers, not in memory, for each other's terms.
+fn sum_in_registers(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    own: &[LoopInfo],
+    found: &LoopInfo,
+    target: &Target,
+) -> Result<(), Refused> {
+    let writes: Vec<&Access> = nest.writes().collect();
+    let [write] = writes[..] else { return Err("it writes several buffers".into()) };
+    let others = || own.iter().filter(|other| other.name != found.name);
+    let is_summed = |other: &&LoopInfo| write.motion(other) == Motion::Still;
+    let name = |other: &LoopInfo| other.name.clone();
+    let summed: Vec<String> = others().filter(is_summed).map(name).collect();
+    let combines = matches!(write.effect, Effect::Reduce(_));
+    if !combines || summed.is_empty() || found.is_free() || hand.is_guard(&found.name) {
+        return Err("it sums nothing".into());
+    }
+    if !nest.loads().all(|access| access.motion(found).is_vector()) {
+        return Err("each lane takes a load".into());
+    }
+    let outer: Vec<String> = others().filter(|other| !is_summed(other)).map(name).collect();
+    if outer.is_empty() && is_aligned(hand.kernel(), write.buffer) {
+        return Err("its accumulators can be in registers altogether".into());
+    }
+    let acc = hand.kernel().buffers[write.buffer].name.clone();
+    let lanes = lanes(hand, nest, target);
+    let whole = found.extent / (VECTORS * lanes) * (VECTORS * lanes);
+    let sum = Sum { acc: &acc, found: &found.name, outer: &outer, summed: &summed };
+    if outer.is_empty() || whole == 0 || whole == found.extent {
+        return sum.in_registers(hand, found.extent, lanes);
+    }
+    // Whole blocks without a condition, then what is left.
+    let order = [slice::from_ref(&found.name), &outer, &summed].concat();
+    hand.reorder(&order)?;
+    let rest = hand.cut(&found.name, whole)?;
+    let inside = hand.band(&rest);
+    sum.in_registers(hand, whole, lanes)?;
+    let (outer, summed) = inside.split_at(outer.len().min(inside.len()));
+    Sum { acc: &acc, found: &rest, outer, summed }.in_registers(hand, found.extent - whole, lanes)
+}
+
+/// Whether every access to a buffer walks its last axis by a single loop, as vectors may.
+fn is_aligned(kernel: &Kernel, id: BufferId) -> bool {
+    let accesses = references(&kernel.body);
+    accesses.iter().filter(|reference| reference.buffer == id).all(|reference| {
+        let last = reference.index.last();
+        last.is_none_or(|last| last.as_symbol().is_some() || last.as_constant().is_some())
+    })
+}
+
+/// A nest that sums: its accumulators, the loop along which they lie side by side, the other loops
+/// with which they move, and those over terms.
+struct Sum<'a> {
+    acc: &'a str,
+    found: &'a String,
+    outer: &'a [String],
+    summed: &'a [String],
+}
+
+impl Sum<'_> {
+    /// Runs all terms of a few vectors, which are in registers, before those of the next.
+    fn in_registers(&self, hand: &mut Hand<'_>, extent: i64, lanes: i64) -> Result<(), Refused> {
+        let mut outer = self.outer.to_vec();
+        let vectors = div_ceil(extent, lanes);
+        let parts = div_ceil(vectors, VECTORS).max(if outer.is_empty() { 2 } else { 1 });
+        let width = div_ceil(vectors, parts) * lanes;
+        let (split, inner) = hand.split(self.found, width, Tail::Guard)?;
+        outer.extend(split);
+        let around = outer.last().ok_or("nothing is around the sum")?.clone();
+        hand.reorder(&[&outer[..], self.summed, slice::from_ref(&inner)].concat())?;
+        hand.vectorise(&inner)?;
+        let terms = self.summed.last().and_then(|name| Some((name, hand.extent(name)?)));
+        if let Some((name, terms)) = terms
+            && terms * div_ceil(width, lanes) <= WRITTEN_OUT
+        {
+            hand.unroll(name)?;
+        }
+        hand.keep_in_registers(self.acc, &around)
+    }
 }
 
 /// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
@@ -263,7 +403,7 @@ pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
 
 /// Whether every index is constant once loops are written out, but for the last, which a vector
 /// loop may cover.
-fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
+pub(super) fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let rank = kernel.buffers[id].shape.len();
     let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
     loops::visit::walk(&kernel.body, &mut |stmt| {

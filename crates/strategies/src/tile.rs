@@ -37,7 +37,7 @@ use crate::point::Point;
 use crate::problem::{Problem, tuple};
 use crate::structure::Nest;
 use crate::sums::{in_vectors, tile_in_vectors, unroll_sum, whole_panels};
-use crate::{deep, stream};
+use crate::{deep, rows, stream};
 
 /// Iterations of the parallel loop beyond which no more loops are fused into it.
 const SHARED: i64 = 64;
@@ -212,6 +212,10 @@ fn emit(
     in_vectors(hand, &hand.present(&inner))?;
     let accumulators = choice.tile.rows * choice.tile.vectors;
     unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
+    let acc = hand.kernel().buffers.iter().find(|(_, buffer)| buffer.name == problem.acc);
+    if acc.is_some_and(|(id, _)| !rows::fits_registers(hand.kernel(), id)) {
+        return Err("what reads the sum is not aligned with its vectors".into());
+    }
     hand.registers(&problem.acc)?;
     let mut shared = hand.present(&parts.outer);
     if let Some(tiles) = &parts.guarded

@@ -9,6 +9,8 @@
 //! (n*a + b) mod n         = b mod n
 //! (g*a + c) mod (g*n)     = g * ((a + c div g) mod n) + c mod g
 //! (k*(a mod m) + b) mod n = (k*a + b) mod n          where n divides k*m
+//! (min(n*a, n*b) + c) div n = min(a, b) + c div n; (min(n*a, n*b) + c) mod n = c mod n;
+//!                           and so for max
 //! a div -b = -a div b;  a mod -b = -(-a mod b)
 //! max(a, max(b, d) + c)   = max(a, b + c, d + c), and so for min
 //! ```
@@ -112,16 +114,20 @@ impl Expr {
     fn div_parts_by_constant(&self, n: i64) -> DivParts {
         let mut quotient = Expr::constant(self.constant.div_euclid(n));
         let mut rest = Expr::constant(self.constant.rem_euclid(n));
+        let mut extrema = Expr::ZERO;
         let mut common = n;
         for term in &*self.terms {
             if term.coefficient % n == 0 {
                 let coefficient = term.coefficient / n;
                 quotient.terms.push(Term { coefficient, factors: term.factors.clone() });
+            } else if let Some(part) = term.extremum_over(n) {
+                extrema += &part;
             } else {
                 common = gcd(common, term.coefficient);
                 rest.terms.push(term.clone());
             }
         }
+        quotient += &extrema;
         if rest.terms.is_empty() {
             return DivParts { quotient, rest: None };
         }
@@ -187,7 +193,8 @@ impl Expr {
         let mut rest = Expr::constant(self.constant.rem_euclid(n));
         let mut common = n;
         let mut inner: Option<Expr> = None;
-        for term in self.terms.iter().filter(|term| term.coefficient % n != 0) {
+        let is_part = |term: &&Term| term.coefficient % n != 0 && term.extremum_over(n).is_none();
+        for term in self.terms.iter().filter(is_part) {
             match term.inner_of_mod(n) {
                 Some(dividend) => {
                     let sum = inner.get_or_insert(Expr::ZERO);
@@ -279,6 +286,26 @@ impl Term {
         };
         let product = self.coefficient.checked_mul(m.as_constant()?)?;
         (product != 0 && product % n == 0).then_some(a)
+    }
+
+    /// For `k * min(a, b)` or `k * max(a, b)` that is a multiple of `n` since both are, up to `k`:
+    /// what `n` times gives it.
+    fn extremum_over(&self, n: i64) -> Option<Expr> {
+        let Factors::One(Atom::Min(a, b) | Atom::Max(a, b)) = &self.factors else {
+            return None;
+        };
+        let common = gcd(a.content(), b.content());
+        let coefficient = self.coefficient.checked_mul(common)?;
+        if coefficient % n != 0 {
+            return None;
+        }
+        let [a, b] = [a, b].map(|operand| {
+            let mut operand = Expr::clone(operand);
+            operand.shrink(common);
+            operand
+        });
+        let largest = matches!(self.factors, Factors::One(Atom::Max(..)));
+        Some(extremum(&a, &b, largest) * (coefficient / n))
     }
 
     /// The monomial that `divisor` times gives this term.

@@ -83,6 +83,16 @@ impl Expr {
         })
     }
 
+    /// How many quotients and remainders it takes.
+    pub fn quotients(&self) -> usize {
+        let of_atom = |atom: &Atom| match atom {
+            Atom::Symbol(_) => 0,
+            Atom::FloorDiv(a, b) | Atom::Mod(a, b) => 1 + a.quotients() + b.quotients(),
+            Atom::Min(a, b) | Atom::Max(a, b) => a.quotients() + b.quotients(),
+        };
+        self.terms.iter().flat_map(Term::factors).map(of_atom).sum()
+    }
+
     /// Whether divisions, remainders, minima and maxima stand inside each other deeper than `most`.
     pub fn is_nested_deeper(&self, most: usize) -> bool {
         self.terms.iter().flat_map(|term| term.factors()).any(|atom| match atom.operands() {

@@ -84,7 +84,10 @@ impl Expr {
                 let Some((n, divisors)) = b.as_monomial() else { continue };
                 let Some(wanted) = term.coefficient.checked_mul(n) else { continue };
                 let mut factors = term.factors().to_vec();
-                factors[position] = Atom::FloorDiv(a.clone(), b.clone());
+                // A quotient of a quotient stands as one.
+                let quotient = a.floor_div(b);
+                let raw = || Atom::FloorDiv(a.clone(), b.clone());
+                factors[position] = quotient.as_atom().cloned().unwrap_or_else(raw);
                 factors.extend_from_slice(divisors);
                 let factors = Factors::from_atoms(factors)?;
                 let found = self.terms.binary_search_by(|term| term.factors.cmp(&factors));

@@ -86,6 +86,10 @@ fn quotients_and_remainders() {
 #[test]
 fn extrema() {
     check("min(i, i + 1)", "i");
+    check("(i + min(102, 32*j)) div 2", "(i) div 2 + min(51, 16*j)");
+    check("(i + 3*max(10, 4*j)) div 6", "(i) div 6 + max(5, 2*j)");
+    check("(i + min(102, 32*j) + 3) mod 2", "(i + 1) mod 2");
+    check("(i + min(101, 32*j)) mod 2", "(i + min(101, 32*j)) mod 2");
     check("max(3, min(5, 4))", "4");
     check("min(min(j, i), min(i + 1, k))", "min(min(i, j), k)");
     check("max(min(i, j), max(2, j))", "max(max(2, j), min(i, j))");
@@ -109,6 +113,7 @@ fn simplifies_by_range() {
     check_simplify("min(i, n)", "min(i, n)");
     check_simplify("16*(k div 16) + k mod 16", "k");
     check_simplify("4*n*(k div 4) + n*(k mod 4)", "k*n");
+    check_simplify("790*(k div 790) + 10*((k div 10) mod 79) + k mod 10", "k");
     check_simplify("(i + 16) div 16 + (j - 4) div 4", "0");
     check_simplify("(n - 1) div n", "0");
     check_simplify("(n - 1) mod n", "n - 1");

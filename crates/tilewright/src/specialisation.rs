@@ -142,13 +142,13 @@ impl LoweredFunction {
         let function = module.functions.push(function);
         let Choices { fusion, strategies, .. } = Choices::of(options);
         let lower_options = LowerOptions {
-            role: request.role,
             fusion,
             strategies,
             store: request.store.cloned(),
             free_extents,
             threads: options.thread_count(),
             phases: options.phases.clone(),
+            ..LowerOptions::new(request.role)
         };
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;

@@ -473,6 +473,16 @@ impl Selector<'_> {
             self.store_packed(address, raw, dtype.bits());
             return;
         }
+        if let Mask::Constant(bits) = mask
+            && let count = bits.trailing_ones() as usize
+            && bits == all_lanes(count)
+            && (1..raw.lanes).contains(&count)
+            && !self.builder.has_masks()
+            && dtype.bits() >= 32
+        {
+            self.store_first(address, raw, count);
+            return;
+        }
         let lane = match (dtype, dtype.bits()) {
             (DType::F16, _) => Lane::F16,
             (_, 16) => Lane::I16,
@@ -482,6 +492,31 @@ impl Selector<'_> {
         let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
         self.builder.effect(Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask));
+    }
+
+    /// Stores so many first lanes by stores of whole registers, halves and lanes: without mask
+    /// registers a store under a mask takes many times as long.
+    fn store_first(&mut self, mut address: MemoryOperand, mut raw: Vector, mut count: usize) {
+        while count > 0 {
+            if count < raw.lanes / 2 {
+                raw = self.lower_half(raw);
+                continue;
+            }
+            let part = if count == raw.lanes { raw } else { self.lower_half(raw) };
+            let bytes = part.lanes * part.lane.bytes();
+            let value = self.register(part);
+            let inst = match bytes {
+                4 => Inst::new(Opcode::StoreLane, Lane::I32, &[value]),
+                8 => Inst::new(Opcode::StoreLane, Lane::I64, &[value]),
+                _ => Inst::new(Opcode::Store, part.lane, &[value]),
+            };
+            self.builder.effect(inst.address(address));
+            count -= part.lanes;
+            if count > 0 {
+                raw = self.upper_half(raw);
+                address.displacement += bytes as i32;
+            }
+        }
     }
 
     /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and

@@ -249,7 +249,7 @@ impl Selector<'_> {
     }
 
     /// The upper half of the lanes.
-    fn upper_half(&mut self, vector: Vector) -> Vector {
+    pub(super) fn upper_half(&mut self, vector: Vector) -> Vector {
         let lanes = vector.lanes / 2;
         let bytes = vector.lanes * vector.lane.bytes();
         if bytes <= 16 {

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{IdSet, SecondaryMap};
+use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, User, Users, ValueId, element_count};
 use sym::Expr;
 
@@ -380,9 +380,19 @@ impl<'a> Frames<'a> {
                 self.motion(x, &self.of(x), &made).map_or(0, |_| self.elements(x))
             }
             (Op::Reduce { space, .. }, &[x]) => {
-                let natural = transfer::through_reduce(space, &self.of(x));
-                let moved = self.motion(result, &natural, &self.of(result));
-                moved.map_or(0, |_| self.elements(result))
+                let (natural, own) =
+                    (transfer::through_reduce(space, &self.of(x)), self.of(result));
+                let moved = self.motion(result, &natural, &own);
+                // Vectors run along the operand's last axis, if it is not reduced.
+                let last = |frame: &[usize], value: ValueId| {
+                    frame.iter().rev().copied().find(|axis| !self.shape(value)[*axis].is_one())
+                };
+                let in_vectors = last(&self.of(x), x).is_some_and(|axis| {
+                    let symbols = space.operands[0][axis].symbols();
+                    symbols.iter().any(|symbol| symbol.index() < space.parallel)
+                });
+                let harmed = in_vectors && last(&natural, result) != last(&own, result);
+                moved.map_or(0, |_| self.elements(if harmed { x } else { result }))
             }
             (Op::Reshape { shape }, &[x]) => {
                 let Some(frame) = &self.frames[result] else { return 0 };

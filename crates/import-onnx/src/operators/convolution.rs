@@ -210,13 +210,11 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         accumulator: graph::accumulator_of(x.dtype()),
         dtype: x.dtype(),
     };
-    // Phases beyond the kernel would be weights of nothing but zeros, as many as the stride says.
-    let is_covered =
-        strides.iter().zip(&convolution.kernel).all(|(stride, kernel)| stride <= kernel);
-    let is_strided = strides.iter().any(|&stride| stride > 1);
-    let is_dense = dilations.iter().all(|&dilation| dilation == 1);
-    let result = match is_strided && is_covered && is_dense {
-        true => by_phases(graph, convolution, x, w, &placed, &strides)?,
+    let phases: Vec<Option<Phases>> = (0..axes.len())
+        .map(|axis| Phases::of(convolution.kernel[axis], strides[axis], dilations[axis]))
+        .collect();
+    let result = match phases.iter().flatten().any(|phases| phases.stride > 1) {
+        true => by_phases(graph, convolution, x, w, &placed, (&strides, &dilations), &phases)?,
         false => by_spreading(graph, &convolution, x, w, &placed, (&strides, &dilations))?,
     };
     Ok(vec![add_bias(graph, result, node.optional(2))?])
@@ -252,68 +250,100 @@ fn by_spreading(
     convolution.contract(graph, &spread, spatial, w)
 }
 
-/// Results that lie `stride` apart read the same elements of the kernel: `stride` convolutions of
-/// the input as it is, with `ceil(kernel / stride)` taps each, whose results take turns along the
-/// axis. They are one convolution with more channels: result `s * q + r` sums
-/// `x[q - j] * w[r + s * j]` over the taps `j`.
+/// How results along an axis fall into phases: result `stride * q + r` reads the elements
+/// `r + stride * j` of a kernel without gaps, and of one whose gaps are whole strides all elements
+/// for `r = 0`. It reads nothing for other `r`, which are no phases.
+#[derive(Clone, Copy)]
+struct Phases {
+    stride: i64,
+    /// The phases, `r` from 0 on.
+    count: i64,
+    /// The elements of the kernel that each has, and by how many turns they are apart.
+    taps: i64,
+    apart: i64,
+}
+
+impl Phases {
+    /// None where neighbours of the kernel are in phases that do not follow each other.
+    fn of(kernel: i64, stride: i64, dilation: i64) -> Option<Phases> {
+        if dilation % stride == 0 {
+            return Some(Phases { stride, count: 1, taps: kernel, apart: dilation / stride });
+        }
+        let (count, taps) = (kernel.min(stride), (kernel + stride - 1) / stride);
+        (dilation == 1 || kernel == 1).then_some(Phases { stride, count, taps, apart: 1 })
+    }
+}
+
+/// Results that lie `stride` apart read the same elements of the kernel: a convolution of the
+/// input as it is for each phase, with `ceil(kernel / stride)` taps, whose results take turns along
+/// the axis. They are one convolution with more channels: result `s * q + r` sums
+/// `x[q - j] * w[r + s * j]` over the taps `j`. Along an axis that has no phases the input is
+/// spread, which leaves a stride of 1.
 fn by_phases(
     graph: &mut Graph,
     convolution: Convolution,
     x: &Operand,
     w: &Operand,
     placed: &[TransposedAxis],
-    strides: &[i64],
+    (strides, dilations): (&[i64], &[i64]),
+    phases: &[Option<Phases>],
 ) -> Accepted<Operand> {
-    let taps: Vec<i64> =
-        convolution.kernel.iter().zip(strides).map(|(k, s)| (k + s - 1) / s).collect();
     // The input, with what the first and the last turn read beyond it.
     let (mut low, mut high) = (vec![Expr::ZERO; 2], vec![Expr::ZERO; 2]);
     let (mut first, mut turns) = (vec![Expr::ZERO; 2], Vec::new());
+    let (mut interior, mut along) = (vec![0; 2], Vec::new());
     for (axis, TransposedAxis { begin, output }) in placed.iter().enumerate() {
-        let stride = Expr::from(strides[axis]);
+        let (own, between) = match phases[axis] {
+            Some(own) => (own, 0),
+            None => {
+                let taps = convolution.kernel[axis];
+                let own = Phases { stride: 1, count: 1, taps, apart: dilations[axis] };
+                (own, strides[axis] - 1)
+            }
+        };
+        let stride = Expr::from(own.stride);
         let turn = begin.floor_div(&stride);
-        let skipped = begin - &turn * strides[axis];
-        let count = (output + &skipped + (strides[axis] - 1)).floor_div(&stride);
-        low.push(Expr::from(taps[axis] - 1) - &turn);
-        high.push(&count + &turn - &x.shape()[2 + axis]);
+        let skipped = begin - &turn * own.stride;
+        let count = (output + &skipped + (own.stride - 1)).floor_div(&stride);
+        let length = (&x.shape()[2 + axis] - 1) * (between + 1) + 1;
+        low.push(Expr::from((own.taps - 1) * own.apart) - &turn);
+        high.push(&count + &turn - &length);
+        interior.push(between);
+        along.push(own);
         first.push(skipped);
         turns.push(count);
     }
     let zero = graph.number(x.dtype(), 0.0);
-    let x = graph.pad(x, &zero, &low, &high, &vec![0; low.len()])?;
-    let w = weights_by_phase(graph, w, &taps, strides)?;
+    let x = graph.pad(x, &zero, &low, &high, &interior)?;
+    let w = weights_by_phase(graph, w, &along)?;
 
     let convolution = Convolution {
         outputs_per_group: w.shape()[1].clone(),
         outputs: turns,
-        kernel: taps,
+        kernel: along.iter().map(|own| own.taps).collect(),
         ..convolution
     };
     let (output, element) = (convolution.first_output(), convolution.parallel());
-    let read = |axis| IterationSpace::axis(output + axis) + IterationSpace::axis(element + axis);
-    let spatial = (0..strides.len()).map(read).collect();
+    let axis = IterationSpace::axis;
+    let read = |(at, own): (usize, &Phases)| axis(output + at) + axis(element + at) * own.apart;
+    let spatial = along.iter().enumerate().map(read).collect();
     let result = convolution.contract(graph, &x, spatial, &w)?;
-    let result = take_turns(graph, &result, strides)?;
+    let result = take_turns(graph, &result, &along)?;
     let mut shape = result.shape()[..2].to_vec();
     shape.extend(placed.iter().map(|axis| axis.output.clone()));
     graph.slice(&result, &first, &vec![1; first.len()], &shape)
 }
 
 /// The weights `[c, m, elements...]` as `[c, m phases..., taps...]`, the last tap first.
-fn weights_by_phase(
-    graph: &mut Graph,
-    w: &Operand,
-    taps: &[i64],
-    strides: &[i64],
-) -> Accepted<Operand> {
-    let axes = taps.len();
+fn weights_by_phase(graph: &mut Graph, w: &Operand, along: &[Phases]) -> Accepted<Operand> {
+    let axes = along.len();
     let channels = &w.shape()[..2];
     let (mut behind, mut split) = (vec![Expr::ZERO; 2], channels.to_vec());
     let (mut from, mut step) = (vec![Expr::ZERO; 2], vec![1; 2]);
-    for axis in 0..axes {
-        behind.push(Expr::from(taps[axis] * strides[axis]) - &w.shape()[2 + axis]);
-        split.extend([taps[axis], strides[axis]].map(Expr::from));
-        from.extend([taps[axis] - 1, 0].map(Expr::from));
+    for (axis, own) in along.iter().enumerate() {
+        behind.push(Expr::from(own.taps * own.count) - &w.shape()[2 + axis]);
+        split.extend([own.taps, own.count].map(Expr::from));
+        from.extend([own.taps - 1, 0].map(Expr::from));
         step.extend([-1, 1]);
     }
     let zero = graph.number(w.dtype(), 0.0);
@@ -325,24 +355,31 @@ fn weights_by_phase(
         [0, 1].into_iter().chain(phases).chain((0..axes).map(|axis| 2 + 2 * axis)).collect();
     let whole = graph.transpose(&whole, &order)?;
     let mut shape = channels.to_vec();
-    shape[1] = &shape[1] * strides.iter().product::<i64>();
-    shape.extend(taps.iter().copied().map(Expr::from));
+    shape[1] = &shape[1] * along.iter().map(|own| own.count).product::<i64>();
+    shape.extend(along.iter().map(|own| Expr::from(own.taps)));
     graph.reshape(&whole, &shape)
 }
 
-/// `[n, m phases..., turns...]` as `[n, m, (turns phases)...]`.
-fn take_turns(graph: &mut Graph, x: &Operand, strides: &[i64]) -> Accepted<Operand> {
-    let axes = strides.len();
-    let phases = Expr::from(strides.iter().product::<i64>());
+/// `[n, m phases..., turns...]` as `[n, m, (turns strides)...]`: zeros where there is no phase.
+fn take_turns(graph: &mut Graph, x: &Operand, along: &[Phases]) -> Accepted<Operand> {
+    let axes = along.len();
+    let phases = Expr::from(along.iter().map(|own| own.count).product::<i64>());
     let mut shape = vec![x.shape()[0].clone(), x.shape()[1].floor_div(&phases)];
     let mut split = shape.clone();
-    split.extend(strides.iter().copied().map(Expr::from));
+    split.extend(along.iter().map(|own| Expr::from(own.count)));
     split.extend_from_slice(&x.shape()[2..]);
     let pairs = (0..axes).flat_map(|axis| [2 + axes + axis, 2 + axis]);
     let order: Vec<usize> = [0, 1].into_iter().chain(pairs).collect();
     let result = graph.reshape(x, &split)?;
-    let result = graph.transpose(&result, &order)?;
-    shape.extend(strides.iter().zip(&x.shape()[2..]).map(|(&stride, turns)| turns * stride));
+    let mut result = graph.transpose(&result, &order)?;
+    let mut behind = vec![Expr::ZERO; 2];
+    behind.extend(along.iter().flat_map(|own| [Expr::ZERO, Expr::from(own.stride - own.count)]));
+    if behind.iter().any(|none| !none.is_zero()) {
+        let zero = graph.number(x.dtype(), 0.0);
+        let none = vec![Expr::ZERO; behind.len()];
+        result = graph.pad(&result, &zero, &none, &behind, &vec![0; behind.len()])?;
+    }
+    shape.extend(along.iter().zip(&x.shape()[2..]).map(|(own, turns)| turns * own.stride));
     graph.reshape(&result, &shape)
 }
 

@@ -16,11 +16,12 @@
 
 use std::collections::BTreeSet;
 
-use base::{Id, SecondaryMap};
+use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
 use tensor::DType;
 
+use super::Fusion;
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
 use crate::naive::index::{AxisSymbols, dense_strides, extents, extents_of, shape_of, weight};
@@ -73,6 +74,8 @@ struct Chooser<'a> {
     fusion: bool,
     /// Whether the function runs once: then its kernels are not worth good code.
     once: bool,
+    /// What is stored in any case.
+    apart: &'a IdSet<ValueId>,
     stored: SecondaryMap<ValueId, bool>,
     demands: SecondaryMap<ValueId, Demand>,
     /// Where a value's readers are inlined.
@@ -85,12 +88,13 @@ struct Chooser<'a> {
 pub(super) fn choose(
     function: &Function,
     users: &Users,
-    fusion: bool,
-    once: bool,
+    wanted: Fusion<'_>,
 ) -> SecondaryMap<ValueId, bool> {
+    let Fusion { wanted: fusion, once, apart } = wanted;
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser { function, users, fusion, once, stored, demands, roots, written };
+    let mut chooser =
+        Chooser { function, users, fusion, once, apart, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -178,7 +182,7 @@ impl Chooser<'_> {
         match class_of_node(self.function, node) {
             Class::Index => demand.memory,
             Class::View => false,
-            _ if !self.fusion => true,
+            _ if !self.fusion || self.apart.contains(value) => true,
             class @ (Class::Elementwise | Class::Indexed) => {
                 let shared = self.users[value].len() > 1;
                 demand.memory
@@ -202,7 +206,7 @@ impl Chooser<'_> {
                 };
                 demand.memory || demand.windowed || demand.guarded || !fits
             }
-            Class::Movement => demand.memory || self.contraction_prefers_copy(value),
+            Class::Movement => demand.memory || self.sum_prefers_copy(value),
             Class::Combination => self.is_stored_combination(node, value),
             Class::Constant
             | Class::OwnNest
@@ -382,14 +386,18 @@ impl Chooser<'_> {
         }
     }
 
-    /// Whether a contraction reads this movement with unit stride along the innermost axis of its
-    /// result, or by pairs of bf16 along the innermost axis that it sums, and would read the
-    /// operand of the movement with another stride; or reads it in panels, which are no streams in
-    /// that operand.
-    fn contraction_prefers_copy(&self, value: ValueId) -> bool {
+    /// Whether a contraction, or a reduction over windows, reads this movement with unit stride
+    /// along the innermost axis of its result, or by pairs of bf16 along the innermost axis that it
+    /// sums, and would read the operand of the movement with another stride; or reads it in panels,
+    /// which are no streams in that operand.
+    fn sum_prefers_copy(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| {
             let &User::Operand(reader, number) = user else { return false };
-            let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
+            let space = match &self.function.nodes[reader].op {
+                Op::Contract { space, .. } => space,
+                Op::Reduce { space, .. } if reads_twice(space) => space,
+                _ => return false,
+            };
             let index = &space.operands[number];
             let extent = |axis: usize| weight(self.function, &space.extents[axis]);
             let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
@@ -496,7 +504,7 @@ struct Tree {
 
 /// Whether a reduction's windows overlap or its index is not one axis each: some element is read
 /// more than once.
-fn reads_twice(space: &IterationSpace) -> bool {
+pub(super) fn reads_twice(space: &IterationSpace) -> bool {
     let symbols: Vec<_> = space.operands[0].iter().filter_map(Expr::as_symbol).collect();
     let distinct: BTreeSet<_> = symbols.iter().collect();
     let all = space.extents.iter().filter(|extent| !extent.is_one()).count();

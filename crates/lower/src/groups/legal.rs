@@ -10,7 +10,8 @@
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
 //! that makes the operand can store it so. A contraction of bf16 in pairs needs the two of a pair
 //! side by side, too. Importing and format choice arrange it for constants,
-//! but transposes of other values are gone by now: passes move them into the contraction.
+//! but transposes of other values are gone by now: passes move them into the contraction. A
+//! reduction over windows, too, may want another axis last (`reductions`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, V
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
+use super::reductions;
 use crate::definitions::{Class, class_of, class_of_node};
 use crate::naive::index::{dense_strides, shape_of, weight};
 
@@ -86,6 +88,7 @@ fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
     let needs_copies = |(id, node): (NodeId, &Node)| match &node.op {
         Op::Concat { .. } => (0..node.operands.len()).any(|number| is_copied(id, number)),
         Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
+        Op::Reduce { .. } => reductions::is_rewritten(&function, id),
         _ => false,
     };
     if !function.nodes.iter().any(needs_copies) {
@@ -93,7 +96,10 @@ fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
     }
     let copied = rebuild(&function, |rewriter, node| {
         let Node { op: Op::Concat { axis }, operands, .. } = &rewriter.source.nodes[node] else {
-            return transposed_operand(rewriter, node);
+            return match &rewriter.source.nodes[node].op {
+                Op::Reduce { .. } => reductions::rewritten(rewriter, node, transposed),
+                _ => transposed_operand(rewriter, node),
+            };
         };
         let mut copies = Vec::new();
         for (number, &operand) in operands.iter().enumerate() {
@@ -213,6 +219,13 @@ fn parted_operand(
     parts.into_iter().find_map(|(number, (&operand, index))| {
         let short = function.ty(operand).as_tensor()?.dtype == DType::BF16;
         let apart = stride(function, operand, index, pair).is_some_and(|step| step.abs() > 1);
+        // Neighbours within windows are no pairs: each is the first of one, the second of another.
+        let windowed = |own: &Expr| {
+            own.contains(pair) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
+        };
+        if index.iter().any(windowed) {
+            return None;
+        }
         let mut having = (0..index.len()).filter(|&axis| index[axis].contains(pair));
         match (short && apart, having.next(), having.next()) {
             (true, Some(axis), None) => Some((number, axis)),

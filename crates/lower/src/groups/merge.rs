@@ -15,13 +15,13 @@ mod chains;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use base::{Arena, Remark};
+use base::{Arena, IdSet, Remark};
 use graph::{Function, NodeId, User, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::{Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
-use super::{AnchorDomain, Group, Grouping, Home, StageNode};
+use super::{AnchorDomain, Fusion, Group, Grouping, Home, StageNode};
 use crate::combination::Combination;
 use crate::definitions::{Class, class_of_node, operand_index, result_index, shown_where, space};
 use crate::iteration::Iteration;
@@ -59,6 +59,8 @@ struct Stage {
 struct Merger<'a> {
     function: &'a Function,
     users: &'a Users,
+    /// What is stored in any case.
+    apart: &'a IdSet<ValueId>,
     grouping: &'a mut Grouping,
     /// The axes of generic indices.
     axes: AxisSymbols,
@@ -80,10 +82,16 @@ struct Members {
 }
 
 /// Forms the groups; without `fusion`, one a node.
-pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: &mut Grouping) {
+pub(super) fn merge(
+    function: &Function,
+    users: &Users,
+    fusion: Fusion<'_>,
+    grouping: &mut Grouping,
+) {
     let mut merger = Merger {
         function,
         users,
+        apart: fusion.apart,
         grouping,
         axes: AxisSymbols::of(function),
         classes: function.nodes.ids().map(|node| class_of_node(function, node)).collect(),
@@ -98,7 +106,7 @@ pub(super) fn merge(function: &Function, users: &Users, fusion: bool, grouping: 
         merger.group_of.insert(node, node);
         merger.members.insert(node, Members { nodes: vec![node], ..Members::default() });
     }
-    if fusion {
+    if fusion.wanted {
         order.iter().for_each(|&node| merger.add(node));
         merger.share(&order);
     }
@@ -258,11 +266,11 @@ impl Merger<'_> {
         self.readers.get(&value).into_iter().flatten().copied().collect()
     }
 
-    /// Whether a value must have memory: it is a result, lies in another value's memory or is seen
-    /// by something other than a nest.
+    /// Whether a value must have memory: it is a result, is wanted apart, lies in another value's
+    /// memory or is seen by something other than a nest.
     fn must_be_stored(&self, value: ValueId) -> bool {
         let in_other = self.grouping.view(value).is_none_or(|view| view.root != value);
-        in_other || self.shows_outside(value)
+        in_other || self.apart.contains(value) || self.shows_outside(value)
     }
 
     fn shows_outside(&self, value: ValueId) -> bool {
@@ -412,6 +420,9 @@ impl Merger<'_> {
         if members.iter().map(size).sum::<usize>() + size(&node) > MOST_NODES {
             return Err(format!("stored: with it the kernel would have over {MOST_NODES} nodes"));
         }
+        if members.len() == 1 && self.is_better_apart(node, output) {
+            return Err("stored: a copy that transposes goes in tiles of its own".to_owned());
+        }
         let is_sum = self.class(node) == Class::Reduction;
         let free = members.len() == 1 && self.class(output).is_elementwise();
         let moved = if is_sum && free { self.over_domain(value, output) } else { None };
@@ -422,6 +433,42 @@ impl Merger<'_> {
         }));
         let rows = self.rows(&stages)?;
         Ok((output, moved, format!("{} joins {rows}", self.name(node))))
+    }
+
+    /// Whether two nests are copies, large ones, of which one transposes: by itself it is made in
+    /// tiles, in rows it would go element by element.
+    fn is_better_apart(&self, node: NodeId, reader: NodeId) -> bool {
+        let pair = [node, reader].map(|node| &self.stages[&node]);
+        let moves = |node: &NodeId| {
+            matches!(
+                self.class(*node),
+                Class::Movement | Class::Guarded | Class::View | Class::Index
+            )
+        };
+        let work: i64 = pair
+            .iter()
+            .map(|stage| stage.extents.iter().map(|e| weight(self.function, e)).product::<i64>())
+            .sum();
+        work > SMALL
+            && pair.iter().all(|stage| stage.tree.iter().all(moves))
+            && pair.iter().any(|stage| self.transposes(stage))
+    }
+
+    /// Whether a nest's innermost axis moves what it reads from memory along another axis than the
+    /// last.
+    fn transposes(&self, stage: &Stage) -> bool {
+        let long = |extents: &[Expr]| (0..extents.len()).rev().find(|&at| !extents[at].is_one());
+        let Some(axis) = long(&stage.extents[..stage.parallel]) else { return false };
+        let symbol = self.axes.symbol(axis);
+        let in_memory = |value: ValueId| {
+            let producer = self.function.producer(value).map(|(node, _)| self.class(node));
+            producer != Some(Class::View) && self.grouping.homes[value] != Home::Inlined
+        };
+        stage.reads.iter().filter(|(value, _)| in_memory(*value)).any(|(value, index)| {
+            let last = long(extents(self.function, *value));
+            let (Some(last), Some(index)) = (last, index) else { return false };
+            !index[last].contains(symbol) && index.iter().any(|own| own.contains(symbol))
+        })
     }
 
     /// Whether a node is a contraction that reads a value through windows alone: whatever axis of
@@ -557,7 +604,13 @@ impl Merger<'_> {
         }
     }
 
-    fn finish(self, order: &[NodeId]) {
+    fn finish(mut self, order: &[NodeId]) {
+        for &node in order {
+            let results = &self.function.nodes[node].results;
+            if results.iter().any(|&result| self.apart.contains(result)) {
+                self.refuse(node, "stored: one kernel with its readers should take longer".into());
+            }
+        }
         let mut groups = Arena::new();
         for output in order {
             let Some(members) = self.members.get(output) else { continue };

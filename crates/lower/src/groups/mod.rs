@@ -3,7 +3,7 @@
 //! The work is done in four steps, a file each, over the specialised function:
 //!
 //! - `legal`: what is written straight into the memory of a `Concat` or `Pad` gets copies where it
-//!   cannot be;
+//!   cannot be, and reductions over windows an axis last that fills vectors (`reductions`);
 //! - `homes`: every value is stored, or inlined into its readers, as far as `bound` lets it;
 //! - `views`: stored values that lie in the memory of others;
 //! - `merge`: stored values become internal to the kernel of their readers.
@@ -15,9 +15,10 @@ mod bound;
 mod homes;
 mod legal;
 mod merge;
+mod reductions;
 mod views;
 
-use base::{Arena, Remark, SecondaryMap, define_id};
+use base::{Arena, IdSet, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 use sym::Expr;
 
@@ -132,14 +133,24 @@ impl Grouping {
     }
 }
 
-/// Decides for a specialised and legalised function. Without `fusion` each node that is computed
-/// has a kernel of its own and stores what it makes. What runs only `once` moves elements one by
-/// one where that saves a copy. What is worth fusing is weighed by extents, or by what is usual
-/// where they are free.
-pub fn form(function: &Function, fusion: bool, once: bool) -> Grouping {
+/// What is asked of grouping.
+#[derive(Clone, Copy, Debug)]
+pub struct Fusion<'a> {
+    /// Whether nodes may share a kernel; else each node that is computed has one of its own and
+    /// stores what it makes.
+    pub wanted: bool,
+    /// Whether the function runs once: then elements are moved one by one where that saves a copy.
+    pub once: bool,
+    /// Values that are stored though they might be inlined or internal.
+    pub apart: &'a IdSet<ValueId>,
+}
+
+/// Decides for a specialised and legalised function. What is worth fusing is weighed by extents, or
+/// by what is usual where they are free.
+pub fn form(function: &Function, fusion: Fusion<'_>) -> Grouping {
     let users = body_users(function);
     let free_extents = has_free_extents(function);
-    let mut stored = homes::choose(function, &users, fusion, once);
+    let mut stored = homes::choose(function, &users, fusion);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping { free_extents, ..Grouping::default() };
     views::place(function, &users, &stored, &mut grouping);

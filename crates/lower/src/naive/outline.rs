@@ -9,6 +9,7 @@ use graph::{Function, NodeId, Op, Type, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::Expr;
 
+use super::partials::{self, Run};
 use crate::groups::{Group, Grouping};
 
 /// See the head of this file.
@@ -46,6 +47,8 @@ enum Part<'a> {
         op: &'a Op,
         operands: usize,
         shows_operand: bool,
+        /// What it sums as one, which follows from more nodes than those of the group.
+        run: Option<Run>,
     },
 }
 
@@ -127,7 +130,8 @@ impl<'a> Walk<'a, '_> {
         let data = &self.function.nodes[node];
         let (op, operands) = (&data.op, data.operands.len());
         let shows_operand = self.grouping.shows_operand(self.function, node);
-        self.outline.parts.push(Part::Op { op, operands, shows_operand });
+        let run = partials::run(self.function, node);
+        self.outline.parts.push(Part::Op { op, operands, shows_operand, run });
         data.operands.iter().chain(&data.results).for_each(|&value| self.value(value));
         for &region in &data.regions {
             let region = &self.function.regions[region];

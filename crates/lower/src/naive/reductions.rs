@@ -2,30 +2,26 @@
 //!
 //! The order of each sum is fixed here; see `docs/lowering.md`, naive kernels.
 
+use std::collections::BTreeMap;
+use std::slice;
+
 use base::Id;
 use graph::{IterationSpace, NodeId, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
-use loops::{Access, Condition, ScalarExpr};
+use loops::{Access, Condition, ScalarExpr, substitute};
 use rustc_hash::FxHashMap;
 use strategies::{Nest, ProducerKind};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
 use super::element::convert;
-use super::index::extents;
+use super::index::{extents, reshape_index};
+use super::partials::{self, Run};
 use super::write::{Axes, Writer};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
 use crate::groups::AnchorDomain;
 use crate::iteration::Iteration;
-
-/// From how many contiguous elements on a reduction keeps how many partial results; most first.
-pub(crate) const PARTIALS: [(i64, i64); 3] = [(256, 64), (128, 32), (16, 16)];
-
-/// How many partial results a reduction over `extent` contiguous elements keeps; 1 is none.
-fn partials(extent: i64) -> i64 {
-    PARTIALS.iter().find(|(least, _)| extent >= *least).map_or(1, |(_, count)| *count)
-}
 
 /// What a contraction or reduction updates with, and how.
 struct Update<'a> {
@@ -33,6 +29,17 @@ struct Update<'a> {
     operands: &'a [ValueId],
     reduction: Reduction,
     accumulator: DType,
+}
+
+impl Update<'_> {
+    /// What a result is before anything is combined with it.
+    fn identity(&self) -> ScalarExpr {
+        let reduction = match base::fault::is_seeded("lower.identity") {
+            true => Reduction::Sum,
+            false => self.reduction,
+        };
+        constant(reduction.identity(self.accumulator))
+    }
 }
 
 impl Writer<'_> {
@@ -52,8 +59,8 @@ impl Writer<'_> {
         self.sum(node, space, reduction, accumulator, ProducerKind::Reduction);
     }
 
-    /// Reduces in the order of the space, or with interleaved partials where all operands are
-    /// contiguous along the innermost reduced axis.
+    /// Reduces in the order of the space, or with interleaved partials along a run of elements that
+    /// lie behind each other in all operands.
     fn sum(
         &mut self,
         node: NodeId,
@@ -65,16 +72,10 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction, accumulator };
-        let contiguous = |axis: &usize| {
-            operands.iter().enumerate().all(|(number, &operand)| {
-                let ty = self.function.ty(operand).as_tensor();
-                ty.is_some_and(|ty| space.is_contiguous(number, &ty.shape, *axis))
-            })
-        };
-        let innermost = space.innermost_reduced().filter(contiguous);
-        let count = innermost.map_or(1, |axis| self.partials_along(&space.extents[axis]));
-        let nests = match innermost {
-            Some(axis) if count > 1 => self.interleaved(&update, result, axis, count),
+        let nests = match partials::run(self.function, node) {
+            Some(run) if self.partials_along(&run.extent) > 1 => {
+                self.interleaved(&update, result, &run)
+            }
             _ => self.sequential(&update, result),
         };
         self.producer(self.internals[&result], kind, nests);
@@ -84,8 +85,8 @@ impl Writer<'_> {
     /// open how many.
     fn partials_along(&self, extent: &Expr) -> i64 {
         let range = extent.bounds(&|symbol| self.range(symbol));
-        match partials(range.min) {
-            count if count == partials(range.max) => count,
+        match partials::partials(range.min) {
+            count if count == partials::partials(range.max) => count,
             _ => 1,
         }
     }
@@ -96,11 +97,7 @@ impl Writer<'_> {
         let first = self.axes("a", parallel);
         let acc = self.scratch("acc", update.accumulator, first.extents());
         self.internals.insert(result, acc);
-        let mut identity = constant(update.reduction.identity(update.accumulator));
-        if base::fault::is_seeded("lower.identity") {
-            identity = constant(Reduction::Sum.identity(update.accumulator));
-        }
-        self.nest(&first.loops, vec![store(acc, first.variables(), identity)]);
+        self.nest(&first.loops, vec![store(acc, first.variables(), update.identity())]);
 
         let rows = self.axes("a", parallel);
         let depth = self.axes("r", reduced);
@@ -112,37 +109,30 @@ impl Writer<'_> {
         vec![self.plain_nest(&first), update]
     }
 
-    /// `partial[p, r mod count]` collects every `count`th element along an axis; a fixed tree
+    /// `partial[p, r mod count]` collects every `count`th element along a run; a fixed tree
     /// combines them.
-    fn interleaved(
-        &mut self,
-        update: &Update<'_>,
-        result: ValueId,
-        axis: usize,
-        count: i64,
-    ) -> Vec<Nest> {
+    fn interleaved(&mut self, update: &Update<'_>, result: ValueId, run: &Run) -> Vec<Nest> {
+        let count = self.partials_along(&run.extent);
         let extents = &update.space.extents;
-        let (parallel, reduced) = extents.split_at(update.space.parallel);
+        let parallel = &extents[..update.space.parallel];
         let first = self.axes("a", parallel);
         let shape = [first.extents(), vec![count.into()]].concat();
         let partial = self.scratch("partial", update.accumulator, shape);
-        let identity = constant(update.reduction.identity(update.accumulator));
+        let identity = update.identity();
         let lane = self.variable("l", &count.into());
         let place = [first.variables(), vec![lane.into()]].concat();
         self.nest(&first.around(&[(lane, count.into())]), vec![store(partial, place, identity)]);
         let initialise = Nest { lanes: self.lane_name(lane), ..self.plain_nest(&first) };
 
         let rows = self.axes("a", parallel);
-        let mut depth = self.axes("r", &extents[update.space.parallel..axis]);
-        let extent = &extents[axis];
+        let mut depth = self.axes("r", &extents[update.space.parallel..run.axes.start]);
+        let extent = &run.extent;
         let chunks = extent.ceil_div(&count.into());
         let chunk = self.axes("r", &[chunks]);
         let lane = self.variable("l", &count.into());
         let position = chunk.index[0].clone() * count + &Expr::symbol(lane);
         depth.loops.extend(chunk.loops);
-        depth.index.push(position.clone());
-        depth.index.resize(reduced.len(), Expr::ZERO);
-        let value = self.term(update, &[&rows.index[..], &depth.index].concat());
+        let value = self.along_run(update, run, lane, &position, [&rows, &depth]);
         let place = [rows.variables(), vec![lane.into()]].concat();
         let mut statements = vec![reduce(partial, place, update.reduction, value)];
         if !extent.divisible_by(count) {
@@ -162,6 +152,39 @@ impl Writer<'_> {
         let folded = fold(update.reduction, partial, last.variables());
         self.nest(&last.loops, vec![store(acc, last.variables(), folded)]);
         vec![initialise, update_nest, self.plain_nest(&last)]
+    }
+
+    /// What the element at a position of a run adds, with the shared values in front of it. While
+    /// it is written the lane's variable stands for the position, of which quotients and remainders
+    /// are then put together again as of any one variable.
+    fn along_run(
+        &mut self,
+        update: &Update<'_>,
+        run: &Run,
+        lane: SymbolId,
+        position: &Expr,
+        [rows, outside]: [&Axes; 2],
+    ) -> ScalarExpr {
+        let to = &update.space.extents[run.axes.clone()];
+        let is_one = to.iter().filter(|extent| !extent.is_one()).count() < 2;
+        let (place, within) = match is_one {
+            true => (position.clone(), self.range(lane)),
+            false => (Expr::symbol(lane), self.range_within(&run.extent)),
+        };
+        let lanes = self.set_range(lane, within);
+        let from = slice::from_ref(&run.extent);
+        let ranges = |symbol| self.range(symbol);
+        let mut index = outside.index[..run.axes.start - update.space.parallel].to_vec();
+        index.extend(reshape_index(from, to, &[place], &ranges));
+        index.resize(update.space.extents.len() - update.space.parallel, Expr::ZERO);
+        let mut value = self.term(update, &[&rows.index[..], &index].concat());
+        if !is_one {
+            let positions = BTreeMap::from([(lane, position.clone())]);
+            substitute::substitute_value(&mut value, &positions);
+            self.substitute_in_lets(&positions);
+        }
+        self.set_range(lane, lanes);
+        value
     }
 
     /// `state[p] = start[p]`, then `state[p] = turn(state[p])`, the turns inside of all axes but

@@ -14,9 +14,10 @@ use graph::{Function, NodeId, Users, ValueId};
 use loops::build::{for_loop, let_value};
 use loops::{
     Access, Buffer, BufferId, Kernel, KernelSymbol, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
+    substitute,
 };
 use rustc_hash::FxHashMap;
-use sym::{Atom, Expr, Range, SymbolId, Term};
+use sym::{Expr, Range, SymbolId, Term};
 use tensor::DType;
 
 use super::index::{extents, strides};
@@ -149,13 +150,27 @@ impl<'a> Writer<'a> {
     }
 
     /// The values that an index within an extent can have.
-    fn range_within(&self, extent: &Expr) -> Range {
+    pub(super) fn range_within(&self, extent: &Expr) -> Range {
         Range::extent(extent.bounds(&|symbol| self.range(symbol)).max)
     }
 
     /// The values that a symbol can have.
     pub(crate) fn range(&self, symbol: SymbolId) -> Range {
         self.ranges[symbol]
+    }
+
+    /// Sets the values that a symbol can have; those that it could have.
+    pub(super) fn set_range(&mut self, symbol: SymbolId, range: Range) -> Range {
+        let before = self.range(symbol);
+        self.ranges.insert(symbol, range);
+        before
+    }
+
+    /// Replaces symbols in the shared values found so far, which are known as what they were no
+    /// more.
+    pub(super) fn substitute_in_lets(&mut self, replacements: &BTreeMap<SymbolId, Expr>) {
+        substitute::substitute(&mut self.lets, replacements);
+        self.known.clear();
     }
 
     /// The expression in its simplest form.
@@ -296,7 +311,7 @@ impl<'a> Writer<'a> {
         }
         let grouping = self.grouping;
         let view = grouping.view(value)?;
-        let is_whole = index.iter().all(|expr| quotients(expr) == 0);
+        let is_whole = index.iter().all(|expr| expr.quotients() == 0);
         if let Some((buffer, kept)) = self.whole.get(&value).filter(|_| is_whole) {
             let shape = extents(self.function, value);
             let all = index.iter().zip(shape).zip(kept).filter(|(_, kept)| **kept);
@@ -383,7 +398,7 @@ impl<'a> Writer<'a> {
         let columns = Expr::constant(radix);
         let row = self.simplify(&axis.index.floor_div(&columns));
         let column = self.simplify(&axis.index.modulo(&columns));
-        (quotients(&row) + quotients(&column) <= quotients(&axis.index)).then(|| {
+        (row.quotients() + column.quotients() <= axis.index.quotients()).then(|| {
             let stride = axis.stride.clone() * &columns;
             let outer = Axis { extent: Expr::constant(rows), stride, index: row };
             (outer, Axis { extent: columns, stride: axis.stride.clone(), index: column })
@@ -392,12 +407,12 @@ impl<'a> Writer<'a> {
 
     /// Two neighbouring axes as one, if the index gets simpler by that.
     fn merge(&self, outer: &Axis, inner: &Axis) -> Option<Axis> {
-        let before = quotients(&outer.index) + quotients(&inner.index);
+        let before = outer.index.quotients() + inner.index.quotients();
         if before == 0 || outer.stride != inner.stride.clone() * &inner.extent {
             return None;
         }
         let whole = self.simplify(&(outer.index.clone() * &inner.extent + &inner.index));
-        (quotients(&whole) < before).then(|| Axis {
+        (whole.quotients() < before).then(|| Axis {
             extent: outer.extent.clone() * &inner.extent,
             stride: inner.stride.clone(),
             index: whole,
@@ -431,14 +446,4 @@ fn numbered(name: &str, between: &str, number: usize) -> String {
     text.extend([name, between]);
     write!(text, "{number}").expect("a string takes all that is written");
     text
-}
-
-/// How many quotients and remainders an expression takes.
-fn quotients(expr: &Expr) -> usize {
-    let of_atom = |atom: &Atom| match atom {
-        Atom::Symbol(_) => 0,
-        Atom::FloorDiv(a, b) | Atom::Mod(a, b) => 1 + quotients(a) + quotients(b),
-        Atom::Min(a, b) | Atom::Max(a, b) => quotients(a) + quotients(b),
-    };
-    expr.terms().iter().flat_map(Term::factors).map(of_atom).sum()
 }

@@ -82,8 +82,8 @@ enum Meeting {
     EverySecond,
     /// Elements that each serve several lanes.
     Spread,
-    /// Columns of a block that is transposed in registers.
-    Transposed,
+    /// So many columns of blocks that are transposed in registers.
+    Transposed(i64),
     /// Elements that lie apart; whether by constant distances.
     Apart(bool),
 }
@@ -249,11 +249,16 @@ impl Walk<'_> {
             Meeting::Vectors => work.loads = instances,
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
             Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
-            Meeting::Transposed => {
-                (work.loads, work.permutes) = (instances, instances * lanes.log2().ceil());
+            Meeting::Transposed(columns) => {
+                let rows = instances * rows_a_column(columns, lanes);
+                (work.loads, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
             Meeting::Apart(true) => {
                 (work.scalar_loads, work.instructions) = (instances * lanes, instances * lanes);
+                // No instruction gathers narrow elements: each is put into its lane.
+                if lanes > 1.0 && self.kernel.buffers[buffer].dtype.bits() < 32 {
+                    work.permutes = instances * lanes;
+                }
             }
             Meeting::Apart(false) => {
                 work.scalar_loads = 2.0 * instances * lanes;
@@ -275,8 +280,9 @@ impl Walk<'_> {
         match meeting {
             Meeting::One => work.scalar_stores = instances,
             Meeting::Vectors => work.stores = instances,
-            Meeting::Transposed => {
-                (work.stores, work.permutes) = (instances, instances * lanes.log2().ceil());
+            Meeting::Transposed(columns) => {
+                let rows = instances * rows_a_column(columns, lanes);
+                (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
             Meeting::EverySecond | Meeting::Spread | Meeting::Apart(_) => {
                 (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
@@ -316,7 +322,7 @@ impl Walk<'_> {
         let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
         let lets = index.iter().flat_map(Expr::symbols).any(|symbol| self.depends[symbol] != 0);
         let (mut along, mut spread) = (None, false);
-        let mut written_out = false;
+        let mut columns = None;
         for (around, motion) in own {
             match around.kind {
                 Kind::Vector => {
@@ -326,7 +332,10 @@ impl Walk<'_> {
                     along = Some((self.in_tuples(motion, &index), around.lanes));
                 }
                 Kind::Instruction(_) => {}
-                _ => written_out |= motion.is_unit() && around.extent >= TRANSPOSED,
+                _ if motion.is_unit() && around.extent >= TRANSPOSED => {
+                    columns = Some(around.extent);
+                }
+                _ => {}
             }
         }
         match along {
@@ -339,11 +348,19 @@ impl Walk<'_> {
             }
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
             Some(_) if spread => Meeting::Spread,
-            Some(_) if written_out => Meeting::Transposed,
-            Some((Motion::Steady { block: None, .. }, _)) => Meeting::Apart(true),
-            Some(_) => Meeting::Apart(false),
+            Some(other) => match (columns, other) {
+                (Some(columns), _) => Meeting::Transposed(columns),
+                (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Apart(true),
+                (None, _) => Meeting::Apart(false),
+            },
         }
     }
+}
+
+/// Rows of the blocks that so many columns are transposed in, a column: a block that is not full
+/// has as many rows as one that is.
+fn rows_a_column(columns: i64, lanes: f64) -> f64 {
+    (columns as f64 / lanes).ceil() * lanes / columns as f64
 }
 
 /// Whether quotients and remainders of an index change between lanes at the same places wherever

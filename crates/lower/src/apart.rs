@@ -1,0 +1,324 @@
+//! Fusion that is taken back: where the kernel of several nodes takes far longer than they need,
+//! values between them are stored after all.
+//!
+//! Grouping weighs fusion by rules; what comes of it shows when its kernels are scheduled. Those
+//! that should take much longer than their arithmetic and their bytes are looked at again, the
+//! costliest first: with all values inside in memory, then with each by itself, always by what the
+//! kernels of the nodes should cost then. What saves enough is kept, and the function is emitted
+//! again with these values apart. Where a value lives changes no bits of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use backend::Target;
+use base::timing::Phases;
+use base::{IdSet, KernelId};
+use graph::{Function, NodeId, Op, Users, ValueId};
+use module::Module;
+use strategies::{Cost, Naive};
+use sym::Expr;
+
+use crate::definitions::{Class, class_of_node, cost, space};
+use crate::emit::{Emitted, byte_count};
+use crate::groups::{Fusion, body_users, form};
+use crate::naive;
+use crate::naive::index::{extents, weight};
+use crate::store::Made;
+use crate::{KernelInfo, KernelStore, LowerOptions, Role, StoredKernel};
+
+/// How many times what its nodes need a kernel may take before others are tried.
+const POOR: f64 = 2.0;
+
+/// Cycles that are not worth a trial, and of a function the share that is not.
+const LITTLE: f64 = 4000.0;
+const LITTLE_SHARE: f64 = 0.01;
+
+/// Cycles to begin a run of a kernel.
+const RUN: f64 = 400.0;
+
+/// Of the cost of a kernel the share that must be saved: what costs are off by.
+const SAVED: f64 = 0.25;
+
+/// Trials for one kernel, and for all kernels of a function.
+const TRIALS: usize = 24;
+const ALL_TRIALS: usize = 96;
+
+/// Values that are stored though they might be inlined or internal, by the region whose function
+/// they are in.
+pub(crate) type Apart = BTreeMap<Option<usize>, IdSet<ValueId>>;
+
+/// Emits a function by `emit`, again where values are better apart.
+///
+/// # Errors
+/// Those of `emit`.
+pub(crate) fn emit(
+    module: &mut Module,
+    function: &Function,
+    target: &Target,
+    options: &LowerOptions,
+    emit: &dyn Fn(&mut Module, &Apart, &LowerOptions) -> base::Result<Emitted>,
+) -> base::Result<Emitted> {
+    let (kernels, constants) = (module.kernels.len(), module.constants.len());
+    let first = emit(module, &Apart::new(), options)?;
+    if !options.fusion || options.role == Role::Setup || options.strategies.plain {
+        return Ok(first);
+    }
+    let store = options.store.clone().unwrap_or_default();
+    // Its phases are this one.
+    let untimed = LowerOptions { phases: Phases::default(), ..options.clone() };
+    let search = || find(&first, module, function, target, (&untimed, &store));
+    let (apart, _stored) = options.phases.time("fusion again", search)?;
+    if apart.is_empty() {
+        return Ok(first);
+    }
+    let again = LowerOptions { store: Some(store), ..options.clone() };
+    let mut emit_again = |apart: &Apart| {
+        module.kernels.renumber(&module.kernels.ids().take(kernels).collect::<Vec<_>>());
+        module.constants.renumber(&module.constants.ids().take(constants).collect::<Vec<_>>());
+        emit(module, apart, &again)
+    };
+    let cycles = |emitted: &Emitted| -> f64 {
+        emitted.kernels.iter().map(|info| RUN + info.cost.cycles()).sum()
+    };
+    let mut emitted = emit_again(&apart)?;
+    if cycles(&emitted) >= cycles(&first) {
+        emitted = emit_again(&Apart::new())?;
+    }
+    if options.store.is_none() {
+        emitted.kernels.iter_mut().for_each(|info| info.stored = None);
+    }
+    Ok(emitted)
+}
+
+/// The values that are better apart, of a function that was emitted without any; `store` gets all
+/// kernels that are made on the way, which live as long as what is returned beside.
+fn find(
+    emitted: &Emitted,
+    module: &Module,
+    function: &Function,
+    target: &Target,
+    (options, store): (&LowerOptions, &KernelStore),
+) -> base::Result<(Apart, Vec<Arc<StoredKernel>>)> {
+    let all: f64 = emitted.kernels.iter().map(|info| info.cost.cycles()).sum();
+    let in_function = |region: Option<usize>| match region {
+        Some(region) => &*emitted.regions[region].function,
+        None => function,
+    };
+    let is_poor = |info: &&KernelInfo| {
+        let (own, cycles) = (in_function(info.source.region), info.cost.cycles());
+        let matters = info.source.region.is_some() || cycles > LITTLE_SHARE * all;
+        let is_poor = matters && cycles > LITTLE + POOR * least(own, info, target);
+        is_poor || options.doubts_fusion
+    };
+    let mut poor: Vec<&KernelInfo> = emitted.kernels.iter().filter(is_poor).collect();
+    poor.sort_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
+    let mut search = Search { target, options, store, stored: Vec::new(), trials: ALL_TRIALS };
+    let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
+    // For kernels that have been looked at: how many values they have inside, and the places of
+    // those that are better apart.
+    let mut alike: BTreeMap<KernelId, (usize, Vec<usize>)> = BTreeMap::new();
+    let mut apart = Apart::new();
+    for info in poor {
+        let region = info.source.region;
+        let around = in_function(region);
+        let inside = inside(around, info);
+        if inside.is_empty() {
+            continue;
+        }
+        let known = alike.get(&info.kernel).filter(|(count, _)| *count == inside.len());
+        let places = match known {
+            Some((_, places)) => places.clone(),
+            None => {
+                if search.stored.is_empty() {
+                    search.take_in(emitted, module);
+                }
+                let constants = constants.entry(region).or_insert_with(|| around.constant_values());
+                let places = match Alone::of(around, constants, info, &inside) {
+                    Some(alone) => search.places_apart(&alone)?,
+                    None => Vec::new(),
+                };
+                alike.insert(info.kernel, (inside.len(), places.clone()));
+                places
+            }
+        };
+        if !places.is_empty() {
+            let values = apart.entry(region).or_default();
+            places.into_iter().for_each(|place| _ = values.insert(inside[place]));
+        }
+    }
+    Ok((apart, search.stored))
+}
+
+/// Cycles that the nodes of a kernel need at least, each element computed once.
+fn least(function: &Function, info: &KernelInfo, target: &Target) -> f64 {
+    let count = |extents: &[Expr]| -> f64 {
+        extents.iter().map(|extent| weight(function, extent) as f64).product()
+    };
+    let operations = info.source.nodes.iter().map(|&node| {
+        let data = &function.nodes[node];
+        match (space(&data.op), data.results.first()) {
+            (Some(space), _) => 2.0 * count(&space.extents),
+            (None, Some(&result)) => {
+                2.0 * f64::from(cost(&data.op)) * count(extents(function, result))
+            }
+            (None, None) => 0.0,
+        }
+    });
+    let machine = &target.machine;
+    let arithmetic = operations.sum::<f64>() / target.flops_per_ns();
+    arithmetic.max(info.bytes as f64 / machine.stream_bytes_per_ns) * machine.cycles_per_ns
+}
+
+/// The values inside a kernel that could be stored.
+fn inside(function: &Function, info: &KernelInfo) -> Vec<ValueId> {
+    let can_be_stored = |&&node: &&NodeId| match class_of_node(function, node) {
+        Class::Movement => !matches!(function.nodes[node].op, Op::Broadcast { .. }),
+        class => class.is_elementwise() && class != Class::Index || class.is_sum(),
+    };
+    let nodes = info.source.nodes.iter().filter(can_be_stored);
+    let results = nodes.flat_map(|&node| &function.nodes[node].results).copied();
+    let arguments = &info.source.arguments;
+    results
+        .filter(|value| !arguments.contains(value) && !byte_count(function, *value).is_zero())
+        .collect()
+}
+
+/// A kernel's nodes as a function of their own, in which what is apart can be tried.
+struct Alone {
+    function: Function,
+    users: Users,
+    /// What stands here for the values inside the kernel, in their order.
+    inside: Vec<ValueId>,
+}
+
+impl Alone {
+    /// Of a kernel of a function with these constants; none where it computes what no argument
+    /// needs.
+    fn of(
+        around: &Function,
+        constants: &IdSet<ValueId>,
+        info: &KernelInfo,
+        inside: &[ValueId],
+    ) -> Option<Alone> {
+        let producer = |value: ValueId| around.producer(value).map(|(node, _)| node);
+        let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().collect();
+        let mut work = info.source.nodes.clone();
+        while let Some(node) = work.pop() {
+            let read = around.reads(node).into_iter().filter(|value| constants.contains(*value));
+            work.extend(read.filter_map(producer).filter(|&node| nodes.insert(node)));
+        }
+        let is_made = |value: &ValueId| producer(*value).is_some_and(|node| nodes.contains(&node));
+        let read = nodes.iter().flat_map(|&node| around.reads(node));
+        let parameters: BTreeSet<ValueId> = read.filter(|value| !is_made(value)).collect();
+        let arguments = info.source.arguments.iter().copied();
+        let results = arguments.filter(|it| is_made(it) && !constants.contains(*it)).collect();
+        let is_taken = |node: NodeId| nodes.contains(&node);
+        let parameters = parameters.into_iter().collect();
+        let function = around.part_of(&[around.body], parameters, results, &is_taken);
+        let before = around.regions[around.body].nodes.iter().filter(|&&node| is_taken(node));
+        let own = &function.regions[function.body].nodes;
+        if before.clone().count() != own.len() {
+            return None;
+        }
+        let mut here: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        for (&node, &own) in before.zip(own) {
+            let own = function.nodes[own].results.iter().copied();
+            here.extend(around.nodes[node].results.iter().copied().zip(own));
+        }
+        let inside = inside.iter().map(|value| here.get(value).copied()).collect::<Option<_>>()?;
+        Some(Alone { users: body_users(&function), function, inside })
+    }
+}
+
+struct Search<'a> {
+    target: &'a Target,
+    options: &'a LowerOptions,
+    store: &'a KernelStore,
+    /// What was made, which would be gone from the store else.
+    stored: Vec<Arc<StoredKernel>>,
+    /// Trials that are left.
+    trials: usize,
+}
+
+impl Search<'_> {
+    /// Puts the kernels of an emitted function into the store.
+    fn take_in(&mut self, emitted: &Emitted, module: &Module) {
+        let mut seen = BTreeSet::new();
+        for info in emitted.kernels.iter().filter(|info| seen.insert(info.kernel)) {
+            let made = Made {
+                naive: info.naive.clone(),
+                trace: info.trace.clone(),
+                remarks: info.scheduled.clone(),
+                cost: info.cost,
+            };
+            let kernel = || self.store.add(made, module.kernels[info.kernel].clone());
+            self.stored.push(info.stored.clone().unwrap_or_else(kernel));
+        }
+    }
+
+    /// The places of those of the values inside a kernel that are better apart.
+    fn places_apart(&mut self, alone: &Alone) -> base::Result<Vec<usize>> {
+        let last = self.trials.saturating_sub(TRIALS);
+        let all: Vec<usize> = (0..alone.inside.len()).collect();
+        let together = self.cycles(alone, &[])?;
+        let mut best: (f64, Vec<usize>) = (together, Vec::new());
+        let mut tried = BTreeSet::from([Vec::new()]);
+        let mut next = vec![all.clone()];
+        next.extend(all.iter().map(|&place| vec![place]));
+        // From the best so far to what differs from it by one value, until nothing is better.
+        loop {
+            let before = best.1.clone();
+            for places in next {
+                if self.trials > last && tried.insert(places.clone()) {
+                    self.trials -= 1;
+                    let cycles = self.cycles(alone, &places)?;
+                    if cycles < best.0 || cycles <= best.0 && places.len() < best.1.len() {
+                        best = (cycles, places);
+                    }
+                }
+            }
+            if best.1 == before || self.trials <= last {
+                break;
+            }
+            next = all.iter().map(|&place| without_or_with(&best.1, place)).collect();
+        }
+        let worth = if self.options.doubts_fusion { 0.0 } else { SAVED * together };
+        let saves = together - best.0 > worth;
+        Ok(if saves { best.1 } else { Vec::new() })
+    }
+
+    /// Cycles that the kernels of some nodes should take with the values at these places apart.
+    fn cycles(&mut self, alone: &Alone, places: &[usize]) -> base::Result<f64> {
+        let Alone { function, users, inside } = alone;
+        let mut apart = IdSet::new();
+        places.iter().for_each(|&place| _ = apart.insert(inside[place]));
+        let grouping = form(function, Fusion { wanted: true, once: false, apart: &apart });
+        let mut cycles = 0.0;
+        for group in grouping.groups.values() {
+            let (naive, _) = naive::build(function, &grouping, users, group, "kernel");
+            cycles += RUN + self.cost(naive)?.cycles();
+        }
+        Ok(cycles)
+    }
+
+    /// What a kernel should take, which is made unless it has been.
+    fn cost(&mut self, naive: Naive) -> base::Result<Cost> {
+        if let Some(stored) = self.store.find(&naive.kernel) {
+            return Ok(stored.made.cost);
+        }
+        let (kernel, made) = Made::by_strategies(naive, self.target, self.options)?;
+        let cost = made.cost;
+        self.stored.push(self.store.add(made, kernel));
+        Ok(cost)
+    }
+}
+
+/// Places in order, this one taken out or put in.
+fn without_or_with(places: &[usize], place: usize) -> Vec<usize> {
+    let mut places = places.to_vec();
+    match places.binary_search(&place) {
+        Ok(at) => _ = places.remove(at),
+        Err(at) => places.insert(at, place),
+    }
+    places
+}
