@@ -2,13 +2,8 @@
 //! naive kernel is.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
-<<<<<<< HEAD
-//! `reductions`, `statements`, `selection` and `border` (nests), `build` (a definition a primitive), `tidy`;
-//! `outline` (which groups have equal kernels).
-=======
-//! `reductions`, `statements` and `border` (nests), `partials` (the order of sums), `build` (a
-//! definition a primitive), `tidy`; `outline` (which groups have equal kernels).
->>>>>>> main
+//! `reductions`, `statements`, `selection` and `border` (nests), `partials` (the order of sums),
+//! `build` (a definition a primitive), `tidy`; `outline` (which groups have equal kernels).
 
 mod border;
 mod build;
