@@ -2,8 +2,8 @@
 //! naive kernel is.
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
-//! `reductions`, `statements` and `border` (nests), `partials` (the order of sums), `build` (a
-//! definition a primitive), `tidy`; `outline` (which groups have equal kernels).
+//! `reductions`, `statements`, `selection` and `border` (nests), `partials` (the order of sums),
+//! `build` (a definition a primitive), `tidy`; `outline` (which groups have equal kernels).
 
 mod border;
 mod build;
@@ -12,6 +12,7 @@ pub(crate) mod index;
 pub(crate) mod outline;
 pub(crate) mod partials;
 pub(crate) mod reductions;
+mod selection;
 mod statements;
 mod tidy;
 pub(crate) mod write;

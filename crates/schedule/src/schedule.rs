@@ -307,6 +307,9 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::ComputeAt { buffer, target } => {
             steps::compute_at::apply(state, buffer, target)
         }
+        ScheduleStep::Privatise { buffer, target } => {
+            steps::privatise::apply(state, buffer, target)
+        }
         ScheduleStep::Fission { target, at, into } => {
             steps::fission::apply(state, target, *at, into)
         }

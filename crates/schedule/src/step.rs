@@ -144,6 +144,13 @@ pub enum ScheduleStep {
         /// The loop.
         target: String,
     },
+    /// A buffer that each iteration of a loop has for itself gets room for all of them.
+    Privatise {
+        /// The buffer.
+        buffer: String,
+        /// The loop.
+        target: String,
+    },
     /// A loop becomes two, each with a part of its body.
     Fission {
         /// The loop.
@@ -285,6 +292,9 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Parallelise { target } => write!(f, "parallelise {target}"),
             ScheduleStep::ComputeAt { buffer, target } => {
                 write!(f, "compute_at {buffer} at {target}")
+            }
+            ScheduleStep::Privatise { buffer, target } => {
+                write!(f, "privatise {buffer} along {target}")
             }
             ScheduleStep::Fission { target, at, into } => {
                 write!(f, "fission {target} at {at} into {into}")
@@ -448,6 +458,9 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         "compute_at" => {
             ScheduleStep::ComputeAt { buffer: name(parser)?, target: after(parser, "at")? }
         }
+        "privatise" => {
+            ScheduleStep::Privatise { buffer: name(parser)?, target: after(parser, "along")? }
+        }
         "fission" => {
             let target = name(parser)?;
             parser.expect_keyword("at")?;
@@ -513,6 +526,7 @@ vectorise ji
 tensorise e with dot_bf16_2
 parallelise f
 compute_at acc at jo
+privatise x along ji
 fission i at 1 into rest
 merge i, rest
 set_scope acc register

@@ -176,7 +176,7 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
     let buffer = pick(&buffers, b);
     let scope = if c % 2 == 0 { LocalScope::Scratch } else { LocalScope::Register };
     let fresh = |stem: &str| format!("{stem}{serial}");
-    match kind % 20 {
+    match kind % 21 {
         0..=3 => ScheduleStep::Split {
             target,
             factor: [2, 3, 4, 5, 8][b as usize % 5],
@@ -210,6 +210,7 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             0 => ScheduleStep::Unroll { target },
             _ => ScheduleStep::Simplify,
         },
+        19 => ScheduleStep::Privatise { buffer, target },
         _ => {
             let rows = Instruction::all();
             let instruction = rows[c as usize % rows.len()].name().to_owned();

@@ -60,7 +60,7 @@ fn nest_of(hand: &Hand<'_>, around: Option<&str>, name: &str) -> Result<Nest, Re
 }
 
 /// Whether two loops walk a buffer as one loop over all their iterations would.
-fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
+pub(super) fn as_one(outer: Motion, inner: Motion, extent: i64) -> bool {
     match (outer, inner) {
         (Motion::Still, Motion::Still) => true,
         (

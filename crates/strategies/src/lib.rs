@@ -9,6 +9,7 @@
 //! Invariant: the scheduled kernel computes the bits of the naive one, and is in the scheduled form
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
+mod across;
 mod blocks;
 mod choice;
 mod cost;

@@ -26,7 +26,7 @@ const SHARED: i64 = 64;
 const MANY_USES: usize = 16;
 
 /// Elements along each side of a tile of a transpose: a cache line of f32.
-const TILE: i64 = 16;
+pub(super) const TILE: i64 = 16;
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -114,7 +114,7 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
 }
 
 /// The loop along which a load is contiguous that is not along the vector loop.
-fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
+pub(super) fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     let along = &nest.loops[vector];
     nest.loads().find_map(|access| {
         if access.motion(along).is_vector() || along.extent < 2 {

@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{blocks, dots, lines, map, plain, rows, tile};
+use crate::{across, blocks, dots, lines, map, plain, rows, tile};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,8 +69,10 @@ const SKETCHES: [Sketch; 5] = [
 ];
 
 /// The one for statements of another form.
-const STATEMENTS: [Sketch; 1] =
-    [Sketch { name: "lines", emit: lines::apply, choices: &[], points: no_points }];
+const STATEMENTS: [Sketch; 2] = [
+    Sketch { name: "lines", emit: lines::apply, choices: &[], points: no_points },
+    Sketch { name: "across", emit: across::apply, choices: &[], points: no_points },
+];
 
 /// The name of what always fits.
 const PLAIN: &str = "plain";

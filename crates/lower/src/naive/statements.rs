@@ -8,25 +8,36 @@ use sym::{Expr, Range};
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use super::index::extents;
+use super::selection::is_side_by_side;
 use super::write::{Axes, Writer};
 
 /// Which element comes first.
 #[derive(Clone, Copy)]
-struct Order {
-    descending: bool,
-    is_float: bool,
+pub(super) struct Order {
+    pub(super) descending: bool,
+    pub(super) is_float: bool,
 }
 
 impl Writer<'_> {
-    fn two(&self, function: ScalarFunction, a: &ScalarExpr, b: &ScalarExpr) -> ScalarExpr {
+    pub(super) fn two(
+        &self,
+        function: ScalarFunction,
+        a: &ScalarExpr,
+        b: &ScalarExpr,
+    ) -> ScalarExpr {
         self.kernel.apply(function, vec![a.clone(), b.clone()])
     }
 
-    fn select(&self, condition: &ScalarExpr, yes: ScalarExpr, no: ScalarExpr) -> ScalarExpr {
+    pub(super) fn select(
+        &self,
+        condition: &ScalarExpr,
+        yes: ScalarExpr,
+        no: ScalarExpr,
+    ) -> ScalarExpr {
         self.kernel.apply(ScalarFunction::Select, vec![condition.clone(), yes, no])
     }
 
-    fn is_nan(&self, value: &ScalarExpr, is_float: bool) -> ScalarExpr {
+    pub(super) fn is_nan(&self, value: &ScalarExpr, is_float: bool) -> ScalarExpr {
         match is_float {
             true => self.kernel.apply(ScalarFunction::IsNan, vec![value.clone()]),
             false => constant(Scalar::bool(false)),
@@ -150,15 +161,23 @@ impl Writer<'_> {
         let order = Order { descending, is_float: dtype.is_float() };
         let few = kept.map(|kept| kept as i64).filter(|&kept| is_few(kept, &line.extent));
         let (from, mut body) = match few {
+            Some(kept) if is_side_by_side(&line, kept) => {
+                self.selected_side_by_side(&line, kept, order)
+            }
             Some(kept) => self.selected(&line, kept, order),
             None => self.merged(&line, order),
         };
         let (along, place) = self.along(&line, &extents(self.function, results[0])[axis]);
         let (values, places) = (self.written(results[0], &place), self.written(results[1], &place));
         let position = &along.index[0];
+        let held = |writer: &Writer<'_>, buffer: BufferId, dtype: DType| {
+            let held = load(buffer, [position]);
+            let same = writer.kernel.buffers[buffer].dtype == dtype;
+            if same { held } else { loops::build::cast(dtype, held) }
+        };
         let show = vec![
-            store(values.0, values.1, load(from.values, [position])),
-            store(places.0, places.1, load(from.places, [position])),
+            store(values.0, values.1, held(self, from.values, dtype)),
+            store(places.0, places.1, held(self, from.places, DType::I64)),
         ];
         body.extend(self.looped(&along, show));
         self.nest(&rows.loops, body);
@@ -166,7 +185,7 @@ impl Writer<'_> {
     }
 
     /// A loop over the first elements of a row, and the place of the element at hand.
-    fn along(&mut self, line: &Line<'_>, count: &Expr) -> (Axes, Vec<Expr>) {
+    pub(super) fn along(&mut self, line: &Line<'_>, count: &Expr) -> (Axes, Vec<Expr>) {
         let along = self.axes("r", std::slice::from_ref(count));
         let mut place = line.rows.index.clone();
         place.insert(line.axis, along.index[0].clone());
@@ -269,7 +288,7 @@ impl Writer<'_> {
     }
 
     /// Statements inside loops, with the values they share.
-    fn looped(&mut self, axes: &Axes, statements: Vec<Stmt>) -> Vec<Stmt> {
+    pub(super) fn looped(&mut self, axes: &Axes, statements: Vec<Stmt>) -> Vec<Stmt> {
         let mut body = self.with_lets(statements);
         for (variable, extent) in axes.loops.iter().rev() {
             let kind = loops::LoopKind::Serial;
@@ -476,18 +495,18 @@ fn is_few(kept: i64, extent: &Expr) -> bool {
 }
 
 /// A row to be sorted, as loops meet it.
-struct Line<'a> {
-    operand: ValueId,
+pub(super) struct Line<'a> {
+    pub(super) operand: ValueId,
     axis: usize,
-    rows: &'a Axes,
-    extent: Expr,
-    dtype: DType,
+    pub(super) rows: &'a Axes,
+    pub(super) extent: Expr,
+    pub(super) dtype: DType,
 }
 
 /// Values of a row and where they came from.
-struct Pair {
-    values: BufferId,
-    places: BufferId,
+pub(super) struct Pair {
+    pub(super) values: BufferId,
+    pub(super) places: BufferId,
 }
 
 fn without(shape: &[Expr], axis: usize) -> Vec<Expr> {

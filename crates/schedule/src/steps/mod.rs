@@ -11,6 +11,7 @@ pub(crate) mod merge;
 pub(crate) mod pad;
 pub(crate) mod parallelise;
 pub(crate) mod prefetch;
+pub(crate) mod privatise;
 pub(crate) mod reorder;
 pub(crate) mod set_scope;
 pub(crate) mod simplify;
