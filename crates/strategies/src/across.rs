@@ -1,19 +1,19 @@
 //! The strategy for statements that each row does by itself: rows side by side, in vectors.
 //!
 //! The innermost loop over rows is cut into vectors of them. What a row keeps for itself gets an
-//! element a row of the block (step `privatise`), the block's loop is taken apart, and each part runs
-//! in vectors across rows, what it goes through along a row outside of them. Where rows are read or
-//! written along themselves, a tile of rows is transposed in registers; loops inside of others, which
-//! go over what is kept of a row, are written out, so that it may stay in registers.
+//! element a row of the block (step `privatise`), the block's loop is taken apart, and each part
+//! runs in vectors across rows, what it goes through along a row outside of them. Where rows are
+//! read or written along themselves, a tile of rows is transposed in registers; loops inside of
+//! others, which go over what is kept of a row, are written out, so that it may stay in registers.
 
 use backend::Target;
 use loops::visit::{references, touched};
 use loops::{Loop, Scope, Stmt};
 use schedule::{Schedule, ScheduleStep, Tail};
 
+use crate::fuse::{as_one, flatten};
 use crate::given::{Given, Refused};
 use crate::hand::Hand;
-use crate::fuse::{as_one, flatten};
 use crate::map::{TILE, transposed};
 use crate::point::Point;
 use crate::rows::registers;

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The new axis is the last one, so that neighbouring iterations keep their elements side by side:
-//! the loop may then be taken apart, and its parts run in vectors. This is array expansion (Feautrier,
-//! "Array Expansion", 1988).
+//! the loop may then be taken apart, and its parts run in vectors. This is array expansion
+//! (Feautrier, "Array Expansion", 1988).
 //!
 //! Legal: the loop has a constant extent, the buffer is private to its body, and no fold reads the
 //! buffer's last axis as a whole.
