@@ -84,8 +84,9 @@ impl Chooser<'_> {
         }
         let short = pairs::wanted(&contraction, builder)?;
         // All targets sum in pairs where one does.
-        let stays =
-            apart && !short && along::stays(&mut contraction, builder, self.target, &mut messages)?;
+        let stays = apart
+            && !pairs::possible(&contraction, builder)?
+            && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);
         if !stays && (self.windows || apart && !short) {

@@ -36,6 +36,16 @@ pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Bu
     Ok(contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel && even)
 }
 
+/// Whether it may be run in pairs in some order of its operands' axes: not where the axis is one of
+/// a window, whose pairs begin at odd elements, too.
+pub(super) fn possible(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
+    if !wanted(contraction, builder)? {
+        return Ok(false);
+    }
+    let axis = contraction.space.extents.len() - 1;
+    Ok([0, 1].into_iter().all(|operand| place_of(contraction, operand, axis).is_some()))
+}
+
 /// Splits the innermost reduced axis into pairs, if both operands can offer them.
 pub(super) fn apply(
     contraction: &mut Contraction,
@@ -68,17 +78,21 @@ pub(super) fn apply(
 /// that is done once.
 fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
-    let symbol = IterationSpace::axis(axis);
-    let place = index.iter().position(|index| *index == symbol)?;
-    let elsewhere = |at: usize| at != place && index[at].contains(SymbolId::new(axis));
-    if (0..index.len()).any(elsewhere) {
-        return None;
-    }
+    let place = place_of(contraction, operand, axis)?;
     if place + 1 == index.len() {
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
     (packed || contraction.operands[operand].constant).then_some(Offer::Packed(place))
+}
+
+/// The axis of an operand that is an axis of the space, if no other moves with that.
+fn place_of(contraction: &Contraction, operand: usize, axis: usize) -> Option<usize> {
+    let index = &contraction.space.operands[operand];
+    let symbol = IterationSpace::axis(axis);
+    let place = index.iter().position(|index| *index == symbol)?;
+    let elsewhere = |at: usize| at != place && index[at].contains(SymbolId::new(axis));
+    (!(0..index.len()).any(elsewhere)).then_some(place)
 }
 
 /// The index of element `e` of pair `k`: `2k + 1 - e`.
