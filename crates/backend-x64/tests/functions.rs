@@ -245,3 +245,20 @@ fn folds_side_by_side(reduction: Reduction, dtype: DType, partials: usize) {
     let x = Tensor::from_scalars(dtype, &[21 * partials], &values(dtype, 21 * partials, 3));
     agree(&kernel, &[x, Tensor::zeros(dtype, &[21])], &[], Exact::ZeroSign);
 }
+
+/// Tails of vectors, of every length: what lies behind them must not be touched.
+#[test]
+fn tails_of_every_length() {
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::I64] {
+        for count in 1..=17 {
+            let text = format!(
+                "kernel @copied(%x: read {dtype}[{count}], %y: write {dtype}[{count}]) {{
+                   for a < {count} vector {{ %y[a] = %x[a] }}
+                 }}"
+            );
+            let kernel = loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+            let x = Tensor::from_scalars(dtype, &[count], &values(dtype, count, 1));
+            agree(&kernel, &[x, Tensor::zeros(dtype, &[count])], &[], Exact::ZeroSign);
+        }
+    }
+}

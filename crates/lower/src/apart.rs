@@ -15,7 +15,7 @@ use base::timing::Phases;
 use base::{IdSet, KernelId};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use module::Module;
-use strategies::{Cost, Naive};
+use strategies::{Cost, LITTLE, Naive};
 use sym::Expr;
 
 use crate::definitions::{Class, class_of_node, cost, space};
@@ -29,8 +29,7 @@ use crate::{KernelInfo, KernelStore, LowerOptions, Role, StoredKernel};
 /// How many times what its nodes need a kernel may take before others are tried.
 const POOR: f64 = 2.0;
 
-/// Cycles that are not worth a trial, and of a function the share that is not.
-const LITTLE: f64 = 4000.0;
+/// Of the cycles of a function the share that is not worth a trial.
 const LITTLE_SHARE: f64 = 0.01;
 
 /// Cycles to begin a run of a kernel.

@@ -39,4 +39,6 @@ pub use cost::Cost;
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
 pub use point::{Chosen, Point};
 pub use roofline::Roofline;
-pub use sketch::{Candidate, Scheduled, StrategyOptions, candidates, schedule, schedule_at};
+pub use sketch::{
+    Candidate, LITTLE, Scheduled, StrategyOptions, candidates, schedule, schedule_at,
+};

@@ -80,8 +80,8 @@ const PLAIN: &str = "plain";
 /// How many times what it takes at least a kernel may cost before other sketches are tried.
 const NEAR: f64 = 4.0;
 
-/// Cycles that no other sketch is tried to save.
-const LITTLE: f64 = 4000.0;
+/// Cycles that nothing else is tried to save.
+pub const LITTLE: f64 = 4000.0;
 
 /// How much dearer a kernel counts whose turns no two workers can share.
 const UNSHARED: f64 = 1.25;
