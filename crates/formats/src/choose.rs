@@ -8,7 +8,7 @@ use crate::channels_last::{self, Ends};
 use crate::contraction::Contraction;
 use crate::options::{FormatOptions, Winograd};
 use crate::winograd::PriceOfGrowth;
-use crate::{along, borders, groups, merge, pairs, panels, winograd};
+use crate::{along, borders, groups, merge, panels, tuples, winograd};
 
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks.
@@ -82,10 +82,10 @@ impl Chooser<'_> {
         if apart && channels_last::take_steps(&mut contraction, builder)? {
             messages.push("the data are copied without what lies between steps".to_owned());
         }
-        let short = pairs::wanted(&contraction, builder)?;
-        // All targets sum in pairs where one does.
+        let short = tuples::wanted(&contraction, builder)?.is_some();
+        // All targets sum in tuples where one does.
         let stays = apart
-            && !pairs::possible(&contraction, builder)?
+            && !tuples::possible(&contraction, builder)?
             && along::stays(&mut contraction, builder, self.target, &mut messages)?;
         // What was said of its order, and what it is if minimal filtering does not make it another.
         let (mut placed, mut directly) = (None, None);
@@ -124,7 +124,7 @@ impl Chooser<'_> {
                 groups::apply(&mut contraction, builder, self.target, &mut messages)?;
                 merge::apply(&mut contraction, builder, &mut messages)?;
                 panels::apply(&mut contraction, builder, self.target, &mut messages)?;
-                pairs::apply(&mut contraction, builder, &mut messages)?;
+                tuples::apply(&mut contraction, builder, &mut messages)?;
                 contraction.finish(builder)?
             }
         };

@@ -4,100 +4,64 @@
 //! after:  `mul(cast<f32>(contract sub(cast<i16>(q), z)[..], cast<i16>(w)[..] accumulate i32),
 //!          mul(s, t))`
 //!
-//! A scale is one number, or one for each column of the result. Differences of such integers fit 16
-//! bits, and machines multiply and add pairs of those at once (file `pairs`). The sums are
-//! exact; the result differs from that of the numbers by the rounding of their products and sums.
-//! Operands change in front of the movements that lead to the contraction, so that whoever makes
-//! them stores them short.
+//! or, where the target multiplies unsigned bytes by signed ones:
+//!
+//! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
+//!
+//! Scales may vary along axes of the result. Differences of such integers fit 16 bits, and machines
+//! multiply and add pairs of those at once, or quads of bytes (file `tuples`). The data are the
+//! unsigned bytes, signed ones with their highest bit turned, which makes zero points greater by
+//! 128; what zero points add to a sum depends on its constant operand alone. The sums are exact;
+//! the result differs from that of the numbers by the rounding of their products and sums. Operands
+//! change in front of the movements that lead to the contraction, so that whoever makes them stores
+//! them short.
 
 use backend::Target;
-use base::{Diagnostics, Remark};
+use base::{Diagnostics, Id, IdSet, Remark};
 use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
-use sym::Expr;
-use tensor::{DType, ScalarFunction};
+use sym::{Expr, SymbolId};
+use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use crate::options::{FormatOptions, Winograd};
-use crate::precision::{make_even, unsuited};
-use crate::winograd;
+use crate::precision::{make_divisible, unsuited};
+use crate::quantised::{Quantised, Scale, as_type, moved};
 
-/// The most terms of a sum: products are below 2^18.
-const MOST_TERMS: i64 = 1 << 13;
+/// The most terms of a sum: products are below 2^16.
+const MOST_TERMS: i64 = 1 << 15;
 
-/// An operand that stands for integers.
-struct Quantised {
-    /// What it is made of, behind the movements: f32, but whole and below 2^9.
-    whole: ValueId,
-    scale: Scale,
-}
-
-/// What the integers are multiplied by.
-#[derive(Clone, Copy)]
-struct Scale {
-    /// A number, or a vector.
-    value: ValueId,
-    /// The axis of the operand that a vector goes along.
-    axis: Option<usize>,
-}
-
-/// Rewrites the contractions of a function whose operands stand for integers, but for those that
-/// format choice with these options should do faster in f32; each is a remark.
+/// Rewrites the contractions of a function whose operands stand for integers; each is a remark.
 ///
 /// # Errors
 /// An internal error if a rewritten node is ill-typed.
 pub fn integers(
     function: Function,
     target: &Target,
-    options: &FormatOptions,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let stands_for_integers = |node: &Node| {
-        let quantised = |&operand: &ValueId| quantised(&function, operand).is_some();
+        let quantised = |&operand: &ValueId| Quantised::of(&function, operand).is_some();
         matches!(node.op, Op::Contract { .. }) && node.operands.iter().all(quantised)
     };
     if !function.nodes.values().any(stands_for_integers) {
         return Ok(function);
     }
     let constants = function.constant_values();
-    let price = winograd::price_of_growth(&function, target);
+    let quads = [DType::U8, DType::I8];
+    let multiplies_bytes = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
     let result = rebuild(&function, |rewriter, id| {
         let node = &rewriter.source.nodes[id];
-        let Op::Contract { space, accumulator: DType::F32, dtype: DType::F32 } = &node.op else {
-            return Ok(None);
+        let Some(product) = Product::of(rewriter.source, node) else { return Ok(None) };
+        rewriter.builder.set_location(node.location);
+        let bytes = match multiplies_bytes {
+            true => product.bytes(rewriter, &constants)?,
+            false => None,
         };
-        let operands = [node.operands[0], node.operands[1]];
-        let found = operands.map(|operand| quantised(rewriter.source, operand));
-        let [Some(lhs), Some(rhs)] = found else { return Ok(None) };
-        let Some((channel, vector)) = channel_of(space, [&lhs.scale, &rhs.scale]) else {
-            return Ok(None);
+        let (sum, how) = match bytes {
+            Some(sum) => (sum, "bytes"),
+            None => (product.short(rewriter)?, "integers of 16 bits"),
         };
-        if unsuited(space).is_some() || !pairs_are_plain(space) || too_long(space) {
-            return Ok(None);
-        }
-        if options.winograd == Winograd::WherePredicted {
-            let own = operands.map(|own| (rewriter.get(own), constants.contains(own)));
-            let builder = &rewriter.builder;
-            let beaten = winograd::filtering_beats_short(space, own, builder, target, price)?;
-            if beaten.is_some() {
-                return Ok(None);
-            }
-        }
-        let mut space = space.clone();
-        let location = node.location;
-        let mut short = Vec::new();
-        for (operand, found) in operands.into_iter().zip([&lhs, &rhs]) {
-            short.push(moved(rewriter, operand, found.whole)?);
-        }
-        rewriter.builder.set_location(location);
-        make_even(rewriter, &mut space, &mut short, DType::I16)?;
-        let shape = space.extents[..space.parallel].to_vec();
-        let sum = rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)?;
-        let sum = rewriter.builder.cast(sum, DType::F32)?;
-        let scales = [lhs.scale.value, rhs.scale.value].map(|scale| rewriter.get(scale));
-        let scale = product(rewriter, scales, vector)?;
-        let axes: Vec<usize> = channel.into_iter().collect();
-        let scale = rewriter.builder.broadcast(scale, &shape, &axes)?;
-        let value = rewriter.builder.map(ScalarFunction::Mul, &[sum, scale])?;
-        let message = "operands of 8 bits multiplied as integers of 16 bits".to_owned();
+        let value = product.scaled(rewriter, sum)?;
+        let (location, message) =
+            (node.location, format!("operands of 8 bits multiplied as {how}"));
         remarks.push(Remark { location, message });
         Ok(Some(vec![value]))
     });
@@ -106,38 +70,231 @@ pub fn integers(
     })
 }
 
-/// The product of two scales; of a number and a vector it is a vector.
-fn product(rewriter: &mut Rewriter<'_>, scales: [ValueId; 2], vector: Option<usize>) -> Built {
-    let [mut one, mut two] = scales;
-    if let Some(vector) = vector {
-        let shape = rewriter.builder.shape([one, two][vector])?;
-        let number = if vector == 0 { &mut two } else { &mut one };
-        *number = rewriter.builder.broadcast(*number, &shape, &[])?;
-    }
-    let is_wrong = base::fault::is_seeded("formats.integers");
-    let function = if is_wrong { ScalarFunction::Add } else { ScalarFunction::Mul };
-    rewriter.builder.map(function, &[one, two])
+/// A contraction whose operands stand for integers.
+struct Product<'a> {
+    space: &'a IterationSpace,
+    operands: [ValueId; 2],
+    found: [Quantised; 2],
+    dtype: DType,
+    /// The scales of the result, along its axes.
+    scales: Vec<Scale>,
 }
 
-/// The result axis that a vector of scales goes along, and the operand that has one; none of either
-/// where both are numbers.
-fn channel_of(
+impl<'a> Product<'a> {
+    fn of(function: &Function, node: &'a Node) -> Option<Product<'a>> {
+        let Op::Contract { space, accumulator: DType::F32 | DType::I32, dtype } = &node.op else {
+            return None;
+        };
+        if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
+            return None;
+        }
+        let operands = [node.operands[0], node.operands[1]];
+        let found = operands.map(|operand| Quantised::of(function, operand));
+        let [Some(lhs), Some(rhs)] = found else { return None };
+        let mut scales = Vec::new();
+        for (own, index) in [&lhs, &rhs].into_iter().zip(&space.operands) {
+            for scale in &own.scales {
+                scales.push(Scale { axes: axes_of_result(space, index, scale)?, ..scale.clone() });
+            }
+        }
+        let whole = matches!(dtype, DType::F32 | DType::I32);
+        let fits = whole && (*dtype == DType::F32 || scales.is_empty());
+        fits.then_some(Product { space, operands, found: [lhs, rhs], dtype: *dtype, scales })
+    }
+
+    /// The sum of products in 16 bits.
+    fn short(&self, rewriter: &mut Rewriter<'_>) -> Built {
+        let mut short = Vec::new();
+        for (operand, found) in self.operands.into_iter().zip(&self.found) {
+            let whole = as_type(rewriter, found.whole.value, DType::I16)?;
+            let zero = rewriter.builder.scalar(DType::I16, 0.0);
+            short.push(moved(rewriter, operand, &found.whole, (whole, zero))?);
+        }
+        let mut space = self.space.clone();
+        make_divisible(rewriter, &mut space, &mut short, 2)?;
+        rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)
+    }
+
+    /// The operand that can be signed bytes without a zero point: constant, so that what the other's
+    /// zero point adds is known before a run.
+    fn filter(&self, source: &Function, constants: &IdSet<ValueId>) -> Option<usize> {
+        [1, 0].into_iter().find(|&operand| {
+            let whole = &self.found[operand].whole;
+            let zero = whole.known_zero(source).zip(whole.dtype(source));
+            // As signed bytes unsigned ones are less by 128, and so is their zero point.
+            let signed = zero.map(|(zero, dtype)| zero - if dtype == DType::U8 { 128 } else { 0 });
+            constants.contains(self.operands[operand]) && signed == Some(0)
+        })
+    }
+
+    /// The sum of products of unsigned bytes with signed ones, if the operands can be such.
+    fn bytes(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        constants: &IdSet<ValueId>,
+    ) -> Built<Option<ValueId>> {
+        let source = rewriter.source;
+        let filter = self.filter(source, constants).filter(|_| unsuited(self.space, 4).is_none());
+        let Some(filter) = filter else { return Ok(None) };
+        let Some(zero) = self.zero_of_bytes(rewriter, 1 - filter)? else { return Ok(None) };
+        let mut operands = Vec::new();
+        for (operand, found) in self.operands.into_iter().zip(&self.found) {
+            let whole = &found.whole;
+            let Some(dtype) = whole.dtype(source) else { return Ok(None) };
+            let (wanted, outside) = match operands.len() == filter {
+                true => (DType::I8, rewriter.builder.scalar(DType::I8, 0.0)),
+                false => (DType::U8, rewriter.builder.cast(zero, DType::U8)?),
+            };
+            let integer = as_type(rewriter, whole.integer, dtype)?;
+            let integer = turned(rewriter, integer, wanted)?;
+            operands.push(moved(rewriter, operand, whole, (integer, outside))?);
+        }
+        let mut space = self.space.clone();
+        make_divisible(rewriter, &mut space, &mut operands, 4)?;
+        let (own, data) = (operands[filter], &self.found[1 - filter].whole);
+        let shift =
+            match data.known_zero(source) == Some(0) && data.dtype(source) == Some(DType::U8) {
+                true => None,
+                false => Some(zero_times_filter(rewriter, &space, (filter, own), zero)?),
+            };
+        let [lhs, rhs] = [operands[0], operands[1]];
+        let sum = rewriter.builder.contract(space, lhs, rhs, DType::I32, DType::I32)?;
+        let Some(shift) = shift else { return Ok(Some(sum)) };
+        Ok(Some(rewriter.builder.map(ScalarFunction::Sub, &[sum, shift])?))
+    }
+
+    /// The one zero point of an operand as unsigned bytes, an i32.
+    fn zero_of_bytes(&self, rewriter: &mut Rewriter<'_>, operand: usize) -> Built<Option<ValueId>> {
+        let source = rewriter.source;
+        let whole = &self.found[operand].whole;
+        let turned = if whole.dtype(source) == Some(DType::I8) { 128 } else { 0 };
+        let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
+        if let Some(known) = whole.known_zero(source) {
+            return Ok(Some(rewriter.builder.literal(number(known + turned))));
+        }
+        let Some(single) = whole.single_zero(source) else { return Ok(None) };
+        let zero = as_type(rewriter, single, DType::I32)?;
+        let more = rewriter.builder.literal(number(turned));
+        Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
+    }
+
+    /// The sum times the scales.
+    fn scaled(&self, rewriter: &mut Rewriter<'_>, sum: ValueId) -> Built {
+        if self.dtype == DType::I32 {
+            return Ok(sum);
+        }
+        let mut value = rewriter.builder.cast(sum, DType::F32)?;
+        let shape = &self.space.extents[..self.space.parallel];
+        // Scales along the same axes are multiplied among themselves first: most are constants.
+        let mut scales: Vec<(Vec<usize>, ValueId)> = Vec::new();
+        let mut sorted: Vec<&Scale> = self.scales.iter().collect();
+        sorted.sort_by_key(|scale| (scale.axes.len(), scale.function == ScalarFunction::Div));
+        for scale in sorted {
+            let own = rewriter.get(scale.value);
+            let own = rewriter.builder.reshape(own, &scale.shape)?;
+            let (own, axes) = in_order(rewriter, own, &scale.axes)?;
+            let own_shape = rewriter.builder.shape(own)?;
+            match scales.iter_mut().find(|(known, _)| *known == axes) {
+                Some((_, product)) => {
+                    *product = by(rewriter, scale.function, [*product, own])?;
+                }
+                None if scale.function == ScalarFunction::Div => {
+                    let one = rewriter.builder.scalar(DType::F32, 1.0);
+                    let one = rewriter.builder.broadcast(one, own_shape, &[])?;
+                    let inverse = by(rewriter, ScalarFunction::Div, [one, own])?;
+                    scales.push((axes, inverse));
+                }
+                None => scales.push((axes, own)),
+            }
+        }
+        // One for all joins the first that there is along axes.
+        if let [(none, number), (axes, own), ..] = &mut scales[..]
+            && none.is_empty()
+            && !axes.is_empty()
+        {
+            let shape = rewriter.builder.shape(*own)?;
+            let number = rewriter.builder.broadcast(*number, shape, &[])?;
+            *own = by(rewriter, ScalarFunction::Mul, [number, *own])?;
+            scales.remove(0);
+        }
+        for (axes, scale) in scales {
+            let scale = rewriter.builder.broadcast(scale, shape, &axes)?;
+            value = rewriter.builder.map(ScalarFunction::Mul, &[value, scale])?;
+        }
+        Ok(value)
+    }
+}
+
+/// What a zero point of one operand adds to the sums: itself times the sum of what the other, at
+/// this number, is multiplied with, in the shape of the result.
+fn zero_times_filter(
+    rewriter: &mut Rewriter<'_>,
     space: &IterationSpace,
-    scales: [&Scale; 2],
-) -> Option<(Option<usize>, Option<usize>)> {
-    let (operand, axis) = match [scales[0].axis, scales[1].axis] {
-        [None, None] => return Some((None, None)),
-        [Some(axis), None] => (0, axis),
-        [None, Some(axis)] => (1, axis),
-        [Some(_), Some(_)] => return None,
+    (filter, value): (usize, ValueId),
+    zero: ValueId,
+) -> Built {
+    let index = &space.operands[filter];
+    let read = |axis: usize| index.iter().any(|index| index.contains(SymbolId::new(axis)));
+    let axes: Vec<usize> = (0..space.parallel).filter(|&axis| read(axis)).collect();
+    let kept: Vec<usize> =
+        axes.iter().copied().chain(space.parallel..space.extents.len()).collect();
+    let renamed = |symbol: SymbolId| {
+        let place = kept.iter().position(|&axis| axis == symbol.index());
+        place.map(IterationSpace::axis)
     };
-    let index = space.operands[operand].get(axis)?;
-    let channel = (0..space.parallel).find(|&axis| *index == IterationSpace::axis(axis))?;
-    Some((Some(channel), Some(operand)))
+    let read = index.iter().map(|index| index.substitute(&mut { renamed })).collect();
+    let extents: Vec<Expr> = kept.iter().map(|&axis| space.extents[axis].clone()).collect();
+    let sums = IterationSpace { extents, parallel: axes.len(), operands: vec![Vec::new(), read] };
+    let builder = &mut rewriter.builder;
+    let one = builder.scalar(DType::I32, 1.0);
+    let sums = builder.contract(sums, one, value, DType::I32, DType::I32)?;
+    let own = builder.shape(sums)?;
+    let zero = builder.broadcast(zero, own, &[])?;
+    let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
+    builder.broadcast(product, &space.extents[..space.parallel], &axes)
+}
+
+fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {
+    let is_wrong = base::fault::is_seeded("formats.integers");
+    let function = if is_wrong { ScalarFunction::Add } else { function };
+    rewriter.builder.map(function, &operands)
+}
+
+/// A value with its axes in the order in which they go along others.
+fn in_order(
+    rewriter: &mut Rewriter<'_>,
+    value: ValueId,
+    axes: &[usize],
+) -> Built<(ValueId, Vec<usize>)> {
+    let mut order: Vec<usize> = (0..axes.len()).collect();
+    order.sort_by_key(|&place| axes[place]);
+    let sorted = order.iter().map(|&place| axes[place]).collect();
+    Ok((rewriter.builder.transpose(value, &order)?, sorted))
+}
+
+/// Bytes of one signedness as those of the other, 128 less or more: the highest bit turned.
+fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+    if rewriter.builder.dtype(value)? == dtype {
+        return Ok(value);
+    }
+    let value = rewriter.builder.bitcast(value, dtype)?;
+    let highest = Scalar::from_i64(DType::U8, 128).bits();
+    let highest = Tensor::scalar(Scalar::from_bits(dtype, highest));
+    let highest = rewriter.builder.literal(highest);
+    rewriter.builder.map_broadcast(ScalarFunction::Xor, &[value, highest])
+}
+
+/// The axes of the result that an operand's scale goes along.
+fn axes_of_result(space: &IterationSpace, index: &[Expr], scale: &Scale) -> Option<Vec<usize>> {
+    let of = |axis: &usize| {
+        let own = &index[*axis];
+        (0..space.parallel).find(|&axis| *own == IterationSpace::axis(axis))
+    };
+    scale.axes.iter().map(of).collect()
 }
 
 /// Whether neighbours along the innermost reduced axis are neighbours in both operands.
-fn pairs_are_plain(space: &IterationSpace) -> bool {
+fn tuples_are_plain(space: &IterationSpace) -> bool {
     let innermost = IterationSpace::axis(space.extents.len() - 1);
     space.operands.iter().all(|operand| operand.contains(&innermost))
 }
@@ -145,135 +302,4 @@ fn pairs_are_plain(space: &IterationSpace) -> bool {
 fn too_long(space: &IterationSpace) -> bool {
     let terms: Expr = space.extents[space.parallel..].iter().product();
     terms.as_constant().is_none_or(|terms| terms > MOST_TERMS)
-}
-
-/// What an operand stands for, seen through movements.
-fn quantised(function: &Function, value: ValueId) -> Option<Quantised> {
-    let (id, _) = function.producer(value)?;
-    let node = &function.nodes[id];
-    match &node.op {
-        Op::Map { function: ScalarFunction::Mul, dtype: DType::F32 } => {
-            let [a, b] = node.operands[..] else { return None };
-            [(a, b), (b, a)].into_iter().find_map(|(whole, by)| {
-                let scale = scale(function, by).filter(|_| is_difference(function, whole))?;
-                Some(Quantised { whole, scale })
-            })
-        }
-        Op::Transpose { permutation } => {
-            let mut found = quantised(function, node.operands[0])?;
-            if let Some(axis) = found.scale.axis {
-                found.scale.axis = Some(permutation.iter().position(|from| *from == axis)?);
-            }
-            Some(found)
-        }
-        Op::Pad { .. } => {
-            let zero = function.literal(node.operands[1])?;
-            let is_zero = zero.scalars().all(|element| element.bits() == 0);
-            quantised(function, node.operands[0]).filter(|found| is_zero && found.is_even())
-        }
-        Op::Reshape { .. } | Op::Broadcast { .. } => {
-            quantised(function, node.operands[0]).filter(Quantised::is_even)
-        }
-        _ => None,
-    }
-}
-
-impl Quantised {
-    /// Whether there is one scale for all.
-    fn is_even(&self) -> bool {
-        self.scale.axis.is_none()
-    }
-}
-
-fn rank(function: &Function, value: ValueId) -> Option<usize> {
-    function.ty(value).as_tensor().map(|ty| ty.shape.len())
-}
-
-/// A number or a vector that is repeated to the shape of this value.
-fn scale(function: &Function, value: ValueId) -> Option<Scale> {
-    if rank(function, value)? == 0 {
-        return Some(Scale { value, axis: None });
-    }
-    let (id, _) = function.producer(value)?;
-    let node = &function.nodes[id];
-    let Op::Broadcast { axes, .. } = &node.op else { return None };
-    let value = node.operands[0];
-    match axes[..] {
-        [] => Some(Scale { value, axis: None }),
-        [axis] => Some(Scale { value, axis: Some(axis) }),
-        _ => None,
-    }
-}
-
-/// Whether a value in f32 is an integer of 8 bits, or the difference of two.
-fn is_difference(function: &Function, value: ValueId) -> bool {
-    let Some((id, _)) = function.producer(value) else { return false };
-    let node = &function.nodes[id];
-    match node.op {
-        Op::Map { function: ScalarFunction::Sub, .. } => {
-            node.operands.iter().all(|&operand| is_whole(function, operand))
-        }
-        _ => is_whole(function, value),
-    }
-}
-
-/// Whether a value in f32 is an integer of 8 bits.
-fn is_whole(function: &Function, value: ValueId) -> bool {
-    let Some((id, _)) = function.producer(value) else { return false };
-    let node = &function.nodes[id];
-    match &node.op {
-        Op::Literal(tensor) => (0..tensor.len()).all(|at| {
-            let element = tensor.get_f64(at);
-            element.fract() == 0.0 && (-128.0..=255.0).contains(&element)
-        }),
-        Op::Map { function: ScalarFunction::Cast, .. } => {
-            let of = function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype);
-            matches!(of, Some(DType::I8 | DType::U8))
-        }
-        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
-            is_whole(function, node.operands[0])
-        }
-        _ => false,
-    }
-}
-
-/// The operand of a contraction as integers: what stands for them in short, moved as before.
-fn moved(rewriter: &mut Rewriter<'_>, value: ValueId, whole: ValueId) -> Built {
-    let source = rewriter.source;
-    let Some((id, _)) = source.producer(value) else { return Ok(rewriter.get(value)) };
-    let data = &source.nodes[id];
-    if matches!(data.op, Op::Map { .. }) {
-        return short(rewriter, whole);
-    }
-    let mut operands = vec![moved(rewriter, data.operands[0], whole)?];
-    for &other in &data.operands[1..] {
-        let other = rewriter.get(other);
-        operands.push(rewriter.builder.cast(other, DType::I16)?);
-    }
-    rewriter.builder.set_location(data.location);
-    let results = rewriter.builder.add(data.op.clone(), &operands)?;
-    Ok(results[0])
-}
-
-/// A value in f32 that is whole (`is_difference`) as an integer, computed among integers.
-fn short(rewriter: &mut Rewriter<'_>, value: ValueId) -> Built {
-    let source = rewriter.source;
-    let Some((id, _)) = source.producer(value) else { return Ok(rewriter.get(value)) };
-    let data = &source.nodes[id];
-    match &data.op {
-        Op::Literal(tensor) => Ok(rewriter.builder.literal(tensor.cast(DType::I16))),
-        Op::Map { function: ScalarFunction::Cast, .. } => {
-            let integer = rewriter.get(data.operands[0]);
-            rewriter.builder.cast(integer, DType::I16)
-        }
-        op => {
-            let op = match op {
-                Op::Map { function, .. } => Op::Map { function: *function, dtype: DType::I16 },
-                other => other.clone(),
-            };
-            let operands = data.operands.iter().map(|&operand| short(rewriter, operand));
-            let operands = operands.collect::<Built<Vec<ValueId>>>()?;
-            Ok(rewriter.builder.add(op, &operands)?[0])
-        }
-    }
 }

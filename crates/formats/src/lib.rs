@@ -26,10 +26,12 @@ mod integers;
 mod merge;
 mod narrow;
 mod options;
-mod pairs;
+
 mod panels;
 mod passes;
 mod precision;
+mod quantised;
+mod tuples;
 mod winograd;
 
 pub use choose::choose;

@@ -7,7 +7,7 @@
 //! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
 //! depthwise filter) it becomes the last axis of constant operands. Weights are always packed. What
 //! is computed at run time is packed where its vector axis is not contiguous, or where the product
-//! reads it often enough to repay the copy, or where the copy puts bf16 in pairs.
+//! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
 use backend::Target;
 use backend::tile::{Area, best_tile, div_ceil};
@@ -17,7 +17,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use crate::contraction::Contraction;
-use crate::pairs;
+use crate::tuples;
 
 /// A run-time operand that is contiguous already is packed if it is read at least so often.
 const REPAYING_READS: i64 = 256;
@@ -88,13 +88,13 @@ fn carrier(
         return Ok(());
     }
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
-    let pairs = pairs::wanted(contraction, builder)?;
+    let tuples = tuples::wanted(contraction, builder)?.is_some();
     let colliding = rows_collide(contraction, builder, operand, target)?;
-    if runtime && !pairs && contiguous && !repays(reads, one_panel, colliding) {
+    if runtime && !tuples && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
     }
-    if one_panel && !(runtime && pairs) {
+    if one_panel && !(runtime && tuples) {
         return vector_last(contraction, builder, operand, vector, messages);
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));

@@ -57,7 +57,7 @@ pub fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
 fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
     if !context.is_disabled(FORMATS) {
         let (function, remarks) = (draft.take(), &mut context.remarks);
-        let chosen = crate::integers(function, draft.target, &draft.options, remarks)?;
+        let chosen = crate::integers(function, draft.target, remarks)?;
         draft.function = Arc::new(chosen);
     }
     Ok(())

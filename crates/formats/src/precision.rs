@@ -22,6 +22,9 @@ use crate::winograd;
 /// Fewest terms of a sum for which rounding its operands pays.
 const LEAST_TERMS: i64 = 16;
 
+/// Elements of 16 bits that fill a sum.
+const PAIR: i64 = 2;
+
 /// Fewest results of an element of the data for which a zero beside its sums' terms pays.
 const LEAST_COLUMNS: i64 = 16;
 
@@ -50,7 +53,7 @@ pub fn shorten(
             return Ok(None);
         }
         let location = node.location;
-        if let Some(reason) = unsuited(space) {
+        if let Some(reason) = unsuited(space, PAIR) {
             remarks.push(Remark { location, message: format!("stays in f32: {reason}") });
             return Ok(None);
         }
@@ -76,7 +79,7 @@ pub fn shorten(
             operands.push(shortened(rewriter, operand, dtype)?);
         }
         rewriter.builder.set_location(location);
-        let padded = make_even(rewriter, &mut space, &mut operands, dtype)?;
+        let padded = make_divisible(rewriter, &mut space, &mut operands, PAIR)?;
         let value =
             rewriter.builder.contract(space, operands[0], operands[1], DType::F32, result)?;
         let padded = if padded { ", a zero beside the terms of each sum" } else { "" };
@@ -93,8 +96,8 @@ fn dtype_of(function: &Function, value: ValueId) -> Option<DType> {
     function.ty(value).as_tensor().map(|ty| ty.dtype)
 }
 
-/// Why a contraction gains nothing from shorter operands.
-pub(crate) fn unsuited(space: &IterationSpace) -> Option<&'static str> {
+/// Why a contraction gains nothing from shorter operands, so many of which go side by side.
+pub(crate) fn unsuited(space: &IterationSpace, count: i64) -> Option<&'static str> {
     let reads = |operand: usize, axis: usize| {
         space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
     };
@@ -110,15 +113,16 @@ pub(crate) fn unsuited(space: &IterationSpace) -> Option<&'static str> {
         return Some("each element of its operands meets few others");
     }
     let innermost = space.extents.last()?;
-    match innermost.divisible_by(2) || odd_places(space).is_some() {
+    match innermost.divisible_by(count) || places_of_zeros(space, count).is_some() {
         true => None,
-        false => Some("the innermost axis of its sums is odd"),
+        false if count == PAIR => Some("the innermost axis of its sums is odd"),
+        false => Some("the innermost axis of its sums is no multiple of four"),
     }
 }
 
-/// The axis of each operand along which a zero makes an odd innermost reduced axis even, if that
-/// pays: the axis alone walks it, and enough results share the data.
-fn odd_places(space: &IterationSpace) -> Option<[usize; 2]> {
+/// The axis of each operand along which zeros make the innermost reduced axis, which is none, a
+/// multiple of a count, if that pays: the axis alone walks it, and enough results share the data.
+fn places_of_zeros(space: &IterationSpace, count: i64) -> Option<[usize; 2]> {
     let axis = space.extents.len() - 1;
     let extent = space.extents[axis].as_constant()?;
     let symbol = IterationSpace::axis(axis);
@@ -137,27 +141,32 @@ fn odd_places(space: &IterationSpace) -> Option<[usize; 2]> {
         count.as_constant().unwrap_or(LEAST_COLUMNS) >= LEAST_COLUMNS
     };
     let places = [place(0)?, place(1)?];
-    (extent % 2 == 1 && extent > 1 && shared(0) && shared(1)).then_some(places)
+    (extent % count != 0 && extent > count / 2 && shared(0) && shared(1)).then_some(places)
 }
 
-/// Pads an odd innermost reduced axis with a zero in both operands; whether it was odd.
-pub(crate) fn make_even(
+/// Pads the innermost reduced axis with zeros in both operands to a multiple of a count; whether it
+/// was none.
+pub(crate) fn make_divisible(
     rewriter: &mut Rewriter<'_>,
     space: &mut IterationSpace,
     operands: &mut [ValueId],
-    dtype: DType,
+    count: i64,
 ) -> Built<bool> {
-    let Some(places) = odd_places(space) else { return Ok(false) };
+    let places = places_of_zeros(space, count);
+    let (Some(places), Some(extent)) = (places, space.extents.last_mut()) else {
+        return Ok(false);
+    };
+    let whole = extent.ceil_div(&Expr::constant(count)) * count;
+    let missing = &whole - &*extent;
+    *extent = whole;
     for (operand, place) in operands.iter_mut().zip(places) {
         let rank = rewriter.builder.shape(*operand)?.len();
         let mut high = vec![Expr::ZERO; rank];
-        high[place] = Expr::constant(1);
+        high[place] = missing.clone();
+        let dtype = rewriter.builder.dtype(*operand)?;
         let zero = rewriter.builder.scalar(dtype, 0.0);
         let low = vec![Expr::ZERO; rank];
         *operand = rewriter.builder.pad(*operand, zero, &low, &high, &vec![0; rank])?;
-    }
-    if let Some(extent) = space.extents.last_mut() {
-        *extent = &*extent + 1;
     }
     Ok(true)
 }

@@ -32,8 +32,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     };
     let options = FormatOptions { winograd };
     let function = match arguments.contains(&"integers") {
-        true => integers(function, &target, &options, &mut remarks)
-            .map_err(|error| error.to_string())?,
+        true => integers(function, &target, &mut remarks).map_err(|error| error.to_string())?,
         false => function,
     };
     let function = match arguments.contains(&"bf16") {
@@ -289,9 +288,8 @@ proptest! {
             tensors(function.ty(function.nodes[id].results[0]), seed).expect("a tensor")
         });
         let inputs = [tensors(function.ty(function.parameters()[0]), 4).expect("a tensor")];
-        let options = FormatOptions { winograd: Winograd::Never };
         let native = Target::table().remove(0);
-        let whole = integers(function.clone(), &native, &options, &mut Vec::new());
+        let whole = integers(function.clone(), &native, &mut Vec::new());
         let whole = whole.expect("well typed");
         prop_assert!(whole.to_string().contains("accumulate i32"), "{whole}");
         let pairs = results(&function, &weights, &inputs).into_iter()

@@ -13,13 +13,13 @@
 use std::sync::Arc;
 
 use base::{Id, PassContext, Result, SecondaryMap};
-use graph::{Built, Function, Node, Op, ValueId, rebuild};
+use graph::{Built, Function, Node, Op, ValueId, axis_groups, rebuild};
 use sym::Expr;
 use tensor::ScalarFunction::{Add, Div, Mul, Neg, Sub};
 use tensor::{DType, ScalarFunction};
 
 use crate::maker::{Maker, Session};
-use crate::{groups, ill_typed, permutation, rules};
+use crate::{ill_typed, permutation, rules};
 
 /// Folds constant factors and terms into contractions.
 pub(crate) fn run(function: &mut Arc<Function>, context: &mut PassContext) -> Result<()> {
@@ -229,7 +229,7 @@ impl Folding<'_, '_, '_> {
         let result = self.maker.shape(core)?;
         let extents = self.maker.shape(small)?;
         let (w_shape, index) = (self.maker.shape(w)?, &space.operands[number]);
-        let Some(groups) = groups::between(&space.extents[..space.parallel], &result) else {
+        let Some(groups) = axis_groups(&space.extents[..space.parallel], &result) else {
             return Ok(None);
         };
         // Where the operand reads each axis along which the factor varies.

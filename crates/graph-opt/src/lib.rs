@@ -15,7 +15,6 @@ mod cut;
 mod dce;
 mod excess_precision;
 mod fold;
-mod groups;
 mod hoist;
 mod maker;
 mod permutation;

@@ -10,6 +10,7 @@
 //!
 //! This crate does not know loops, kernels' insides, or targets.
 
+mod axis_groups;
 mod builder;
 mod defined;
 mod extents;
@@ -25,6 +26,7 @@ mod text;
 mod uses;
 mod verify;
 
+pub use axis_groups::{AxisGroup, axis_groups};
 pub use builder::{Assumed, Built, FunctionBuilder, accumulator_of, broadcast_shapes};
 pub use function::{
     Assumption, Definition, Function, Node, NodeId, Region, RegionId, Type, ValueData, ValueId,

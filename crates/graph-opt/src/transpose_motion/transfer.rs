@@ -2,11 +2,11 @@
 //! what transposing it by that permutation gives.
 
 use base::Id;
-use graph::{IterationSpace, Op};
+use graph::{IterationSpace, Op, axis_groups};
 use sym::{Expr, SymbolId};
 
+use crate::permutation;
 use crate::rules::spaces::{natural_order, with_space};
-use crate::{groups, permutation};
 
 /// A permutation of a value's axes.
 pub(super) type Frame = Vec<usize>;
@@ -111,7 +111,7 @@ pub(super) fn back_through_reduce(space: &IterationSpace, result: &[usize]) -> O
 /// The frame of a reshape's result whose operand is in a frame, or the other way round, where the
 /// elements stay in order: each group of axes that becomes a group of axes keeps together.
 pub(super) fn through_reshape(from: &[Expr], to: &[Expr], frame: &[usize]) -> Option<Frame> {
-    let groups = groups::between(from, to)?;
+    let groups = axis_groups(from, to)?;
     let order: Vec<usize> = frame.iter().copied().filter(|&axis| !from[axis].is_one()).collect();
     let mut rest = &order[..];
     let mut long = Vec::new();

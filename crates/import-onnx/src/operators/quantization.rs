@@ -38,6 +38,29 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
     graph.refine(&cut, x.shape())
 }
 
+/// The one number that a constant zero point is for all channels, if it is: a part of how a model
+/// is quantised, which passes may know.
+fn same_for_all(value: &Operand) -> Option<Operand> {
+    let numbers = value.numbers().filter(|_| value.dtype().is_integer())?;
+    let (first, rest) = numbers.split_first()?;
+    rest.iter().all(|number| number == first).then(|| Operand::of_scalar(*first))
+}
+
+/// A zero point in the type of `x`, under its shape.
+fn spread_zero_point(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    value: &Operand,
+    x: &Operand,
+    dtype: DType,
+) -> Accepted<Operand> {
+    let wide = graph.cast(value, dtype)?;
+    let spread = spread(node, graph, &wide, x)?;
+    let Some(number) = same_for_all(value) else { return Ok(spread) };
+    let number = graph.cast(&number, dtype)?;
+    graph.broadcast_to(&number, x.shape())
+}
+
 /// `x` rounded to a number of `dtype` steps of the scale from the zero point, within its range.
 fn quantize_value(
     graph: &mut Graph,
@@ -81,7 +104,9 @@ pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let scale = graph.cast(scale, wide)?;
     let scale = spread(node, graph, &scale, &x)?;
     let zero_point = node.optional(2).filter(|_| !dtype.is_float());
-    let zero_point = zero_point.map(|value| spread(node, graph, value, &x)).transpose()?;
+    let zero_point = zero_point
+        .map(|value| spread_zero_point(node, graph, value, &x, value.dtype()))
+        .transpose()?;
     Ok(vec![quantize_value(graph, &x, &scale, zero_point.as_ref(), dtype)?])
 }
 
@@ -95,8 +120,7 @@ pub(super) fn dequantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let scale = spread(node, graph, &scale, x)?;
     let centred = match node.optional(2).filter(|_| !x.dtype().is_float()) {
         Some(zero_point) => {
-            let zero_point = graph.cast(zero_point, DType::F32)?;
-            let zero_point = spread(node, graph, &zero_point, x)?;
+            let zero_point = spread_zero_point(node, graph, zero_point, x, DType::F32)?;
             graph.sub(&wide, &zero_point)?
         }
         None => wide,
@@ -136,9 +160,13 @@ fn centred(
     axis: usize,
 ) -> Accepted<Operand> {
     let value = graph.cast(value, DType::I32)?;
-    let Some(zero_point) = zero_point else { return Ok(value) };
-    let zero_point = graph.cast(zero_point, DType::I32)?;
-    let zero_point = per_axis(graph, &zero_point, value.shape(), axis)?;
+    let Some(given) = zero_point else { return Ok(value) };
+    let zero_point = graph.cast(given, DType::I32)?;
+    let mut zero_point = per_axis(graph, &zero_point, value.shape(), axis)?;
+    if let Some(number) = same_for_all(given) {
+        let number = graph.cast(&number, DType::I32)?;
+        zero_point = graph.broadcast_to(&number, value.shape())?;
+    }
     graph.sub(&value, &zero_point)
 }
 

@@ -19,7 +19,6 @@ use std::collections::BTreeSet;
 use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
-use tensor::DType;
 
 use super::Fusion;
 use crate::combination::{Combination, MOST_WRITTEN};
@@ -387,7 +386,7 @@ impl Chooser<'_> {
     }
 
     /// Whether a contraction, or a reduction over windows, reads this movement with unit stride
-    /// along the innermost axis of its result, or by pairs of bf16 along the innermost axis that it
+    /// along the innermost axis of its result, or by tuples of short elements along the innermost axis that it
     /// sums, and would read the operand of the movement with another stride; or reads it in panels,
     /// which are no streams in that operand.
     fn sum_prefers_copy(&self, value: ValueId) -> bool {
@@ -401,11 +400,8 @@ impl Chooser<'_> {
             let index = &space.operands[number];
             let extent = |axis: usize| weight(self.function, &space.extents[axis]);
             let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1);
-            let short = self.function.ty(value).as_tensor();
-            let short = short.is_some_and(|ty| ty.dtype == DType::BF16);
-            let last = (space.parallel..space.extents.len()).next_back();
-            let pairs = last.filter(|&last| short && extent(last) == 2);
-            let mut axes = innermost.into_iter().chain(pairs);
+            let tuples = super::legal::tuple_axis(self.function, space, value);
+            let mut axes = innermost.into_iter().chain(tuples);
             axes.any(|axis| self.is_strided_without_copy(value, space, index, axis))
                 || self.is_scattered_without_copy(value, space, index)
         })

@@ -8,7 +8,7 @@
 //!
 //! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
-//! that makes the operand can store it so. A contraction of bf16 in pairs needs the two of a pair
+//! that makes the operand can store it so. A contraction of short elements in tuples needs those of a tuple
 //! side by side, too. Importing and format choice arrange it for constants,
 //! but transposes of other values are gone by now: passes move them into the contraction. A
 //! reduction over windows, too, may want another axis last (`reductions`).
@@ -19,7 +19,6 @@ use std::sync::Arc;
 use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use sym::{Expr, SymbolId};
-use tensor::DType;
 
 use super::reductions;
 use crate::definitions::{Class, class_of, class_of_node};
@@ -203,30 +202,27 @@ fn strided_operand(
     found
 }
 
-/// The operand of bf16 whose pairs, the innermost reduced axis, lie apart, and the axis along which
-/// they do: only pairs that lie side by side are multiplied at once.
+/// The operand whose tuples of short elements lie apart, and the axis along which they do: only
+/// those that lie side by side are multiplied at once.
 fn parted_operand(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
 ) -> Option<(usize, usize)> {
-    let last = space.extents.len().checked_sub(1).filter(|&last| last >= space.parallel)?;
-    if space.extents[last].as_constant() != Some(2) {
-        return None;
-    }
-    let pair = SymbolId::new(last);
+    let last = space.extents.len().checked_sub(1)?;
+    let within = SymbolId::new(last);
     let parts = operands.iter().zip(&space.operands).enumerate();
     parts.into_iter().find_map(|(number, (&operand, index))| {
-        let short = function.ty(operand).as_tensor()?.dtype == DType::BF16;
-        let apart = stride(function, operand, index, pair).is_some_and(|step| step.abs() > 1);
-        // Neighbours within windows are no pairs: each is the first of one, the second of another.
+        let short = tuple_axis(function, space, operand) == Some(last);
+        let apart = stride(function, operand, index, within).is_some_and(|step| step.abs() > 1);
+        // Neighbours within windows are no tuples: each is the first of one, the second of another.
         let windowed = |own: &Expr| {
-            own.contains(pair) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
+            own.contains(within) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
         };
         if index.iter().any(windowed) {
             return None;
         }
-        let mut having = (0..index.len()).filter(|&axis| index[axis].contains(pair));
+        let mut having = (0..index.len()).filter(|&axis| index[axis].contains(within));
         match (short && apart, having.next(), having.next()) {
             (true, Some(axis), None) => Some((number, axis)),
             _ => None,
@@ -234,8 +230,20 @@ fn parted_operand(
     })
 }
 
-/// Whether a dense operand is contiguous along an axis: element by element, or pair by pair where
-/// the innermost reduced axis walks the pairs.
+/// The innermost reduced axis, where it goes over as many elements of an operand as fill a sum of
+/// 32 bits: the machine multiplies such tuples at once.
+pub(super) fn tuple_axis(
+    function: &Function,
+    space: &IterationSpace,
+    operand: ValueId,
+) -> Option<usize> {
+    let last = (space.parallel..space.extents.len()).next_back()?;
+    let bits = i64::from(function.ty(operand).as_tensor()?.dtype.bits());
+    let count = space.extents[last].as_constant().filter(|&count| count > 1)?;
+    (count * bits == 32).then_some(last)
+}
+
+/// Whether a dense operand is contiguous along an axis: element by element, or tuple by tuple.
 fn is_contiguous(
     function: &Function,
     operand: ValueId,
@@ -244,13 +252,12 @@ fn is_contiguous(
     axis: SymbolId,
 ) -> bool {
     let along = |axis: SymbolId| stride(function, operand, index, axis);
-    let last = space.extents.len() - 1;
-    let pairs = last >= space.parallel && space.extents[last].as_constant() == Some(2);
-    match along(axis) {
-        Some(1) => true,
-        Some(2) => pairs && along(SymbolId::new(last)).is_some_and(|step| step.abs() == 1),
-        _ => false,
-    }
+    let Some(step) = along(axis) else { return false };
+    let count = |last: usize| space.extents[last].as_constant();
+    let by_tuples = tuple_axis(function, space, operand).is_some_and(|last| {
+        count(last) == Some(step) && along(SymbolId::new(last)).is_some_and(|own| own.abs() == 1)
+    });
+    step == 1 || by_tuples
 }
 
 /// Elements by which the place read in a dense operand moves with an axis.

@@ -3,11 +3,11 @@
 use sym::Expr;
 
 /// Axes of the first shape, and the axes of the second that they become.
-pub(crate) type Group = (Vec<usize>, Vec<usize>);
+pub type AxisGroup = (Vec<usize>, Vec<usize>);
 
 /// The smallest groups of axes with equal products, in order; axes of extent 1 are in none. None if
 /// the products never agree, or an axis is empty.
-pub(crate) fn between(from: &[Expr], to: &[Expr]) -> Option<Vec<Group>> {
+pub fn axis_groups(from: &[Expr], to: &[Expr]) -> Option<Vec<AxisGroup>> {
     let long = |shape: &[Expr]| -> Vec<usize> {
         (0..shape.len()).filter(|&axis| !shape[axis].is_one()).collect()
     };

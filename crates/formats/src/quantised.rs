@@ -1,0 +1,260 @@
+//! Values that stand for integers of 8 bits: what they are a multiple of, seen through movements.
+//!
+//! A quantised tensor, brought back to numbers, is `(cast<f32>(q) - z) * s`: a *whole* number, the
+//! difference of an integer and a zero point, times scales. Padding, transposes and reshapes may
+//! follow, and further scales, which passes have moved there.
+
+use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
+use sym::Expr;
+use tensor::{DType, ScalarFunction};
+
+/// A value that stands for integers.
+pub(crate) struct Quantised {
+    /// What it is made of, behind the movements: whole and below 2^9.
+    pub(crate) whole: Whole,
+    /// What the whole numbers are multiplied by, or divided.
+    pub(crate) scales: Vec<Scale>,
+}
+
+/// An integer of 8 bits, or the difference of two, in the type of a sum.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole {
+    pub(crate) value: ValueId,
+    /// The integer.
+    pub(crate) integer: ValueId,
+    /// What is taken from it.
+    pub(crate) zero: Option<ValueId>,
+}
+
+/// A factor of a value that varies along some of its axes.
+#[derive(Clone)]
+pub(crate) struct Scale {
+    /// Whether the value is multiplied or divided by it.
+    pub(crate) function: ScalarFunction,
+    pub(crate) value: ValueId,
+    /// The value's shape, and the axes that its axes go along.
+    pub(crate) shape: Vec<Expr>,
+    pub(crate) axes: Vec<usize>,
+}
+
+impl Quantised {
+    /// What a value stands for.
+    pub(crate) fn of(function: &Function, value: ValueId) -> Option<Quantised> {
+        if let Some(whole) = Whole::of(function, value) {
+            return Some(Quantised { whole, scales: Vec::new() });
+        }
+        let (id, _) = function.producer(value)?;
+        let node = &function.nodes[id];
+        let operand = |number: usize| node.operands[number];
+        if let Op::Map { function: by @ (ScalarFunction::Mul | ScalarFunction::Div), dtype } =
+            node.op
+        {
+            let both = [(operand(0), operand(1)), (operand(1), operand(0))];
+            let sides = if by == ScalarFunction::Mul { &both[..] } else { &both[..1] };
+            return sides.iter().filter(|_| dtype == DType::F32).find_map(|&(inner, scale)| {
+                let scale = Scale::of(function, scale, by)?;
+                let mut found = Quantised::of(function, inner)?;
+                found.scales.push(scale);
+                Some(found)
+            });
+        }
+        let mut found = moves(&node.op).then(|| Quantised::of(function, operand(0))).flatten()?;
+        for scale in &mut found.scales {
+            scale.follow(function, &node.op, operand(0), value)?;
+        }
+        if let Op::Pad { .. } = &node.op {
+            let zero = function.literal(operand(1))?;
+            zero.scalars().all(|element| element.bits() == 0).then_some(())?;
+        }
+        Some(found)
+    }
+}
+
+/// Whether what an operation does to numbers it can do to the integers that these stand for.
+fn moves(op: &Op) -> bool {
+    matches!(op, Op::Transpose { .. } | Op::Pad { .. } | Op::Reshape { .. } | Op::Broadcast { .. })
+}
+
+impl Scale {
+    /// What is repeated to the shape of a value.
+    fn of(function: &Function, value: ValueId, by: ScalarFunction) -> Option<Scale> {
+        let shape = |value: ValueId| Some(function.ty(value).as_tensor()?.shape.to_vec());
+        let own = shape(value)?;
+        if own.is_empty() {
+            return Some(Scale { function: by, value, shape: own, axes: Vec::new() });
+        }
+        let (id, _) = function.producer(value)?;
+        let node = &function.nodes[id];
+        let Op::Broadcast { axes, .. } = &node.op else { return None };
+        let value = node.operands[0];
+        Some(Scale { function: by, value, shape: shape(value)?, axes: axes.to_vec() })
+    }
+
+    /// The same factor of what an operation makes of the value; none if it has no such shape.
+    fn follow(&mut self, function: &Function, op: &Op, from: ValueId, to: ValueId) -> Option<()> {
+        let shape = |value: ValueId| Some(function.ty(value).as_tensor()?.shape.clone());
+        match op {
+            Op::Transpose { permutation } => {
+                for axis in &mut self.axes {
+                    *axis = permutation.iter().position(|from| from == axis)?;
+                }
+            }
+            Op::Broadcast { axes, .. } => {
+                for axis in &mut self.axes {
+                    *axis = axes[*axis];
+                }
+            }
+            Op::Pad { .. } => {
+                let (from, to) = (shape(from)?, shape(to)?);
+                self.axes.iter().all(|&axis| from[axis] == to[axis]).then_some(())?;
+            }
+            Op::Reshape { .. } => {
+                let (from, to) = (shape(from)?, shape(to)?);
+                let groups = axis_groups(&from, &to)?;
+                let long = self.axes.iter().filter(|axis| !from[**axis].is_one());
+                let parts = long.map(|axis| {
+                    let group = groups.iter().find(|(own, _)| own == &[*axis])?;
+                    Some(group.1.clone())
+                });
+                self.axes = parts.collect::<Option<Vec<_>>>()?.concat();
+                self.shape = self.axes.iter().map(|axis| to[*axis].clone()).collect();
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl Whole {
+    /// A value that is an integer of 8 bits, or the difference of two.
+    fn of(function: &Function, value: ValueId) -> Option<Whole> {
+        let (id, _) = function.producer(value)?;
+        let node = &function.nodes[id];
+        if let Op::Map { function: ScalarFunction::Sub, .. } = node.op {
+            let (integer, zero) = (node.operands[0], node.operands[1]);
+            let both = [integer, zero].iter().all(|&operand| is_whole(function, operand));
+            return both.then_some(Whole { value, integer, zero: Some(zero) });
+        }
+        is_whole(function, value).then_some(Whole { value, integer: value, zero: None })
+    }
+
+    /// The one number that is taken from all integers, where it is known.
+    pub(crate) fn known_zero(&self, function: &Function) -> Option<i64> {
+        match self.zero {
+            None => Some(0),
+            Some(zero) => {
+                let tensor = function.literal(splat(function, zero)?)?;
+                tensor.scalars().next().map(|scalar| scalar.as_f64() as i64)
+            }
+        }
+    }
+
+    /// The one number that is taken from all integers, as a value without axes.
+    pub(crate) fn single_zero(&self, function: &Function) -> Option<ValueId> {
+        splat(function, self.zero?)
+    }
+
+    /// The type of the integer.
+    pub(crate) fn dtype(&self, function: &Function) -> Option<DType> {
+        let (id, _) = function.producer(self.integer)?;
+        let node = &function.nodes[id];
+        match &node.op {
+            Op::Map { .. } => function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype),
+            Op::Literal(tensor) => {
+                let large = tensor.scalars().any(|element| element.as_f64() > 127.0);
+                Some(if large { DType::U8 } else { DType::I8 })
+            }
+            _ => Whole { integer: node.operands[0], ..*self }.dtype(function),
+        }
+    }
+}
+
+/// The value of rank 0 that a value repeats.
+fn splat(function: &Function, value: ValueId) -> Option<ValueId> {
+    if function.ty(value).as_tensor()?.shape.is_empty() {
+        return Some(value);
+    }
+    let (id, _) = function.producer(value)?;
+    let node = &function.nodes[id];
+    match &node.op {
+        Op::Broadcast { .. } => splat(function, node.operands[0]),
+        _ => None,
+    }
+}
+
+/// Whether a value is an integer of 8 bits.
+fn is_whole(function: &Function, value: ValueId) -> bool {
+    let Some((id, _)) = function.producer(value) else { return false };
+    let node = &function.nodes[id];
+    match &node.op {
+        Op::Literal(tensor) => {
+            let fits = |low: f64, high: f64| {
+                (0..tensor.len()).all(|at| {
+                    let element = tensor.get_f64(at);
+                    element.fract() == 0.0 && (low..=high).contains(&element)
+                })
+            };
+            fits(-128.0, 127.0) || fits(0.0, 255.0)
+        }
+        Op::Map { function: ScalarFunction::Cast, .. } => {
+            let of = function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype);
+            matches!(of, Some(DType::I8 | DType::U8))
+        }
+        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+            is_whole(function, node.operands[0])
+        }
+        _ => false,
+    }
+}
+
+/// A value that is an integer, or the difference of two, in a type of integers that holds it, computed there.
+pub(crate) fn as_type(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+    let source = rewriter.source;
+    let Some((id, _)) = source.producer(value) else { return Ok(rewriter.get(value)) };
+    let data = &source.nodes[id];
+    match &data.op {
+        Op::Literal(tensor) => Ok(rewriter.builder.literal(tensor.cast(dtype))),
+        Op::Map { function: ScalarFunction::Cast, .. } => {
+            let integer = rewriter.get(data.operands[0]);
+            rewriter.builder.cast(integer, dtype)
+        }
+        op => {
+            let op = match op {
+                Op::Map { function, .. } => Op::Map { function: *function, dtype },
+                other => other.clone(),
+            };
+            let operands = data.operands.iter().map(|&operand| as_type(rewriter, operand, dtype));
+            let operands = operands.collect::<Built<Vec<ValueId>>>()?;
+            Ok(rewriter.builder.add(op, &operands)?[0])
+        }
+    }
+}
+
+/// The operand of a contraction with other elements: what it stands for behind movements is
+/// replaced, and moved as before, with `outside` around it.
+pub(crate) fn moved(
+    rewriter: &mut Rewriter<'_>,
+    value: ValueId,
+    whole: &Whole,
+    (inner, outside): (ValueId, ValueId),
+) -> Built {
+    let source = rewriter.source;
+    let Some((id, _)) = source.producer(value).filter(|_| value != whole.value) else {
+        return Ok(inner);
+    };
+    let data = &source.nodes[id];
+    if let Op::Map { .. } = data.op {
+        // A factor: the operand that leads to the numbers is the one that stands for them.
+        let leads = |operand: &ValueId| {
+            let found = Quantised::of(source, *operand);
+            found.is_some_and(|found| found.whole.value == whole.value)
+        };
+        let next = data.operands.iter().copied().find(leads).unwrap_or(whole.value);
+        return moved(rewriter, next, whole, (inner, outside));
+    }
+    let mut operands = vec![moved(rewriter, data.operands[0], whole, (inner, outside))?];
+    operands.extend(data.operands[1..].iter().map(|_| outside));
+    rewriter.builder.set_location(data.location);
+    let results = rewriter.builder.add(data.op.clone(), &operands)?;
+    Ok(results[0])
+}

@@ -1,0 +1,137 @@
+//! Tuples: sums of products of short elements run over the innermost reduced axis so many at a time
+//! as fill a sum, pairs of bf16 or i16, quads of bytes; the packed operand keeps them side by side.
+//!
+//! before: `[n, m | .., k] lhs[m, .., k], packed[n div P, .., k, n mod P]`
+//! after:  `[n, m | .., k/2, 2] lhs[m, .., 2k + 1 - e], packed[n div P, .., k, n mod P, 1 - e]`
+//!
+//! A machine with a dot product of tuples (AVX512-BF16, VNNI) does all products and sums in one
+//! instruction, of bf16 the second of a pair first; one without unpacks a pair from one load. The
+//! order of the sum changes, for such operands only, and in the same way for every target; to
+//! integers it is all one.
+
+use base::Id;
+use graph::{Built, FunctionBuilder, IterationSpace};
+use sym::{Expr, SymbolId};
+use tensor::DType;
+
+use crate::contraction::Contraction;
+
+/// How an operand offers its tuples.
+enum Offer {
+    /// They lie side by side already.
+    Contiguous,
+    /// The axis at this place moves in tuples behind the last.
+    Packed(usize),
+}
+
+/// How many elements fill a sum, of a contraction of bf16, i16, or u8 and i8, whose innermost
+/// reduced axis can be run in as many at a time.
+pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Built<Option<i64>> {
+    let space = &contraction.space;
+    let [lhs, rhs] = [0, 1].map(|operand| builder.dtype(contraction.operands[operand].value));
+    let count = match (lhs?, rhs?) {
+        (DType::BF16, DType::BF16) | (DType::I16, DType::I16) => 2,
+        (DType::U8, DType::I8) | (DType::I8, DType::U8) => 4,
+        _ => return Ok(None),
+    };
+    let whole = space.extents.last().is_some_and(|extent| extent.divisible_by(count));
+    let fits = contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel;
+    Ok((fits && whole).then_some(count))
+}
+
+/// Whether it may be run in tuples in some order of its operands' axes: not where the axis is one of
+/// a window, whose tuples begin at any element, too.
+pub(super) fn possible(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
+    if wanted(contraction, builder)?.is_none() {
+        return Ok(false);
+    }
+    let axis = contraction.space.extents.len() - 1;
+    Ok([0, 1].into_iter().all(|operand| place_of(contraction, operand, axis).is_some()))
+}
+
+/// Splits the innermost reduced axis into tuples, if both operands can offer them.
+pub(super) fn apply(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let Some(count) = wanted(contraction, builder)? else { return Ok(()) };
+    let axis = contraction.space.extents.len() - 1;
+    let offers = [0, 1].map(|operand| offer(contraction, operand, axis));
+    let [Some(lhs), Some(rhs)] = offers else {
+        messages.push(format!("not summed in {}: an operand's lie apart", name(count)));
+        return Ok(());
+    };
+    for (operand, offer) in [lhs, rhs].into_iter().enumerate() {
+        match offer {
+            Offer::Contiguous => step(contraction, operand, axis, count),
+            Offer::Packed(place) => pack(contraction, builder, operand, place, (axis, count))?,
+        }
+    }
+    let extent = &mut contraction.space.extents[axis];
+    *extent = extent.floor_div(&Expr::constant(count));
+    contraction.space.extents.push(Expr::constant(count));
+    messages.push(format!("summed in {}", name(count)));
+    Ok(())
+}
+
+/// What a tuple of so many is called.
+fn name(count: i64) -> &'static str {
+    if count == 2 { "pairs" } else { "quads" }
+}
+
+/// What an operand can do for tuples along an axis. Constants are put in tuples wherever they lie:
+/// that is done once.
+fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer> {
+    let index = &contraction.space.operands[operand];
+    let place = place_of(contraction, operand, axis)?;
+    if place + 1 == index.len() {
+        return Some(Offer::Contiguous);
+    }
+    let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
+    (packed || contraction.operands[operand].constant).then_some(Offer::Packed(place))
+}
+
+/// The axis of an operand that is an axis of the space, if no other moves with that.
+fn place_of(contraction: &Contraction, operand: usize, axis: usize) -> Option<usize> {
+    let index = &contraction.space.operands[operand];
+    let symbol = IterationSpace::axis(axis);
+    let place = index.iter().position(|index| *index == symbol)?;
+    let elsewhere = |at: usize| at != place && index[at].contains(SymbolId::new(axis));
+    (!(0..index.len()).any(elsewhere)).then_some(place)
+}
+
+/// The index of element `e` of a tuple `k`: `2k + 1 - e`.
+fn step(contraction: &mut Contraction, operand: usize, axis: usize, count: i64) {
+    let tuple = IterationSpace::axis(axis) * count + (count - 1) - &within(axis);
+    for index in &mut contraction.space.operands[operand] {
+        *index = index
+            .substitute(&mut |symbol: SymbolId| (symbol.index() == axis).then(|| tuple.clone()));
+    }
+}
+
+/// Moves the tuples of the axis at `place` behind the last axis.
+fn pack(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    operand: usize,
+    place: usize,
+    (axis, count): (usize, i64),
+) -> Built<()> {
+    let value = contraction.operands[operand].value;
+    let mut shape = builder.shape(value)?.to_vec();
+    let count = Expr::constant(count);
+    let tuples = shape[place].floor_div(&count);
+    shape.splice(place..=place, [tuples, count.clone()]);
+    let split = builder.reshape(value, &shape)?;
+    let order: Vec<usize> =
+        (0..shape.len()).filter(|&axis| axis != place + 1).chain([place + 1]).collect();
+    contraction.operands[operand].value = builder.transpose(split, &order)?;
+    contraction.space.operands[operand].push(count - 1 - &within(axis));
+    Ok(())
+}
+
+/// The axis that counts the elements of a tuple.
+fn within(axis: usize) -> Expr {
+    IterationSpace::axis(axis + 1)
+}
