@@ -165,34 +165,34 @@ fn map_of_broadcasts(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
         Some(Op::Broadcast { shape, axes }) => Some((shape, axes)),
         _ => None,
     };
-    // The broadcast of highest rank sets the shape; the others must be alike, or one number.
+    // The broadcast of most axes sets the shape; others have some of them, or are one number.
     let found = operands.iter().filter_map(|&value| broadcast(value));
     let (shape, axes) = found.max_by_key(|(_, axes)| axes.len()).ok_or(No::Match)?;
-    let is_alike = |&value: &ValueId| broadcast(value).is_some_and(|(_, other)| other == axes);
-    let alike: Vec<bool> = operands.iter().map(is_alike).collect();
-    let fits = |(&value, &alike): (&ValueId, &bool)| alike || maker.splat(value).is_some();
-    let all_fit = operands.iter().zip(&alike).all(fits);
-    require(all_fit, "an operand is not repeated likewise")?;
     let (shape, axes) = (shape.clone(), axes.clone());
-    let mut small: Option<Shape> = None;
-    let mut inner = Vec::new();
-    for (&operand, alike) in operands.iter().zip(alike) {
-        let Some((_, source)) = maker.definition(operand).filter(|_| alike) else {
-            inner.push(None);
-            continue;
-        };
-        let extents = maker.shape(source[0])?;
-        require(small.get_or_insert_with(|| extents.clone()) == &extents, "extents differ")?;
-        inner.push(Some(source[0]));
-    }
-    let small = small.ok_or(No::Match)?;
+    // Where the axes of an operand's source lie among these.
+    let places = |value: ValueId| -> Option<Vec<usize>> {
+        let (_, own) = broadcast(value)?;
+        own.iter().map(|axis| axes.iter().position(|other| other == axis)).collect()
+    };
+    let found: Vec<Option<Vec<usize>>> = operands.iter().map(|&value| places(value)).collect();
+    let fits = |(&value, places): (&ValueId, &Option<Vec<usize>>)| {
+        places.is_some() || maker.splat(value).is_some()
+    };
+    require(operands.iter().zip(&found).all(fits), "an operand is repeated along other axes")?;
+    let small: Shape = axes.iter().map(|&axis| shape[axis].clone()).collect();
     let mut values = Vec::new();
-    for (&operand, inner) in operands.iter().zip(inner) {
-        values.push(match (inner, maker.splat(operand)) {
-            (Some(inner), _) => inner,
-            (None, Some(number)) => maker.full(&small, number)?,
+    for (&operand, places) in operands.iter().zip(found) {
+        let value = match (places, maker.splat(operand)) {
+            (_, Some(number)) => maker.full(&small, number)?,
+            (Some(places), None) => {
+                let (_, source) = maker.definition(operand).ok_or(No::Match)?;
+                let own = places.iter().map(|&place| small[place].clone()).collect::<Shape>();
+                require(maker.shape(source[0])? == own, "extents differ")?;
+                maker.broadcast(source[0], &small, &places)?
+            }
             (None, None) => return Err(No::Match),
-        });
+        };
+        values.push(value);
     }
     let value = maker.one(op, &values)?;
     Ok(maker.broadcast(value, &shape, &axes)?)
