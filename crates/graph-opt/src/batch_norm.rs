@@ -4,11 +4,15 @@
 //! before: `(contract(x, w) + b) * s + t`
 //! after:  `contract(x, w * s) + (b * s + t)`
 //!
+//! before: `(x * a + y * b) * s`
+//! after:  `x * (a * s) + y * (b * s)`
+//!
 //! So batch normalisation behind a convolution disappears: what is left to do at run time is the
 //! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
 //! axes of the result that the constant operand reads one for one, such as its output channels. The
-//! contraction and what stands between must have no other reader. Sums round differently, within
-//! the usual error of the contraction.
+//! contraction and what stands between must have no other reader. Sums of two quantised tensors that
+//! are quantised again are divided no more. Sums round differently, within the usual error of the
+//! contraction, or of products and sums of two terms.
 
 use std::sync::Arc;
 
@@ -71,10 +75,16 @@ fn may_fold(function: &Function) -> bool {
         let sum = function.op(value).is_some_and(is_sum);
         sum && operand(value, 0).is_some_and(is_contraction)
     };
+    let is_product =
+        |value: ValueId| matches!(function.op(value), Some(Op::Map { function: Mul, .. }));
+    let of_products = |value: ValueId| {
+        let products = |number: usize| operand(value, number).is_some_and(is_product);
+        function.op(value).is_some_and(is_sum) && products(0) && products(1)
+    };
     // Products and sums behind contractions: what they read of these, and the other operand.
     let decisive = |node: &Node| match (&node.op, &node.operands[..]) {
         (Op::Map { function: Mul | Div, .. }, &[value, constant])
-            if is_contraction(value) || behind(value) =>
+            if is_contraction(value) || behind(value) || of_products(value) =>
         {
             Some((value, constant))
         }
@@ -109,7 +119,10 @@ impl Folding<'_, '_, '_> {
             return Ok(None);
         }
         match function {
-            Mul | Div => self.factor(*function, value, constant, *dtype),
+            Mul | Div => match self.factor(*function, value, constant, *dtype)? {
+                None => self.factor_of_products(*function, value, constant),
+                found => Ok(found),
+            },
             Add | Sub => self.term(*function, value, constant),
             _ => Ok(None),
         }
@@ -149,6 +162,42 @@ impl Folding<'_, '_, '_> {
         let is_wrong = base::fault::is_seeded("graph-opt.batch_norm");
         let bias = if is_wrong { b } else { self.maker.map(function, &[b, s])? };
         self.maker.map(sign, &[scaled, bias]).map(Some)
+    }
+
+    /// `(x * a + y * b) * s`
+    fn factor_of_products(
+        &mut self,
+        function: ScalarFunction,
+        value: ValueId,
+        s: ValueId,
+    ) -> Built<Option<ValueId>> {
+        let mark = self.maker.mark();
+        let Some((Op::Map { function: sign @ (Add | Sub), .. }, terms)) =
+            self.maker.definition(value)
+        else {
+            self.maker.forget(mark);
+            return Ok(None);
+        };
+        let mut products = Vec::new();
+        for term in terms {
+            match self.maker.definition(term) {
+                Some((Op::Map { function: Mul, .. }, operands))
+                    if self.maker.is_fixed(operands[1]) && !self.maker.is_fixed(operands[0]) =>
+                {
+                    products.push((operands[0], operands[1]));
+                }
+                _ => {
+                    self.maker.forget(mark);
+                    return Ok(None);
+                }
+            }
+        }
+        let mut scaled = Vec::new();
+        for (x, a) in products {
+            let factor = self.maker.map(function, &[a, s])?;
+            scaled.push(self.maker.map(Mul, &[x, factor])?);
+        }
+        self.maker.map(sign, &scaled).map(Some)
     }
 
     /// `(contract(x, w) + b) + t`

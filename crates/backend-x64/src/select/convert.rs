@@ -296,11 +296,12 @@ impl Selector<'_> {
             };
         }
         // The bounds are floats, so clamping first is exact. The bound stands second: NaN becomes
-        // it, and is cleared below.
+        // it, and is cleared below if that is not zero.
         let bits = |value: i128| match vector.lane {
             Lane::F64 => (value as f64).to_bits(),
             _ => u64::from((value as f32).to_bits()),
         };
+        let is_unsigned = low == 0;
         let (low, high) = (self.constant(bits(low), vector), self.constant(bits(high), vector));
         let is_wrong = base::fault::is_seeded("x64.clamp");
         let clamped = if is_wrong { vector } else { self.binary(Opcode::Max, vector, low) };
@@ -310,6 +311,9 @@ impl Selector<'_> {
             (Lane::F64, _) => self.convert_op(Opcode::F64ToI32, clamped, Lane::I32),
             _ => self.convert_op(Opcode::F32ToI32, clamped, Lane::I32),
         };
+        if is_unsigned {
+            return ints;
+        }
         let ordered = self.compare_floats(FLOAT_ORDERED, vector, vector);
         let zero = self.constant(0, ints);
         self.blend_vectors(ordered, zero, ints)

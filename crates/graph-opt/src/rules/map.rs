@@ -34,6 +34,12 @@ pub(super) const RULES: &[Rule] = &[
         "cast<C>(cast<B>(x: A)) => cast<C>(x) if B holds all of A",
         cast_twice,
     ),
+    Rule::new(
+        "cast_of_bounded",
+        Subject::Map,
+        "cast<T>(min(x, c)) => cast<T>(x) if x is a float and c at least T's greatest integer; max alike",
+        cast_of_bounded,
+    ),
     Rule::new("division", Subject::Map, "x / c => x * (1 / c) if c is a power of two", division),
     Rule::new(
         "map_of_broadcasts",
@@ -127,6 +133,23 @@ fn cast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired
         return Err(No::Match);
     };
     require(holds_all(dtype, maker.dtype(inner[0])?), "the first cast may change the value")?;
+    Ok(maker.cast(inner[0], last)?)
+}
+
+/// Floats outside of a type of integers become its least or greatest; NaN becomes zero, bounded or
+/// not.
+fn cast_of_bounded(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    use ScalarFunction::{Max, Min};
+    let (ScalarFunction::Cast, last) = function_of(op)? else { return Err(No::Match) };
+    let is_bound = |op: &Op| matches!(op, Op::Map { function: Max | Min, .. });
+    let Some((Op::Map { function, dtype }, inner)) = maker.definition_by(operands[0], is_bound)
+    else {
+        return Err(No::Match);
+    };
+    let (low, high) = last.integer_range().filter(|_| dtype.is_float()).ok_or(No::Match)?;
+    let bound = maker.splat(inner[1]).ok_or(No::Match)?.as_f64();
+    let beyond = if function == Min { bound >= high as f64 } else { bound <= low as f64 };
+    require(beyond, "the bound is within the type")?;
     Ok(maker.cast(inner[0], last)?)
 }
 

@@ -46,6 +46,12 @@ fn same_for_all(value: &Operand) -> Option<Operand> {
     rest.iter().all(|number| number == first).then(|| Operand::of_scalar(*first))
 }
 
+/// Whether a zero point is a constant zero, which adding would only clear the sign of zeros.
+fn is_zero(value: &Operand) -> bool {
+    let number = same_for_all(value).and_then(|number| number.known()?.first()?.constant());
+    number.is_some_and(|number| number.bits() == 0)
+}
+
 /// A zero point in the type of `x`, under its shape.
 fn spread_zero_point(
     node: &Node<'_>,
@@ -103,7 +109,7 @@ pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = graph.cast(x, wide)?;
     let scale = graph.cast(scale, wide)?;
     let scale = spread(node, graph, &scale, &x)?;
-    let zero_point = node.optional(2).filter(|_| !dtype.is_float());
+    let zero_point = node.optional(2).filter(|value| !dtype.is_float() && !is_zero(value));
     let zero_point = zero_point
         .map(|value| spread_zero_point(node, graph, value, &x, value.dtype()))
         .transpose()?;
@@ -216,8 +222,10 @@ fn requantize(
     if dtype.is_float() {
         return Err(unsupported("quantised short floats"));
     }
+    let none = is_zero(zero_point);
     let zero_point = per_axis(graph, zero_point, sum.shape(), axis)?;
-    Ok(vec![quantize_value(graph, &value, &factors[2], Some(&zero_point), dtype)?])
+    let zero_point = (!none).then_some(&zero_point);
+    Ok(vec![quantize_value(graph, &value, &factors[2], zero_point, dtype)?])
 }
 
 /// The product of quantised matrices.

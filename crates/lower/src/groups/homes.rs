@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
+use tensor::ScalarFunction;
 
 use super::Fusion;
 use crate::combination::{Combination, MOST_WRITTEN};
@@ -189,6 +190,7 @@ impl Chooser<'_> {
                     || demand.guarded && (class == Class::Indexed || shared)
                     || demand.repeated && !self.may_repeat(value, CHEAP_TO_BROADCAST)
                     || several_roots && !self.may_repeat(value, CHEAP_TO_REPEAT)
+                    || self.is_short_beside_another_sum(node, value)
             }
             Class::Guarded => {
                 let fits = match self.users[value][..] {
@@ -215,6 +217,48 @@ impl Chooser<'_> {
             | Class::Iteration
             | Class::Statements
             | Class::Step => true,
+        }
+    }
+
+    /// Whether a value is shorter than the sum that it is made of, in a nest that reads a later sum
+    /// as well: one of the two has to be stored, and this is the least of it.
+    fn is_short_beside_another_sum(&self, node: NodeId, value: ValueId) -> bool {
+        let bits = |value| self.function.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+        let data = &self.function.nodes[node];
+        let Roots::One(root) = self.roots[value] else { return false };
+        let narrows = matches!(data.op, Op::Map { function: ScalarFunction::Cast, .. })
+            && bits(value) < bits(data.operands[0]);
+        if !narrows {
+            return false;
+        }
+        let mut own = Vec::new();
+        self.sums_below(value, None, &mut own);
+        let (Some(&sum), true) =
+            (own.last(), bits(value) < own.iter().filter_map(|&it| bits(it)).min())
+        else {
+            return false;
+        };
+        let mut others = Vec::new();
+        for &operand in &self.function.nodes[root].operands {
+            self.sums_below(operand, Some(value), &mut others);
+        }
+        others.into_iter().any(|other| other > sum)
+    }
+
+    /// The sums that a value is made of element by element, other than through one value.
+    fn sums_below(&self, value: ValueId, except: Option<ValueId>, sums: &mut Vec<ValueId>) {
+        if except == Some(value) {
+            return;
+        }
+        let Some((node, _)) = self.function.producer(value) else { return };
+        match class_of_node(self.function, node) {
+            Class::Contraction => sums.push(value),
+            Class::Elementwise | Class::View if !self.stored[value] => {
+                for &operand in &self.function.nodes[node].operands {
+                    self.sums_below(operand, except, sums);
+                }
+            }
+            _ => {}
         }
     }
 
