@@ -4,8 +4,8 @@
 //! before: `(contract(x, w) + b) * s + t`
 //! after:  `contract(x, w * s) + (b * s + t)`
 //!
-//! before: `(x * a + y * b) * s`
-//! after:  `x * (a * s) + y * (b * s)`
+//! before: `x * a * s`, `(x * a + y * b) * s`
+//! after:  `x * (a * s)`, `x * (a * s) + y * (b * s)`
 //!
 //! So batch normalisation behind a convolution disappears: what is left to do at run time is the
 //! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
@@ -84,7 +84,10 @@ fn may_fold(function: &Function) -> bool {
     // Products and sums behind contractions: what they read of these, and the other operand.
     let decisive = |node: &Node| match (&node.op, &node.operands[..]) {
         (Op::Map { function: Mul | Div, .. }, &[value, constant])
-            if is_contraction(value) || behind(value) || of_products(value) =>
+            if is_contraction(value)
+                || behind(value)
+                || is_product(value)
+                || of_products(value) =>
         {
             Some((value, constant))
         }
@@ -164,7 +167,7 @@ impl Folding<'_, '_, '_> {
         self.maker.map(sign, &[scaled, bias]).map(Some)
     }
 
-    /// `(x * a + y * b) * s`
+    /// `x * a * s`, `(x * a + y * b) * s`
     fn factor_of_products(
         &mut self,
         function: ScalarFunction,
@@ -172,32 +175,36 @@ impl Folding<'_, '_, '_> {
         s: ValueId,
     ) -> Built<Option<ValueId>> {
         let mark = self.maker.mark();
-        let Some((Op::Map { function: sign @ (Add | Sub), .. }, terms)) =
-            self.maker.definition(value)
-        else {
+        let (sign, terms) = match self.maker.definition(value) {
+            Some((Op::Map { function: sign @ (Add | Sub), .. }, terms)) => (Some(sign), terms),
+            _ => (None, vec![value]),
+        };
+        let products: Option<Vec<_>> =
+            terms.into_iter().map(|term| self.as_product(term)).collect();
+        let Some(products) = products else {
             self.maker.forget(mark);
             return Ok(None);
         };
-        let mut products = Vec::new();
-        for term in terms {
-            match self.maker.definition(term) {
-                Some((Op::Map { function: Mul, .. }, operands))
-                    if self.maker.is_fixed(operands[1]) && !self.maker.is_fixed(operands[0]) =>
-                {
-                    products.push((operands[0], operands[1]));
-                }
-                _ => {
-                    self.maker.forget(mark);
-                    return Ok(None);
-                }
-            }
-        }
         let mut scaled = Vec::new();
         for (x, a) in products {
             let factor = self.maker.map(function, &[a, s])?;
             scaled.push(self.maker.map(Mul, &[x, factor])?);
         }
-        self.maker.map(sign, &scaled).map(Some)
+        match sign {
+            Some(sign) => self.maker.map(sign, &scaled).map(Some),
+            None => Ok(scaled.pop()),
+        }
+    }
+
+    /// The operands of a value that is a product with a constant.
+    fn as_product(&mut self, value: ValueId) -> Option<(ValueId, ValueId)> {
+        match self.maker.definition(value) {
+            Some((Op::Map { function: Mul, .. }, operands)) => {
+                let (x, a) = (operands[0], operands[1]);
+                (self.maker.is_fixed(a) && !self.maker.is_fixed(x)).then_some((x, a))
+            }
+            _ => None,
+        }
     }
 
     /// `(contract(x, w) + b) + t`

@@ -20,6 +20,7 @@ mod maker;
 mod permutation;
 mod rules;
 mod segments;
+mod short_first;
 mod simplify;
 mod sink;
 mod transpose_motion;
@@ -43,7 +44,8 @@ const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "control", run: control::run, after: &[] },
     PassRow { name: "hoist", run: hoist::run, after: &["control"] },
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
-    PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify"] },
+    PassRow { name: "short_first", run: short_first::run, after: &["simplify"] },
+    PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify", "short_first"] },
     PassRow { name: "excess_precision", run: excess_precision::run, after: &["batch_norm"] },
     PassRow { name: "cse", run: cse::run, after: &["excess_precision"] },
     PassRow { name: "sink", run: sink::run, after: &["hoist", "cse"] },

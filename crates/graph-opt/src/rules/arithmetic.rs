@@ -83,6 +83,8 @@ pub(super) const RULES: &[Rule] = rules! {
     absolute_of_negation: Abs(Neg(X)) => Abs(X), if signed;
     square: Pow(X, TWO) => Mul(X, X);
     square_root: Pow(X, HALF) => Sqrt(X), if never_negative;
+    scaled_and_back: Round(Div(Mul(X, Y), Y)) => X, if whole_and_scale;
+    there_and_back: Add(Sub(X, Y), Y) => X, if both_whole;
     choose_true: Select(TRUE, X, Y) => X;
     choose_false: Select(FALSE, X, Y) => Y;
     choose_the_same: Select(Z, X, X) => X;
@@ -115,6 +117,40 @@ fn never_negative(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No>
         _ => false,
     };
     super::require(known, "the operand may be negative, or -0.0")
+}
+
+/// Whether a value in floats is an integer of at most 16 bits, or few of these added up.
+fn is_whole(maker: &mut Maker<'_, '_>, value: ValueId, sums: usize) -> bool {
+    use ScalarFunction::{Add, Cast, Sub};
+    let small = |number: Scalar| number.as_f64().fract() == 0.0 && number.as_f64().abs() < 65536.0;
+    if let Some(number) = maker.splat(value) {
+        return small(number);
+    }
+    let Some((Op::Map { function, .. }, operands)) = maker.definition(value) else { return false };
+    match function {
+        Cast => {
+            maker.dtype(operands[0]).is_ok_and(|dtype| dtype.is_integer() && dtype.bits() <= 16)
+        }
+        Add | Sub if sums > 0 => operands.iter().all(|&operand| is_whole(maker, operand, sums - 1)),
+        _ => false,
+    }
+}
+
+/// A product and a quotient of such numbers are off by less than a half; a scale is far from what
+/// floats lose at either end.
+fn whole_and_scale(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {
+    let [Some(x), Some(y), _] = *bound else { return Err(No::Match) };
+    let scale = maker.splat(y).map(|scale| scale.as_f64().abs());
+    let moderate = scale.is_some_and(|scale| (1e-30..=1e30).contains(&scale));
+    let precise = matches!(maker.dtype(x)?, DType::F32 | DType::F64);
+    super::require(moderate && precise && is_whole(maker, x, 2), "the number may not be whole")
+}
+
+fn both_whole(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {
+    let [Some(x), Some(y), _] = *bound else { return Err(No::Match) };
+    let precise = matches!(maker.dtype(x)?, DType::F32 | DType::F64);
+    let whole = precise && is_whole(maker, x, 2) && is_whole(maker, y, 0);
+    super::require(whole, "the numbers may not be whole")
 }
 
 impl Rewrite {

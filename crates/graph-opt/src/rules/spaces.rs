@@ -3,7 +3,7 @@
 use base::Id;
 use graph::{IterationSpace, Op, ValueId};
 use sym::{Atom, Expr, SymbolId};
-use tensor::{Reduction, Scalar, ScalarFunction};
+use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use super::movement::corresponding;
 use super::{Fired, No, Rule, Subject, require};
@@ -36,6 +36,12 @@ pub(super) const RULES: &[Rule] = &[
         read_through_transpose,
     ),
     Rule::new("product_with_ones", Subject::Space, "sum x[i] * 1 => sum x[i]", product_with_ones),
+    Rule::new(
+        "extreme_of_integers",
+        Subject::Space,
+        "max ((cast x - c) * s)[i] => (cast (max x[i]) - c) * s if x is an integer and s positive",
+        extreme_of_integers,
+    ),
     Rule::new(
         "reduce_nothing",
         Subject::Space,
@@ -244,6 +250,101 @@ fn product_with_ones(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -
     let (reduction, accumulator) = (Reduction::Sum, *accumulator);
     let sum = maker.one(&Op::Reduce { space, reduction, accumulator }, &[operands[other]])?;
     Ok(maker.cast(sum, *dtype)?)
+}
+
+/// A step from integers to floats that keeps their order: a function with a number beside.
+type Step = (ScalarFunction, Option<Scalar>);
+
+/// The greatest or least of numbers that integers stand for stands where the integers' does. What
+/// frames them may be less than all, as long as each window meets one of them.
+fn extreme_of_integers(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Reduce { space, reduction, accumulator } = op else { return Err(No::Match) };
+    let (Reduction::Max | Reduction::Min, true) = (reduction, accumulator.is_float()) else {
+        return Err(No::Match);
+    };
+    let framed = maker.definition_by(operands[0], |op| matches!(op, Op::Pad { .. }));
+    let inside = framed.as_ref().map_or(operands[0], |(_, of)| of[0]);
+    let (mut value, steps) = steps_from_integers(maker, inside)?;
+    if let Some((Op::Pad { low, high, interior }, of)) = framed {
+        let identity = reduction.identity(*accumulator);
+        require(maker.splat(of[1]) == Some(identity), "the frame is a number among others")?;
+        let shape = maker.shape(inside)?;
+        let solid = interior.iter().all(|gap| *gap == 0);
+        let frame = (0..shape.len()).map(|axis| (&low[axis], &high[axis], &shape[axis]));
+        let meets = frame.zip(&space.operands[0]).all(|((low, high, extent), index)| {
+            low.is_zero() && high.is_zero() || meets_data(space, index, [low, extent])
+        });
+        require(solid && meets, "a window may meet the frame alone")?;
+        let dtype = maker.dtype(value)?;
+        let identity = maker.literal(Tensor::scalar(reduction.identity(dtype)));
+        value = maker.one(&Op::Pad { low, high, interior }, &[value, identity])?;
+    }
+    let accumulator = maker.dtype(value)?;
+    let op = Op::Reduce { space: space.clone(), reduction: *reduction, accumulator };
+    let mut result = maker.one(&op, &[value])?;
+    for (function, number) in steps.into_iter().rev() {
+        result = match number {
+            None => maker.cast(result, DType::F32)?,
+            Some(number) => {
+                let shape = maker.shape(result)?;
+                let number = maker.full(&shape, number)?;
+                maker.map(function, &[result, number])?
+            }
+        };
+    }
+    Ok(result)
+}
+
+/// The integers of at most 16 bits that stand for a value, and the steps that lead there, the last
+/// one first.
+fn steps_from_integers(
+    maker: &mut Maker<'_, '_>,
+    mut value: ValueId,
+) -> Result<(ValueId, Vec<Step>), No> {
+    use ScalarFunction::{Add, Cast, Mul, Sub};
+    let mut steps = Vec::new();
+    loop {
+        let Some((Op::Map { function, dtype: DType::F32 }, of)) =
+            maker.definition_by(value, |op| matches!(op, Op::Map { .. }))
+        else {
+            return Err(No::Match);
+        };
+        value = of[0];
+        if function == Cast {
+            let dtype = maker.dtype(value)?;
+            steps.push((Cast, None));
+            let short = dtype.is_integer() && dtype.bits() <= 16;
+            return if short { Ok((value, steps)) } else { Err(No::Match) };
+        }
+        let (Add | Sub | Mul, [_, number]) = (function, &of[..]) else { return Err(No::Match) };
+        let number = maker.splat(*number).ok_or(No::Match)?;
+        let keeps_order = function != Mul || number.as_f64() > 0.0;
+        require(keeps_order && number.as_f64().is_finite(), "a factor may turn the order")?;
+        steps.push((function, Some(number)));
+    }
+}
+
+/// Whether each window along an axis meets one of so many elements behind so many of a frame.
+fn meets_data(space: &IterationSpace, index: &Expr, [low, extent]: [&Expr; 2]) -> bool {
+    let (mut step, mut first_of_last, mut last_of_first) = (0, 0, 0);
+    for symbol in index.symbols() {
+        let axis = symbol.index();
+        let (Some(by), Some(count)) =
+            (index.linear_coefficient(symbol), space.extents[axis].as_constant())
+        else {
+            return false;
+        };
+        if axis < space.parallel {
+            first_of_last += by * (count - 1);
+        } else {
+            last_of_first += by * (count - 1);
+            step = by.max(step);
+        }
+    }
+    let known = |expr: &Expr| expr.as_constant();
+    let (Some(low), Some(extent)) = (known(low), known(extent)) else { return false };
+    // Taps are at most as far apart as there are data.
+    low <= last_of_first && first_of_last < low + extent && step.max(1) <= extent
 }
 
 fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {

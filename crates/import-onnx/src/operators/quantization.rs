@@ -13,7 +13,10 @@ use crate::node::{Node, unsupported};
 fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> Accepted<Operand> {
     let single = value.shape().iter().all(Expr::is_one);
     if single && value.rank() <= 1 {
-        let number = graph.reshape(value, &[])?;
+        let number = match same_for_all(value) {
+            Some(number) => number,
+            None => graph.reshape(value, &[])?,
+        };
         return graph.broadcast_to(&number, x.shape());
     }
     let block = node.int("block_size", 0)?;
@@ -38,12 +41,13 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
     graph.refine(&cut, x.shape())
 }
 
-/// The one number that a constant zero point is for all channels, if it is: a part of how a model
-/// is quantised, which passes may know.
+/// The one number that a constant scale or zero point is, if it is one, for all channels: a part of
+/// how a model is quantised, which passes may know.
 fn same_for_all(value: &Operand) -> Option<Operand> {
-    let numbers = value.numbers().filter(|_| value.dtype().is_integer())?;
+    let numbers = value.numbers()?;
     let (first, rest) = numbers.split_first()?;
-    rest.iter().all(|number| number == first).then(|| Operand::of_scalar(*first))
+    let known = rest.is_empty() || value.dtype().is_integer();
+    (known && rest.iter().all(|number| number == first)).then(|| Operand::of_scalar(*first))
 }
 
 /// Whether a zero point is a constant zero, which adding would only clear the sign of zeros.
@@ -178,7 +182,9 @@ fn centred(
 
 /// One number, or one for each index of an axis, under a shape.
 fn per_axis(graph: &mut Graph, value: &Operand, shape: &[Expr], axis: usize) -> Accepted<Operand> {
+    let known = same_for_all(value).filter(|_| value.shape().iter().all(Expr::is_one));
     match value.shape() {
+        [] | [_] if let Some(number) = known => graph.broadcast_to(&number, shape),
         [] => graph.broadcast_to(value, shape),
         [one] if one.is_one() => graph.broadcast_to(value, shape),
         [_] => graph.broadcast_axis(value, shape, axis),
