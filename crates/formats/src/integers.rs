@@ -115,66 +115,88 @@ impl<'a> Product<'a> {
         rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)
     }
 
-    /// The operand that can be signed bytes without a zero point: constant, so that what the other's
-    /// zero point adds is known before a run.
-    fn filter(&self, source: &Function, constants: &IdSet<ValueId>) -> Option<usize> {
-        [1, 0].into_iter().find(|&operand| {
-            let whole = &self.found[operand].whole;
-            let zero = whole.known_zero(source).zip(whole.dtype(source));
-            // As signed bytes unsigned ones are less by 128, and so is their zero point.
-            let signed = zero.map(|(zero, dtype)| zero - if dtype == DType::U8 { 128 } else { 0 });
-            constants.contains(self.operands[operand]) && signed == Some(0)
-        })
-    }
-
     /// The sum of products of unsigned bytes with signed ones, if the operands can be such.
     fn bytes(
         &self,
         rewriter: &mut Rewriter<'_>,
         constants: &IdSet<ValueId>,
     ) -> Built<Option<ValueId>> {
+        if unsuited(self.space, 4).is_some() {
+            return Ok(None);
+        }
+        // What the other's zero point adds depends on the signed operand: it is the one that is
+        // known before a run, or has no zero point of its own.
         let source = rewriter.source;
-        let filter = self.filter(source, constants).filter(|_| unsuited(self.space, 4).is_none());
-        let Some(filter) = filter else { return Ok(None) };
-        let Some(zero) = self.zero_of_bytes(rewriter, 1 - filter)? else { return Ok(None) };
+        let is_constant = |operand: usize| constants.contains(self.operands[operand]);
+        let is_plain = |operand: usize| self.known_zero(source, operand, DType::I8) == Some(0);
+        let signed = match is_constant(0) == is_constant(1) {
+            true => usize::from(is_plain(1) || !is_plain(0)),
+            false => usize::from(is_constant(1)),
+        };
+        let dtypes = [0, 1].map(|number| if number == signed { DType::I8 } else { DType::U8 });
         let mut operands = Vec::new();
-        for (operand, found) in self.operands.into_iter().zip(&self.found) {
-            let whole = &found.whole;
-            let Some(dtype) = whole.dtype(source) else { return Ok(None) };
-            let (wanted, outside) = match operands.len() == filter {
-                true => (DType::I8, rewriter.builder.scalar(DType::I8, 0.0)),
-                false => (DType::U8, rewriter.builder.cast(zero, DType::U8)?),
+        let mut zeros = Vec::new();
+        for (number, dtype) in dtypes.into_iter().enumerate() {
+            let whole = &self.found[number].whole;
+            let (Some(own), Some(zero)) =
+                (whole.dtype(source), self.zero(rewriter, number, dtype)?)
+            else {
+                return Ok(None);
             };
-            let integer = as_type(rewriter, whole.integer, dtype)?;
-            let integer = turned(rewriter, integer, wanted)?;
-            operands.push(moved(rewriter, operand, whole, (integer, outside))?);
+            let outside = rewriter.builder.cast(zero, dtype)?;
+            let integer = as_type(rewriter, whole.integer, own)?;
+            let integer = turned(rewriter, integer, dtype)?;
+            operands.push(moved(rewriter, self.operands[number], whole, (integer, outside))?);
+            let is_zero = self.known_zero(source, number, dtype) == Some(0);
+            zeros.push((!is_zero).then_some(zero));
         }
         let mut space = self.space.clone();
         make_divisible(rewriter, &mut space, &mut operands, 4)?;
-        let (own, data) = (operands[filter], &self.found[1 - filter].whole);
-        let shift =
-            match data.known_zero(source) == Some(0) && data.dtype(source) == Some(DType::U8) {
-                true => None,
-                false => Some(zero_times_filter(rewriter, &space, (filter, own), zero)?),
-            };
         let [lhs, rhs] = [operands[0], operands[1]];
-        let sum = rewriter.builder.contract(space, lhs, rhs, DType::I32, DType::I32)?;
-        let Some(shift) = shift else { return Ok(Some(sum)) };
-        Ok(Some(rewriter.builder.map(ScalarFunction::Sub, &[sum, shift])?))
+        let (shape, own) = (space.extents[..space.parallel].to_vec(), space.clone());
+        let mut sum = rewriter.builder.contract(own, lhs, rhs, DType::I32, DType::I32)?;
+        for (number, zero) in zeros.iter().enumerate() {
+            let Some(zero) = *zero else { continue };
+            let other = (1 - number, operands[1 - number]);
+            let share = zero_times_sums(rewriter, &space, other, zero)?;
+            sum = rewriter.builder.map(ScalarFunction::Sub, &[sum, share])?;
+        }
+        if let [Some(one), Some(other)] = zeros[..] {
+            let terms: Expr = self.space.extents[space.parallel..].iter().product();
+            let terms = rewriter.builder.dimension(terms)?;
+            let terms = rewriter.builder.cast(terms, DType::I32)?;
+            let both = rewriter.builder.map(ScalarFunction::Mul, &[one, other])?;
+            let both = rewriter.builder.map(ScalarFunction::Mul, &[both, terms])?;
+            let both = rewriter.builder.broadcast(both, &shape, &[])?;
+            sum = rewriter.builder.map(ScalarFunction::Add, &[sum, both])?;
+        }
+        Ok(Some(sum))
     }
 
-    /// The one zero point of an operand as unsigned bytes, an i32.
-    fn zero_of_bytes(&self, rewriter: &mut Rewriter<'_>, operand: usize) -> Built<Option<ValueId>> {
+    /// The one zero point of an operand as bytes of a type, where it is known.
+    fn known_zero(&self, source: &Function, operand: usize, dtype: DType) -> Option<i64> {
+        let whole = &self.found[operand].whole;
+        Some(whole.known_zero(source)? + shift(whole.dtype(source)?, dtype))
+    }
+
+    /// The same as a value, an i32.
+    fn zero(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        operand: usize,
+        dtype: DType,
+    ) -> Built<Option<ValueId>> {
         let source = rewriter.source;
         let whole = &self.found[operand].whole;
-        let turned = if whole.dtype(source) == Some(DType::I8) { 128 } else { 0 };
         let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
-        if let Some(known) = whole.known_zero(source) {
-            return Ok(Some(rewriter.builder.literal(number(known + turned))));
+        if let Some(known) = self.known_zero(source, operand, dtype) {
+            return Ok(Some(rewriter.builder.literal(number(known))));
         }
-        let Some(single) = whole.single_zero(source) else { return Ok(None) };
+        let (Some(single), Some(own)) = (whole.single_zero(source), whole.dtype(source)) else {
+            return Ok(None);
+        };
         let zero = as_type(rewriter, single, DType::I32)?;
-        let more = rewriter.builder.literal(number(turned));
+        let more = rewriter.builder.literal(number(shift(own, dtype)));
         Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
     }
 
@@ -225,15 +247,24 @@ impl<'a> Product<'a> {
     }
 }
 
-/// What a zero point of one operand adds to the sums: itself times the sum of what the other, at
-/// this number, is multiplied with, in the shape of the result.
-fn zero_times_filter(
+/// What bytes of one type are more than what they stand for as those of another.
+fn shift(from: DType, to: DType) -> i64 {
+    match (from, to) {
+        (DType::I8, DType::U8) => 128,
+        (DType::U8, DType::I8) => -128,
+        _ => 0,
+    }
+}
+
+/// What the zero point of one operand adds to the sums: itself times the sums of the other, which
+/// has this number, in the shape of the result.
+fn zero_times_sums(
     rewriter: &mut Rewriter<'_>,
     space: &IterationSpace,
-    (filter, value): (usize, ValueId),
+    (operand, value): (usize, ValueId),
     zero: ValueId,
 ) -> Built {
-    let index = &space.operands[filter];
+    let index = &space.operands[operand];
     let read = |axis: usize| index.iter().any(|index| index.contains(SymbolId::new(axis)));
     let axes: Vec<usize> = (0..space.parallel).filter(|&axis| read(axis)).collect();
     let kept: Vec<usize> =

@@ -18,7 +18,7 @@ pub(super) const TOO_FAR: i64 = 2048;
 pub(super) struct Problem {
     /// Name of the accumulators.
     pub(super) acc: String,
-    /// Of one of them.
+    /// Of a lane that holds one of them: machines sum in 32 bits at least.
     pub(super) bytes: i64,
     /// The axis along which they lie side by side.
     pub(super) contiguous: Option<usize>,
@@ -83,7 +83,7 @@ impl Problem {
         let init_loops = init.writes().next().map(|write| axis_loops(&init, write));
         let name = |found: Option<&LoopInfo>| found.map(|found| found.name.clone());
         let init = init_loops.into_iter().flatten().map(name).collect();
-        let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(8) / 8);
+        let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(32) / 8);
         let contiguous = buffer.shape.len().checked_sub(1);
         Ok(Problem { acc, bytes, contiguous, axes, reduced, init, update, last })
     }

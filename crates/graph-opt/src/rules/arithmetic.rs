@@ -84,6 +84,7 @@ pub(super) const RULES: &[Rule] = rules! {
     square: Pow(X, TWO) => Mul(X, X);
     square_root: Pow(X, HALF) => Sqrt(X), if never_negative;
     scaled_and_back: Round(Div(Mul(X, Y), Y)) => X, if whole_and_scale;
+    round_of_whole: Round(X) => X, if whole;
     there_and_back: Add(Sub(X, Y), Y) => X, if both_whole;
     choose_true: Select(TRUE, X, Y) => X;
     choose_false: Select(FALSE, X, Y) => Y;
@@ -144,6 +145,12 @@ fn whole_and_scale(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No
     let moderate = scale.is_some_and(|scale| (1e-30..=1e30).contains(&scale));
     let precise = matches!(maker.dtype(x)?, DType::F32 | DType::F64);
     super::require(moderate && precise && is_whole(maker, x, 2), "the number may not be whole")
+}
+
+fn whole(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {
+    let x = bound[0].ok_or(No::Match)?;
+    let precise = matches!(maker.dtype(x)?, DType::F32 | DType::F64);
+    super::require(precise && is_whole(maker, x, 2), "the number may not be whole")
 }
 
 fn both_whole(maker: &mut Maker<'_, '_>, bound: &Bindings) -> Result<(), No> {

@@ -132,7 +132,11 @@ fn cast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired
     else {
         return Err(No::Match);
     };
-    require(holds_all(dtype, maker.dtype(inner[0])?), "the first cast may change the value")?;
+    let first = maker.dtype(inner[0])?;
+    require(holds_all(dtype, first), "the first cast may change the value")?;
+    // Integers wrap into integers, floats do not.
+    let wraps = first.is_integer() && last.is_integer() && !holds_all(last, first);
+    require(!(wraps && dtype.is_float()), "the last cast may change the value")?;
     Ok(maker.cast(inner[0], last)?)
 }
 
@@ -160,7 +164,15 @@ fn holds_all(wide: DType, narrow: DType) -> bool {
     {
         return wide != DType::Bool && low <= least && most <= high;
     }
+    let whole = match wide {
+        BF16 => 8,
+        F16 => 11,
+        F32 => 24,
+        F64 => 53,
+        _ => 0,
+    };
     match narrow {
+        _ if narrow.is_integer() => narrow.bits() <= whole,
         F16 | BF16 => matches!(wide, F32 | F64),
         F32 => wide == F64,
         DType::Bool => wide.is_number() && wide.integer_range().is_some_and(|range| range.1 >= 1),

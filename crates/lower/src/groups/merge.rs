@@ -479,13 +479,16 @@ impl Merger<'_> {
             return false;
         }
         let stage = &self.stages[&contraction];
+        let mut own = stage.reads.iter().filter(|(read, _)| *read == value).peekable();
+        let is_read = own.peek().is_some();
         let moves = |axis: usize| {
             let symbol = self.axes.symbol(axis);
-            let mut own = stage.reads.iter().filter(|(read, _)| *read == value);
+            let mut own = own.clone();
             own.all(|(_, index)| index.iter().flatten().any(|expr| expr.contains(symbol)))
         };
         let long = |axis: &usize| !stage.extents[*axis].is_one();
-        (0..stage.parallel).filter(long).all(moves)
+        is_read
+            && (0..stage.parallel).filter(long).all(moves)
             && !self.grouping.shows_operand(self.function, made_by)
     }
 
