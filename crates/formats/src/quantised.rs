@@ -207,7 +207,8 @@ fn is_whole(function: &Function, value: ValueId) -> bool {
     }
 }
 
-/// A value that is an integer, or the difference of two, in a type of integers that holds it, computed there.
+/// A value that is an integer, or the difference of two, in a type of integers that holds it:
+/// computed there.
 pub(crate) fn as_type(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     let source = rewriter.source;
     let Some((id, _)) = source.producer(value) else { return Ok(rewriter.get(value)) };

@@ -39,8 +39,8 @@ pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Bu
     Ok((fits && whole).then_some(count))
 }
 
-/// Whether it may be run in tuples in some order of its operands' axes: not where the axis is one of
-/// a window, whose tuples begin at any element, too.
+/// Whether it may be run in tuples in some order of its operands' axes: not where the axis is one
+/// of a window, whose tuples begin at any element, too.
 pub(super) fn possible(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
     if wanted(contraction, builder)?.is_none() {
         return Ok(false);

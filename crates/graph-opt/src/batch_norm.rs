@@ -10,9 +10,9 @@
 //! So batch normalisation behind a convolution disappears: what is left to do at run time is the
 //! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
 //! axes of the result that the constant operand reads one for one, such as its output channels. The
-//! contraction and what stands between must have no other reader. Sums of two quantised tensors that
-//! are quantised again are divided no more. Sums round differently, within the usual error of the
-//! contraction, or of products and sums of two terms.
+//! contraction and what stands between must have no other reader. A sum of two quantised tensors
+//! that is quantised again is divided no more. Sums round differently, within the usual error of
+//! the contraction, or of products and sums of two terms.
 
 use std::sync::Arc;
 

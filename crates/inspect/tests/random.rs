@@ -89,16 +89,22 @@ fn wrong_in_direct_sums(sample: &GraphSample) -> Said {
 fn wrong_without(sample: &GraphSample, disabled: &[&str]) -> Said {
     let expected = evaluated(sample)?;
     let mut of_targets = Vec::new();
-    for target in ["x86-64-v3", "x86-64-v4"] {
+    for target in ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"] {
         let Some(results) = on_target(sample, target, disabled)? else { continue };
         if let Some(found) = difference(&results, &expected) {
             return Err(format!("{target}: {found}"));
         }
         of_targets.push(results);
     }
-    if let [first, second] = &of_targets[..] {
-        let same = first.iter().zip(second).all(|(first, second)| first.bytes() == second.bytes());
-        return if same { Ok(true) } else { Err("the targets' bits differ".to_owned()) };
+    let same = |first: &[Tensor], second: &[Tensor]| {
+        first.iter().zip(second).all(|(first, second)| first.bytes() == second.bytes())
+    };
+    if of_targets.windows(2).any(|pair| !same(&pair[0], &pair[1])) {
+        return Err("the targets' bits differ".to_owned());
+    }
+    let exact = expected.iter().all(|tensor| tensor.dtype().is_integer());
+    if exact && of_targets.first().is_some_and(|first| !same(first, &expected)) {
+        return Err("the integers differ".to_owned());
     }
     Ok(!of_targets.is_empty())
 }
@@ -150,9 +156,41 @@ fn check(sample: &GraphSample, wrong: fn(&GraphSample) -> Said) -> Result<bool, 
     Err(TestCaseError::fail(format!("{reason}\n{}\n{:?}", reduced.function, reduced.inputs)))
 }
 
+/// What a convolution multiplies.
+#[derive(Clone, Copy, Debug)]
+enum Elements {
+    Floats,
+    /// Integers of 8 bits less a zero point: the image's, then the filter's.
+    Bytes([(DType, i64); 2]),
+}
+
+impl Elements {
+    /// The type of an operand, and of sums.
+    fn dtypes(self, operand: usize) -> [DType; 2] {
+        match self {
+            Elements::Floats => [DType::F32; 2],
+            Elements::Bytes(operands) => [operands[operand].0, DType::I32],
+        }
+    }
+
+    /// The elements of an operand of this shape as what is multiplied.
+    fn centred(self, operand: usize, [from, to]: [&str; 2], shape: &str) -> String {
+        let Elements::Bytes(operands) = self else {
+            return format!("%{to}: f32[{shape}] = map neg %{from}");
+        };
+        let (_, zero) = operands[operand];
+        format!(
+            "%{to}c: i32[{shape}] = map cast %{from} %{to}z: i32[] = literal {{{zero}}}
+             %{to}b: i32[{shape}] = broadcast axes [] %{to}z
+             %{to}: i32[{shape}] = map sub %{to}c, %{to}b"
+        )
+    }
+}
+
 /// A convolution alone: a channel of the result for each of the image or of all of them, windows,
 /// steps, frames and sizes as they come.
 fn convolution(
+    elements: Elements,
     is_depthwise: bool,
     [channels, height, width]: [i64; 3],
     [taps, step, dilation]: [i64; 3],
@@ -173,33 +211,40 @@ fn convolution(
             (filter, format!(", r2: {channels}"), "r2", "a1, r2, r0, r1")
         }
     };
+    let image = format!("1, {channels}, {height}, {width}");
+    let [image_type, sum] = elements.dtypes(0);
+    let [filter_type, _] = elements.dtypes(1);
+    let centred = elements.centred(0, ["q", "x"], &image);
+    let weights = elements.centred(1, ["u", "w"], &filter);
     let text = format!(
         "function @convolution {{
-           parameter %x: f32[1, {channels}, {height}, {width}] as \"x\"
-           %w: f32[{filter}] = weight @c0 %b: f32[{results}] = weight @c1
-           %f: f32[] = literal {{0}}
-           %p: f32[1, {channels}, {}, {}] = pad low [0, 0, {}, {}] high [0, 0, {}, {}]
+           parameter %q: {image_type}[{image}] as \"q\"
+           {centred}
+           %u: {filter_type}[{filter}] = weight @c0 %b: {sum}[{results}] = weight @c1
+           {weights}
+           %f: {sum}[] = literal {{0}}
+           %p: {sum}[1, {channels}, {}, {}] = pad low [0, 0, {}, {}] high [0, 0, {}, {}]
              interior [0, 0, 0, 0] %x, %f
-           %y: f32[1, {results}, {y}, {x}] =
+           %y: {sum}[1, {results}, {y}, {x}] =
              contract [a0: 1, a1: {results}, a2: {y}, a3: {x} | r0: {taps}, r1: {taps}{depth}]
              %p[a0, {read}, {step}*a2 + {dilation}*r0, {step}*a3 + {dilation}*r1], %w[{weight}]
-             accumulate f32
-           %c: f32[1, {results}, {y}, {x}] = broadcast axes [1] %b
-           %z: f32[1, {results}, {y}, {x}] = map add %y, %c
+             accumulate {sum}
+           %c: {sum}[1, {results}, {y}, {x}] = broadcast axes [1] %b
+           %z: {sum}[1, {results}, {y}, {x}] = map add %y, %c
            return %z as \"z\" }}",
         padded[0], padded[1], frame[0], frame[2], frame[1], frame[3]
     );
     let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-    let random = |shape: &[i64], seed| {
+    let random = |dtype: DType, shape: &[i64], seed| {
         let shape: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
-        tensor::random::random(DType::F32, &shape, seed)
+        tensor::random::random(dtype, &shape, seed)
     };
     let filter = match is_depthwise {
         true => vec![channels, taps, taps],
         false => vec![columns, channels, taps, taps],
     };
-    let constants = vec![random(&filter, 1), random(&[results], 2)];
-    let inputs = vec![random(&[1, channels, height, width], 3)];
+    let constants = vec![random(filter_type, &filter, 1), random(sum, &[results], 2)];
+    let inputs = vec![random(image_type, &[1, channels, height, width], 3)];
     Some(GraphSample { function, constants, inputs })
 }
 
@@ -250,7 +295,31 @@ fn convolutions_in_machine_code() {
     let cases = (any::<bool>(), extents, windows, frame, 1i64..80);
     // Some images are smaller than the window.
     counted(config(40), 0.6, cases, |(is_depthwise, extents, windows, frame, columns)| {
-        match convolution(is_depthwise, extents, windows, frame, columns) {
+        match convolution(Elements::Floats, is_depthwise, extents, windows, frame, columns) {
+            Some(sample) => check(&sample, wrong_in_direct_sums),
+            None => Ok(false),
+        }
+    });
+}
+
+#[test]
+fn convolutions_of_bytes_in_machine_code() {
+    if !runs_here() {
+        return;
+    }
+    let operand = || (any::<bool>(), any::<bool>(), 0i64..128);
+    let elements = (operand(), operand()).prop_map(|(image, filter)| {
+        Elements::Bytes([image, filter].map(|(is_signed, is_centred, zero)| {
+            let dtype = if is_signed { DType::I8 } else { DType::U8 };
+            (dtype, if is_centred { 0 } else { zero })
+        }))
+    });
+    let extents = [1i64..70, 1i64..20, 1i64..40];
+    let windows = [1i64..4, 1i64..3, 1i64..3];
+    let frame = [0i64..3, 0i64..3, 0i64..4, 0i64..4];
+    let cases = (elements, 0u32..8, extents, windows, frame, 1i64..80);
+    counted(config(40), 0.6, cases, |(elements, kind, extents, windows, frame, columns)| {
+        match convolution(elements, kind == 0, extents, windows, frame, columns) {
             Some(sample) => check(&sample, wrong_in_direct_sums),
             None => Ok(false),
         }

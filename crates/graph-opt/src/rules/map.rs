@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(
         "cast_of_bounded",
         Subject::Map,
-        "cast<T>(min(x, c)) => cast<T>(x) if x is a float and c at least T's greatest integer; max alike",
+        "cast<T>(min(x, c)) => cast<T>(x) if x is a float and c is beyond T; max alike",
         cast_of_bounded,
     ),
     Rule::new("division", Subject::Map, "x / c => x * (1 / c) if c is a power of two", division),

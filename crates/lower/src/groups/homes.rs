@@ -430,9 +430,9 @@ impl Chooser<'_> {
     }
 
     /// Whether a contraction, or a reduction over windows, reads this movement with unit stride
-    /// along the innermost axis of its result, or by tuples of short elements along the innermost axis that it
-    /// sums, and would read the operand of the movement with another stride; or reads it in panels,
-    /// which are no streams in that operand.
+    /// along the innermost axis of its result, or by tuples of short elements along the innermost
+    /// axis that it sums, and would read the operand of the movement with another stride; or reads
+    /// it in panels, which are no streams in that operand.
     fn sum_prefers_copy(&self, value: ValueId) -> bool {
         self.users[value].iter().any(|user| {
             let &User::Operand(reader, number) = user else { return false };

@@ -8,10 +8,10 @@
 //!
 //! A contraction needs an operand that is contiguous along the innermost axis of the result. Where
 //! none is, a `Transpose` in front of the operand that has the axis is the copy; often the kernel
-//! that makes the operand can store it so. A contraction of short elements in tuples needs those of a tuple
-//! side by side, too. Importing and format choice arrange it for constants,
-//! but transposes of other values are gone by now: passes move them into the contraction. A
-//! reduction over windows, too, may want another axis last (`reductions`).
+//! that makes the operand can store it so. A contraction of short elements in tuples needs those of
+//! a tuple side by side, too. Importing and format choice arrange it for constants, but transposes
+//! of other values are gone by now: passes move them into the contraction. A reduction over
+//! windows, too, may want another axis last (`reductions`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
