@@ -5,7 +5,7 @@
 mod support;
 
 use loops::build::{for_loop, load, store};
-use loops::{Access, Kernel, LoopKind, ScalarExpr};
+use loops::{Access, Kernel, LoopKind, ScalarExpr, Stmt};
 use support::{Exact, agree};
 use sym::Expr;
 use tensor::random::Generator;
@@ -179,6 +179,38 @@ fn casts() {
         for to in TYPES {
             for seed in 1..3 {
                 check(ScalarFunction::Cast, &[from], to, seed);
+            }
+        }
+    }
+}
+
+/// A rounded number, with an integer added or not, becomes an integer in one conversion.
+#[test]
+fn casts_of_rounded_numbers() {
+    for to in TYPES.into_iter().filter(|to| to.is_integer()) {
+        for (seed, shift) in [(1, 0.0), (2, 100.0), (3, -128.0), (4, 255.0), (5, 0.5)] {
+            for kind in [LoopKind::Vector, LoopKind::Serial] {
+                let mut kernel = kernel(ScalarFunction::Cast, &[DType::F32], to, kind, None);
+                let Stmt::For(around) = &mut kernel.body[0] else { panic!("a loop") };
+                let Stmt::Store { value: ScalarExpr::Apply { arguments, .. }, .. } =
+                    &mut around.body[0]
+                else {
+                    panic!("a store of a cast")
+                };
+                let apply = |function, arguments| ScalarExpr::Apply {
+                    function,
+                    dtype: DType::F32,
+                    arguments,
+                };
+                let mut value = apply(ScalarFunction::Round, vec![arguments.remove(0)]);
+                if shift != 0.0 {
+                    let shift = ScalarExpr::Constant(Scalar::from_f64(DType::F32, shift));
+                    value = apply(ScalarFunction::Add, vec![value, shift]);
+                }
+                arguments.push(value);
+                let values = values(DType::F32, COUNT, seed);
+                let x = Tensor::from_scalars(DType::F32, &[COUNT], &values);
+                agree(&kernel, &[x, Tensor::zeros(to, &[COUNT])], &[], Exact::Bits);
             }
         }
     }

@@ -16,6 +16,8 @@
 //! change in front of the movements that lead to the contraction, so that whoever makes them stores
 //! them short.
 
+use std::collections::BTreeMap;
+
 use backend::Target;
 use base::{Diagnostics, Id, IdSet, Remark};
 use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
@@ -47,8 +49,13 @@ pub fn integers(
     let constants = function.constant_values();
     let quads = [DType::U8, DType::I8];
     let multiplies_bytes = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
+    // Products with scales that have been made, as their factors.
+    let mut products: BTreeMap<ValueId, [ValueId; 2]> = BTreeMap::new();
     let result = rebuild(&function, |rewriter, id| {
         let node = &rewriter.source.nodes[id];
+        if let Op::Map { function: ScalarFunction::Add, .. } = node.op {
+            return added(rewriter, &products, node);
+        }
         let Some(product) = Product::of(rewriter.source, node) else { return Ok(None) };
         rewriter.builder.set_location(node.location);
         let bytes = match multiplies_bytes {
@@ -59,7 +66,8 @@ pub fn integers(
             Some(sum) => (sum, "bytes"),
             None => (product.short(rewriter)?, "integers of 16 bits"),
         };
-        let value = product.scaled(rewriter, sum)?;
+        let (value, factors) = product.scaled(rewriter, sum)?;
+        products.extend(factors.map(|factors| (value, factors)));
         let (location, message) =
             (node.location, format!("operands of 8 bits multiplied as {how}"));
         remarks.push(Remark { location, message });
@@ -200,10 +208,14 @@ impl<'a> Product<'a> {
         Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
     }
 
-    /// The sum times the scales.
-    fn scaled(&self, rewriter: &mut Rewriter<'_>, sum: ValueId) -> Built {
+    /// The sum times the scales, and the factors of the last product.
+    fn scaled(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        sum: ValueId,
+    ) -> Built<(ValueId, Option<[ValueId; 2]>)> {
         if self.dtype == DType::I32 {
-            return Ok(sum);
+            return Ok((sum, None));
         }
         let mut value = rewriter.builder.cast(sum, DType::F32)?;
         let shape = &self.space.extents[..self.space.parallel];
@@ -239,11 +251,13 @@ impl<'a> Product<'a> {
             *own = by(rewriter, ScalarFunction::Mul, [number, *own])?;
             scales.remove(0);
         }
+        let mut factors = None;
         for (axes, scale) in scales {
             let scale = rewriter.builder.broadcast(scale, shape, &axes)?;
+            factors = Some([value, scale]);
             value = rewriter.builder.map(ScalarFunction::Mul, &[value, scale])?;
         }
-        Ok(value)
+        Ok((value, factors))
     }
 }
 
@@ -283,6 +297,20 @@ fn zero_times_sums(
     let zero = builder.broadcast(zero, own, &[])?;
     let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
     builder.broadcast(product, &space.extents[..space.parallel], &axes)
+}
+
+/// What is added to a product with a scale, in one step with it.
+fn added(
+    rewriter: &mut Rewriter<'_>,
+    products: &BTreeMap<ValueId, [ValueId; 2]>,
+    node: &Node,
+) -> Built<Option<Vec<ValueId>>> {
+    let [one, other] = [0, 1].map(|number| rewriter.get(node.operands[number]));
+    let found = products.get(&one).map(|factors| (factors, other));
+    let found = found.or_else(|| products.get(&other).map(|factors| (factors, one)));
+    let Some((&[sum, scale], term)) = found else { return Ok(None) };
+    let value = rewriter.builder.map(ScalarFunction::FusedMultiplyAdd, &[sum, scale, term])?;
+    Ok(Some(vec![value]))
 }
 
 fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {

@@ -5,7 +5,7 @@
 //! after:  `contract(x, w * s) + (b * s + t)`
 //!
 //! before: `x * a * s`, `(x * a + y * b) * s`
-//! after:  `x * (a * s)`, `x * (a * s) + y * (b * s)`
+//! after:  `x * (a * s)`, `fma(x, a * s, y * (b * s))`
 //!
 //! So batch normalisation behind a convolution disappears: what is left to do at run time is the
 //! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use base::{Id, PassContext, Result, SecondaryMap};
 use graph::{Built, Function, Node, Op, ValueId, axis_groups, rebuild};
 use sym::Expr;
-use tensor::ScalarFunction::{Add, Div, Mul, Neg, Sub};
+use tensor::ScalarFunction::{Add, Cast, Div, FusedMultiplyAdd, Mul, Neg, Sub};
 use tensor::{DType, ScalarFunction};
 
 use crate::maker::{Maker, Session};
@@ -187,13 +187,45 @@ impl Folding<'_, '_, '_> {
         };
         let mut scaled = Vec::new();
         for (x, a) in products {
-            let factor = self.maker.map(function, &[a, s])?;
-            scaled.push(self.maker.map(Mul, &[x, factor])?);
+            scaled.push((x, self.maker.map(function, &[a, s])?));
         }
-        match sign {
-            Some(sign) => self.maker.map(sign, &scaled).map(Some),
-            None => Ok(scaled.pop()),
+        let [(x, a), (y, b)] = scaled[..] else {
+            let (x, a) = scaled[0];
+            return self.maker.map(Mul, &[x, a]).map(Some);
+        };
+        let b = if sign == Some(Sub) { self.maker.map(Neg, &[b])? } else { b };
+        let (x, from_x) = self.without_zero_point(x, a)?;
+        let (y, from_y) = self.without_zero_point(y, b)?;
+        let second = match (from_x, from_y) {
+            (None, None) => self.maker.map(Mul, &[y, b])?,
+            (Some(one), None) | (None, Some(one)) => {
+                self.maker.map(FusedMultiplyAdd, &[y, b, one])?
+            }
+            (Some(one), Some(other)) => {
+                let both = self.maker.map(Add, &[one, other])?;
+                self.maker.map(FusedMultiplyAdd, &[y, b, both])?
+            }
+        };
+        self.maker.map(FusedMultiplyAdd, &[x, a, second]).map(Some)
+    }
+
+    /// Of a value that is to be multiplied, an integer of 8 bits less a zero point: the integer, and
+    /// what the zero point adds to the product. Others stay: `x * a - c * a` may cancel where
+    /// `(x - c) * a` does not.
+    fn without_zero_point(&mut self, x: ValueId, a: ValueId) -> Built<(ValueId, Option<ValueId>)> {
+        let Some((Op::Map { function: Sub, .. }, operands)) = self.maker.definition(x) else {
+            return Ok((x, None));
+        };
+        let [integer, zero] = operands[..] else { return Ok((x, None)) };
+        let byte = match self.maker.definition(integer) {
+            Some((Op::Map { function: Cast, .. }, of)) => self.maker.dtype(of[0])?.bits() == 8,
+            _ => false,
+        };
+        if !byte || !self.maker.is_fixed(zero) {
+            return Ok((x, None));
         }
+        let less = self.maker.map(Mul, &[zero, a])?;
+        Ok((integer, Some(self.maker.map(Neg, &[less])?)))
     }
 
     /// The operands of a value that is a product with a constant.

@@ -111,6 +111,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vcvtps2pd_xmm_xmmm64, NP, M0F, W0, 0x5a, RM).lengths(2).does(F32ToF64),
     vex(VEX_Vcvtpd2ps_xmm_xmmm128, P66, M0F, W0, 0x5a, RM).lengths(2).does(F64ToF32),
     vex(VEX_Vcvtdq2ps_xmm_xmmm128, NP, M0F, W0, 0x5b, RM).lengths(2).does(I32ToF32),
+    vex(VEX_Vcvtps2dq_xmm_xmmm128, P66, M0F, W0, 0x5b, RM).lengths(2).does(F32ToNearI32),
     vex(VEX_Vcvttps2dq_xmm_xmmm128, PF3, M0F, W0, 0x5b, RM).lengths(2).does(F32ToI32),
     vex(VEX_Vsubps_xmm_xmm_xmmm128, NP, M0F, W0, 0x5c, RVM).lengths(2).on(Sub, F32),
     vex(VEX_Vsubpd_xmm_xmm_xmmm128, P66, M0F, W0, 0x5c, RVM).lengths(2).on(Sub, F64),
@@ -264,6 +265,8 @@ pub(super) const FORMS: &[Form] = &[
         .does(I32ToF32),
     evex(EVEX_Vcvtqq2ps_xmm_k1z_xmmm128b64, NP, M0F, W1, 0x5b, RM, Grows(16, 8)).lengths(3)
         .does(I64ToF32),
+    evex(EVEX_Vcvtps2dq_xmm_k1z_xmmm128b32, P66, M0F, W0, 0x5b, RM, Grows(16, 4)).lengths(3)
+        .does(F32ToNearI32),
     evex(EVEX_Vcvttps2dq_xmm_k1z_xmmm128b32, PF3, M0F, W0, 0x5b, RM, Grows(16, 4)).lengths(3)
         .does(F32ToI32),
     evex(EVEX_Vsubps_xmm_k1z_xmm_xmmm128b32, NP, M0F, W0, 0x5c, RVM, Grows(16, 4)).lengths(3)

@@ -22,6 +22,25 @@ const FLOAT_LESS_EQUAL: i64 = 0x12;
 pub(crate) const FLOAT_GREATER_EQUAL: i64 = 0x1d;
 pub(crate) const FLOAT_GREATER: i64 = 0x1e;
 
+/// What is rounded to the nearest integer, and the integer that is added then, in a value that
+/// becomes an integer of few bits.
+fn rounded(value: &ScalarExpr, dtype: DType) -> Option<(&ScalarExpr, i64)> {
+    if !dtype.is_integer() || dtype.bits() > 16 {
+        return None;
+    }
+    let ScalarExpr::Apply { function, arguments, .. } = value else { return None };
+    match (function, &arguments[..]) {
+        (ScalarFunction::Round, [inner]) => Some((inner, 0)),
+        (ScalarFunction::Add, [inner, ScalarExpr::Constant(number)]) => {
+            let number = number.as_f64();
+            let small = number.fract() == 0.0 && number.abs() < 65536.0;
+            let (inner, other) = rounded(inner, dtype).filter(|_| small)?;
+            (other == 0).then_some((inner, number as i64))
+        }
+        _ => None,
+    }
+}
+
 impl Selector<'_> {
     /// A function applied to values.
     pub(crate) fn apply(
@@ -38,6 +57,12 @@ impl Selector<'_> {
             if carrier(one).is_none() {
                 return Err(self.unsupported_type(one));
             }
+        }
+        if let (ScalarFunction::Cast, DType::F32, [value]) = (function, operand, arguments)
+            && let Some((value, shift)) = rounded(value, dtype)
+            && let Evaluated::Vector(vector) = self.evaluate(value, lanes)?
+        {
+            return Ok(Evaluated::Vector(self.rounded_to_int(vector, dtype, shift)));
         }
         let mut values: SmallVec<[Evaluated; 3]> = SmallVec::new();
         for argument in arguments {

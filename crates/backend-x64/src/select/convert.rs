@@ -319,6 +319,30 @@ impl Selector<'_> {
         self.blend_vectors(ordered, zero, ints)
     }
 
+    /// f32 to integers of at most 16 bits: rounded to the nearest, with an integer added. Bounds are
+    /// whole, so that what is bounded first is rounded to the same.
+    pub(super) fn rounded_to_int(&mut self, vector: Vector, to: DType, shift: i64) -> Vector {
+        let Some((low, high)) = to.integer_range() else { return vector };
+        let value = self.register(vector);
+        let vector = Vector { item: Item::Register(value), ..vector };
+        let bits = |bound: i128| u64::from(((bound - i128::from(shift)) as f32).to_bits());
+        let (least, most) = (self.constant(bits(low), vector), self.constant(bits(high), vector));
+        // The bound stands second: NaN becomes it, and is cleared below if that is not zero.
+        let clamped = self.binary(Opcode::Max, vector, least);
+        let clamped = self.binary(Opcode::Min, clamped, most);
+        let mut ints = self.convert_op(Opcode::F32ToNearI32, clamped, Lane::I32);
+        if shift != 0 {
+            let shift = self.constant(u64::from(shift as i32 as u32), ints);
+            ints = self.binary(Opcode::Add, ints, shift);
+        }
+        if low == 0 {
+            return ints;
+        }
+        let ordered = self.compare_floats(FLOAT_ORDERED, vector, vector);
+        let zero = self.constant(0, ints);
+        self.blend_vectors(ordered, zero, ints)
+    }
+
     fn clamped_f64_to_u32(&mut self, vector: Vector) -> Vector {
         if self.builder.has_masks() {
             return self.convert_op(Opcode::F64ToU32, vector, Lane::I32);

@@ -247,6 +247,8 @@ ops! {
     I32ToF32        "i32_to_f32"        'v' "v"   PURE | MEMORY;
     /// f32 to i32, truncated.
     F32ToI32        "f32_to_i32"        'v' "v"   PURE | MEMORY;
+    /// f32 to i32, to the nearest, the even one of two.
+    F32ToNearI32    "f32_to_near_i32"   'v' "v"   PURE | MEMORY;
     /// f32 to f64.
     F32ToF64        "f32_to_f64"        'v' "v"   PURE;
     /// f64 to f32.

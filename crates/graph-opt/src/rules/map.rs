@@ -150,7 +150,8 @@ fn cast_of_bounded(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> 
     else {
         return Err(No::Match);
     };
-    let (low, high) = last.integer_range().filter(|_| dtype.is_float()).ok_or(No::Match)?;
+    let saturates = dtype.is_float() && last.is_integer();
+    let (low, high) = last.integer_range().filter(|_| saturates).ok_or(No::Match)?;
     let bound = maker.splat(inner[1]).ok_or(No::Match)?.as_f64();
     let beyond = if function == Min { bound >= high as f64 } else { bound <= low as f64 };
     require(beyond, "the bound is within the type")?;
