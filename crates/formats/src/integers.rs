@@ -8,6 +8,11 @@
 //!
 //! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
 //!
+//! Weights of a matrix alone, where the other operand is of floats, stay bytes:
+//!
+//! before: `contract x[..], mul(cast<f32>(w), t)[..] accumulate f32`
+//! after:  `mul(contract x[..], w[..] accumulate f32, t)`
+//!
 //! Scales may vary along axes of the result. Differences of such integers fit 16 bits, and machines
 //! multiply and add pairs of those at once, or quads of bytes (file `tuples`). The data are the
 //! unsigned bytes, signed ones with their highest bit turned, which makes zero points greater by
@@ -25,7 +30,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use crate::precision::{make_divisible, unsuited};
-use crate::quantised::{Quantised, Scale, as_type, moved};
+use crate::quantised::{Quantised, Scale, Whole, as_type, moved, shift};
 
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
@@ -39,14 +44,10 @@ pub fn integers(
     target: &Target,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
-    let stands_for_integers = |node: &Node| {
-        let quantised = |&operand: &ValueId| Quantised::of(&function, operand).is_some();
-        matches!(node.op, Op::Contract { .. }) && node.operands.iter().all(quantised)
-    };
-    if !function.nodes.values().any(stands_for_integers) {
+    let constants = function.constant_values();
+    if !function.nodes.values().any(|node| Product::of(&function, node, &constants).is_some()) {
         return Ok(function);
     }
-    let constants = function.constant_values();
     let quads = [DType::U8, DType::I8];
     let multiplies_bytes = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
     // Products with scales that have been made, as their factors.
@@ -56,21 +57,33 @@ pub fn integers(
         if let Op::Map { function: ScalarFunction::Add, .. } = node.op {
             return added(rewriter, &products, node);
         }
-        let Some(product) = Product::of(rewriter.source, node) else { return Ok(None) };
-        rewriter.builder.set_location(node.location);
-        let bytes = match multiplies_bytes {
-            true => product.bytes(rewriter, &constants)?,
-            false => None,
+        let Some(product) = Product::of(rewriter.source, node, &constants) else {
+            return Ok(None);
         };
-        let (sum, how) = match bytes {
-            Some(sum) => (sum, "bytes"),
-            None => (product.short(rewriter)?, "integers of 16 bits"),
+        let location = node.location;
+        rewriter.builder.set_location(location);
+        let (sum, message) = match &product.found {
+            Found::Both(found) => {
+                let bytes = match multiplies_bytes {
+                    true => product.bytes(rewriter, found, &constants)?,
+                    false => None,
+                };
+                match bytes {
+                    Some(sum) => (sum, "operands of 8 bits multiplied as bytes"),
+                    None => {
+                        let sum = product.short(rewriter, found)?;
+                        (sum, "operands of 8 bits multiplied as integers of 16 bits")
+                    }
+                }
+            }
+            Found::Weights(operand, found, dtype) => {
+                let sum = product.of_weights(rewriter, *operand, found, *dtype)?;
+                (sum, "weights of 8 bits stay as they are, their scales follow the sum")
+            }
         };
         let (value, factors) = product.scaled(rewriter, sum)?;
         products.extend(factors.map(|factors| (value, factors)));
-        let (location, message) =
-            (node.location, format!("operands of 8 bits multiplied as {how}"));
-        remarks.push(Remark { location, message });
+        remarks.push(Remark { location, message: message.to_owned() });
         Ok(Some(vec![value]))
     });
     result.map_err(|reason| {
@@ -78,42 +91,86 @@ pub fn integers(
     })
 }
 
-/// A contraction whose operands stand for integers.
+/// A contraction of which operands stand for integers.
 struct Product<'a> {
     space: &'a IterationSpace,
     operands: [ValueId; 2],
-    found: [Quantised; 2],
+    found: Found,
     dtype: DType,
     /// The scales of the result, along its axes.
     scales: Vec<Scale>,
 }
 
+/// Which operands stand for integers.
+enum Found {
+    Both([Quantised; 2]),
+    /// Constant ones of a matrix, which as bytes of this type have no zero point.
+    Weights(usize, Quantised, DType),
+}
+
 impl<'a> Product<'a> {
-    fn of(function: &Function, node: &'a Node) -> Option<Product<'a>> {
+    fn of(function: &Function, node: &'a Node, constants: &IdSet<ValueId>) -> Option<Product<'a>> {
         let Op::Contract { space, accumulator: DType::F32 | DType::I32, dtype } = &node.op else {
             return None;
         };
-        if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
-            return None;
-        }
         let operands = [node.operands[0], node.operands[1]];
+        let scales_of = |(own, index): (&Quantised, &Vec<Expr>)| {
+            let along = |scale: &Scale| {
+                Some(Scale { axes: axes_of_result(space, index, scale)?, ..scale.clone() })
+            };
+            own.scales.iter().map(along).collect::<Option<Vec<Scale>>>()
+        };
         let found = operands.map(|operand| Quantised::of(function, operand));
-        let [Some(lhs), Some(rhs)] = found else { return None };
-        let mut scales = Vec::new();
-        for (own, index) in [&lhs, &rhs].into_iter().zip(&space.operands) {
-            for scale in &own.scales {
-                scales.push(Scale { axes: axes_of_result(space, index, scale)?, ..scale.clone() });
+        let (found, scales) = match found {
+            [Some(lhs), Some(rhs)] => {
+                if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
+                    return None;
+                }
+                let found = [lhs, rhs];
+                let scales = found.iter().zip(&space.operands).map(scales_of);
+                let scales = scales.collect::<Option<Vec<_>>>()?.concat();
+                (Found::Both(found), scales)
             }
-        }
+            [lhs, rhs] => {
+                let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
+                let index = &space.operands[number];
+                let is_matrix = index.iter().all(|index| index.as_symbol().is_some());
+                if !is_matrix || !constants.contains(operands[number]) || *dtype != DType::F32 {
+                    return None;
+                }
+                let plain = |dtype: &DType| found.whole.zero_as(function, *dtype) == Some(0);
+                let dtype = [DType::I8, DType::U8].into_iter().find(plain)?;
+                let scales = scales_of((&found, index))?;
+                (Found::Weights(number, found, dtype), scales)
+            }
+        };
         let whole = matches!(dtype, DType::F32 | DType::I32);
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
-        fits.then_some(Product { space, operands, found: [lhs, rhs], dtype: *dtype, scales })
+        fits.then_some(Product { space, operands, found, dtype: *dtype, scales })
+    }
+
+    /// The sum of products of floats with weights as bytes.
+    fn of_weights(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        number: usize,
+        found: &Quantised,
+        dtype: DType,
+    ) -> Built {
+        let own = found.whole.dtype(rewriter.source).unwrap_or(dtype);
+        let integer = as_type(rewriter, found.whole.integer, own)?;
+        let integer = turned(rewriter, integer, dtype)?;
+        let zero = rewriter.builder.scalar(dtype, 0.0);
+        let mut operands = self.operands.map(|operand| rewriter.get(operand));
+        operands[number] = moved(rewriter, self.operands[number], &found.whole, (integer, zero))?;
+        let [lhs, rhs] = operands;
+        rewriter.builder.contract(self.space.clone(), lhs, rhs, DType::F32, DType::F32)
     }
 
     /// The sum of products in 16 bits.
-    fn short(&self, rewriter: &mut Rewriter<'_>) -> Built {
+    fn short(&self, rewriter: &mut Rewriter<'_>, found: &[Quantised; 2]) -> Built {
         let mut short = Vec::new();
-        for (operand, found) in self.operands.into_iter().zip(&self.found) {
+        for (operand, found) in self.operands.into_iter().zip(found) {
             let whole = as_type(rewriter, found.whole.value, DType::I16)?;
             let zero = rewriter.builder.scalar(DType::I16, 0.0);
             short.push(moved(rewriter, operand, &found.whole, (whole, zero))?);
@@ -127,6 +184,7 @@ impl<'a> Product<'a> {
     fn bytes(
         &self,
         rewriter: &mut Rewriter<'_>,
+        found: &[Quantised; 2],
         constants: &IdSet<ValueId>,
     ) -> Built<Option<ValueId>> {
         if unsuited(self.space, 4).is_some() {
@@ -136,7 +194,7 @@ impl<'a> Product<'a> {
         // known before a run, or has no zero point of its own.
         let source = rewriter.source;
         let is_constant = |operand: usize| constants.contains(self.operands[operand]);
-        let is_plain = |operand: usize| self.known_zero(source, operand, DType::I8) == Some(0);
+        let is_plain = |operand: usize| found[operand].whole.zero_as(source, DType::I8) == Some(0);
         let signed = match is_constant(0) == is_constant(1) {
             true => usize::from(is_plain(1) || !is_plain(0)),
             false => usize::from(is_constant(1)),
@@ -145,9 +203,8 @@ impl<'a> Product<'a> {
         let mut operands = Vec::new();
         let mut zeros = Vec::new();
         for (number, dtype) in dtypes.into_iter().enumerate() {
-            let whole = &self.found[number].whole;
-            let (Some(own), Some(zero)) =
-                (whole.dtype(source), self.zero(rewriter, number, dtype)?)
+            let whole = &found[number].whole;
+            let (Some(own), Some(zero)) = (whole.dtype(source), zero(rewriter, whole, dtype)?)
             else {
                 return Ok(None);
             };
@@ -155,7 +212,7 @@ impl<'a> Product<'a> {
             let integer = as_type(rewriter, whole.integer, own)?;
             let integer = turned(rewriter, integer, dtype)?;
             operands.push(moved(rewriter, self.operands[number], whole, (integer, outside))?);
-            let is_zero = self.known_zero(source, number, dtype) == Some(0);
+            let is_zero = whole.zero_as(source, dtype) == Some(0);
             zeros.push((!is_zero).then_some(zero));
         }
         let mut space = self.space.clone();
@@ -179,33 +236,6 @@ impl<'a> Product<'a> {
             sum = rewriter.builder.map(ScalarFunction::Add, &[sum, both])?;
         }
         Ok(Some(sum))
-    }
-
-    /// The one zero point of an operand as bytes of a type, where it is known.
-    fn known_zero(&self, source: &Function, operand: usize, dtype: DType) -> Option<i64> {
-        let whole = &self.found[operand].whole;
-        Some(whole.known_zero(source)? + shift(whole.dtype(source)?, dtype))
-    }
-
-    /// The same as a value, an i32.
-    fn zero(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        operand: usize,
-        dtype: DType,
-    ) -> Built<Option<ValueId>> {
-        let source = rewriter.source;
-        let whole = &self.found[operand].whole;
-        let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
-        if let Some(known) = self.known_zero(source, operand, dtype) {
-            return Ok(Some(rewriter.builder.literal(number(known))));
-        }
-        let (Some(single), Some(own)) = (whole.single_zero(source), whole.dtype(source)) else {
-            return Ok(None);
-        };
-        let zero = as_type(rewriter, single, DType::I32)?;
-        let more = rewriter.builder.literal(number(shift(own, dtype)));
-        Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
     }
 
     /// The sum times the scales, and the factors of the last product.
@@ -261,13 +291,19 @@ impl<'a> Product<'a> {
     }
 }
 
-/// What bytes of one type are more than what they stand for as those of another.
-fn shift(from: DType, to: DType) -> i64 {
-    match (from, to) {
-        (DType::I8, DType::U8) => 128,
-        (DType::U8, DType::I8) => -128,
-        _ => 0,
+/// The one zero point of an operand as bytes of a type, an i32.
+fn zero(rewriter: &mut Rewriter<'_>, whole: &Whole, dtype: DType) -> Built<Option<ValueId>> {
+    let source = rewriter.source;
+    let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
+    if let Some(known) = whole.zero_as(source, dtype) {
+        return Ok(Some(rewriter.builder.literal(number(known))));
     }
+    let (Some(single), Some(own)) = (whole.single_zero(source), whole.dtype(source)) else {
+        return Ok(None);
+    };
+    let zero = as_type(rewriter, single, DType::I32)?;
+    let more = rewriter.builder.literal(number(shift(own, dtype)));
+    Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
 }
 
 /// What the zero point of one operand adds to the sums: itself times the sums of the other, which

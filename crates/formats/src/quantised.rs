@@ -138,8 +138,13 @@ impl Whole {
         is_whole(function, value).then_some(Whole { value, integer: value, zero: None })
     }
 
+    /// The one number that is taken from all integers as bytes of a type, where it is known.
+    pub(crate) fn zero_as(&self, function: &Function, dtype: DType) -> Option<i64> {
+        Some(self.known_zero(function)? + shift(self.dtype(function)?, dtype))
+    }
+
     /// The one number that is taken from all integers, where it is known.
-    pub(crate) fn known_zero(&self, function: &Function) -> Option<i64> {
+    fn known_zero(&self, function: &Function) -> Option<i64> {
         match self.zero {
             None => Some(0),
             Some(zero) => {
@@ -154,18 +159,30 @@ impl Whole {
         splat(function, self.zero?)
     }
 
-    /// The type of the integer.
+    /// The type of bytes that hold the integer.
     pub(crate) fn dtype(&self, function: &Function) -> Option<DType> {
         let (id, _) = function.producer(self.integer)?;
         let node = &function.nodes[id];
         match &node.op {
-            Op::Map { .. } => function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype),
+            Op::Map { .. } => {
+                let signed = function.ty(node.operands[0]).as_tensor()?.dtype.is_signed_integer();
+                Some(if signed { DType::I8 } else { DType::U8 })
+            }
             Op::Literal(tensor) => {
                 let large = tensor.scalars().any(|element| element.as_f64() > 127.0);
                 Some(if large { DType::U8 } else { DType::I8 })
             }
             _ => Whole { integer: node.operands[0], ..*self }.dtype(function),
         }
+    }
+}
+
+/// What bytes of one type are less than those of another with the highest bit turned.
+pub(crate) fn shift(from: DType, to: DType) -> i64 {
+    match (from, to) {
+        (DType::I8, DType::U8) => 128,
+        (DType::U8, DType::I8) => -128,
+        _ => 0,
     }
 }
 
@@ -198,7 +215,7 @@ fn is_whole(function: &Function, value: ValueId) -> bool {
         }
         Op::Map { function: ScalarFunction::Cast, .. } => {
             let of = function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype);
-            matches!(of, Some(DType::I8 | DType::U8))
+            of.is_some_and(|dtype| dtype.is_integer() && dtype.bits() <= 8)
         }
         Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
             is_whole(function, node.operands[0])
