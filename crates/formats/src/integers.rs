@@ -45,7 +45,10 @@ pub fn integers(
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
-    if !function.nodes.values().any(|node| Product::of(&function, node, &constants).is_some()) {
+    let says = |node: &Node| {
+        Product::of(&function, node, &constants).is_some() || why_not(&function, node).is_some()
+    };
+    if !function.nodes.values().any(says) {
         return Ok(function);
     }
     let quads = [DType::U8, DType::I8];
@@ -57,10 +60,14 @@ pub fn integers(
         if let Op::Map { function: ScalarFunction::Add, .. } = node.op {
             return added(rewriter, &products, node);
         }
+        let location = node.location;
         let Some(product) = Product::of(rewriter.source, node, &constants) else {
+            if let Some(reason) = why_not(rewriter.source, node) {
+                let message = format!("operands of 8 bits are multiplied in f32: {reason}");
+                remarks.push(Remark { location, message });
+            }
             return Ok(None);
         };
-        let location = node.location;
         rewriter.builder.set_location(location);
         let (sum, message) = match &product.found {
             Found::Both(found) => {
@@ -333,6 +340,20 @@ fn zero_times_sums(
     let zero = builder.broadcast(zero, own, &[])?;
     let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
     builder.broadcast(product, &space.extents[..space.parallel], &axes)
+}
+
+/// Why a contraction whose operands stand for integers is none of integers.
+fn why_not(function: &Function, node: &Node) -> Option<&'static str> {
+    let Op::Contract { space, .. } = &node.op else { return None };
+    if !node.operands.iter().all(|&operand| Quantised::of(function, operand).is_some()) {
+        return None;
+    }
+    Some(match unsuited(space, 2) {
+        Some(reason) => reason,
+        None if !tuples_are_plain(space) => "the terms of its sums lie in windows",
+        None if too_long(space) => "its sums are too long",
+        None => "a scale varies along its sums",
+    })
 }
 
 /// What is added to a product with a scale, in one step with it.

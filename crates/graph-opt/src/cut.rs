@@ -6,8 +6,8 @@
 //! Values cross at their smallest: nodes that only repeat, count or rename (`Broadcast`, `Reshape`,
 //! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
 //! `Weight` there. Where `main` only looks up elements of what is larger than the constants it is
-//! made of, element by element (a quantised table of embeddings), it makes those elements. Run after
-//! dead nodes are gone and equal nodes are one.
+//! made of, element by element (a quantised table of embeddings), it makes those elements. Run
+//! after dead nodes are gone and equal nodes are one.
 
 use base::{Arena, IdSet};
 use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};
