@@ -4,7 +4,8 @@
     pip install numpy onnx onnxruntime
     python conformance/microsoft_cases.py crates/import-onnx/tests/microsoft.cases [NAME...]
 
-A case is one node, run without optimisation on the CPU. The file holds a model a case, behind its
+A case is one node, run without optimisation on the CPU, or a small model as ONNX Runtime has saved
+it with blocked channels. The file holds a model a case, behind its
 length in four bytes, the lowest first: the node, its inputs as initializers, and the outputs that
 are right as initializers named `expected:NAME`. Inputs whose names begin with `const_` must be
 constants. What ONNX Runtime refuses is listed, and is no case. NAMEs choose operators.
@@ -15,6 +16,7 @@ import collections
 import pathlib
 import struct
 import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -408,7 +410,7 @@ def decoder_masked():
 
 @cases("GroupQueryAttention")
 def group_query():
-    for b, s, past, heads, shared, size in [(1, 4, 0, 2, 1, 8), (2, 3, 0, 4, 2, 16), (1, 1, 5, 4, 4, 8), (2, 1, 3, 4, 2, 16), (1, 2, 4, 2, 2, 8)]:
+    for b, s, past, heads, shared, size in [(1, 4, 0, 2, 1, 16), (2, 3, 0, 4, 2, 16), (1, 1, 5, 4, 4, 16), (2, 1, 3, 4, 2, 16), (1, 2, 4, 2, 2, 16)]:
         for kind in range(7):
             total = s + past
             ends = np.full(b, total - 1, np.int32)
@@ -489,6 +491,16 @@ def experts():
                 if kind == "swiglu":
                     attributes.update(swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
                 yield inputs, attributes
+
+
+@cases("MoEGroupRouter")
+def group_router():
+    logits = lambda *shape: rng.normal(size=shape).astype(np.float32)
+    for rows, count in [((5,), 8), ((2, 3), 12), ((4,), 6)]:
+        for groups, kept, chosen, best in [(1, 1, 2, 2), (2, 1, 2, 2), (2, 2, 3, 1), (2, 1, 1, 3)]:
+            attributes = {"n_group": groups, "topk_group": kept, "top_k": chosen, "group_topk": best, "router_sentinel": -100.0}
+            yield [logits(*rows, count), logits(count) * number(0.1)], attributes
+        yield [logits(*rows, count), logits(count) * number(0.1)], {"n_group": 1, "topk_group": 1, "top_k": 2}, [0, 1, 1]
 
 
 @cases("QMoE")
@@ -749,6 +761,12 @@ def masked_pool():
 # --- movement ---
 
 
+@cases("SampleOp")
+def sample():
+    for shape in [(1,), (2, 3), (4, 1), (2, 3, 4), (5,), (1, 1, 1), (7, 2), (3, 3), (12,), (2, 2, 2, 2)]:
+        yield [f(*shape)], {}
+
+
 @cases("ExpandDims")
 def expand_dims():
     for shape in [(4,), (2, 3), (2, 3, 4)]:
@@ -826,6 +844,17 @@ def repeats():
             yield [i(0, 3, b, length, dtype=np.int64), f(b, 4)], {"ngram_size": size}
 
 
+@cases("NGramHashMapping")
+def ngram_hashes():
+    for dtype in [np.int32, np.int64]:
+        for b, s, most, heads in [(1, 4, 2, 1), (2, 5, 3, 2), (1, 1, 4, 2)]:
+            count = (most - 1) * heads
+            for kind in range(3):
+                inputs = [i(0, 99, b, s, dtype=dtype), i(1, 999, most, dtype=dtype), i(7, 101, count, dtype=dtype)]
+                inputs += [[], [i(0, 99, b, most - 1, dtype=dtype)], [None, i(0, 500, count, dtype=dtype)]][kind]
+                yield inputs, {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": 3}, [1, 1]
+
+
 # --- making the file ---
 
 
@@ -858,7 +887,9 @@ def make(domain, name, label, inputs, attributes, wanted):
     fed = [tensor for tensor in tensors if not tensor.name.startswith("const_")]
     kept = [tensor for tensor in tensors if tensor.name.startswith("const_")]
     info = lambda tensor: helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-    empty = [onnx.ValueInfoProto(name=output) for output in results]
+    # The type of its last output follows from nothing.
+    kind = TensorProto.FLOAT if name == "MultiHeadAttention" else TensorProto.UNDEFINED
+    empty = [helper.make_tensor_value_info(output, kind, None) if kind else onnx.ValueInfoProto(name=output) for output in results]
     graph = helper.make_graph([node], label, [info(tensor) for tensor in fed], empty, kept)
     sets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     model = helper.make_model(graph, opset_imports=sets, ir_version=10, producer_name="")
@@ -873,6 +904,64 @@ def make(domain, name, label, inputs, attributes, wanted):
     graph.initializer.extend(proto(f"expected:{output}", array) for output, array in zip(results, arrays))
     model.graph.CopyFrom(graph)
     return model.SerializeToString()
+
+
+def saved():
+    """Models that ONNX Runtime has saved at level "all" on a machine whose blocks are of 16
+    channels, with what it computes before."""
+    for kind in range(14):
+        channels, filters = [(3, 16), (3, 24), (16, 32), (24, 40), (20, 8), (8, 17), (32, 16)][kind % 7]
+        x = f(2, channels, 9, 8)
+        tensors, nodes = {"x": x}, []
+
+        def node(name, *operands, **attributes):
+            names = []
+            for operand in operands:
+                if not isinstance(operand, str):
+                    tensors[f"w{len(tensors)}"] = operand
+                    operand = f"w{len(tensors) - 1}"
+                names.append(operand)
+            nodes.append(helper.make_node(name, names, [f"v{len(nodes)}"], **attributes))
+            return nodes[-1].output[0]
+
+        value = node("Conv", "x", f(filters, channels, 3, 3, scale=0.2), f(filters), pads=[1, 1, 1, 1])
+        value = node(["Relu", "Sigmoid", "Tanh", "LeakyRelu"][kind % 4], value)
+        if kind % 3 == 0:
+            value = node("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2])
+        if kind % 3 == 1:
+            value = node("AveragePool", value, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        other = node("Conv", value, f(filters, 1, 3, 3, scale=0.2), f(filters), group=filters, pads=[1, 1, 1, 1])
+        value = node("Relu", node("Add", node("Conv", other, f(filters, filters, 1, 1, scale=0.2)), value))
+        if kind % 5 == 1:
+            value = node("Resize", value, "", np.array([1, 1, 2, 2], np.float32), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+            value = node("Conv", value, f(4, filters, 1, 1, scale=0.2))
+        if kind % 5 in (2, 3):
+            value = node(["GlobalAveragePool", "GlobalMaxPool"][kind % 2], value)
+        graph = helper.make_graph(nodes, f"saved {kind}", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)], [onnx.ValueInfoProto(name=value)])
+        graph.initializer.extend(proto(name, tensor) for name, tensor in tensors.items() if name != "x")
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        run = lambda: onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        right = run().run(None, {"x": x})[0]
+        with tempfile.TemporaryDirectory() as folder:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+            options.optimized_model_filepath = folder + "/saved.onnx"
+            run()
+            optimised = onnx.load(options.optimized_model_filepath)
+        del optimised.graph.value_info[:]
+        for tensor in optimised.graph.initializer:
+            tensor.name = "const_" + tensor.name
+        for node in optimised.graph.node:
+            known = {tensor.name for tensor in optimised.graph.initializer}
+            for place, name in enumerate(node.input):
+                node.input[place] = "const_" + name if "const_" + name in known else name
+        optimised.graph.initializer.append(proto("x", x))
+        optimised.graph.initializer.append(proto(f"expected:{value}", right))
+        optimised.producer_name = optimised.producer_version = ""
+        optimised.graph.name = f"saved {kind}"
+        yield optimised
 
 
 def main():
@@ -895,6 +984,12 @@ def main():
                 print(f"refused: {label} {attributes}: {str(reason).splitlines()[0]}", file=sys.stderr)
                 continue
             counts[name] += 1
+            written += struct.pack("<I", len(model)) + model
+    if not arguments.names:
+        rng = np.random.default_rng(0)
+        for model in saved():
+            counts.update(["saved"])
+            model = model.SerializeToString()
             written += struct.pack("<I", len(model)) + model
     arguments.out.write_bytes(written)
     few = {name: counts[name] for _, name in BUILDERS if counts[name] < 10}

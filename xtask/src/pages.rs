@@ -55,6 +55,12 @@ fn operators() -> String {
             let _ = writeln!(text, "| {} | {} |", row.name, versions.join(", "));
         }
     }
+    let refused = import_onnx::refused_operators();
+    let _ = writeln!(text, "\n## com.microsoft: {} operators that are refused\n", refused.len());
+    text.push_str("| operator | why |\n|---|---|\n");
+    for (name, reason) in refused {
+        let _ = writeln!(text, "| {name} | {reason} |");
+    }
     text
 }
 

@@ -112,6 +112,10 @@ impl Graph {
         step: i64,
         extent: Expr,
     ) -> Accepted<Operand> {
+        if axis >= value.rank() {
+            let rank = value.rank();
+            return Err(shape_error(format!("there is no axis {axis} in a tensor of rank {rank}")));
+        }
         let mut starts = vec![Expr::from(0); value.rank()];
         let mut steps = vec![1; value.rank()];
         let mut shape = value.shape().to_vec();

@@ -6,7 +6,7 @@ use front::Port;
 use tensor::tensor::{byte_size, element_count};
 
 use crate::data_type::data_type;
-use crate::operators::rows;
+use crate::operators::{REFUSED, rows};
 use crate::proto::{ModelProto, ValueInfoProto};
 use crate::survey::Survey;
 use crate::{inputs, names};
@@ -59,6 +59,12 @@ pub fn supported_operators() -> Vec<OperatorRow> {
     let mut supported: Vec<OperatorRow> = rows().map(row).collect();
     supported.sort_by_key(|row| (row.domain, row.name));
     supported
+}
+
+/// Operators of ONNX Runtime's domain that are known and not supported, and why.
+#[must_use]
+pub fn refused_operators() -> &'static [(&'static str, &'static str)] {
+    REFUSED
 }
 
 /// Tells what a decoded model holds.

@@ -34,7 +34,7 @@ use module::Module;
 
 pub use decoded::DecodedModel;
 pub use front::{Facts, ImportOptions, Imported};
-pub use info::{ModelInfo, OperatorRow, supported_operators};
+pub use info::{ModelInfo, OperatorRow, refused_operators, supported_operators};
 pub use recorded::{encode_value, read_value, read_values, tensor_proto};
 
 /// Imports a model that needs no facts from the bytes of a file without external data.

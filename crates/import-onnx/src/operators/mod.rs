@@ -53,6 +53,8 @@ use crate::names::{domain, full_name};
 use crate::node::{Lowered, Node, attribute_error};
 use crate::proto::NodeProto;
 
+pub(crate) use microsoft::REFUSED;
+
 /// All rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Operator> {
     table::TABLE.iter().chain(microsoft::TABLE)
@@ -149,7 +151,10 @@ pub(crate) fn unsupported_operator(node: &NodeProto, version: Option<i64>) -> Di
             .because(format!("it is supported from version {} on", row.versions[0]))
             .remedy("export the model with a newer version of the operator set"),
         None => refusal
-            .because("it is not in the table of operators (docs/operators.md)")
+            .because(
+                microsoft::refused(domain(&node.domain), &node.op_type)
+                    .unwrap_or("it is not in the table of operators (docs/operators.md)"),
+            )
             .remedy("export the model without it"),
     }
 }

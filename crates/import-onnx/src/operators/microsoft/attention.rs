@@ -359,6 +359,9 @@ pub(super) fn multi_head(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let factor = scale(node, &heads.query)?;
     let [result, score, _] = attend(graph, &heads, factor, &scores)?;
+    // The kernel shows keys that do not count as the least number.
+    let least = graph.number(score.dtype(), f64::from(f32::MIN));
+    let score = graph.max(&score, &least)?;
     Ok(vec![merge_heads(graph, &result)?, heads.key, heads.value, score])
 }
 

@@ -165,6 +165,9 @@ pub(super) fn word_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Err(shape_error(format!("words of rank {}, not 2", words.rank())));
     };
     graph.assume_equal(one, &Expr::ONE)?;
+    if table.rank() != 2 {
+        return Err(shape_error(format!("vectors of characters of rank {}", table.rank())));
+    }
     let window = window.as_constant().ok_or_else(|| node.not_fixed(1, "size of the window"))?;
     let (count, letters) = (count.clone(), letters.clone());
     let outputs = &letters - (window - 1);

@@ -189,6 +189,9 @@ pub(super) fn streams_mixed(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let mut mixed = graph.widen(&streams)?;
     if let Some(mix) = node.optional(3) {
         let mix = graph.widen(mix)?;
+        if mix.rank() != streams.rank() {
+            return Err(shape_error(format!("a mixing matrix of rank {}", mix.rank())));
+        }
         let mut order: Vec<usize> = (0..mix.rank()).collect();
         order.swap(axis, axis + 1);
         let turned = graph.transpose(&mix, &order)?;

@@ -55,6 +55,68 @@ fn routing(
     graph.reduce_axes(&placed, &[1], Reduction::Sum, false)
 }
 
+/// The logarithms of a router's sigmoids at the experts that it chooses, and a sentinel elsewhere:
+/// the best groups of experts by the sum of their best scores, then the best experts of those.
+/// Scores have a bias, which the result does not. Outputs 1 and 2 are scores with and without it.
+pub(super) fn group_router(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    if node.optional(2).is_some() {
+        return Err(unsupported("a router with its projection"));
+    }
+    let logits = node.input(0)?;
+    let Some((experts, lead)) = logits.shape().split_last() else {
+        return Err(shape_error("scores of experts without axes"));
+    };
+    let experts = experts.as_constant().ok_or_else(|| node.not_fixed(0, "number of experts"))?;
+    let count = |name: &str, default: i64, most: i64| match node.int(name, default)? {
+        count if (1..=most).contains(&count) => Ok(count),
+        count => Err(attribute_error(name, format!("{count} is not 1 to {most}"))),
+    };
+    let groups = count("n_group", 1, experts)?;
+    if experts % groups != 0 {
+        return Err(attribute_error("n_group", format!("{experts} experts in {groups} groups")));
+    }
+    let size = experts / groups;
+    let (kept_groups, chosen) = (count("topk_group", 1, groups)?, count("top_k", 1, experts)?);
+    let best = count("group_topk", 2, i64::MAX)?.min(size);
+    let rows: Expr = lead.iter().product();
+    let wide = graph.widen(logits)?;
+    let wide = graph.reshape(&wide, &[rows.clone(), Expr::from(experts)])?;
+    let weights = graph.sigmoid(&wide)?;
+    let scores = graph.add(&weights, node.input(1)?)?;
+    let grouped = graph.reshape(&scores, &[rows.clone(), Expr::from(groups), Expr::from(size)])?;
+    let (values, _) = sorted(graph, &grouped, 2, best)?;
+    let sums = graph.reduce_axes(&values, &[2], Reduction::Sum, false)?;
+    let (_, own) = sorted(graph, &sums, 1, kept_groups)?;
+    let is_kept = marked(graph, &own, groups)?;
+    let shape = [rows.clone(), Expr::from(groups), Expr::ONE];
+    let is_kept = graph.reshape(&is_kept, &shape)?;
+    let never = graph.number(scores.dtype(), f64::NEG_INFINITY);
+    let open = graph.select(&is_kept, &grouped, &never)?;
+    let open = graph.reshape(&open, scores.shape())?;
+    let (_, own) = sorted(graph, &open, 1, chosen)?;
+    let is_chosen = marked(graph, &own, experts)?;
+    let least = graph.number(weights.dtype(), 1e-20);
+    let bounded = graph.max(&weights, &least)?;
+    let log = graph.log(&bounded)?;
+    let sentinel = graph.number(log.dtype(), node.float("router_sentinel", -1e9)?);
+    let probabilities = graph.select(&is_chosen, &log, &sentinel)?;
+    Ok(vec![graph.cast(&probabilities, logits.dtype())?, scores, weights])
+}
+
+/// The greatest elements along an axis, and where they are.
+fn sorted(graph: &mut Graph, x: &Operand, axis: usize, count: i64) -> Accepted<(Operand, Operand)> {
+    let kept = usize::try_from(count).ok();
+    graph.primitive_pair(Op::Sort { axis, descending: true, kept }, &[x])
+}
+
+/// `[r, n]`: whether a number below `n` is among those of a row `[r, k]`.
+fn marked(graph: &mut Graph, numbers: &Operand, count: i64) -> Accepted<Operand> {
+    let column = graph.reshape(numbers, &[numbers.shape(), &[Expr::ONE]].concat())?;
+    let number = graph.iota(DType::I64, &[Expr::from(count)], 0)?;
+    let is_own = graph.equal(&column, &number)?;
+    graph.reduce_axes(&is_own, &[1], Reduction::Or, false)
+}
+
 /// `[e, r, n] = sum(k) x[r, k] * w[e, n, k]` plus a bias `[e, n]`; the rows may be each expert's
 /// own.
 fn expert_product(

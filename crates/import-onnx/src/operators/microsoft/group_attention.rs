@@ -200,7 +200,8 @@ fn scores(node: &Node<'_>, graph: &mut Graph, heads: &Heads, places: &Operand) -
     }
     let sink = match node.optional(11) {
         Some(sink) => {
-            let shape = [Expr::ONE, sink.shape()[0].clone(), Expr::ONE, Expr::ONE];
+            let count = heads.query.shape()[1].clone();
+            let shape = [Expr::ONE, count, Expr::ONE, Expr::ONE];
             Some(graph.reshape(sink, &shape)?)
         }
         None if node.flag("smooth_softmax", false)? => Some(graph.number(heads.query.dtype(), 0.0)),

@@ -17,6 +17,6 @@ mod quantized;
 mod sequences;
 mod table;
 
-pub(crate) use table::TABLE;
+pub(crate) use table::{REFUSED, TABLE, refused};
 
 use super::Lowered;

@@ -94,7 +94,7 @@ pub(super) fn rows_product(graph: &mut Graph, a: &Operand, w: &Operand) -> Accep
         return Err(shape_error("a matrix product of a tensor without axes"));
     };
     let mut shape = a.shape().to_vec();
-    shape[lead] = w.shape()[1].clone();
+    shape[lead].clone_from(&w.shape()[1]);
     let a = graph.refine(a, &shape)?;
     let mut extents = shape[..lead].to_vec();
     extents.extend([w.shape()[0].clone(), w.shape()[1].clone()]);

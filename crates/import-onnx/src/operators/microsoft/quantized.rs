@@ -120,6 +120,16 @@ fn dequantized(
     graph.mul(&wide, &scale)
 }
 
+/// Refuses a known scale of a result that is not a positive number.
+fn check_scale(scale: &Operand) -> Accepted<()> {
+    let Some(numbers) = scale.numbers() else { return Ok(()) };
+    let is_good = |number: f64| number.is_finite() && number > 0.0;
+    match numbers.iter().map(|number| number.as_f64()).find(|number| !is_good(*number)) {
+        Some(number) => Err(unsupported(format!("the scale of the result is {number}"))),
+        None => Ok(()),
+    }
+}
+
 /// Numbers quantised with one scale; to the zero point's type, or unsigned bytes.
 fn requantized(
     graph: &mut Graph,
@@ -127,6 +137,7 @@ fn requantized(
     scale: &Operand,
     point: Option<&Operand>,
 ) -> Accepted<Operand> {
+    check_scale(scale)?;
     let scale = graph.reshape(scale, &[])?;
     let scale = graph.broadcast_to(&scale, x.shape())?;
     let dtype = point.map_or(DType::U8, Operand::dtype);
@@ -161,10 +172,10 @@ fn point_of(graph: &mut Graph, point: Option<&Operand>) -> Accepted<Operand> {
 pub(super) fn add(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (a, b) = (node.input(0)?, node.input(3)?);
     let dtype = a.dtype();
-    let scales = [1, 4, 6].map(|index| node.input(index));
-    let [sa, sb, sc] = scales;
-    let (sa, sb) = (graph.reshape(sa?, &[])?, graph.reshape(sb?, &[])?);
-    let sc = graph.reshape(sc?, &[])?;
+    let (sa, sb, sc) = (node.input(1)?, node.input(4)?, node.input(6)?);
+    check_scale(sc)?;
+    let (sa, sb) = (graph.reshape(sa, &[])?, graph.reshape(sb, &[])?);
+    let sc = graph.reshape(sc, &[])?;
     let (ra, rb) = (graph.div(&sa, &sc)?, graph.div(&sb, &sc)?);
     let za = point_of(graph, node.optional(2))?;
     let zb = point_of(graph, node.optional(5))?;
@@ -185,6 +196,7 @@ pub(super) fn mul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let za = point_of(graph, node.optional(2))?;
     let zb = point_of(graph, node.optional(5))?;
     let zc = point_of(graph, node.optional(7))?;
+    check_scale(node.input(6)?)?;
     let scales = graph.mul(node.input(1)?, node.input(4)?)?;
     let scale = graph.div(&scales, node.input(6)?)?;
     let scale = graph.reshape(&scale, &[])?;

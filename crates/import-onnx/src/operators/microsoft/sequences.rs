@@ -3,12 +3,17 @@
 
 use front::{Accepted, Graph, Operand, shape_error};
 use sym::Expr;
-use tensor::{DType, Scalar};
+use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::operators::unique::distinct;
 use crate::operators::{convolution, generator, linear_attention};
+
+/// `SampleOp`: the input as it is.
+pub(super) fn unchanged(node: &Node<'_>, _: &mut Graph) -> Lowered {
+    Ok(vec![node.input(0)?.clone()])
+}
 
 /// `ExpandDims`: a new axis of extent 1.
 pub(super) fn expand_dims(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -248,4 +253,57 @@ pub(super) fn causal(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let inner = node.with(inputs, node.version);
     let results = linear_attention::causal_convolution(&inner, graph)?;
     results.iter().map(|result| turn(graph, result)).collect()
+}
+
+/// `NGramHashMapping`: of each token and up to so many before it, a hash for each number of them
+/// and head: products with multipliers, combined by exclusive or, modulo a size of the head.
+pub(super) fn hash_runs(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    if node.optional(5).is_some() || node.optional(6).is_some() {
+        return Err(unsupported("runs that end where a sequence does"));
+    }
+    let (ids, multipliers, sizes) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let [batch, steps] = ids.shape() else {
+        return Err(shape_error(format!("tokens of rank {}, not 2", ids.rank())));
+    };
+    let (most, heads) = (node.int("max_ngram_size", 0)?, node.int("n_head_per_ngram", 0)?);
+    if !(2..=1 << 10).contains(&most) || !(1..=1 << 20).contains(&heads) {
+        return Err(attribute_error("max_ngram_size", format!("{most} tokens, {heads} heads")));
+    }
+    let (batch, steps, dtype) = (batch.clone(), steps.clone(), ids.dtype());
+    let past_shape = [batch.clone(), Expr::from(most - 1)];
+    let past = match node.optional(3) {
+        Some(past) => graph.refine(past, &past_shape)?,
+        None => {
+            let pad = Scalar::from_f64(dtype, node.int("pad_id", 0)? as f64);
+            graph.full(&past_shape, pad)?
+        }
+    };
+    let all = graph.concat(1, &[past, ids.clone()])?;
+    let present = graph.slice_axis(&all, 1, steps.clone(), 1, Expr::from(most - 1))?;
+    let part = |graph: &mut Graph, vector: &Operand, first: i64, count: i64| {
+        graph.slice_axis(vector, 0, Expr::from(first), 1, Expr::from(count))
+    };
+    let (mut mix, mut results) = (None, Vec::new());
+    for back in 0..most {
+        let start = Expr::from(most - 1 - back);
+        let token = graph.slice_axis(&all, 1, start, 1, steps.clone())?;
+        let factor = part(graph, multipliers, back, 1)?;
+        let product = graph.mul(&token, &factor)?;
+        let mixed = match &mix {
+            Some(mix) => graph.map(F::Xor, &[mix, &product])?,
+            None => product,
+        };
+        if back > 0 {
+            let column = graph.reshape(&mixed, &[batch.clone(), steps.clone(), Expr::ONE])?;
+            let size = part(graph, sizes, (back - 1) * heads, heads)?;
+            let mut hash = graph.map(F::Mod, &[&column, &size])?;
+            if let Some(offsets) = node.optional(4) {
+                let own = part(graph, offsets, (back - 1) * heads, heads)?;
+                hash = graph.add(&hash, &own)?;
+            }
+            results.push(hash);
+        }
+        mix = Some(mixed);
+    }
+    Ok(vec![graph.concat(2, &results)?, present])
 }

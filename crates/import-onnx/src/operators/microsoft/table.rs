@@ -107,6 +107,7 @@ pub(crate) const TABLE: &[Operator] = &[
        elementwise::fused_gemm),
     ms("FusedMatMul", (2, 2), 1, TURNED, dense::fused_product),
     ms("TransposeMatMul", (2, 2), 1, TURNED, dense::fused_product),
+    ms("SparseToDenseMatMul", (2, 2), 1, TURNED, dense::fused_product),
     ms("ConvTransposeWithDynamicPads", (2, 4), 1,
        "auto_pad dilations group kernel_shape output_padding strides",
        sequences::transposed_convolution),
@@ -134,6 +135,8 @@ pub(crate) const TABLE: &[Operator] = &[
     ms("CausalConvWithState", (2, 4), 2,
        "activation channels_last dilation input_channel_offset input_channels ndim \
         state_channels_last state_length state_update_capacity state_window", sequences::causal),
+    ms("MoEGroupRouter", (2, 3), 3, "group_topk n_group router_sentinel top_k topk_group",
+       experts::group_router),
     ms("MoE", (4, 8), 1, EXPERTS, experts::experts),
     ms("QMoE", (4, 21), 1, EXPERTS, experts::quantized_experts),
     // Weights of few bits
@@ -169,6 +172,7 @@ pub(crate) const TABLE: &[Operator] = &[
     ms("NhwcMaxPool", (1, 1), 1, POOLED, quantized::max_pool),
     ms("MaxpoolWithMask", (2, 2), 1, POOLED, quantized::masked_pool),
     // Movement
+    ms("SampleOp", (1, 1), 1, "", sequences::unchanged),
     ms("ExpandDims", (2, 2), 1, "", sequences::expand_dims),
     ms("Range", (2, 3), 1, "", sequences::range),
     ms("Unique", (1, 1), 3, "", sequences::unique),
@@ -180,6 +184,8 @@ pub(crate) const TABLE: &[Operator] = &[
     ms("CropAndResize", (4, 4), 1, "extrapolation_value mode", sequences::crop),
     // Text as numbers
     ms("NGramRepeatBlock", (2, 2), 1, "ngram_size", dense::block_repeats),
+    ms("NGramHashMapping", (3, 7), 2, "max_ngram_size n_head_per_ngram pad_id reset_on_eos",
+       sequences::hash_runs),
     words("Tokenizer", "mark mincharnum pad_value separators tokenexp", strings::tokenize),
     words("MurmurHash3", "positive seed", strings::hash),
     // Channels in blocks
@@ -192,3 +198,29 @@ pub(crate) const TABLE: &[Operator] = &[
     blocks("GlobalMaxPool", (1, 1), "", |n, g| pooling::global(n, g, true)),
     blocks("Upsample", (1, 1), "coordinate_transformation_mode mode scales", blocked::upsample),
 ];
+
+/// Operators of ONNX Runtime that are known and not read, and why.
+pub(crate) const REFUSED: &[(&str, &str)] = &[
+    ("AttnLSTM", "a recurrent network with attention inside of its cell is not composed here"),
+    ("BeamSearch", SEARCH),
+    ("BifurcationDetector", "how many tokens it gives depends on which it finds"),
+    ("DynamicTimeWarping", "the length of its path depends on data"),
+    ("GatedDeltaNet", "sequences of several lengths that lie packed are not taken apart here"),
+    ("GatherPacked", "the packed formats of its table are not read"),
+    ("GreedySearch", SEARCH),
+    ("MatMulFpQ4", "its weights are packed for a library of one processor"),
+    ("Sampling", SEARCH),
+    ("SparseAttention", "a layout of blocks that data give is not composed here"),
+    ("VarlenCausalConvWithState", "sequences of several lengths that lie packed are not read"),
+    ("VarlenNGramHashMapping", "sequences of several lengths that lie packed are not read"),
+    ("WhisperBeamSearch", SEARCH),
+];
+
+/// Why operators that search are not read.
+const SEARCH: &str = "it searches with a model of its own, as a program around that model can do";
+
+/// Why an operator of a domain is not read, where that is known.
+pub(crate) fn refused(domain: &str, name: &str) -> Option<&'static str> {
+    let row = REFUSED.iter().find(|row| row.0 == name).filter(|_| domain == MICROSOFT);
+    row.map(|row| row.1)
+}
