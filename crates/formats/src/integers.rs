@@ -22,6 +22,7 @@
 //! them short.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 
 use backend::Target;
 use base::{Diagnostics, Id, IdSet, Remark};
@@ -212,7 +213,7 @@ impl<'a> Product<'a> {
         let size = self.space.extents[terms].floor_div(&count);
         // The blocks are the first axis of the result.
         let mut space = IterationSpace {
-            extents: [&[count.clone()], &self.space.extents[..terms], &[size.clone()]].concat(),
+            extents: [from_ref(&count), &self.space.extents[..terms], from_ref(&size)].concat(),
             parallel: terms + 1,
             operands: Vec::new(),
         };
