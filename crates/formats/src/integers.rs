@@ -8,30 +8,26 @@
 //!
 //! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
 //!
-//! Weights of a matrix alone, where the other operand is of floats, stay bytes:
-//!
-//! before: `contract x[..], mul(cast<f32>(w), t)[..] accumulate f32`
-//! after:  `mul(contract x[..], w[..] accumulate f32, t)`
-//!
-//! Scales may vary along axes of the result. Differences of such integers fit 16 bits, and machines
-//! multiply and add pairs of those at once, or quads of bytes (file `tuples`). The data are the
-//! unsigned bytes, signed ones with their highest bit turned, which makes zero points greater by
-//! 128; what zero points add to a sum depends on its constant operand alone. The sums are exact;
-//! the result differs from that of the numbers by the rounding of their products and sums. Operands
-//! change in front of the movements that lead to the contraction, so that whoever makes them stores
-//! them short.
+//! Where only weights stand for integers, they stay what they are (file `weights`). Scales may vary
+//! along axes of the result. Differences of such integers fit 16 bits, and machines multiply and
+//! add pairs of those at once, or quads of bytes (file `tuples`). The data are the unsigned bytes,
+//! signed ones with their highest bit turned, which makes zero points greater by 128; what zero
+//! points add to a sum is the other operand's sum times them, of a constant known before a run. The
+//! sums are exact; the result differs from that of the numbers by the rounding of their products
+//! and sums. Operands change in front of the movements that lead to the contraction, so that whoever
+//! makes them stores them short.
 
 use std::collections::BTreeMap;
-use std::slice::from_ref;
 
 use backend::Target;
 use base::{Diagnostics, Id, IdSet, Remark};
 use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
 use sym::{Expr, SymbolId};
-use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
+use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use crate::precision::{make_divisible, unsuited};
 use crate::quantised::{Quantised, Scale, Whole, as_type, moved, shift};
+use crate::weights::Weights;
 
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
@@ -84,13 +80,9 @@ pub fn integers(
                     }
                 }
             }
-            Found::Weights(operand, found, blocks) => {
-                let sum = product.of_weights(rewriter, *operand, found, blocks.as_ref())?;
-                let message = match blocks {
-                    None => "weights of 8 bits stay as they are, their scales follow the sum",
-                    Some(_) => "weights of 8 bits stay as they are, summed block by block",
-                };
-                (sum, message)
+            Found::One(weights) => {
+                let sum = weights.sum(rewriter, product.space, product.operands)?;
+                (sum, weights.remark())
             }
         };
         let (value, factors) = product.scaled(rewriter, sum)?;
@@ -116,8 +108,8 @@ struct Product<'a> {
 /// Which operands stand for integers.
 enum Found {
     Both([Quantised; 2]),
-    /// Constant ones of a matrix, and their scale if it is one for each block of terms.
-    Weights(usize, Quantised, Option<Scale>),
+    /// Constant ones alone.
+    One(Weights),
 }
 
 impl<'a> Product<'a> {
@@ -145,107 +137,17 @@ impl<'a> Product<'a> {
             }
             [lhs, rhs] => {
                 let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
-                let index = &space.operands[number];
-                let is_matrix = index.iter().all(|index| index.as_symbol().is_some());
-                if !is_matrix || !constants.contains(operands[number]) || *dtype != DType::F32 {
+                if !constants.contains(operands[number]) || *dtype != DType::F32 {
                     return None;
                 }
-                found.whole.plain(function)?;
-                let mut found = found;
-                let blocked = |scale: &Scale| is_in_blocks(space, index, scale);
-                let blocks = found.scales.iter().position(blocked);
-                let blocks = blocks.map(|place| found.scales.remove(place));
-                if blocks.is_some() && !walks_terms_alone(space) {
-                    return None;
-                }
-                let scales = scales_of((&found, index))?;
-                (Found::Weights(number, found, blocks), scales)
+                let weights = Weights::of(function, space, number, found)?;
+                let scales = scales_of((&weights.found, &space.operands[number]))?;
+                (Found::One(weights), scales)
             }
         };
         let whole = matches!(dtype, DType::F32 | DType::I32);
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
         fits.then_some(Product { space, operands, found, dtype: *dtype, scales })
-    }
-
-    /// The sum of products of floats with weights as bytes.
-    fn of_weights(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        number: usize,
-        found: &Quantised,
-        blocks: Option<&Scale>,
-    ) -> Built {
-        let source = rewriter.source;
-        let (Some((integer, dtype)), Some(own)) =
-            (found.whole.plain(source), found.whole.dtype(source))
-        else {
-            return Err("weights that stand for no bytes".to_owned());
-        };
-        // Less their zero point they are of the wanted type, as they are of their own.
-        let is_difference = integer == found.whole.value;
-        let integer = as_type(rewriter, integer, if is_difference { dtype } else { own })?;
-        let integer = turned(rewriter, integer, dtype)?;
-        let zero = rewriter.builder.scalar(dtype, 0.0);
-        let mut operands = self.operands.map(|operand| rewriter.get(operand));
-        operands[number] = moved(rewriter, self.operands[number], &found.whole, (integer, zero))?;
-        let Some(blocks) = blocks else {
-            let ([lhs, rhs], space) = (operands, self.space.clone());
-            return rewriter.builder.contract(space, lhs, rhs, DType::F32, DType::F32);
-        };
-        self.block_by_block(rewriter, number, operands, blocks)
-    }
-
-    /// The sum of products of terms that have a scale for each block of them: the sums of the
-    /// blocks, times their scales, added up.
-    fn block_by_block(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        number: usize,
-        mut operands: [ValueId; 2],
-        scale: &Scale,
-    ) -> Built {
-        let terms = self.space.parallel;
-        let symbol = IterationSpace::axis(terms);
-        let read = &self.space.operands[number];
-        let along = |axis: &usize| read[*axis] == symbol;
-        let place = scale.axes.iter().position(along).ok_or("blocks of no terms")?;
-        let count = scale.shape[place].clone();
-        let size = self.space.extents[terms].floor_div(&count);
-        // The blocks are the first axis of the result.
-        let mut space = IterationSpace {
-            extents: [from_ref(&count), &self.space.extents[..terms], from_ref(&size)].concat(),
-            parallel: terms + 1,
-            operands: Vec::new(),
-        };
-        for (operand, index) in operands.iter_mut().zip(&self.space.operands) {
-            let mut shape = Vec::new();
-            let mut own = Vec::new();
-            for (extent, index) in rewriter.builder.shape(*operand)?.iter().zip(index) {
-                if *index == symbol {
-                    shape.extend([count.clone(), size.clone()]);
-                    own.extend([IterationSpace::axis(0), IterationSpace::axis(terms + 1)]);
-                } else {
-                    let next = |symbol: SymbolId| Some(IterationSpace::axis(symbol.index() + 1));
-                    shape.push(extent.clone());
-                    own.push(index.substitute(&mut { next }));
-                }
-            }
-            *operand = rewriter.builder.reshape(*operand, &shape)?;
-            space.operands.push(own);
-        }
-        let shape = space.extents[..=terms].to_vec();
-        let [lhs, rhs] = operands;
-        let sums = rewriter.builder.contract(space, lhs, rhs, DType::F32, DType::F32)?;
-        let of_result = |axis: &usize| {
-            let found = (0..terms).find(|&own| read[*axis] == IterationSpace::axis(own));
-            found.map_or(0, |axis| axis + 1)
-        };
-        let axes: Vec<usize> = scale.axes.iter().map(of_result).collect();
-        let value = rewriter.get(scale.value);
-        let (value, axes) = in_order(rewriter, value, &axes)?;
-        let value = rewriter.builder.broadcast(value, &shape, &axes)?;
-        let scaled = by(rewriter, scale.function, [sums, value])?;
-        rewriter.builder.reduce_axes(scaled, &[0], Reduction::Sum, DType::F32, false)
     }
 
     /// The sum of products in 16 bits.
@@ -444,14 +346,18 @@ fn added(
     Ok(Some(vec![value]))
 }
 
-fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {
+pub(crate) fn by(
+    rewriter: &mut Rewriter<'_>,
+    function: ScalarFunction,
+    operands: [ValueId; 2],
+) -> Built {
     let is_wrong = base::fault::is_seeded("formats.integers");
     let function = if is_wrong { ScalarFunction::Add } else { function };
     rewriter.builder.map(function, &operands)
 }
 
 /// A value with its axes in the order in which they go along others.
-fn in_order(
+pub(crate) fn in_order(
     rewriter: &mut Rewriter<'_>,
     value: ValueId,
     axes: &[usize],
@@ -463,7 +369,7 @@ fn in_order(
 }
 
 /// Bytes of one signedness as those of the other, 128 less or more: the highest bit turned.
-fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+pub(crate) fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     if rewriter.builder.dtype(value)? == dtype {
         return Ok(value);
     }
@@ -482,42 +388,6 @@ fn axes_of_result(space: &IterationSpace, index: &[Expr], scale: &Scale) -> Opti
         found.filter(|&axis| space.extents[axis] == *extent)
     };
     scale.axes.iter().zip(&scale.shape).map(of).collect()
-}
-
-/// Whether an operand's scale goes along the terms of the sums block by block, and along the result
-/// element by element; and the sums of the blocks are no more bytes to write and read again than
-/// the blocks have themselves.
-fn is_in_blocks(space: &IterationSpace, index: &[Expr], scale: &Scale) -> bool {
-    let terms = IterationSpace::axis(space.parallel);
-    let reads = |axis: &usize| index.iter().any(|own| own.contains(SymbolId::new(*axis)));
-    let rows: Expr =
-        (0..space.parallel).filter(|axis| !reads(axis)).map(|axis| &space.extents[axis]).product();
-    let mut blocks = 0;
-    let fits = |(&axis, extent): (&usize, &Expr)| {
-        if index[axis] != terms {
-            let found = (0..space.parallel).find(|&own| index[axis] == IterationSpace::axis(own));
-            return found.is_some_and(|own| space.extents[own] == *extent);
-        }
-        blocks += 1;
-        let all = space.extents[space.parallel].as_constant();
-        match (all, extent.as_constant(), rows.as_constant()) {
-            (Some(all), Some(count), Some(rows)) => {
-                count > 0 && all % count == 0 && 2 * 4 * rows <= all / count
-            }
-            _ => false,
-        }
-    };
-    scale.axes.iter().zip(&scale.shape).all(fits) && blocks == 1
-}
-
-/// Whether sums go over one axis, which each operand walks by itself.
-fn walks_terms_alone(space: &IterationSpace) -> bool {
-    let (terms, symbol) = (IterationSpace::axis(space.parallel), SymbolId::new(space.parallel));
-    let walks = |index: &Vec<Expr>| {
-        let having: Vec<&Expr> = index.iter().filter(|own| own.contains(symbol)).collect();
-        having == [&terms]
-    };
-    space.extents.len() == space.parallel + 1 && space.operands.iter().all(walks)
 }
 
 /// Whether neighbours along the innermost reduced axis are neighbours in both operands.
