@@ -14,8 +14,8 @@
 //! signed ones with their highest bit turned, which makes zero points greater by 128; what zero
 //! points add to a sum is the other operand's sum times them, of a constant known before a run. The
 //! sums are exact; the result differs from that of the numbers by the rounding of their products
-//! and sums. Operands change in front of the movements that lead to the contraction, so that whoever
-//! makes them stores them short.
+//! and sums. Operands change in front of the movements that lead to the contraction, so that
+//! whoever makes them stores them short.
 
 use std::collections::BTreeMap;
 
