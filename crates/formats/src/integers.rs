@@ -8,18 +8,14 @@
 //!
 //! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
 //!
-//! Weights of a matrix alone, where the other operand is of floats, stay bytes:
-//!
-//! before: `contract x[..], mul(cast<f32>(w), t)[..] accumulate f32`
-//! after:  `mul(contract x[..], w[..] accumulate f32, t)`
-//!
-//! Scales may vary along axes of the result. Differences of such integers fit 16 bits, and machines
-//! multiply and add pairs of those at once, or quads of bytes (file `tuples`). The data are the
-//! unsigned bytes, signed ones with their highest bit turned, which makes zero points greater by
-//! 128; what zero points add to a sum depends on its constant operand alone. The sums are exact;
-//! the result differs from that of the numbers by the rounding of their products and sums. Operands
-//! change in front of the movements that lead to the contraction, so that whoever makes them stores
-//! them short.
+//! Where only weights stand for integers, they stay what they are (file `weights`). Scales may vary
+//! along axes of the result. Differences of such integers fit 16 bits, and machines multiply and
+//! add pairs of those at once, or quads of bytes (file `tuples`). The data are the unsigned bytes,
+//! signed ones with their highest bit turned, which makes zero points greater by 128; what zero
+//! points add to a sum is the other operand's sum times them, of a constant known before a run. The
+//! sums are exact; the result differs from that of the numbers by the rounding of their products
+//! and sums. Operands change in front of the movements that lead to the contraction, so that
+//! whoever makes them stores them short.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +27,7 @@ use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use crate::precision::{make_divisible, unsuited};
 use crate::quantised::{Quantised, Scale, Whole, as_type, moved, shift};
+use crate::weights::Weights;
 
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
@@ -83,9 +80,9 @@ pub fn integers(
                     }
                 }
             }
-            Found::Weights(operand, found, dtype) => {
-                let sum = product.of_weights(rewriter, *operand, found, *dtype)?;
-                (sum, "weights of 8 bits stay as they are, their scales follow the sum")
+            Found::One(weights) => {
+                let sum = weights.sum(rewriter, product.space, product.operands)?;
+                (sum, weights.remark())
             }
         };
         let (value, factors) = product.scaled(rewriter, sum)?;
@@ -111,8 +108,8 @@ struct Product<'a> {
 /// Which operands stand for integers.
 enum Found {
     Both([Quantised; 2]),
-    /// Constant ones of a matrix, which as bytes of this type have no zero point.
-    Weights(usize, Quantised, DType),
+    /// Constant ones alone.
+    One(Weights),
 }
 
 impl<'a> Product<'a> {
@@ -140,38 +137,17 @@ impl<'a> Product<'a> {
             }
             [lhs, rhs] => {
                 let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
-                let index = &space.operands[number];
-                let is_matrix = index.iter().all(|index| index.as_symbol().is_some());
-                if !is_matrix || !constants.contains(operands[number]) || *dtype != DType::F32 {
+                if !constants.contains(operands[number]) || *dtype != DType::F32 {
                     return None;
                 }
-                let plain = |dtype: &DType| found.whole.zero_as(function, *dtype) == Some(0);
-                let dtype = [DType::I8, DType::U8].into_iter().find(plain)?;
-                let scales = scales_of((&found, index))?;
-                (Found::Weights(number, found, dtype), scales)
+                let weights = Weights::of(function, space, number, found)?;
+                let scales = scales_of((&weights.found, &space.operands[number]))?;
+                (Found::One(weights), scales)
             }
         };
         let whole = matches!(dtype, DType::F32 | DType::I32);
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
         fits.then_some(Product { space, operands, found, dtype: *dtype, scales })
-    }
-
-    /// The sum of products of floats with weights as bytes.
-    fn of_weights(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        number: usize,
-        found: &Quantised,
-        dtype: DType,
-    ) -> Built {
-        let own = found.whole.dtype(rewriter.source).unwrap_or(dtype);
-        let integer = as_type(rewriter, found.whole.integer, own)?;
-        let integer = turned(rewriter, integer, dtype)?;
-        let zero = rewriter.builder.scalar(dtype, 0.0);
-        let mut operands = self.operands.map(|operand| rewriter.get(operand));
-        operands[number] = moved(rewriter, self.operands[number], &found.whole, (integer, zero))?;
-        let [lhs, rhs] = operands;
-        rewriter.builder.contract(self.space.clone(), lhs, rhs, DType::F32, DType::F32)
     }
 
     /// The sum of products in 16 bits.
@@ -370,14 +346,18 @@ fn added(
     Ok(Some(vec![value]))
 }
 
-fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {
+pub(crate) fn by(
+    rewriter: &mut Rewriter<'_>,
+    function: ScalarFunction,
+    operands: [ValueId; 2],
+) -> Built {
     let is_wrong = base::fault::is_seeded("formats.integers");
     let function = if is_wrong { ScalarFunction::Add } else { function };
     rewriter.builder.map(function, &operands)
 }
 
 /// A value with its axes in the order in which they go along others.
-fn in_order(
+pub(crate) fn in_order(
     rewriter: &mut Rewriter<'_>,
     value: ValueId,
     axes: &[usize],
@@ -389,7 +369,7 @@ fn in_order(
 }
 
 /// Bytes of one signedness as those of the other, 128 less or more: the highest bit turned.
-fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+pub(crate) fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     if rewriter.builder.dtype(value)? == dtype {
         return Ok(value);
     }
@@ -400,13 +380,14 @@ fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     rewriter.builder.map_broadcast(ScalarFunction::Xor, &[value, highest])
 }
 
-/// The axes of the result that an operand's scale goes along.
+/// The axes of the result that an operand's scale goes along, element by element.
 fn axes_of_result(space: &IterationSpace, index: &[Expr], scale: &Scale) -> Option<Vec<usize>> {
-    let of = |axis: &usize| {
+    let of = |(axis, extent): (&usize, &Expr)| {
         let own = &index[*axis];
-        (0..space.parallel).find(|&axis| *own == IterationSpace::axis(axis))
+        let found = (0..space.parallel).find(|&axis| *own == IterationSpace::axis(axis));
+        found.filter(|&axis| space.extents[axis] == *extent)
     };
-    scale.axes.iter().map(of).collect()
+    scale.axes.iter().zip(&scale.shape).map(of).collect()
 }
 
 /// Whether neighbours along the innermost reduced axis are neighbours in both operands.

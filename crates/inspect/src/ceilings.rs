@@ -136,6 +136,6 @@ mod tests {
         let found = Ceilings::measure(&target, &Options::default(), 1).expect("it runs");
         assert!(found.flops_per_ns > 1.0 && found.flops_per_ns < 1e4, "{found:?}");
         assert!(found.bytes_per_ns > 0.1 && found.bytes_per_ns < 1e4, "{found:?}");
-        assert_eq!(found.nanoseconds(0, 0), 0.0);
+        assert_eq!(found.nanoseconds(0.0, 0.0), 0.0);
     }
 }
