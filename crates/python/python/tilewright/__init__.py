@@ -33,9 +33,13 @@ from ._session import (
     OrtValue,
     RunOptions,
     SessionOptions,
+    disable_telemetry_events,
+    enable_telemetry_events,
     get_all_providers,
     get_available_providers,
+    get_build_info,
     get_device,
+    get_version_string,
     set_default_logger_severity,
     set_default_logger_verbosity,
     set_seed,
@@ -44,12 +48,4 @@ from ._session import (
 __version__ = _native.__version__
 runs_here = _native.runs_here
 
-__all__ = [
-    "CompiledModel", "Diagnostic", "Difference", "Error", "ExecutionMode", "ExecutionOrder",
-    "Explanation", "FileError", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
-    "InputError", "InternalError", "KernelRow", "Measurement", "ModelError", "ModelMetadata",
-    "NodeArg", "OrtDevice", "OrtValue", "Port", "Report", "RunError", "RunOptions",
-    "SessionOptions", "TargetError", "compile", "get_all_providers", "get_available_providers",
-    "get_device", "runs_here", "set_default_logger_severity", "set_default_logger_verbosity",
-    "set_seed",
-]  # fmt: skip
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -540,3 +540,18 @@ def set_default_logger_verbosity(verbosity):
 
 def set_seed(seed):
     _say_once("seeds mean nothing here: random operators draw by their own `seed` attributes")
+
+
+def disable_telemetry_events():
+    """Nothing: there is no telemetry."""
+
+
+enable_telemetry_events = disable_telemetry_events
+
+
+def get_version_string():
+    return _native.__version__
+
+
+def get_build_info():
+    return f"tilewright {_native.__version__}"
