@@ -8,13 +8,14 @@
 //!
 //! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
 //!
-//! Scales may vary along axes of the result. Differences of such integers fit 16 bits, and machines
-//! multiply and add pairs of those at once, or quads of bytes (file `tuples`). The data are the
-//! unsigned bytes, signed ones with their highest bit turned, which makes zero points greater by
-//! 128; what zero points add to a sum depends on its constant operand alone. The sums are exact;
-//! the result differs from that of the numbers by the rounding of their products and sums. Operands
-//! change in front of the movements that lead to the contraction, so that whoever makes them stores
-//! them short.
+//! Where only weights stand for integers, they stay what they are (file `weights`). Scales may vary
+//! along axes of the result. Differences of such integers fit 16 bits, and machines multiply and
+//! add pairs of those at once, or quads of bytes (file `tuples`). The data are the unsigned bytes,
+//! signed ones with their highest bit turned, which makes zero points greater by 128; what zero
+//! points add to a sum is the other operand's sum times them, of a constant known before a run. The
+//! sums are exact; the result differs from that of the numbers by the rounding of their products
+//! and sums. Operands change in front of the movements that lead to the contraction, so that
+//! whoever makes them stores them short.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,8 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
 use crate::precision::{make_divisible, unsuited};
-use crate::quantised::{Quantised, Scale, as_type, moved};
+use crate::quantised::{Quantised, Scale, Whole, as_type, moved, shift};
+use crate::weights::Weights;
 
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
@@ -39,14 +41,13 @@ pub fn integers(
     target: &Target,
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
-    let stands_for_integers = |node: &Node| {
-        let quantised = |&operand: &ValueId| Quantised::of(&function, operand).is_some();
-        matches!(node.op, Op::Contract { .. }) && node.operands.iter().all(quantised)
+    let constants = function.constant_values();
+    let says = |node: &Node| {
+        Product::of(&function, node, &constants).is_some() || why_not(&function, node).is_some()
     };
-    if !function.nodes.values().any(stands_for_integers) {
+    if !function.nodes.values().any(says) {
         return Ok(function);
     }
-    let constants = function.constant_values();
     let quads = [DType::U8, DType::I8];
     let multiplies_bytes = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
     // Products with scales that have been made, as their factors.
@@ -56,21 +57,37 @@ pub fn integers(
         if let Op::Map { function: ScalarFunction::Add, .. } = node.op {
             return added(rewriter, &products, node);
         }
-        let Some(product) = Product::of(rewriter.source, node) else { return Ok(None) };
-        rewriter.builder.set_location(node.location);
-        let bytes = match multiplies_bytes {
-            true => product.bytes(rewriter, &constants)?,
-            false => None,
+        let location = node.location;
+        let Some(product) = Product::of(rewriter.source, node, &constants) else {
+            if let Some(reason) = why_not(rewriter.source, node) {
+                let message = format!("operands of 8 bits are multiplied in f32: {reason}");
+                remarks.push(Remark { location, message });
+            }
+            return Ok(None);
         };
-        let (sum, how) = match bytes {
-            Some(sum) => (sum, "bytes"),
-            None => (product.short(rewriter)?, "integers of 16 bits"),
+        rewriter.builder.set_location(location);
+        let (sum, message) = match &product.found {
+            Found::Both(found) => {
+                let bytes = match multiplies_bytes {
+                    true => product.bytes(rewriter, found, &constants)?,
+                    false => None,
+                };
+                match bytes {
+                    Some(sum) => (sum, "operands of 8 bits multiplied as bytes"),
+                    None => {
+                        let sum = product.short(rewriter, found)?;
+                        (sum, "operands of 8 bits multiplied as integers of 16 bits")
+                    }
+                }
+            }
+            Found::One(weights) => {
+                let sum = weights.sum(rewriter, product.space, product.operands)?;
+                (sum, weights.remark())
+            }
         };
         let (value, factors) = product.scaled(rewriter, sum)?;
         products.extend(factors.map(|factors| (value, factors)));
-        let (location, message) =
-            (node.location, format!("operands of 8 bits multiplied as {how}"));
-        remarks.push(Remark { location, message });
+        remarks.push(Remark { location, message: message.to_owned() });
         Ok(Some(vec![value]))
     });
     result.map_err(|reason| {
@@ -78,42 +95,65 @@ pub fn integers(
     })
 }
 
-/// A contraction whose operands stand for integers.
+/// A contraction of which operands stand for integers.
 struct Product<'a> {
     space: &'a IterationSpace,
     operands: [ValueId; 2],
-    found: [Quantised; 2],
+    found: Found,
     dtype: DType,
     /// The scales of the result, along its axes.
     scales: Vec<Scale>,
 }
 
+/// Which operands stand for integers.
+enum Found {
+    Both([Quantised; 2]),
+    /// Constant ones alone.
+    One(Weights),
+}
+
 impl<'a> Product<'a> {
-    fn of(function: &Function, node: &'a Node) -> Option<Product<'a>> {
+    fn of(function: &Function, node: &'a Node, constants: &IdSet<ValueId>) -> Option<Product<'a>> {
         let Op::Contract { space, accumulator: DType::F32 | DType::I32, dtype } = &node.op else {
             return None;
         };
-        if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
-            return None;
-        }
         let operands = [node.operands[0], node.operands[1]];
+        let scales_of = |(own, index): (&Quantised, &Vec<Expr>)| {
+            let along = |scale: &Scale| {
+                Some(Scale { axes: axes_of_result(space, index, scale)?, ..scale.clone() })
+            };
+            own.scales.iter().map(along).collect::<Option<Vec<Scale>>>()
+        };
         let found = operands.map(|operand| Quantised::of(function, operand));
-        let [Some(lhs), Some(rhs)] = found else { return None };
-        let mut scales = Vec::new();
-        for (own, index) in [&lhs, &rhs].into_iter().zip(&space.operands) {
-            for scale in &own.scales {
-                scales.push(Scale { axes: axes_of_result(space, index, scale)?, ..scale.clone() });
+        let (found, scales) = match found {
+            [Some(lhs), Some(rhs)] => {
+                if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
+                    return None;
+                }
+                let found = [lhs, rhs];
+                let scales = found.iter().zip(&space.operands).map(scales_of);
+                let scales = scales.collect::<Option<Vec<_>>>()?.concat();
+                (Found::Both(found), scales)
             }
-        }
+            [lhs, rhs] => {
+                let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
+                if !constants.contains(operands[number]) || *dtype != DType::F32 {
+                    return None;
+                }
+                let weights = Weights::of(function, space, number, found)?;
+                let scales = scales_of((&weights.found, &space.operands[number]))?;
+                (Found::One(weights), scales)
+            }
+        };
         let whole = matches!(dtype, DType::F32 | DType::I32);
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
-        fits.then_some(Product { space, operands, found: [lhs, rhs], dtype: *dtype, scales })
+        fits.then_some(Product { space, operands, found, dtype: *dtype, scales })
     }
 
     /// The sum of products in 16 bits.
-    fn short(&self, rewriter: &mut Rewriter<'_>) -> Built {
+    fn short(&self, rewriter: &mut Rewriter<'_>, found: &[Quantised; 2]) -> Built {
         let mut short = Vec::new();
-        for (operand, found) in self.operands.into_iter().zip(&self.found) {
+        for (operand, found) in self.operands.into_iter().zip(found) {
             let whole = as_type(rewriter, found.whole.value, DType::I16)?;
             let zero = rewriter.builder.scalar(DType::I16, 0.0);
             short.push(moved(rewriter, operand, &found.whole, (whole, zero))?);
@@ -127,6 +167,7 @@ impl<'a> Product<'a> {
     fn bytes(
         &self,
         rewriter: &mut Rewriter<'_>,
+        found: &[Quantised; 2],
         constants: &IdSet<ValueId>,
     ) -> Built<Option<ValueId>> {
         if unsuited(self.space, 4).is_some() {
@@ -136,7 +177,7 @@ impl<'a> Product<'a> {
         // known before a run, or has no zero point of its own.
         let source = rewriter.source;
         let is_constant = |operand: usize| constants.contains(self.operands[operand]);
-        let is_plain = |operand: usize| self.known_zero(source, operand, DType::I8) == Some(0);
+        let is_plain = |operand: usize| found[operand].whole.zero_as(source, DType::I8) == Some(0);
         let signed = match is_constant(0) == is_constant(1) {
             true => usize::from(is_plain(1) || !is_plain(0)),
             false => usize::from(is_constant(1)),
@@ -145,9 +186,8 @@ impl<'a> Product<'a> {
         let mut operands = Vec::new();
         let mut zeros = Vec::new();
         for (number, dtype) in dtypes.into_iter().enumerate() {
-            let whole = &self.found[number].whole;
-            let (Some(own), Some(zero)) =
-                (whole.dtype(source), self.zero(rewriter, number, dtype)?)
+            let whole = &found[number].whole;
+            let (Some(own), Some(zero)) = (whole.dtype(source), zero(rewriter, whole, dtype)?)
             else {
                 return Ok(None);
             };
@@ -155,7 +195,7 @@ impl<'a> Product<'a> {
             let integer = as_type(rewriter, whole.integer, own)?;
             let integer = turned(rewriter, integer, dtype)?;
             operands.push(moved(rewriter, self.operands[number], whole, (integer, outside))?);
-            let is_zero = self.known_zero(source, number, dtype) == Some(0);
+            let is_zero = whole.zero_as(source, dtype) == Some(0);
             zeros.push((!is_zero).then_some(zero));
         }
         let mut space = self.space.clone();
@@ -179,33 +219,6 @@ impl<'a> Product<'a> {
             sum = rewriter.builder.map(ScalarFunction::Add, &[sum, both])?;
         }
         Ok(Some(sum))
-    }
-
-    /// The one zero point of an operand as bytes of a type, where it is known.
-    fn known_zero(&self, source: &Function, operand: usize, dtype: DType) -> Option<i64> {
-        let whole = &self.found[operand].whole;
-        Some(whole.known_zero(source)? + shift(whole.dtype(source)?, dtype))
-    }
-
-    /// The same as a value, an i32.
-    fn zero(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        operand: usize,
-        dtype: DType,
-    ) -> Built<Option<ValueId>> {
-        let source = rewriter.source;
-        let whole = &self.found[operand].whole;
-        let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
-        if let Some(known) = self.known_zero(source, operand, dtype) {
-            return Ok(Some(rewriter.builder.literal(number(known))));
-        }
-        let (Some(single), Some(own)) = (whole.single_zero(source), whole.dtype(source)) else {
-            return Ok(None);
-        };
-        let zero = as_type(rewriter, single, DType::I32)?;
-        let more = rewriter.builder.literal(number(shift(own, dtype)));
-        Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
     }
 
     /// The sum times the scales, and the factors of the last product.
@@ -261,13 +274,19 @@ impl<'a> Product<'a> {
     }
 }
 
-/// What bytes of one type are more than what they stand for as those of another.
-fn shift(from: DType, to: DType) -> i64 {
-    match (from, to) {
-        (DType::I8, DType::U8) => 128,
-        (DType::U8, DType::I8) => -128,
-        _ => 0,
+/// The one zero point of an operand as bytes of a type, an i32.
+fn zero(rewriter: &mut Rewriter<'_>, whole: &Whole, dtype: DType) -> Built<Option<ValueId>> {
+    let source = rewriter.source;
+    let number = |number: i64| Tensor::scalar(Scalar::from_i64(DType::I32, number));
+    if let Some(known) = whole.zero_as(source, dtype) {
+        return Ok(Some(rewriter.builder.literal(number(known))));
     }
+    let (Some(single), Some(own)) = (whole.single_zero(source), whole.dtype(source)) else {
+        return Ok(None);
+    };
+    let zero = as_type(rewriter, single, DType::I32)?;
+    let more = rewriter.builder.literal(number(shift(own, dtype)));
+    Ok(Some(rewriter.builder.map(ScalarFunction::Add, &[zero, more])?))
 }
 
 /// What the zero point of one operand adds to the sums: itself times the sums of the other, which
@@ -299,6 +318,20 @@ fn zero_times_sums(
     builder.broadcast(product, &space.extents[..space.parallel], &axes)
 }
 
+/// Why a contraction whose operands stand for integers is none of integers.
+fn why_not(function: &Function, node: &Node) -> Option<&'static str> {
+    let Op::Contract { space, .. } = &node.op else { return None };
+    if !node.operands.iter().all(|&operand| Quantised::of(function, operand).is_some()) {
+        return None;
+    }
+    Some(match unsuited(space, 2) {
+        Some(reason) => reason,
+        None if !tuples_are_plain(space) => "the terms of its sums lie in windows",
+        None if too_long(space) => "its sums are too long",
+        None => "a scale varies along its sums",
+    })
+}
+
 /// What is added to a product with a scale, in one step with it.
 fn added(
     rewriter: &mut Rewriter<'_>,
@@ -313,14 +346,18 @@ fn added(
     Ok(Some(vec![value]))
 }
 
-fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {
+pub(crate) fn by(
+    rewriter: &mut Rewriter<'_>,
+    function: ScalarFunction,
+    operands: [ValueId; 2],
+) -> Built {
     let is_wrong = base::fault::is_seeded("formats.integers");
     let function = if is_wrong { ScalarFunction::Add } else { function };
     rewriter.builder.map(function, &operands)
 }
 
 /// A value with its axes in the order in which they go along others.
-fn in_order(
+pub(crate) fn in_order(
     rewriter: &mut Rewriter<'_>,
     value: ValueId,
     axes: &[usize],
@@ -332,7 +369,7 @@ fn in_order(
 }
 
 /// Bytes of one signedness as those of the other, 128 less or more: the highest bit turned.
-fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
+pub(crate) fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     if rewriter.builder.dtype(value)? == dtype {
         return Ok(value);
     }
@@ -343,13 +380,14 @@ fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) -> Built {
     rewriter.builder.map_broadcast(ScalarFunction::Xor, &[value, highest])
 }
 
-/// The axes of the result that an operand's scale goes along.
+/// The axes of the result that an operand's scale goes along, element by element.
 fn axes_of_result(space: &IterationSpace, index: &[Expr], scale: &Scale) -> Option<Vec<usize>> {
-    let of = |axis: &usize| {
+    let of = |(axis, extent): (&usize, &Expr)| {
         let own = &index[*axis];
-        (0..space.parallel).find(|&axis| *own == IterationSpace::axis(axis))
+        let found = (0..space.parallel).find(|&axis| *own == IterationSpace::axis(axis));
+        found.filter(|&axis| space.extents[axis] == *extent)
     };
-    scale.axes.iter().map(of).collect()
+    scale.axes.iter().zip(&scale.shape).map(of).collect()
 }
 
 /// Whether neighbours along the innermost reduced axis are neighbours in both operands.

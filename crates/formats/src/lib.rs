@@ -32,6 +32,7 @@ mod passes;
 mod precision;
 mod quantised;
 mod tuples;
+mod weights;
 mod winograd;
 
 pub use choose::choose;

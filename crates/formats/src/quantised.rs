@@ -32,7 +32,8 @@ pub(crate) struct Scale {
     /// Whether the value is multiplied or divided by it.
     pub(crate) function: ScalarFunction,
     pub(crate) value: ValueId,
-    /// The value's shape, and the axes that its axes go along.
+    /// The value's shape, and the axes that its axes go along: element by element, or block by
+    /// block where they have fewer.
     pub(crate) shape: Vec<Expr>,
     pub(crate) axes: Vec<usize>,
 }
@@ -85,9 +86,28 @@ impl Scale {
         }
         let (id, _) = function.producer(value)?;
         let node = &function.nodes[id];
-        let Op::Broadcast { axes, .. } = &node.op else { return None };
-        let value = node.operands[0];
-        Some(Scale { function: by, value, shape: shape(value)?, axes: axes.to_vec() })
+        let inner = node.operands.first().copied()?;
+        match &node.op {
+            Op::Broadcast { axes, .. } => {
+                Some(Scale { function: by, value: inner, shape: shape(inner)?, axes: axes.clone() })
+            }
+            Op::Reshape { .. } => {
+                let (id, _) = function.producer(inner)?;
+                let Op::Broadcast { axes, .. } = &function.nodes[id].op else { return None };
+                let groups = axis_groups(&shape(inner)?, &own)?;
+                let value = function.nodes[id].operands[0];
+                // An axis by itself, or in front of one along which it is repeated: blocks.
+                let along = |axis: &usize| {
+                    let group = groups.iter().find(|(from, _)| from.first() == Some(axis))?;
+                    let repeated = group.0[1..].iter().all(|other| !axes.contains(other));
+                    let ([place], true) = (&group.1[..], repeated) else { return None };
+                    Some(*place)
+                };
+                let axes = axes.iter().map(along).collect::<Option<Vec<usize>>>()?;
+                Some(Scale { function: by, value, shape: shape(value)?, axes })
+            }
+            _ => None,
+        }
     }
 
     /// The same factor of what an operation makes of the value; none if it has no such shape.
@@ -110,6 +130,8 @@ impl Scale {
             }
             Op::Reshape { .. } => {
                 let (from, to) = (shape(from)?, shape(to)?);
+                let whole = |(axis, extent): (&usize, &Expr)| from[*axis] == *extent;
+                self.axes.iter().zip(&self.shape).all(whole).then_some(())?;
                 let groups = axis_groups(&from, &to)?;
                 let long = self.axes.iter().filter(|axis| !from[**axis].is_one());
                 let parts = long.map(|axis| {
@@ -138,8 +160,26 @@ impl Whole {
         is_whole(function, value).then_some(Whole { value, integer: value, zero: None })
     }
 
+    /// The one number that is taken from all integers as bytes of a type, where it is known.
+    pub(crate) fn zero_as(&self, function: &Function, dtype: DType) -> Option<i64> {
+        Some(self.known_zero(function)? + shift(self.dtype(function)?, dtype))
+    }
+
+    /// The type of bytes in which the numbers have no zero point, and the numbers of these bytes:
+    /// the integers as they are, or less their zero point where they have so few bits that the
+    /// difference is a byte.
+    pub(crate) fn plain(&self, function: &Function) -> Option<(ValueId, DType)> {
+        let as_they_are = |dtype: &DType| self.zero_as(function, *dtype) == Some(0);
+        if let Some(dtype) = [DType::I8, DType::U8].into_iter().find(as_they_are) {
+            return Some((self.integer, dtype));
+        }
+        let (low, high) = range(function, self.integer)?;
+        let zero = self.known_zero(function)?;
+        (low - zero >= -128 && high - zero <= 127).then_some((self.value, DType::I8))
+    }
+
     /// The one number that is taken from all integers, where it is known.
-    pub(crate) fn known_zero(&self, function: &Function) -> Option<i64> {
+    fn known_zero(&self, function: &Function) -> Option<i64> {
         match self.zero {
             None => Some(0),
             Some(zero) => {
@@ -154,18 +194,52 @@ impl Whole {
         splat(function, self.zero?)
     }
 
-    /// The type of the integer.
+    /// The type of bytes that hold the integer.
     pub(crate) fn dtype(&self, function: &Function) -> Option<DType> {
         let (id, _) = function.producer(self.integer)?;
         let node = &function.nodes[id];
         match &node.op {
-            Op::Map { .. } => function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype),
+            Op::Map { .. } => {
+                let signed = function.ty(node.operands[0]).as_tensor()?.dtype.is_signed_integer();
+                Some(if signed { DType::I8 } else { DType::U8 })
+            }
             Op::Literal(tensor) => {
                 let large = tensor.scalars().any(|element| element.as_f64() > 127.0);
                 Some(if large { DType::U8 } else { DType::I8 })
             }
             _ => Whole { integer: node.operands[0], ..*self }.dtype(function),
         }
+    }
+}
+
+/// What bytes of one type are less than those of another with the highest bit turned.
+pub(crate) fn shift(from: DType, to: DType) -> i64 {
+    match (from, to) {
+        (DType::I8, DType::U8) => 128,
+        (DType::U8, DType::I8) => -128,
+        _ => 0,
+    }
+}
+
+/// The range of the integers that a value is, in a type of floats.
+fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
+    let (id, _) = function.producer(value)?;
+    let node = &function.nodes[id];
+    let inner = *node.operands.first()?;
+    let dtype = function.ty(inner).as_tensor()?.dtype;
+    match &node.op {
+        Op::Map { function: ScalarFunction::Cast, .. } if dtype.is_integer() => {
+            let (low, high) = dtype.integer_range()?;
+            let masked = range(function, inner);
+            Some(masked.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)))
+        }
+        Op::Map { function: ScalarFunction::And, .. } => {
+            let mask = function.literal(splat(function, node.operands[1])?)?;
+            let most = mask.scalars().next()?.as_f64() as i64;
+            (most >= 0).then_some((0, most))
+        }
+        Op::Reshape { .. } | Op::Transpose { .. } => range(function, inner),
+        _ => None,
     }
 }
 
@@ -198,7 +272,7 @@ fn is_whole(function: &Function, value: ValueId) -> bool {
         }
         Op::Map { function: ScalarFunction::Cast, .. } => {
             let of = function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype);
-            matches!(of, Some(DType::I8 | DType::U8))
+            of.is_some_and(|dtype| dtype.is_integer() && dtype.bits() <= 8)
         }
         Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
             is_whole(function, node.operands[0])

@@ -324,6 +324,92 @@ proptest! {
     }
 
     #[test]
+    fn weights_of_8_bits_stay_bytes(
+        signed in any::<bool>(),
+        [rows, depth, columns] in [1i64..24, 1i64..40, 1i64..40],
+    ) {
+        let (dtype, zero) = if signed { ("i8", 0) } else { ("u8", 128) };
+        let text = format!(
+            "function @weights {{ parameter %x: f32[{rows}, {depth}] as \"x\"
+               %w: {dtype}[{columns}, {depth}] = weight @c0 %t: f32[{columns}] = weight @c1
+               %z: f32[] = literal {{{zero}}}
+               %f: f32[{columns}, {depth}] = map cast %w
+               %zb: f32[{columns}, {depth}] = broadcast axes [] %z
+               %d: f32[{columns}, {depth}] = map sub %f, %zb
+               %tb: f32[{columns}, {depth}] = broadcast axes [0] %t
+               %y: f32[{columns}, {depth}] = map mul %d, %tb
+               %r: f32[{rows}, {columns}] = contract [a0: {rows}, a1: {columns} | r0: {depth}]
+                 %x[a0, r0], %y[a1, r0] accumulate f32
+               return %r as \"r\" }}"
+        );
+        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let ty = |dtype, shape: &[i64]| {
+            TensorType { dtype, shape: shape.iter().map(|&extent| extent.into()).collect() }
+        };
+        let dtype = if signed { DType::I8 } else { DType::U8 };
+        let weights = [
+            random_of(&ty(dtype, &[columns, depth]), 1),
+            random_of(&ty(DType::F32, &[columns]), 2),
+        ];
+        let inputs = [random_of(&ty(DType::F32, &[rows, depth]), 3)];
+        let target = Target::table().remove(1);
+        let mut remarks = Vec::new();
+        let short = integers(function.clone(), &target, &mut remarks).expect("well typed");
+        prop_assert_eq!(remarks.len(), 1);
+        let numbers = results(&function, &weights, &inputs);
+        for (one, other) in numbers.iter().zip(&results(&short, &weights, &inputs)) {
+            let error = tensor::compare(one, other, 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}");
+        }
+        keeps_the_bits(&short, &weights, &inputs);
+    }
+
+    #[test]
+    fn blocks_of_weights_are_summed_by_themselves(
+        [rows, blocks, columns] in [1i64..5, 1i64..5, 1i64..40],
+        few_bits in any::<bool>(),
+    ) {
+        let depth = 32 * blocks;
+        // Of few bits, the difference from a zero point is a byte.
+        let (mask, zero) = if few_bits { (15, 8) } else { (255, 128) };
+        let text = format!(
+            "function @blocks {{ parameter %x: f32[{rows}, {depth}] as \"x\"
+               %w: u8[{columns}, {depth}] = weight @c0 %t: f32[{columns}, {blocks}] = weight @c1
+               %m: u8[] = literal {{{mask}}} %mb: u8[{columns}, {depth}] = broadcast axes [] %m
+               %n: u8[{columns}, {depth}] = map and %w, %mb
+               %z: f32[] = literal {{{zero}}}
+               %f: f32[{columns}, {depth}] = map cast %n
+               %zb: f32[{columns}, {depth}] = broadcast axes [] %z
+               %d: f32[{columns}, {depth}] = map sub %f, %zb
+               %tb: f32[{columns}, {blocks}, 32] = broadcast axes [0, 1] %t
+               %tr: f32[{columns}, {depth}] = reshape %tb
+               %y: f32[{columns}, {depth}] = map mul %d, %tr
+               %r: f32[{rows}, {columns}] = contract [a0: {rows}, a1: {columns} | r0: {depth}]
+                 %x[a0, r0], %y[a1, r0] accumulate f32
+               return %r as \"r\" }}"
+        );
+        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let ty = |dtype, shape: &[i64]| {
+            TensorType { dtype, shape: shape.iter().map(|&extent| extent.into()).collect() }
+        };
+        let weights = [
+            random_of(&ty(DType::U8, &[columns, depth]), 1),
+            random_of(&ty(DType::F32, &[columns, blocks]), 2),
+        ];
+        let inputs = [random_of(&ty(DType::F32, &[rows, depth]), 3)];
+        let target = Target::table().remove(1);
+        let mut remarks = Vec::new();
+        let short = integers(function.clone(), &target, &mut remarks).expect("well typed");
+        prop_assert_eq!(remarks.len(), usize::from(blocks > 1 && columns > 1));
+        let numbers = results(&function, &weights, &inputs);
+        for (one, other) in numbers.iter().zip(&results(&short, &weights, &inputs)) {
+            let error = tensor::compare(one, other, 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}");
+        }
+        keeps_the_bits(&short, &weights, &inputs);
+    }
+
+    #[test]
     fn random_functions_keep_their_bits(
         sample in graph_samples(OPTIONS)
     ) {

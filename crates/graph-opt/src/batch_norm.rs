@@ -209,8 +209,8 @@ impl Folding<'_, '_, '_> {
         self.maker.map(FusedMultiplyAdd, &[x, a, second]).map(Some)
     }
 
-    /// Of a value that is to be multiplied, an integer of 8 bits less a zero point: the integer, and
-    /// what the zero point adds to the product. Others stay: `x * a - c * a` may cancel where
+    /// Of a value that is to be multiplied, an integer of 8 bits less a zero point: the integer,
+    /// and what the zero point adds to the product. Others stay: `x * a - c * a` may cancel where
     /// `(x - c) * a` does not.
     fn without_zero_point(&mut self, x: ValueId, a: ValueId) -> Built<(ValueId, Option<ValueId>)> {
         let Some((Op::Map { function: Sub, .. }, operands)) = self.maker.definition(x) else {

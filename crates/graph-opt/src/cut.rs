@@ -5,10 +5,12 @@
 //!
 //! Values cross at their smallest: nodes that only repeat, count or rename (`Broadcast`, `Reshape`,
 //! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
-//! `Weight` there. Run after dead nodes are gone and equal nodes are one.
+//! `Weight` there. Where `main` only looks up elements of what is larger than the constants it is
+//! made of, element by element (a quantised table of embeddings), it makes those elements. Run
+//! after dead nodes are gone and equal nodes are one.
 
 use base::{Arena, IdSet};
-use graph::{Definition, Function, NodeId, Op, ValueId};
+use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};
 
 /// The two halves of a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,13 +40,29 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
             work.extend(node.regions.iter().flat_map(|&region| &function.regions[region].results));
         }
     }
-    let mut seen = IdSet::new();
+    let users = function.users();
+    let looked_up = |value: ValueId| {
+        let is_read = |user: &User| match *user {
+            User::Operand(node, number) => {
+                let made = function.nodes[node].results.first();
+                made.is_some_and(|&made| constants.contains(made))
+                    || number == 0 && matches!(function.nodes[node].op, Op::Gather { .. })
+            }
+            User::Result(..) => false,
+        };
+        users[value].iter().all(is_read) && outgrows_its_leaves(function, value)
+    };
+    let (mut seen, mut looked_through) = (IdSet::new(), IdSet::new());
     while let Some(value) = work.pop() {
         if !constants.contains(value) || !seen.insert(value) {
             continue;
         }
         let Definition::Result(id, _) = function.values[value].definition else { continue };
-        if is_recomputed(&function.nodes[id].op) {
+        let op = &function.nodes[id].op;
+        if is_elementwise(op) && (looked_through.contains(value) || looked_up(value)) {
+            function.nodes[id].operands.iter().for_each(|it| _ = looked_through.insert(*it));
+            work.extend(&function.nodes[id].operands);
+        } else if is_recomputed(op) {
             work.extend(&function.nodes[id].operands);
         } else {
             crossing.insert(id);
@@ -52,6 +70,35 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     }
     let order = function.nodes_in_order().into_iter().filter(|&id| crossing.contains(id));
     order.flat_map(|id| function.nodes[id].results.clone()).collect()
+}
+
+/// Whether an element of what a node makes follows from an element of each operand.
+fn is_elementwise(op: &Op) -> bool {
+    matches!(op, Op::Map { .. } | Op::Bitcast { .. } | Op::Broadcast { .. } | Op::Reshape { .. })
+}
+
+/// Whether a value takes at least twice the memory of all that it is made of, element by element.
+fn outgrows_its_leaves(function: &Function, value: ValueId) -> bool {
+    let bits = |value: ValueId| -> Option<i64> {
+        let ty = function.ty(value).as_tensor()?;
+        Some(element_count(&ty.shape).as_constant()? * i64::from(ty.dtype.bits()))
+    };
+    let (mut work, mut seen, mut leaves) = (vec![value], IdSet::new(), 0);
+    while let Some(next) = work.pop() {
+        if !seen.insert(next) {
+            continue;
+        }
+        match function.producer(next) {
+            Some((id, _)) if is_elementwise(&function.nodes[id].op) => {
+                work.extend(&function.nodes[id].operands);
+            }
+            _ => match bits(next) {
+                Some(bits) => leaves += bits,
+                None => return false,
+            },
+        }
+    }
+    bits(value).is_some_and(|bits| bits >= 2 * leaves)
 }
 
 /// Whether a constant node is cheaper to compute again than to keep.

@@ -6,7 +6,7 @@ use front::Port;
 use tensor::tensor::{byte_size, element_count};
 
 use crate::data_type::data_type;
-use crate::operators::TABLE;
+use crate::operators::rows;
 use crate::proto::{ModelProto, ValueInfoProto};
 use crate::survey::Survey;
 use crate::{inputs, names};
@@ -68,9 +68,9 @@ pub fn supported_operators() -> Vec<OperatorRow> {
         name: row.name,
         versions: row.versions,
     };
-    let mut rows: Vec<OperatorRow> = TABLE.iter().map(row).collect();
-    rows.sort_by_key(|row| (row.domain, row.name));
-    rows
+    let mut supported: Vec<OperatorRow> = rows().map(row).collect();
+    supported.sort_by_key(|row| (row.domain, row.name));
+    supported
 }
 
 /// Tells what a decoded model holds.

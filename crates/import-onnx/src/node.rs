@@ -55,6 +55,11 @@ impl<'a> Node<'a> {
         Node { proto: node.proto, inputs: Vec::new(), external, version: node.version, needed }
     }
 
+    /// The same attributes on other inputs, read as of another version.
+    pub(crate) fn with(&self, inputs: Vec<Option<Operand>>, version: i64) -> Node<'a> {
+        Node { inputs, version, ..Node::of(self) }
+    }
+
     /// An input that must be given.
     pub(crate) fn input(&self, index: usize) -> Accepted<&Operand> {
         self.optional(index).ok_or_else(|| {

@@ -69,10 +69,10 @@ impl Ceilings {
         })
     }
 
-    /// Nanoseconds that so much work takes at least.
+    /// Nanoseconds that so many operations of f32 and bytes take at least.
     #[must_use]
-    pub fn nanoseconds(&self, flops: u64, bytes: u64) -> f64 {
-        (flops as f64 / self.flops_per_ns).max(bytes as f64 / self.bytes_per_ns)
+    pub fn nanoseconds(&self, flops: f64, bytes: f64) -> f64 {
+        (flops / self.flops_per_ns).max(bytes / self.bytes_per_ns)
     }
 }
 
@@ -136,6 +136,6 @@ mod tests {
         let found = Ceilings::measure(&target, &Options::default(), 1).expect("it runs");
         assert!(found.flops_per_ns > 1.0 && found.flops_per_ns < 1e4, "{found:?}");
         assert!(found.bytes_per_ns > 0.1 && found.bytes_per_ns < 1e4, "{found:?}");
-        assert_eq!(found.nanoseconds(0, 0), 0.0);
+        assert_eq!(found.nanoseconds(0.0, 0.0), 0.0);
     }
 }

@@ -194,7 +194,9 @@ impl Explanation {
         let cost = info.map(|info| info.cost.after(target, info.prior_bytes, run_bytes));
         let one_turn = cost.map_or(0.0, |cost| cost.nanoseconds(target, self.threads));
         let predicted_ns = turns as f64 * one_turn;
-        let least_us = self.ceilings.nanoseconds(flops, bytes) / 1e3;
+        // Of f32, for which the ceiling is.
+        let flops = flops as f64 / info.map_or(1.0, |info| info.at_once(target));
+        let least_us = self.ceilings.nanoseconds(flops, bytes as f64) / 1e3;
         ExplanationRow {
             kernel,
             info: info.cloned(),

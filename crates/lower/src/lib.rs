@@ -170,6 +170,13 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    /// How many times as many operations as multiply-adds of f32 the target does in its time, by an
+    /// instruction that takes what the kernel sums.
+    #[must_use]
+    pub fn at_once(&self, target: &Target) -> f64 {
+        strategies::at_once(&self.naive.kernel, target)
+    }
+
     /// The same of a kernel with free dimensions for these values of the function's symbols.
     #[must_use]
     pub fn with_values(

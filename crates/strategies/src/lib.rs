@@ -38,7 +38,7 @@ mod vectors;
 pub use cost::Cost;
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
 pub use point::{Chosen, Point};
-pub use roofline::Roofline;
+pub use roofline::{Roofline, at_once};
 pub use sketch::{
     Candidate, LITTLE, Scheduled, StrategyOptions, candidates, schedule, schedule_at,
 };

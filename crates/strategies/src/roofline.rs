@@ -29,9 +29,10 @@ impl Roofline {
     }
 }
 
-/// How many times as many terms as a multiply-add the best of the target's instructions adds in a
-/// cycle, of those that take what the kernel's sums read.
-fn at_once(kernel: &Kernel, target: &Target) -> f64 {
+/// How many times as many terms as a multiply-add of f32 the best of the target's instructions adds
+/// in a cycle, of those that take what the kernel's sums read.
+#[must_use]
+pub fn at_once(kernel: &Kernel, target: &Target) -> f64 {
     let mut best = 1.0f64;
     walk(&kernel.body, &mut |stmt| {
         let Stmt::Reduce { value, .. } = stmt else { return };

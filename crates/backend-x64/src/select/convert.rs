@@ -319,8 +319,8 @@ impl Selector<'_> {
         self.blend_vectors(ordered, zero, ints)
     }
 
-    /// f32 to integers of at most 16 bits: rounded to the nearest, with an integer added. Bounds are
-    /// whole, so that what is bounded first is rounded to the same.
+    /// f32 to integers of at most 16 bits: rounded to the nearest, with an integer added. Bounds
+    /// are whole, so that what is bounded first is rounded to the same.
     pub(super) fn rounded_to_int(&mut self, vector: Vector, to: DType, shift: i64) -> Vector {
         let Some((low, high)) = to.integer_range() else { return vector };
         let value = self.register(vector);

@@ -86,10 +86,15 @@ pub(super) fn celu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![result])
 }
 
-/// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
+/// [`gelu_of`] the input.
 pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let exact = node.word("approximate", &["none", "tanh"])? == "none";
-    let result = graph.rounded_once(node.input(0)?, |graph, x| {
+    Ok(vec![gelu_of(graph, node.input(0)?, exact)?])
+}
+
+/// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
+pub(super) fn gelu_of(graph: &mut Graph, x: &Operand, exact: bool) -> Accepted<Operand> {
+    graph.rounded_once(x, |graph, x| {
         let gate = if exact {
             let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
             graph.map(F::Erf, &[&scaled])?
@@ -105,8 +110,7 @@ pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let gate = graph.add_number(&gate, 1.0)?;
         let half = graph.mul_number(x, 0.5)?;
         graph.mul(&half, &gate)
-    })?;
-    Ok(vec![result])
+    })
 }
 
 /// `1 / (1 + exp(-x))`
@@ -129,7 +133,13 @@ pub(super) fn hard_swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![result])
 }
 
-fn clamped_line(graph: &mut Graph, x: &Operand, alpha: f64, beta: f64) -> Accepted<Operand> {
+/// `alpha * x + beta` within 0 and 1
+pub(super) fn clamped_line(
+    graph: &mut Graph,
+    x: &Operand,
+    alpha: f64,
+    beta: f64,
+) -> Accepted<Operand> {
     let scaled = graph.mul_number(x, alpha)?;
     let line = graph.add_number(&scaled, beta)?;
     graph.clamp(&line, 0.0, 1.0)
@@ -166,7 +176,8 @@ pub(super) fn swish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![graph.rounded_once(node.input(0)?, |graph, x| swish_of(graph, x, alpha))?])
 }
 
-fn swish_of(graph: &mut Graph, x: &Operand, alpha: f64) -> Accepted<Operand> {
+/// `x * sigmoid(alpha * x)`
+pub(super) fn swish_of(graph: &mut Graph, x: &Operand, alpha: f64) -> Accepted<Operand> {
     let scaled = if alpha == 1.0 { x.clone() } else { graph.mul_number(x, alpha)? };
     let gate = graph.sigmoid(&scaled)?;
     graph.mul(x, &gate)

@@ -15,7 +15,7 @@ use crate::importer::Importer;
 use crate::node::{Node, attribute_error, unsupported};
 
 /// `[b, s, h * d]` as `[b, h, s, d]`.
-fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> {
+pub(super) fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> {
     let [batch, places, width] = x.shape() else {
         return Err(shape_error(format!("an input of rank {}, not 3 or 4", x.rank())));
     };
@@ -30,7 +30,7 @@ fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> 
 }
 
 /// `[b, h, s, d]` as `[b, s, h * d]`.
-fn merge_heads(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
+pub(super) fn merge_heads(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     let turned = graph.transpose(x, &[0, 2, 1, 3])?;
     let shape = turned.shape().to_vec();
     graph.reshape(&turned, &[shape[0].clone(), shape[1].clone(), &shape[2] * &shape[3]])
@@ -70,7 +70,12 @@ fn operands(node: &Node<'_>, graph: &mut Graph) -> Accepted<Operands> {
 
 /// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
 /// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
-fn product(graph: &mut Graph, left: &Operand, right: &Operand, by_rows: bool) -> Accepted<Operand> {
+pub(super) fn product(
+    graph: &mut Graph,
+    left: &Operand,
+    right: &Operand,
+    by_rows: bool,
+) -> Accepted<Operand> {
     let (l, r) = (left.shape().to_vec(), right.shape().to_vec());
     let summed = if by_rows { 3 } else { 2 };
     graph.assume_equal(&l[0], &r[0])?;
@@ -296,7 +301,7 @@ fn modified(
 }
 
 /// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.
-fn weights(graph: &mut Graph, scores: &Operand, is_masked: bool) -> Accepted<Operand> {
+pub(super) fn weights(graph: &mut Graph, scores: &Operand, is_masked: bool) -> Accepted<Operand> {
     let mut greatest = graph.reduce_axes(scores, &[3], Reduction::Max, true)?;
     let zero = graph.number(scores.dtype(), 0.0);
     if is_masked {
@@ -324,14 +329,11 @@ pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     };
     let size = x.shape()[3].as_constant();
     let size = size.ok_or_else(|| node.not_fixed(0, "size of a head"))?;
-    let rotated = match node.int("rotary_embedding_dim", 0)? {
+    let rotated_size = match node.int("rotary_embedding_dim", 0)? {
         0 => size,
         part => part,
     };
-    if !(2..=size).contains(&rotated) || rotated % 2 != 0 {
-        return Err(shape_error(format!("{rotated} rotated elements of {size}")));
-    }
-    let half = Expr::from(rotated / 2);
+    check_rotated(rotated_size, size)?;
     // Sines and cosines: [b, 1, s, rotated / 2].
     let angle = |index: usize, graph: &mut Graph| -> Accepted<Operand> {
         let mut cache = node.input(index)?.clone();
@@ -345,11 +347,34 @@ pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let shape = [batch.clone(), Expr::ONE, places.clone(), width.clone()];
         graph.reshape(&cache, &shape)
     };
-    let (cosine, sine) = (angle(1, graph)?, angle(2, graph)?);
+    let angles = (angle(1, graph)?, angle(2, graph)?);
     let interleaved = node.flag("interleaved", false)?;
+    let result = rotated(graph, &x, angles, rotated_size, interleaved)?;
+    Ok(vec![if merged { merge_heads(graph, &result)? } else { result }])
+}
+
+/// Refuses a number of rotated elements that is odd or more than a head has.
+pub(super) fn check_rotated(rotated: i64, size: i64) -> Accepted<()> {
+    if !(2..=size).contains(&rotated) || rotated % 2 != 0 {
+        return Err(shape_error(format!("{rotated} rotated elements of {size}")));
+    }
+    Ok(())
+}
+
+/// The first elements of each head of `x`, `[b, h, s, d]`, rotated by angles of which cosines and
+/// sines are `[b, 1, s, r / 2]`. Pairs are neighbours, or an element and the one `r / 2` on.
+pub(super) fn rotated(
+    graph: &mut Graph,
+    x: &Operand,
+    (cosine, sine): (Operand, Operand),
+    rotated: i64,
+    interleaved: bool,
+) -> Accepted<Operand> {
+    let size = &x.shape()[3];
+    let half = Expr::from(rotated / 2);
     let part = |number: i64, graph: &mut Graph| match interleaved {
-        true => graph.slice_axis(&x, 3, Expr::from(number), 2, half.clone()),
-        false => graph.slice_axis(&x, 3, &half * number, 1, half.clone()),
+        true => graph.slice_axis(x, 3, Expr::from(number), 2, half.clone()),
+        false => graph.slice_axis(x, 3, &half * number, 1, half.clone()),
     };
     let (first, second) = (part(0, graph)?, part(1, graph)?);
     let (a, b) = (graph.mul(&cosine, &first)?, graph.mul(&sine, &second)?);
@@ -367,10 +392,9 @@ pub(super) fn rotary_embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     } else {
         vec![real, imaginary]
     };
-    if rotated < size {
-        let rest = Expr::from(size - rotated);
-        pieces.push(graph.slice_axis(&x, 3, Expr::from(rotated), 1, rest)?);
+    let rest = size - rotated;
+    if !rest.is_zero() {
+        pieces.push(graph.slice_axis(x, 3, Expr::from(rotated), 1, rest)?);
     }
-    let result = graph.concat(3, &pieces)?;
-    Ok(vec![if merged { merge_heads(graph, &result)? } else { result }])
+    graph.concat(3, &pieces)
 }

@@ -18,6 +18,7 @@ mod linear_attention;
 mod losses;
 mod maps;
 mod matmul;
+mod microsoft;
 mod movement;
 mod ngrams;
 mod normalization;
@@ -52,7 +53,10 @@ use crate::names::{domain, full_name};
 use crate::node::{Lowered, Node, attribute_error};
 use crate::proto::NodeProto;
 
-pub(crate) use table::TABLE;
+/// All rows.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Operator> {
+    table::TABLE.iter().chain(microsoft::TABLE)
+}
 
 /// The newest version of ONNX's own operator set that the table covers.
 pub(crate) const NEWEST: i64 = 28;
@@ -90,7 +94,7 @@ pub(crate) enum Lower {
 /// The row of an operator as of a version; none if it is not supported.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> Option<&'static Operator> {
     static ROWS: LazyLock<FxHashMap<(&str, &str), &Operator>> =
-        LazyLock::new(|| TABLE.iter().map(|row| ((row.domain, row.name), row)).collect());
+        LazyLock::new(|| rows().map(|row| ((row.domain, row.name), row)).collect());
     ROWS.get(&(domain, name)).copied().filter(|row| row.versions[0] <= version)
 }
 
@@ -218,13 +222,13 @@ mod tests {
 
     #[test]
     fn rows_are_distinct_and_well_formed() {
-        for (index, row) in TABLE.iter().enumerate() {
+        for (index, row) in rows().enumerate() {
             assert!(row.versions.is_sorted_by(|a, b| a < b), "{}", row.name);
             assert!(row.versions[row.versions.len() - 1] <= NEWEST, "{}", row.name);
             assert!(row.inputs.0 <= row.inputs.1, "{}", row.name);
             let name = (row.domain, row.name);
             let is_other = |other: &Operator| (other.domain, other.name) != name;
-            assert!(TABLE[..index].iter().all(is_other), "{name:?}");
+            assert!(rows().take(index).all(is_other), "{name:?}");
         }
     }
 }

@@ -75,7 +75,7 @@ fn inverse_deviation(graph: &mut Graph, variance: &Operand, epsilon: f64) -> Acc
 }
 
 /// A value along axes with mean 0 and variance 1; also the mean and the inverse deviation.
-fn standardize(
+pub(super) fn standardize(
     graph: &mut Graph,
     x: &Operand,
     axes: &[usize],
@@ -156,12 +156,23 @@ pub(super) fn root_mean_square(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let axes: Vec<usize> = (node.axis("axis", -1, x.rank())?..x.rank()).collect();
     let stash = node.dtype("stash_type", DType::F32)?;
     let wide = graph.cast(x, wider(x.dtype(), stash))?;
-    let square = graph.square(&wide)?;
-    let mean = graph.mean(&square, &axes, true)?;
-    let inverse = inverse_deviation(graph, &mean, node.float("epsilon", 1e-5)?)?;
-    let normal = graph.mul(&wide, &inverse)?;
+    let epsilon = node.float("epsilon", 1e-5)?;
+    let (normal, _) = over_root_mean_square(graph, &wide, &axes, epsilon)?;
     let normal = graph.cast(&normal, x.dtype())?;
     Ok(vec![graph.mul(&normal, node.input(1)?)?])
+}
+
+/// A value divided by the root of its mean square along axes; also the inverse of that root.
+pub(super) fn over_root_mean_square(
+    graph: &mut Graph,
+    x: &Operand,
+    axes: &[usize],
+    epsilon: f64,
+) -> Accepted<(Operand, Operand)> {
+    let square = graph.square(x)?;
+    let mean = graph.mean(&square, axes, true)?;
+    let inverse = inverse_deviation(graph, &mean, epsilon)?;
+    Ok((graph.mul(x, &inverse)?, inverse))
 }
 
 fn wider(a: DType, b: DType) -> DType {

@@ -28,7 +28,17 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
         let (given, rank) = (value.rank(), x.rank());
         return Err(shape_error(format!("a scale of rank {given} for rank {rank}")));
     }
-    // Each scale serves a block along the axis; the last block may be cut short.
+    repeat_blocks(graph, value, axis, block, x.shape())
+}
+
+/// Each element of a value serves a block along an axis; the last block may be cut short.
+pub(super) fn repeat_blocks(
+    graph: &mut Graph,
+    value: &Operand,
+    axis: usize,
+    block: i64,
+    target: &[Expr],
+) -> Accepted<Operand> {
     let mut shape = value.shape().to_vec();
     shape.insert(axis + 1, Expr::ONE);
     let blocks = graph.reshape(value, &shape)?;
@@ -37,8 +47,8 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
     shape.remove(axis + 1);
     shape[axis] = &shape[axis] * block;
     let whole = graph.reshape(&blocks, &shape)?;
-    let cut = graph.slice_axis(&whole, axis, Expr::ZERO, 1, x.shape()[axis].clone())?;
-    graph.refine(&cut, x.shape())
+    let cut = graph.slice_axis(&whole, axis, Expr::ZERO, 1, target[axis].clone())?;
+    graph.refine(&cut, target)
 }
 
 /// The one number that a constant scale or zero point is, if it is one, for all channels: a part of
@@ -72,7 +82,7 @@ fn spread_zero_point(
 }
 
 /// `x` rounded to a number of `dtype` steps of the scale from the zero point, within its range.
-fn quantize_value(
+pub(super) fn quantize_value(
     graph: &mut Graph,
     x: &Operand,
     scale: &Operand,
@@ -141,7 +151,11 @@ pub(super) fn dequantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// Numbers to quantised ones of which scale and zero point are found from the numbers.
 pub(super) fn dynamic_quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let x = node.input(0)?;
+    Ok(quantised(graph, node.input(0)?)?.to_vec())
+}
+
+/// Bytes, their scale and their zero point, found from the numbers that they stand for.
+pub(super) fn quantised(graph: &mut Graph, x: &Operand) -> Accepted<[Operand; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     let zero = graph.number(x.dtype(), 0.0);
     let low = graph.reduce_axes(x, &axes, Reduction::Min, false)?;
@@ -159,11 +173,11 @@ pub(super) fn dynamic_quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let spread_scale = graph.broadcast_to(&scale, x.shape())?;
     let spread_point = graph.broadcast_to(&zero_point, x.shape())?;
     let result = quantize_value(graph, x, &spread_scale, Some(&spread_point), DType::U8)?;
-    Ok(vec![result, scale, zero_point])
+    Ok([result, scale, zero_point])
 }
 
 /// An integer tensor as i32 less its zero point, whose one axis, if any, corresponds to `axis`.
-fn centred(
+pub(super) fn centred(
     graph: &mut Graph,
     value: &Operand,
     zero_point: Option<&Operand>,
@@ -181,7 +195,12 @@ fn centred(
 }
 
 /// One number, or one for each index of an axis, under a shape.
-fn per_axis(graph: &mut Graph, value: &Operand, shape: &[Expr], axis: usize) -> Accepted<Operand> {
+pub(super) fn per_axis(
+    graph: &mut Graph,
+    value: &Operand,
+    shape: &[Expr],
+    axis: usize,
+) -> Accepted<Operand> {
     let known = same_for_all(value).filter(|_| value.shape().iter().all(Expr::is_one));
     match value.shape() {
         [] | [_] if let Some(number) = known => graph.broadcast_to(&number, shape),

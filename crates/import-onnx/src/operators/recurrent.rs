@@ -40,14 +40,35 @@ impl Kind {
 
 /// An activation function with its parameters.
 #[derive(Clone)]
-struct Activation {
+pub(super) struct Activation {
     name: String,
     alpha: f64,
     beta: f64,
 }
 
 impl Activation {
-    fn apply(&self, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
+    /// The function of a name, which takes its parameters, in order, from those given.
+    pub(super) fn named(
+        name: &str,
+        alphas: &mut impl Iterator<Item = f32>,
+        betas: &mut impl Iterator<Item = f32>,
+    ) -> Accepted<Activation> {
+        let name = name.to_ascii_lowercase();
+        let (alpha, beta) = match name.as_str() {
+            "relu" | "tanh" | "sigmoid" | "softsign" | "softplus" => (None, None),
+            "leakyrelu" => (Some(0.01), None),
+            "thresholdedrelu" | "elu" => (Some(1.0), None),
+            "hardsigmoid" => (Some(0.2), Some(0.5)),
+            "affine" | "scaledtanh" => (Some(1.0), Some(0.0)),
+            _ => return Err(unsupported(format!("the activation function `{name}`"))),
+        };
+        let alpha = alpha.map_or(0.0, |default| f64::from(alphas.next().unwrap_or(default)));
+        let beta = beta.map_or(0.0, |default| f64::from(betas.next().unwrap_or(default)));
+        Ok(Activation { name, alpha, beta })
+    }
+
+    /// The function of a value.
+    pub(super) fn apply(&self, graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
         graph.rounded_once(x, |graph, x| self.formula(graph, x))
     }
 
@@ -104,10 +125,25 @@ struct Direction {
     lengths: Option<Operand>,
     linear_before_reset: bool,
     couples_gates: bool,
+    /// What rounds operands of products with weights.
+    rounding: Option<Rounding>,
 }
+
+/// What the operands of products with weights become before, where they are quantised on the way.
+pub(super) type Rounding = fn(&mut Graph, &Operand) -> Accepted<Operand>;
 
 /// Lowers one of the three operators.
 pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lowered {
+    with_rounding(node, graph, kind, None)
+}
+
+/// As [`recurrent`], where inputs and states may be rounded before they meet weights.
+pub(super) fn with_rounding(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    kind: Kind,
+    rounding: Option<Rounding>,
+) -> Lowered {
     let batch_first = node.flag("layout", false)?;
     let mut x = node.input(0)?.clone();
     if x.rank() != 3 || node.input(1)?.rank() != 3 || node.input(2)?.rank() != 3 {
@@ -123,6 +159,9 @@ pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lower
     if batch_first {
         x = graph.transpose(&x, &[1, 0, 2])?;
     }
+    if let Some(rounding) = rounding {
+        x = rounding(graph, &x)?;
+    }
     let directions: &[bool] =
         match node.word("direction", &["forward", "reverse", "bidirectional"])? {
             "forward" => &[false],
@@ -135,7 +174,7 @@ pub(super) fn recurrent(node: &Node<'_>, graph: &mut Graph, kind: Kind) -> Lower
     let mut outputs: Vec<Vec<Operand>> = Vec::new();
     for (number, &reverse) in directions.iter().enumerate() {
         let own = activations[number * kind.functions().len()..][..kind.functions().len()].to_vec();
-        outputs.push(direction(node, graph, kind, &x, number, reverse, own, batch_first)?);
+        outputs.push(direction(node, graph, kind, &x, number, reverse, own, rounding)?);
     }
     // Results of the directions side by side: Y along axis 1, the last states along axis 0.
     let mut results = Vec::new();
@@ -166,23 +205,7 @@ fn activations(node: &Node<'_>, kind: Kind, directions: usize) -> Accepted<Vec<A
     }
     let mut alphas = node.floats("activation_alpha")?.unwrap_or_default().into_iter();
     let mut betas = node.floats("activation_beta")?.unwrap_or_default().into_iter();
-    let mut result = Vec::new();
-    for name in names {
-        let name = name.to_ascii_lowercase();
-        // Parameters belong, in order, to the functions that have them.
-        let (alpha, beta) = match name.as_str() {
-            "relu" | "tanh" | "sigmoid" | "softsign" | "softplus" => (None, None),
-            "leakyrelu" => (Some(0.01), None),
-            "thresholdedrelu" | "elu" => (Some(1.0), None),
-            "hardsigmoid" => (Some(0.2), Some(0.5)),
-            "affine" | "scaledtanh" => (Some(1.0), Some(0.0)),
-            _ => return Err(unsupported(format!("the activation function `{name}`"))),
-        };
-        let alpha = alpha.map_or(0.0, |default| f64::from(alphas.next().unwrap_or(default)));
-        let beta = beta.map_or(0.0, |default| f64::from(betas.next().unwrap_or(default)));
-        result.push(Activation { name, alpha, beta });
-    }
-    Ok(result)
+    names.iter().map(|name| Activation::named(name, &mut alphas, &mut betas)).collect()
 }
 
 /// A slice of a value along its first axis, without that axis.
@@ -228,8 +251,9 @@ fn direction(
     number: usize,
     reverse: bool,
     activations: Vec<Activation>,
-    batch_first: bool,
+    rounding: Option<Rounding>,
 ) -> Accepted<Vec<Operand>> {
+    let batch_first = node.flag("layout", false)?;
     let weights = at(graph, node.input(1)?, number)?;
     let recurrence = at(graph, node.input(2)?, number)?;
     let hidden = recurrence.shape()[1].clone();
@@ -297,6 +321,7 @@ fn direction(
         lengths,
         linear_before_reset,
         couples_gates: kind == Kind::Lstm && node.flag("input_forget", false)?,
+        rounding,
     };
     cell.scan(graph, &inputs, states, reverse)
 }
@@ -369,7 +394,13 @@ impl Direction {
     ) -> Accepted<Operand> {
         let (start, extent) = (&self.hidden * first, &self.hidden * gates);
         let rows = graph.slice_axis(&self.recurrence, 0, start, 1, extent)?;
-        rows_product(graph, state, &rows)
+        match self.rounding {
+            Some(rounding) => {
+                let rounded = rounding(graph, state)?;
+                rows_product(graph, &rounded, &rows)
+            }
+            None => rows_product(graph, state, &rows),
+        }
     }
 
     fn rnn(&self, graph: &mut Graph, input: &Operand, state: &Operand) -> Accepted<Operand> {

@@ -139,9 +139,25 @@ pub(super) fn upsample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         }
         None => return Err(attribute_error("scales", "it is missing")),
     };
+    by_factors(graph, x, &settings, &factors)
+}
+
+/// Every axis by a factor of its own.
+fn by_factors(graph: &mut Graph, x: &Operand, settings: &Settings, factors: &[f64]) -> Lowered {
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let plans = axes_by_factor(graph, x, &axes, &factors)?;
-    resize_axes(graph, x, &settings, &plans)
+    let plans = axes_by_factor(graph, x, &axes, factors)?;
+    resize_axes(graph, x, settings, &plans)
+}
+
+/// Resizing by factors that are given, with the ways to map places of `Resize`, where the nearest
+/// element is that before a place.
+pub(super) fn upsample_by(node: &Node<'_>, graph: &mut Graph, factors: &[f64]) -> Lowered {
+    let mut settings = settings(&node.with(Vec::new(), 11))?;
+    settings.nearest = "floor";
+    if settings.mode == Mode::Nearest || !node.has("coordinate_transformation_mode") {
+        settings.coordinates = "asymmetric";
+    }
+    by_factors(graph, node.input(0)?, &settings, factors)
 }
 
 fn axes_by_factor(

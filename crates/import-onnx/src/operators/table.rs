@@ -17,10 +17,10 @@ use crate::importer::Importer;
 use crate::node::Node;
 
 /// Any number of inputs or outputs.
-const MANY: usize = usize::MAX;
+pub(super) const MANY: usize = usize::MAX;
 
 /// The attributes of sliding windows.
-const WINDOWS: &str = "auto_pad dilations group kernel_shape pads strides";
+pub(super) const WINDOWS: &str = "auto_pad dilations group kernel_shape pads strides";
 
 /// The attributes of window functions.
 const WAVE: &str = "output_datatype periodic";
@@ -29,8 +29,9 @@ const WAVE: &str = "output_datatype periodic";
 const REDUCED: &str = "axes keepdims noop_with_empty_axes";
 
 /// The attributes of recurrent networks, whichever has them.
-const RECURRENT: &str = "activation_alpha activation_beta activations clip direction hidden_size \
-                         input_forget layout linear_before_reset output_sequence";
+pub(super) const RECURRENT: &str = "activation_alpha activation_beta activations clip direction \
+                                    hidden_size input_forget layout linear_before_reset \
+                                    output_sequence";
 
 /// What the first versions of operators tell of their inputs: where results may be written to.
 const CONSUMED: &str = "consumed_inputs";
@@ -66,7 +67,7 @@ macro_rules! reduce {
 }
 
 /// A row: name, versions, least and most inputs, most outputs, attributes, lowering.
-const fn op(
+pub(super) const fn op(
     name: &'static str,
     versions: &'static [i64],
     inputs: (usize, usize),
@@ -78,7 +79,7 @@ const fn op(
 }
 
 /// A row of an operator that takes or gives strings.
-const fn text(
+pub(super) const fn text(
     name: &'static str,
     versions: &'static [i64],
     inputs: (usize, usize),
@@ -116,7 +117,7 @@ const fn control(
 
 impl Operator {
     /// The row in another domain.
-    const fn of(mut self, domain: &'static str) -> Operator {
+    pub(super) const fn of(mut self, domain: &'static str) -> Operator {
         self.domain = domain;
         self
     }
@@ -128,9 +129,6 @@ const ML: &str = "ai.onnx.ml";
 /// The domain of optimisers.
 const TRAINING: &str = "ai.onnx.preview.training";
 
-/// The domain of what ONNX Runtime adds to ONNX's own operators.
-const MICROSOFT: &str = "com.microsoft";
-
 /// The attributes of tables of trees that the operators with them share.
 const TREES: &str = "base_values base_values_as_tensor nodes_falsenodeids nodes_featureids \
                      nodes_hitrates nodes_hitrates_as_tensor nodes_missing_value_tracks_true \
@@ -140,7 +138,7 @@ const TREES: &str = "base_values base_values_as_tensor nodes_falsenodeids nodes_
                      class_ids class_nodeids class_treeids class_weights class_weights_as_tensor \
                      classlabels_int64s classlabels_strings";
 
-/// All operators.
+/// All operators but those of ONNX Runtime.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Operator] = &[
     // Arithmetic, element by element
@@ -418,9 +416,6 @@ pub(crate) const TABLE: &[Operator] = &[
     text("TfIdfVectorizer", &[9], (1, 1), 1,
        "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes \
         pool_int64s pool_strings weights", strings::tf_idf),
-    text("Tokenizer", &[1], (1, 1), 1, "mark mincharnum pad_value separators tokenexp",
-         strings::tokenize).of(MICROSOFT),
-    text("MurmurHash3", &[1], (1, 1), 1, "positive seed", strings::hash).of(MICROSOFT),
     // Images
     op("ImageDecoder", &[20], (1, 1), 1, "pixel_format", images::decode),
     // Classical machine learning

@@ -11,6 +11,12 @@ use crate::node::Node;
 
 /// Rows are sorted, each is compared with the one before, and the first of each run is kept.
 pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let sorted = node.flag("sorted", true)?;
+    distinct(node, graph, sorted)
+}
+
+/// As [`unique`], where the attribute that asks for sorted results is given.
+pub(super) fn distinct(node: &Node<'_>, graph: &mut Graph, sorted: bool) -> Lowered {
     let x = node.input(0)?;
     let axis = match node.has("axis") {
         true => Some(node.axis("axis", 0, x.rank())?),
@@ -49,7 +55,7 @@ pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
         graph.scatter(&blank, sorted, std::slice::from_ref(&order), op)
     };
-    let (firsts, inverse) = if node.flag("sorted", true)? {
+    let (firsts, inverse) = if sorted {
         let places = true_indices(graph, &begins)?;
         let places = graph.reshape(&places, &places.shape()[..1])?;
         (gather_axis(graph, &order, 0, &places)?, to_rows(graph, &number)?)

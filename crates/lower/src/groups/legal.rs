@@ -19,6 +19,7 @@ use std::sync::Arc;
 use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use sym::{Expr, SymbolId};
+use tensor::DType;
 
 use super::reductions;
 use crate::definitions::{Class, class_of, class_of_node};
@@ -238,8 +239,10 @@ pub(super) fn tuple_axis(
     operand: ValueId,
 ) -> Option<usize> {
     let last = (space.parallel..space.extents.len()).next_back()?;
-    let bits = i64::from(function.ty(operand).as_tensor()?.dtype.bits());
-    let count = space.extents[last].as_constant().filter(|&count| count > 1)?;
+    let dtype = function.ty(operand).as_tensor()?.dtype;
+    let multiplied = dtype == DType::BF16 || dtype.is_integer();
+    let count = space.extents[last].as_constant().filter(|&count| multiplied && count > 1)?;
+    let bits = i64::from(dtype.bits());
     (count * bits == 32).then_some(last)
 }
 

@@ -1,0 +1,282 @@
+//! Weights of few bits, several in a byte, with a scale a block.
+
+use front::{Accepted, Graph, Operand, shape_error};
+use graph::IterationSpace;
+use sym::Expr;
+use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
+
+use super::Lowered;
+use super::elementwise::add_vector;
+use crate::node::{Node, attribute_error, unsupported};
+use crate::operators::quantization::repeat_blocks;
+
+/// The last axis of bytes as the numbers of `bits` that they hold, the lowest bits first. Constants
+/// are the same bytes under another type.
+pub(super) fn unpacked(graph: &mut Graph, bytes: &Operand, bits: i64) -> Accepted<Operand> {
+    let Some((last, lead)) = bytes.shape().split_last() else {
+        return Err(shape_error("packed weights without axes"));
+    };
+    let each = 8 / bits;
+    let shape = [lead, &[last * each]].concat();
+    if let (Some(weight), Some(sizes)) = (bytes.weight(), front::constant_shape(&shape)) {
+        let dtype = match bits {
+            2 => DType::U2,
+            4 => DType::U4,
+            _ => return Ok(bytes.clone()),
+        };
+        let tensor = Tensor::from_bytes(dtype, &sizes, weight.tensor.bytes().to_vec().into());
+        let tensor = tensor.map_err(shape_error)?;
+        return Ok(Operand::of_weight(weight.name.clone(), tensor));
+    }
+    if each == 1 {
+        return Ok(bytes.clone());
+    }
+    let column = graph.reshape(bytes, &[bytes.shape(), &[Expr::ONE]].concat())?;
+    let places: Vec<u8> = (0..each).map(|place| (place * bits) as u8).collect();
+    let places = Operand::of_tensor(&Tensor::from_slice(&[places.len()], &places));
+    let shifted = graph.map(F::Shr, &[&column, &places])?;
+    let mask = graph.number(DType::U8, ((1 << bits) - 1) as f64);
+    let low = graph.and(&shifted, &mask)?;
+    graph.reshape(&low, &shape)
+}
+
+/// The attribute `bits`, one of those that fill bytes.
+fn bits(node: &Node<'_>) -> Accepted<i64> {
+    match node.int("bits", 4)? {
+        bits @ (2 | 4 | 8) => Ok(bits),
+        bits => Err(attribute_error("bits", format!("{bits} is none of 2, 4, 8"))),
+    }
+}
+
+/// A block of numbers that share a scale: a power of two, 16 or more.
+pub(super) fn block_size(node: &Node<'_>, default: i64) -> Accepted<i64> {
+    match node.int("block_size", default)? {
+        size if (16..1 << 30).contains(&size) && size & (size - 1) == 0 => Ok(size),
+        size => {
+            Err(attribute_error("block_size", format!("{size} is no power of two of 16 or more")))
+        }
+    }
+}
+
+/// A positive attribute that says an extent.
+fn extent(node: &Node<'_>, name: &str) -> Accepted<i64> {
+    match node.int(name, 0)? {
+        extent if (1..1 << 31).contains(&extent) => Ok(extent),
+        extent => Err(attribute_error(name, format!("an extent of {extent}"))),
+    }
+}
+
+/// Numbers `[.., k]` of blocks along the last axis as floats of a type: less their zero points,
+/// times their scales, both `[.., blocks]`.
+pub(super) fn block_values(
+    graph: &mut Graph,
+    numbers: &Operand,
+    scales: &Operand,
+    points: &Operand,
+    block: i64,
+) -> Accepted<Operand> {
+    let axis = numbers.rank() - 1;
+    let wide = graph.widen(scales)?;
+    let value = graph.cast(numbers, wide.dtype())?;
+    let points = graph.cast(points, wide.dtype())?;
+    let points = match points.rank() {
+        0 => points,
+        _ => repeat_blocks(graph, &points, axis, block, numbers.shape())?,
+    };
+    let centred = graph.sub(&value, &points)?;
+    let scales = repeat_blocks(graph, &wide, axis, block, numbers.shape())?;
+    graph.mul(&centred, &scales)
+}
+
+/// `[.., n] = sum(k) a[.., k] * w[n, k]`
+pub(super) fn rows_product(graph: &mut Graph, a: &Operand, w: &Operand) -> Accepted<Operand> {
+    let Some(lead) = a.rank().checked_sub(1) else {
+        return Err(shape_error("a matrix product of a tensor without axes"));
+    };
+    let mut shape = a.shape().to_vec();
+    shape[lead] = w.shape()[1].clone();
+    let a = graph.refine(a, &shape)?;
+    let mut extents = shape[..lead].to_vec();
+    extents.extend([w.shape()[0].clone(), w.shape()[1].clone()]);
+    let axes: Vec<Expr> = (0..lead + 2).map(IterationSpace::axis).collect();
+    let read = [&axes[..lead], &axes[lead + 1..]].concat();
+    let space =
+        IterationSpace { extents, parallel: lead + 1, operands: vec![read, axes[lead..].to_vec()] };
+    let dtype = a.dtype();
+    graph.contract(space, &a, w, graph::accumulator_of(dtype), dtype)
+}
+
+/// `MatMulNBits`: a product with weights `[n, k]` of few bits, in blocks along `k`. The attribute
+/// `accuracy_level` allows less precision, of which nothing is taken.
+pub(super) fn product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, bytes, scales) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (n, k) = (extent(node, "N")?, extent(node, "K")?);
+    let (bits, block) = (bits(node)?, block_size(node, 0)?);
+    if node.int("weight_prepacked", 0)? != 0 {
+        return Err(unsupported("weights packed for another processor"));
+    }
+    if bytes.dtype() != DType::U8 {
+        return Err(front::type_error(format!("packed weights of type {}", bytes.dtype())));
+    }
+    let blocks = (k + block - 1) / block;
+    let matrix = [n, blocks * block].map(Expr::from);
+    let rows = graph.reshape(bytes, &[Expr::from(n), Expr::from(blocks * block * bits / 8)])?;
+    let numbers = unpacked(graph, &rows, bits)?;
+    let numbers = graph.refine(&numbers, &matrix)?;
+    let whole = [n, blocks].map(Expr::from);
+    let scales = graph.reshape(scales, &whole)?;
+    let points = match node.optional(3) {
+        None => graph.number(DType::U8, f64::from(1u32 << (bits - 1))),
+        Some(points) if points.dtype() == DType::U8 => {
+            let width = (blocks * bits + 7) / 8;
+            let points = graph.reshape(points, &[n, width].map(Expr::from))?;
+            let points = unpacked(graph, &points, bits)?;
+            graph.slice_axis(&points, 1, Expr::ZERO, 1, Expr::from(blocks))?
+        }
+        Some(points) => graph.reshape(points, &whole)?,
+    };
+    let weights = block_values(graph, &numbers, &scales, &points, block)?;
+    let weights = graph.cast(&weights, a.dtype())?;
+    let weights = graph.slice_axis(&weights, 1, Expr::ZERO, 1, Expr::from(k))?;
+    let result = rows_product(graph, a, &weights)?;
+    Ok(vec![add_vector(graph, &result, node.optional(5))?])
+}
+
+/// `GatherBlockQuantized`: slices of blockwise quantised data, as floats. Indices beyond the axis
+/// give zeros.
+pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (data, scales) = (node.input(0)?, node.input(2)?);
+    if data.dtype().is_float() {
+        return Err(unsupported("a table of short floats"));
+    }
+    let rank = data.rank();
+    let along = node.axis("gather_axis", 0, rank)?;
+    let axis = node.axis("quantize_axis", 1, rank)?;
+    let block = block_size(node, 128)?;
+    if axis == along || scales.rank() != rank {
+        return Err(unsupported("blocks along the axis that indices choose from"));
+    }
+    let is_packed = data.dtype() == DType::U8;
+    let bits = if is_packed { bits(node)? } else { 8 };
+    let index = graph.cast(node.input(1)?, DType::I64)?;
+    let places = index.rank();
+    let count = graph.dimension(data.shape()[along].clone());
+    let wrapped = graph.add(&index, &count)?;
+    let zero = graph.number(DType::I64, 0.0);
+    let is_negative = graph.less(&index, &zero)?;
+    let index = graph.select(&is_negative, &wrapped, &index)?;
+    let (above, below) = (graph.greater_equal(&index, &zero)?, graph.less(&index, &count)?);
+    let is_inside = graph.and(&above, &below)?;
+    let index = graph.select(&is_inside, &index, &zero)?;
+    let slices = |value: &Operand, graph: &mut Graph| {
+        graph.gather(value, &[along], std::slice::from_ref(&index), 0, along)
+    };
+    let mut numbers = slices(data, graph)?;
+    let scales = slices(scales, graph)?;
+    let points = node.optional(3).map(|points| slices(points, graph)).transpose()?;
+    let shifted = |axis: usize| if axis > along { axis + places - 1 } else { axis };
+    let last = numbers.rank() - 1;
+    let own = shifted(axis);
+    let mut points = match points {
+        Some(points) => points,
+        None if is_packed => graph.number(DType::U8, f64::from(1u32 << (bits - 1))),
+        None => graph.number(DType::I8, 0.0),
+    };
+    if is_packed && bits < 8 {
+        numbers = unpacked(graph, &numbers, bits)?;
+        if points.rank() > 0 {
+            points = unpacked(graph, &points, bits)?;
+            points =
+                graph.slice_axis(&points, last, Expr::ZERO, 1, scales.shape()[last].clone())?;
+        }
+    }
+    // Blocks along another axis than the last are turned there.
+    let mut order: Vec<usize> = (0..=last).collect();
+    order.swap(own, last);
+    let turned = graph.transpose(&numbers, &order)?;
+    let scales = graph.transpose(&scales, &order)?;
+    let points = if points.rank() > 0 { graph.transpose(&points, &order)? } else { points };
+    let value = block_values(graph, &turned, &scales, &points, block)?;
+    let value = graph.cast(&value, node.input(2)?.dtype())?;
+    let value = graph.transpose(&value, &order)?;
+    let mut shape = vec![Expr::ONE; value.rank()];
+    shape[along..along + places].clone_from_slice(is_inside.shape());
+    let is_inside = graph.reshape(&is_inside, &shape)?;
+    let none = Operand::of_scalar(Scalar::zero(value.dtype()));
+    Ok(vec![graph.select(&is_inside, &value, &none)?])
+}
+
+/// The numbers of the type FP4 of bitsandbytes, by their four bits.
+const FOUR_BIT_FLOATS: [f32; 16] = [
+    0.0,
+    0.005_208_333_5,
+    0.666_666_7,
+    1.0,
+    0.333_333_34,
+    0.5,
+    0.166_666_67,
+    0.25,
+    -0.0,
+    -0.005_208_333_5,
+    -0.666_666_7,
+    -1.0,
+    -0.333_333_34,
+    -0.5,
+    -0.166_666_67,
+    -0.25,
+];
+
+/// The numbers of the type NF4: quantiles of the normal distribution, from -1 to 1. Source: QLoRA,
+/// Dettmers et al. 2023, appendix E.
+const NORMAL_FLOATS: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_04,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// `MatMulBnb4`: weights `[n, k]` as places in a table of 16, the high bits of a byte first, in
+/// blocks that run on over rows.
+pub(super) fn table_product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, bytes, scales) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (n, k, block) = (extent(node, "N")?, extent(node, "K")?, block_size(node, 0)?);
+    if !node.flag("transB", true)? {
+        return Err(unsupported("the gradient of the product"));
+    }
+    let table = match node.int("quant_type", 0)? {
+        0 => FOUR_BIT_FLOATS,
+        1 => NORMAL_FLOATS,
+        other => return Err(attribute_error("quant_type", format!("{other} is neither 0 nor 1"))),
+    };
+    let count = n.checked_mul(k).ok_or_else(|| attribute_error("K", "it is too large"))?;
+    let bytes = graph.reshape(bytes, &[Expr::from((count + 1) / 2), Expr::ONE])?;
+    let places = Operand::of_tensor(&Tensor::from_slice(&[2], &[4u8, 0]));
+    let shifted = graph.map(F::Shr, &[&bytes, &places])?;
+    let mask = graph.number(DType::U8, 15.0);
+    let index = graph.and(&shifted, &mask)?;
+    let index = graph.reshape(&index, &[Expr::from((count + 1) / 2 * 2)])?;
+    let index = graph.slice_axis(&index, 0, Expr::ZERO, 1, Expr::from(count))?;
+    let index = graph.cast(&index, DType::I64)?;
+    let table = Operand::of_tensor(&Tensor::from_slice(&[16], &table));
+    let value = graph.gather(&table, &[0], &[index], 0, 0)?;
+    let blocks = (count + block - 1) / block;
+    let scales = graph.widen(scales)?;
+    let scales = graph.reshape(&scales, &[Expr::from(blocks)])?;
+    let scales = repeat_blocks(graph, &scales, 0, block, value.shape())?;
+    let weights = graph.mul(&value, &scales)?;
+    let weights = graph.reshape(&weights, &[n, k].map(Expr::from))?;
+    let weights = graph.cast(&weights, a.dtype())?;
+    Ok(vec![rows_product(graph, a, &weights)?])
+}
