@@ -4,7 +4,7 @@
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
 //! of `docs` that are generated from tables in the code; `conformance` runs the official cases;
-//! `cliffs` looks for models that are slow.
+//! `cliffs` looks for models that are slow; `wheel` builds the Python package.
 
 mod cliffs;
 mod conformance;
@@ -12,6 +12,7 @@ mod pages;
 #[cfg(target_arch = "x86_64")]
 mod peak;
 mod tidy;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -27,7 +28,8 @@ usage: cargo xtask <command>
                   in conformance/; with --target c99 as C sources alone
   cliffs --seed S --count N [OPTIONS]
                   random small models beside their predictions and other engines
-                  (bench/README.md); the rest of its options without any";
+                  (bench/README.md); the rest of its options without any
+  wheel [DIR]     build the Python package into DIR (dist): needs maturin and ziglang of PyPI";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         ["diagnostics"] => pages::DIAGNOSTICS.write(),
         ["conformance", rest @ ..] => conformance::main(rest),
         ["cliffs", rest @ ..] => cliffs::main(rest),
+        ["wheel"] => wheel::main("dist"),
+        ["wheel", folder] => wheel::main(folder),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]

@@ -16,8 +16,20 @@ use crate::{inputs, names};
 pub struct ModelInfo {
     /// The graph's name.
     pub name: String,
+    /// What the graph is for, in its maker's words.
+    pub graph_description: String,
     /// The tool that wrote the file, and its version.
     pub producer: String,
+    /// The tool alone.
+    pub producer_name: String,
+    /// Whose model it is, as a reversed name of the internet.
+    pub domain: String,
+    /// What the model is for, in its maker's words.
+    pub description: String,
+    /// The version of the model.
+    pub version: i64,
+    /// What its maker says of it besides, by key.
+    pub metadata: BTreeMap<String, String>,
     /// Version of the format.
     pub ir_version: i64,
     /// Operator sets: domain (`ai.onnx` for ONNX's own) and version.
@@ -92,9 +104,17 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
             parameter_bytes = parameter_bytes.saturating_add(bytes);
         }
     }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let metadata = model.metadata_props.iter();
     let named = |(domain, version): (String, i64)| (names::named(&domain).to_owned(), version);
     ModelInfo {
         name: graph.name.clone(),
+        graph_description: text(&graph.doc_string),
+        producer_name: model.producer_name.clone(),
+        domain: model.domain.clone(),
+        description: text(&model.doc_string),
+        version: model.model_version,
+        metadata: metadata.map(|entry| (entry.key.clone(), entry.value.clone())).collect(),
         producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
         ir_version: model.ir_version,
         opsets: opsets.into_iter().map(named).collect(),

@@ -1,10 +1,10 @@
 //! The messages of `onnx.proto`, as far as the importer reads them.
 //!
 //! Field numbers are those of the ONNX specification (IR version 14); fields left out
-//! (documentation, training, device placement, quantisation annotations) are skipped by the
-//! decoder. `bytes` fields are slices of the decoded buffer, so weights of a mapped file are never
-//! copied. The decoder itself refuses lengths beyond the buffer, more than 100 levels of nesting
-//! and strings that are not UTF-8.
+//! (documentation of nodes and values, training, device placement, quantisation annotations) are
+//! skipped by the decoder. `bytes` fields are slices of the decoded buffer, so weights of a mapped
+//! file are never copied. The decoder itself refuses lengths beyond the buffer, more than 100
+//! levels of nesting and strings that are not UTF-8.
 
 use bytes::Bytes;
 
@@ -16,8 +16,12 @@ messages! {
         1 ir_version: i64, /// Version of the format itself.
         2 producer_name: String, /// The tool that wrote the file.
         3 producer_version: String, /// The version of that tool.
+        4 domain: String, /// Whose model it is.
+        5 model_version: i64, /// The version of the model.
+        6 doc_string: Bytes, /// What it is for.
         7 graph: Option<GraphProto>, /// The model.
         8 opset_import: Vec<OperatorSetIdProto>, /// What the graph uses.
+        14 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
         25 functions: Vec<FunctionProto>, /// Operators of its own.
     }
 
@@ -33,6 +37,7 @@ messages! {
         2 name: String, /// The graph's name.
         5 initializer: Vec<TensorProto>, /// Constants, defaults of inputs.
         15 sparse_initializer: Vec<SparseTensorProto>, /// Sparse ones.
+        10 doc_string: Bytes, /// What it is for.
         11 input: Vec<ValueInfoProto>, /// The inputs.
         12 output: Vec<ValueInfoProto>, /// The outputs.
         13 value_info: Vec<ValueInfoProto>, /// Types of values in between.

@@ -8,10 +8,11 @@ const AIM: usize = 600;
 const LIMIT: usize = 900;
 
 /// Where `unsafe` may stand: a path's beginning and the reason. Each block still says `SAFETY:`.
-const UNSAFE_ALLOWED: [(&str, &str); 5] = [
+const UNSAFE_ALLOWED: [(&str, &str); 6] = [
     ("crates/runtime/", "executable memory, arenas and calls of generated code"),
     ("crates/backend-x64/", "emits the code that others run"),
     ("crates/tensor/", "typed views of storage; mapped files"),
+    ("crates/python/src/memory.rs", "memory that arrays of Python share with tensors"),
     ("crates/testkit/src/allocations.rs", "an allocator that counts"),
     ("xtask/src/peak/", "inline assembly that measures the machine"),
 ];

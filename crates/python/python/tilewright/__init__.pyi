@@ -1,0 +1,88 @@
+import os
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ._errors import Diagnostic as Diagnostic
+from ._errors import Error as Error
+from ._errors import FileError as FileError
+from ._errors import InputError as InputError
+from ._errors import InternalError as InternalError
+from ._errors import ModelError as ModelError
+from ._errors import RunError as RunError
+from ._errors import TargetError as TargetError
+from ._reports import Difference as Difference
+from ._reports import Explanation as Explanation
+from ._reports import KernelRow as KernelRow
+from ._reports import Measurement as Measurement
+from ._reports import Report as Report
+from ._session import ExecutionMode as ExecutionMode
+from ._session import ExecutionOrder as ExecutionOrder
+from ._session import GraphOptimizationLevel as GraphOptimizationLevel
+from ._session import InferenceSession as InferenceSession
+from ._session import IOBinding as IOBinding
+from ._session import ModelMetadata as ModelMetadata
+from ._session import NodeArg as NodeArg
+from ._session import OrtDevice as OrtDevice
+from ._session import OrtValue as OrtValue
+from ._session import RunOptions as RunOptions
+from ._session import SessionOptions as SessionOptions
+
+__version__: str
+
+class Port(NamedTuple):
+    name: str
+    dtype: Optional[str]
+    shape: Tuple[Union[int, str, None], ...]
+    kind: str
+
+class CompiledModel:
+    inputs: List[Port]
+    outputs: List[Port]
+    @property
+    def target(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    def __call__(self, *values: Any, **named: Any) -> Any: ...
+    def run(self, inputs: Union[Mapping[str, Any], Iterable[Any]]) -> Dict[str, Any]: ...
+    def prepare(self, *values: Any, **named: Any) -> None: ...
+    def statistics(self) -> Dict[str, int]: ...
+    def example_inputs(self) -> List[Any]: ...
+    def explain(
+        self, *values: Any, reasons: bool = ..., top: Optional[int] = ..., **named: Any
+    ) -> Explanation: ...
+    def verify(self, *values: Any, all: bool = ..., **named: Any) -> Report: ...
+    def bench(self, *values: Any, seconds: float = ..., **named: Any) -> Measurement: ...
+    def diff(
+        self, *values: Any, other: Optional[Mapping[str, Any]] = ..., **named: Any
+    ) -> Optional[Difference]: ...
+    def compare(
+        self,
+        *values: Any,
+        python: Union[str, "os.PathLike[str]", None] = ...,
+        nodes: bool = ...,
+        seconds: int = ...,
+        **named: Any,
+    ) -> Report: ...
+
+def compile(
+    model: Any,
+    *,
+    target: Optional[str] = ...,
+    threads: Optional[int] = ...,
+    dims: Optional[Mapping[str, int]] = ...,
+    shapes: Optional[Mapping[str, Sequence[int]]] = ...,
+    precision: Optional[str] = ...,
+    symbolic: bool = ...,
+    without_passes: Optional[Iterable[str]] = ...,
+    limits: Optional[Mapping[str, int]] = ...,
+) -> CompiledModel: ...
+def runs_here() -> bool: ...
+def get_available_providers() -> List[str]: ...
+def get_all_providers() -> List[str]: ...
+def get_device() -> str: ...
+def set_default_logger_severity(severity: int) -> None: ...
+def set_default_logger_verbosity(verbosity: int) -> None: ...
+def set_seed(seed: int) -> None: ...
+def disable_telemetry_events() -> None: ...
+def enable_telemetry_events() -> None: ...
+def get_version_string() -> str: ...
+def get_build_info() -> str: ...

@@ -1,0 +1,131 @@
+//! What looks at models: explain, verify, measure, diff, compare, each as text and numbers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use inspect::{Counterpart, ListingOptions, Peer, VERIFY_OPERATIONS};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tilewright::Value;
+
+use crate::errors::unlocked;
+use crate::model::Model;
+use crate::options::options;
+
+/// A kernel's row: name, nodes, turns, microseconds, predicted microseconds, share of the roofline.
+type KernelRow = (String, Vec<String>, u64, f64, f64, f64);
+
+/// Extents for the dimensions that neither options nor inputs bind, the smallest that work.
+#[pyfunction]
+pub(crate) fn smallest_extents(
+    py: Python<'_>,
+    path: PathBuf,
+    given: &Bound<'_, PyDict>,
+) -> PyResult<BTreeMap<String, i64>> {
+    let options = options(given)?;
+    unlocked(py, || inspect::smallest_extents(&path, &options, &BTreeMap::new()))
+}
+
+/// Microseconds of a run, its rows, and the text.
+#[pyfunction]
+pub(crate) fn explain(
+    py: Python<'_>,
+    model: &Bound<'_, Model>,
+    given: &Bound<'_, PyAny>,
+    reasons: bool,
+    top: Option<usize>,
+) -> PyResult<(f64, Vec<KernelRow>, String)> {
+    let model = model.get();
+    let inputs = model.inputs(given)?;
+    let explanation = unlocked(py, || inspect::explain(&model.executable, &inputs))?;
+    let rows = explanation.rows.iter().map(|row| {
+        let nodes = row.info.as_ref().map(|info| info.nodes.clone()).unwrap_or_default();
+        (row.kernel.clone(), nodes, row.turns, row.time_us, row.predicted_us, row.roofline)
+    });
+    let text = explanation.text(ListingOptions { reasons, top });
+    Ok((explanation.total_us, rows.collect(), text))
+}
+
+/// Whether every kernel and output that was compared is right, and the text.
+#[pyfunction]
+pub(crate) fn verify(
+    py: Python<'_>,
+    model: &Bound<'_, Model>,
+    given: &Bound<'_, PyAny>,
+    all: bool,
+) -> PyResult<(bool, String)> {
+    let model = model.get();
+    let inputs = model.inputs(given)?;
+    let most = if all { u64::MAX } else { VERIFY_OPERATIONS };
+    let verify = || inspect::verify(&model.executable, &inputs, most, &mut |_, _, _| {});
+    let report = unlocked(py, verify)?;
+    Ok((report.passed(), report.to_string()))
+}
+
+/// Compiles and times a model on these inputs, or on random ones.
+#[pyfunction]
+pub(crate) fn bench<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    given: &Bound<'py, PyDict>,
+    model: &Bound<'py, Model>,
+    inputs: &Bound<'py, PyAny>,
+    seconds: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = options(given)?;
+    let inputs = model.get().inputs(inputs)?;
+    let found = unlocked(py, || inspect::measure(&path, &options, seconds, |_| Ok(inputs)))?;
+    let rows = PyDict::new(py);
+    rows.set_item("target", found.target)?;
+    rows.set_item("threads", found.threads)?;
+    rows.set_item("compile_ms", found.compile_ms)?;
+    rows.set_item("first_run_ms", found.first_run_ms)?;
+    rows.set_item("median_ms", found.median_ms)?;
+    rows.set_item("min_ms", found.min_ms)?;
+    rows.set_item("p95_ms", found.p95_ms)?;
+    rows.set_item("runs", found.runs)?;
+    rows.set_item("peak_rss_bytes", found.peak_rss_bytes)?;
+    Ok(rows)
+}
+
+/// The first node whose value differs between two configurations, the value's name, how, and the
+/// text; `other` holds the options of the other configuration, or is nothing for the evaluator.
+#[pyfunction]
+pub(crate) fn diff(
+    py: Python<'_>,
+    path: PathBuf,
+    given: &Bound<'_, PyDict>,
+    other: Option<&Bound<'_, PyDict>>,
+    model: &Bound<'_, Model>,
+    inputs: &Bound<'_, PyAny>,
+) -> PyResult<Option<(String, String, String)>> {
+    let own = options(given)?;
+    let other = match other {
+        None => Counterpart::Evaluator,
+        Some(other) => Counterpart::Compiled(Box::new(options(other)?)),
+    };
+    let inputs: Vec<Value> = model.get().inputs(inputs)?;
+    let tolerance = Default::default();
+    let found =
+        unlocked(py, || inspect::diff(&path, &own, &other, &inputs, tolerance, &mut |_| {}))?;
+    Ok(found.map(|it| (it.node.clone(), it.value.clone(), it.to_string())))
+}
+
+/// Whether ONNX Runtime gives the same, and the text; `peer` is the Python that has it, whether
+/// node by node, and after how many seconds it is ended.
+#[pyfunction]
+pub(crate) fn compare(
+    model: &Bound<'_, Model>,
+    path: PathBuf,
+    given: &Bound<'_, PyDict>,
+    inputs: &Bound<'_, PyAny>,
+    peer: (PathBuf, bool, u64),
+) -> PyResult<(bool, String)> {
+    let (py, own, (python, by_nodes, seconds)) = (model.py(), options(given)?, peer);
+    let inputs: Vec<Value> = model.get().inputs(inputs)?;
+    let peer = Peer { python, limit: Duration::from_secs(seconds) };
+    let found =
+        unlocked(py, || inspect::compare(&path, &own, &inputs, &peer, by_nodes, &mut |_| {}))?;
+    Ok((found.passed(), found.text(true)))
+}

@@ -1,0 +1,305 @@
+"""Tests of the package: `python -m unittest discover crates/python/tests`, with it installed.
+
+What needs ``onnx``, ``torch``, ``ml_dtypes`` or ``onnxruntime`` is skipped aloud where they are
+missing.
+"""
+
+import gc
+import importlib
+import os
+import pathlib
+import pickle
+import signal
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import tilewright
+
+MODELS = pathlib.Path(__file__).resolve().parents[3] / "models"
+DIGITS = MODELS / "digits" / "digits.onnx"
+
+
+def optional(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+onnx, torch = optional("onnx"), optional("torch")
+ml_dtypes, onnxruntime = optional("ml_dtypes"), optional("onnxruntime")
+
+
+def needs(module, name):
+    return unittest.skipUnless(module, f"{name} is not installed")
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def model_of(nodes, inputs, outputs, opset=21):
+    """A model of nodes, with inputs and outputs as (name, element type, shape)."""
+    infos = [
+        [onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in ports]
+        for ports in (inputs, outputs)
+    ]
+    graph = onnx.helper.make_graph(nodes, "graph", *infos)
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+class Digits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.images = np.load(DIGITS.parent / "test_images.npy")
+        cls.model = tilewright.compile(DIGITS, threads=1)
+        cls.scores = cls.model(cls.images)
+
+
+class Calls(Digits):
+    def test_inputs_go_by_place_and_by_name(self):
+        self.assertEqual(self.scores.shape, (360, 10))
+        np.testing.assert_array_equal(self.model(image=self.images), self.scores)
+        np.testing.assert_array_equal(self.model.run({"image": self.images})["logits"], self.scores)
+
+    def test_bytes_and_paths_are_models(self):
+        for model in (str(DIGITS), DIGITS.read_bytes(), memoryview(DIGITS.read_bytes())):
+            np.testing.assert_array_equal(tilewright.compile(model)(self.images), self.scores)
+
+    @needs(onnx, "onnx")
+    def test_messages_of_onnx_are_models(self):
+        model = tilewright.compile(onnx.load(DIGITS), dims={"batch": 360})
+        np.testing.assert_allclose(model(self.images), self.scores, atol=1e-4)
+        self.assertEqual(model.inputs[0].shape, (360, 1, 8, 8))
+
+    def test_any_strides_give_the_same(self):
+        spread = np.zeros((360, 1, 8, 16), np.float32)
+        spread[..., ::2] = self.images
+        np.testing.assert_array_equal(self.model(spread[..., ::2]), self.scores)
+        np.testing.assert_array_equal(self.model(self.images[::-1])[::-1], self.scores)
+        np.testing.assert_array_equal(self.model(np.asfortranarray(self.images)), self.scores)
+        swapped = self.images.astype(">f4")
+        np.testing.assert_array_equal(self.model(swapped), self.scores)
+
+    def test_lists_take_the_declared_type(self):
+        np.testing.assert_array_equal(self.model(self.images[:2].tolist()), self.model(self.images[:2]))
+
+    def test_repr_tells_what_it_is(self):
+        self.assertIn("image: float32[batch, 1, 8, 8]", repr(self.model))
+        self.assertIn("logits: float32[batch, 10]", repr(self.model))
+
+    def test_outputs_outlive_the_model_and_may_be_written(self):
+        scores = tilewright.compile(DIGITS)(self.images)
+        gc.collect()
+        np.testing.assert_array_equal(scores, self.scores)
+        scores[:] = 0
+
+    @needs(torch, "torch")
+    def test_tensors_of_torch_share_their_memory(self):
+        tensor = torch.from_numpy(self.images)
+        np.testing.assert_array_equal(self.model(tensor), self.scores)
+        np.testing.assert_array_equal(self.model(tensor.clone().requires_grad_()), self.scores)
+        np.testing.assert_array_equal(torch.from_dlpack(self.model(tensor)), self.scores)
+        for wrong, said in [
+            (tensor.to_sparse(), "sparse"),
+            (torch.empty(1, 1, 8, 8, device="meta"), "meta"),
+            (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "nested"),
+            (tensor.to(torch.complex64), "complex"),
+        ]:
+            with self.subTest(said), self.assertRaisesRegex(TypeError, f"'image'.*{said}"):
+                self.model(wrong)
+
+
+class Refusals(Digits):
+    def test_errors_carry_code_place_reason_and_remedy(self):
+        with self.assertRaises(tilewright.InputError) as caught:
+            self.model(self.images[..., :7])
+        error = caught.exception
+        self.assertEqual(error.code, "TW0204")
+        self.assertIn("image", error.place)
+        self.assertTrue(error.reasons and error.remedy and error.diagnostics)
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((again.code, str(again)), (error.code, str(error)))
+
+    def test_each_mistake_has_its_class(self):
+        for kind, what in [
+            (tilewright.InputError, lambda: self.model(self.images.astype(np.float64))),
+            (tilewright.InputError, lambda: self.model()),
+            (tilewright.InputError, lambda: self.model(picture=self.images)),
+            (tilewright.FileError, lambda: tilewright.compile("no such file.onnx")),
+            (OSError, lambda: tilewright.compile("no such file.onnx")),
+            (tilewright.ModelError, lambda: tilewright.compile(b"no model")),
+            (tilewright.TargetError, lambda: tilewright.compile(DIGITS, target="pdp-11")),
+            (TypeError, lambda: tilewright.compile(7)),
+            (TypeError, lambda: self.model(self.images, image=self.images)),
+            (TypeError, lambda: self.model(self.images, self.images)),
+            (TypeError, lambda: self.model(object())),
+            (TypeError, lambda: self.model(np.ma.masked_array(self.images))),
+            (TypeError, lambda: self.model(self.images.astype(np.complex64))),
+            (ValueError, lambda: tilewright.compile(DIGITS, threads=0)),
+            (ValueError, lambda: tilewright.compile(DIGITS, precision="f8")),
+            (TypeError, lambda: tilewright.compile(DIGITS, dims={"batch": "many"})),
+        ]:
+            with self.subTest(kind), self.assertRaises(kind):
+                what()
+
+    def test_a_sequence_that_raises_passes_its_error_on(self):
+        def values():
+            yield self.images
+            raise KeyError("in the middle")
+
+        with self.assertRaisesRegex(KeyError, "in the middle"):
+            self.model.run(values())
+
+
+class Reports(Digits):
+    def test_each_report_has_text_and_html(self):
+        explanation = self.model.explain(self.images[:1])
+        self.assertGreater(explanation.total_us, 0)
+        self.assertTrue(any("main_contract" in row.kernel for row in explanation.rows))
+        report = self.model.verify()
+        self.assertTrue(report and "0 differ" in str(report))
+        measured = self.model.bench(self.images[:1], seconds=0.05)
+        self.assertGreater(measured.median_ms, 0)
+        for it in (explanation, report, measured):
+            self.assertTrue(it._repr_html_().startswith("<"))
+
+    def test_equal_configurations_do_not_differ(self):
+        self.assertIsNone(self.model.diff(self.images[:1]))
+        self.assertIsNone(self.model.diff(self.images[:1], other={"threads": 2}))
+
+    @needs(onnxruntime, "onnxruntime")
+    def test_the_peer_agrees(self):
+        self.assertTrue(self.model.compare(self.images[:1]))
+
+
+class Threads(Digits):
+    def test_many_callers_get_their_own_results(self):
+        model = tilewright.compile(DIGITS)
+        wrong = []
+
+        def call(start):
+            for batch in (1, 3, 8):
+                part = slice(start, start + batch)
+                for _ in range(30):
+                    if not np.allclose(model(self.images[part]), self.scores[part], atol=1e-4):
+                        wrong.append(part)
+
+        threads = [threading.Thread(target=call, args=(10 * number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_the_child_of_a_fork_runs_the_model(self):
+        model = tilewright.compile(DIGITS, threads=2)
+        model(self.images)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            equal = np.allclose(model(self.images), self.scores, atol=1e-4)
+            os._exit(0 if equal else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_compiles_and_drops_leave_no_memory_behind(self):
+        def repeat(count):
+            for _ in range(count):
+                tilewright.compile(DIGITS, threads=1, dims={"batch": 1})(self.images[:1])
+            gc.collect()
+
+        repeat(200)
+        before = resident_bytes()
+        repeat(1000)
+        self.assertLess(resident_bytes(), 1.05 * before)
+
+    def test_an_interrupt_ends_a_compile(self):
+        if not onnx:
+            self.skipTest("onnx is not installed")
+        # A compile that takes a while: products of many different shapes.
+        helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+        extents = [64 + 8 * (number % 37) for number in range(400)]
+        nodes, weights, name = [], [], "x"
+        for number, (rows, columns) in enumerate(zip(extents, extents[1:])):
+            weights.append(
+                onnx.numpy_helper.from_array(np.ones((rows, columns), np.float32), f"w{number}")
+            )
+            nodes.append(helper.make_node("MatMul", [name, f"w{number}"], [f"y{number}"]))
+            name = f"y{number}"
+        model = model_of(nodes, [("x", kind, [7, 64])], [(name, kind, [7, extents[-1]])])
+        model.graph.initializer.extend(weights)
+        data = model.SerializeToString()
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            tilewright.compile(data)
+            signal.sigtimedwait([signal.SIGINT], 1)
+
+
+class Types(unittest.TestCase):
+    def identity(self, element, shape):
+        nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+        return tilewright.compile(model_of(nodes, [("x", element, shape)], [("y", element, shape)]))
+
+    @needs(onnx, "onnx")
+    def test_types_of_numpy_come_back_as_they_went(self):
+        for name in (
+            "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool"
+        ).split():
+            dtype = np.dtype(name)
+            value = np.arange(6).reshape(2, 3).astype(dtype)
+            model = self.identity(onnx.helper.np_dtype_to_tensor_dtype(dtype), [2, 3])
+            result = model(value)
+            self.assertEqual(result.dtype, dtype)
+            np.testing.assert_array_equal(result, value)
+
+    @needs(onnx, "onnx")
+    def test_numbers_without_axes_and_empty_arrays_stay_so(self):
+        for value in (np.float32(3).reshape(()), np.zeros((0, 4), np.float32)):
+            result = self.identity(onnx.TensorProto.FLOAT, list(value.shape))(value)
+            self.assertEqual(result.shape, value.shape)
+            np.testing.assert_array_equal(result, value)
+
+    @needs(onnx, "onnx")
+    def test_strings_are_arrays_of_objects(self):
+        value = np.array([["a", "häuser"], ["", "語"]])
+        result = self.identity(onnx.TensorProto.STRING, [2, 2])(value)
+        self.assertEqual(result.tolist(), value.tolist())
+
+    @needs(onnx, "onnx")
+    @needs(ml_dtypes, "ml_dtypes")
+    def test_types_that_numpy_lacks_are_those_of_ml_dtypes(self):
+        for name in (
+            "bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz int4 uint4 "
+            "float4_e2m1fn"
+        ).split():
+            with self.subTest(name):
+                dtype = np.dtype(getattr(ml_dtypes, name))
+                value = np.array([[0, 1, 2], [3, 4, 6], [1, 1, 1]]).astype(dtype)
+                element = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+                result = self.identity(element, [3, 3])(value)
+                self.assertEqual(result.dtype, dtype)
+                np.testing.assert_array_equal(result.astype("f4"), value.astype("f4"))
+
+    @needs(onnx, "onnx")
+    def test_bits_stand_for_types_that_numpy_lacks(self):
+        value = np.array([0x3F80, 0xC000], np.uint16)
+        result = self.identity(onnx.TensorProto.BFLOAT16, [2])(value)
+        np.testing.assert_array_equal(result.view(np.uint16), value)
+
+    @needs(onnx, "onnx")
+    @needs(torch, "torch")
+    def test_bfloat16_of_torch_is_taken(self):
+        value = torch.tensor([1.0, -2.0, 3.5], dtype=torch.bfloat16)
+        result = self.identity(onnx.TensorProto.BFLOAT16, [3])(value)
+        bits = value.view(torch.uint16).numpy()
+        np.testing.assert_array_equal(result.view(np.uint16), bits)
+
+
+if __name__ == "__main__":
+    print(f"tilewright {tilewright.__version__}, Python {sys.version.split()[0]}", file=sys.stderr)
+    unittest.main()
