@@ -29,9 +29,9 @@ impl Selector<'_> {
         MemoryOperand::new(self.lane_address(buffer, index), 0)
     }
 
-    /// Elements of 32 bits, or widened to that, at these distances in bytes from the first lane's, in the lanes of a
-    /// whole register. Where only the run tells which lanes are on, each element has to be that of
-    /// the lane at its place, too.
+    /// Elements of 32 bits, or widened to that, at these distances in bytes from the first lane's,
+    /// in the lanes of a whole register. Where only the run tells which lanes are on, each element
+    /// has to be that of the lane at its place, too.
     pub(super) fn load_neighbours(
         &mut self,
         buffer: BufferId,
