@@ -106,7 +106,7 @@ fn a_product_with_tails_in_all_axes() {
 
 #[test]
 fn transposes_of_every_type_and_size() {
-    for dtype in ["f32", "f64", "i64", "bf16", "f16", "i8", "u16"] {
+    for dtype in ["f32", "f64", "i64", "bf16", "f16", "i8", "u16", "bool"] {
         for (rows, columns) in [(16, 16), (8, 8), (3, 16), (16, 5), (20, 37), (1, 9), (33, 3)] {
             check(&format!(
                 "kernel @transpose(%x: read {dtype}[2, {rows}, {columns}],
@@ -118,7 +118,7 @@ fn transposes_of_every_type_and_size() {
             ));
         }
     }
-    for dtype in ["f32", "f64", "bf16", "f16", "i8", "u16"] {
+    for dtype in ["f32", "f64", "bf16", "f16", "i8", "u16", "bool"] {
         for (rows, columns) in [(16, 16), (8, 8), (3, 16), (16, 5), (20, 37), (48, 4), (33, 3)] {
             check(&format!(
                 "kernel @back(%x: read {dtype}[2, {columns}, {rows}], %s: read f32[{rows}],
@@ -209,7 +209,7 @@ fn guards() {
 
 #[test]
 fn elements_that_serve_several_lanes() {
-    for dtype in ["f32", "i32", "u32", "f64", "bf16"] {
+    for dtype in ["f32", "i32", "u32", "f64", "bf16", "f16", "i8", "u16", "bool"] {
         for extent in [1, 7, 8, 15, 16, 17, 32, 40] {
             for (count, apart) in [(2, 1), (4, 3), (4, 4), (8, 8), (4, 9)] {
                 let whole = apart * (extent / count) + 2;
@@ -236,7 +236,7 @@ fn elements_that_serve_several_lanes() {
 
 #[test]
 fn every_second_element_of_every_length() {
-    for dtype in ["f32", "i32", "u32", "f64", "bf16"] {
+    for dtype in ["f32", "i32", "u32", "f64", "bf16", "f16", "i8", "u16", "bool"] {
         for extent in [1, 2, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {
             let whole = 2 * extent - 1;
             check(&format!(
@@ -564,7 +564,17 @@ fn spills() {
 #[test]
 fn elements_at_indices_that_are_values() {
     for extent in [1, 5, 8, 13, 16, 40] {
-        for dtype in ["f32", "f64", "f16", "i64", "i32", "u8", "bool"] {
+        for dtype in ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "u16", "i8", "u8", "bool"] {
+            // Tables shorter than a word.
+            check(&format!(
+                "kernel @short(%i: read i64[{extent}], %t: read {dtype}[1, 3],
+                   %y: write {dtype}[{extent}]) {{
+                   for j < {extent} vector {{
+                     let at: i64 in 0..=2 = min(and(%i[j], 3), 2)
+                     %y[j] = %t[0, at]
+                   }}
+                 }}"
+            ));
             // Rows that registers hold, whole and in part, and longer ones.
             for count in [3, 16, 20, 32, 33, 64, 65, 200] {
                 check(&format!(

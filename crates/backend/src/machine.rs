@@ -30,6 +30,8 @@ pub struct Machine {
     pub instructions_per_cycle: f64,
     /// Cycles for a division or square root of a full vector.
     pub cycles_of_division: f64,
+    /// Cycles for each element that a gather brings, which nothing else is started in.
+    pub cycles_of_gather: f64,
     /// Cycles from a store until a load of what was stored has it.
     pub store_to_load: f64,
     /// Bytes of a line of the caches.
@@ -132,6 +134,7 @@ impl Machine {
             scalar_loads_per_cycle: 3.0,
             instructions_per_cycle: 6.0,
             cycles_of_division: 10.0,
+            cycles_of_gather: 1.4,
             store_to_load: 8.0,
             line_bytes: 64,
             near_bytes: 2048,

@@ -35,6 +35,6 @@ pub use measure::{
 };
 pub use parse::{is_name, parse, parse_kernel};
 pub use print::{print, print_expression, print_statement, print_value};
-pub use share::may_share;
+pub use share::{constant_strides, may_share};
 pub use verify::verify;
 pub use verify_scheduled::verify_scheduled;

@@ -22,7 +22,9 @@ pub fn may_share(kernel: &Kernel, read: BufferId, written: BufferId) -> bool {
         && to.scope == Scope::Parameter(Access::Write)
         && from.dtype.bits() == to.dtype.bits()
         && from.dtype.bits() >= 8;
-    let (Some(one), Some(other)) = (strides(kernel, read), strides(kernel, written)) else {
+    let (Some(one), Some(other)) =
+        (constant_strides(kernel, read), constant_strides(kernel, written))
+    else {
         return false;
     };
     let dense = from.strides.is_none() && to.strides.is_none();
@@ -253,8 +255,9 @@ impl Digits {
     }
 }
 
-/// Elements from one index to the next along each axis, if they are constant.
-fn strides(kernel: &Kernel, id: BufferId) -> Option<Vec<i64>> {
+/// Elements from one index to the next along each axis of a buffer, if they are constant.
+#[must_use]
+pub fn constant_strides(kernel: &Kernel, id: BufferId) -> Option<Vec<i64>> {
     let buffer = &kernel.buffers[id];
     if let Some(strides) = &buffer.strides {
         return strides.iter().map(Expr::as_constant).collect();

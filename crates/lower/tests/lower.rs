@@ -119,7 +119,8 @@ fn run(sample: &GraphSample, way: Way) -> Result<(Case, Vec<Tensor>), String> {
     let lowered = lower::lower(&mut module, function, &symbols, &target, &options)
         .map_err(|error| error.to_string())?;
     let (arena, live) = (lowered.arena_bytes, lowered.largest_live_set);
-    if arena * 20 > live * 21 {
+    // Of small arenas a single unit, to which slots are aligned, is more than a twentieth.
+    if arena * 20 > live * 21 && arena > live + 64 {
         return Err(format!("the arena is {arena} bytes, the largest live set {live}"));
     }
     let results = common::run(&module, &lowered, &sample.inputs, &mut Vec::new())?;

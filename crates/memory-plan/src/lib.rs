@@ -12,6 +12,7 @@ mod check;
 mod lifetime;
 mod place;
 mod touched;
+mod wait;
 
 pub use check::check;
 pub use place::{Footprint, aligned, place};

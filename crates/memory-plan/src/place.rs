@@ -2,10 +2,11 @@
 //!
 //! Slots whose lifetimes meet lie apart, but for one exception: where a kernel reads a slot for
 //! the last time and is the first to write another of the same size, and may be given one piece
-//! of memory for both (`loops::may_share`), the second takes the place of the first. Slots are
-//! placed one after the other, each in the smallest gap that holds it (best fit), in several
-//! orders; the best result is kept, and while it is more than a twentieth above the largest
-//! live set, the slot that ends highest is placed earlier. Sizes are rounded up to 64 bytes.
+//! of memory for both (`loops::may_share`) without waiting for its own stores (`wait`), the
+//! second takes the place of the first. Slots are placed one after the other, each in the smallest
+//! gap that holds it (best fit), in several orders; the best result is kept, and while it is more
+//! than a twentieth above the largest live set, the slot that ends highest is placed earlier.
+//! Sizes are rounded up to 64 bytes.
 //!
 //! Slots whose sizes are free lie behind those, in places one behind the other. A place has the
 //! size of its first slot; others whose lifetimes do not meet share it if they are provably no
@@ -23,6 +24,7 @@ use sym::{Expr, SymbolId};
 
 use crate::barriers::add_barriers;
 use crate::lifetime::{Lifetime, lifetimes};
+use crate::wait::waits_for_stores;
 
 /// Slots begin at multiples of this many bytes.
 const ALIGNMENT: i64 = 64;
@@ -201,7 +203,8 @@ fn parameters_may_share(
     to: usize,
 ) -> bool {
     let kernel = &kernels[run.kernel];
-    may_share(kernel, kernel.parameters[from], kernel.parameters[to])
+    let [from, to] = [from, to].map(|number| kernel.parameters[number]);
+    may_share(kernel, from, to) && !waits_for_stores(kernel, to)
 }
 
 /// The most bytes that are live at one step.

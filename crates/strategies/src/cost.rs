@@ -39,8 +39,10 @@ const NOT_HIDDEN: f64 = 0.2;
 pub struct Cost {
     /// Of the instructions, all data being in the first-level cache.
     pub instructions: f64,
-    /// Of bringing data there, and of taking results away.
+    /// Of bringing data there, and of taking results away, level by level.
     pub traffic: f64,
+    /// The same where what is read ahead moves between all levels at once.
+    pub ahead: f64,
     /// Bytes that are read.
     pub read: f64,
     /// Bytes that are written.
@@ -63,14 +65,15 @@ impl Cost {
         };
         let straight = walk.block(&kernel.body);
         let instructions = straight.cycles + straight.work.cycles(target);
-        let traffic = walk.traffic.cycles(target);
+        let [traffic, ahead] = walk.traffic.cycles(target);
         let shared = kernel.weight(&kernel.parallel_extent());
         let [read, written] = [false, true].map(|written| walk.traffic.of_kernel(written));
-        Cost { instructions, traffic, read, written, shared }
+        Cost { instructions, traffic, ahead, read, written, shared }
     }
 
     /// The same where so many bytes that were there before the run have been driven out of the
-    /// caches by the run before, which touches so many `others`.
+    /// caches by the run before, which touches so many `others`. They come while the kernel's own
+    /// accesses are under way, and what those bring from as far is not brought again.
     #[must_use]
     pub fn after(self, target: &Target, prior: u64, others: u64) -> Cost {
         let machine = &target.machine;
@@ -80,20 +83,19 @@ impl Cost {
             bytes if machine.l3.keeps(bytes) => machine.l3.reads,
             _ => stream,
         };
-        Cost {
-            traffic: self.traffic + ((prior as f64).min(self.read) + self.written) / from,
-            ..self
-        }
+        let driven_out = ((prior as f64).min(self.read) + self.written) / from;
+        let [traffic, ahead] = [self.traffic, self.ahead].map(|own| own.max(driven_out));
+        Cost { traffic, ahead, ..self }
     }
 
-    /// Cycles of one core.
+    /// Cycles of one core. Memory is read ahead as far as nothing else is waited for; beside
+    /// instructions that take longer, what each level brings takes its share of them.
     #[must_use]
     pub fn cycles(&self) -> f64 {
-        let (less, more) = match self.instructions < self.traffic {
-            true => (self.instructions, self.traffic),
-            false => (self.traffic, self.instructions),
-        };
-        more + NOT_HIDDEN * less
+        match self.instructions < self.ahead {
+            true => self.ahead + NOT_HIDDEN * self.instructions,
+            false => self.instructions + NOT_HIDDEN * self.traffic.min(self.instructions),
+        }
     }
 
     /// Nanoseconds with so many workers, which share the turns of the parallel loop.

@@ -2,15 +2,17 @@
 //!
 //! A lane's place is what is the same for all lanes, an address, and a sum of multiples of such
 //! indices, 32-bit offsets from there. Of a short row all is loaded, and the lanes are permuted
-//! from that, which costs less than eight loads. What no instruction gathers (narrow elements,
-//! places that are no such sums, buffers of 2 GiB) takes the indices apart, and loads lane by lane.
+//! from that, which costs less than eight loads. Narrow elements are taken out of words of 32 bits
+//! that are gathered, none of which reaches beyond its buffer. What no instruction gathers (places
+//! that are no such sums, buffers of 2 GiB) takes the indices apart, and loads lane by lane.
 
 use loops::{BufferId, Comparison};
 use sym::{Expr, Range, SymbolId};
+use tensor::DType;
 
 use super::Selector;
 use super::index::{Binding, Factor, LaneIndex, Linear};
-use super::memory::{APART, LaneBit};
+use super::memory::{APART, COLLECT, LaneBit};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -105,12 +107,7 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| dtype.bits() >= 32) else {
-            return None;
-        };
-        if !self.is_near(buffer) {
-            return None;
-        }
+        self.span_bytes(buffer)?;
         let mut rest = Linear { constant: linear.constant, ..Linear::default() };
         let mut parts = Vec::new();
         for (coefficient, factor) in &linear.terms {
@@ -129,14 +126,22 @@ impl Selector<'_> {
         }
         if let &[(index, range, step)] = &parts[..]
             && linear.lane_step == 0
-            && step == lane.bytes() as i64
-            && let Some(values) = self.load_permuted(buffer, &rest, (index, range), lane)
+            && step == self.element_bytes(buffer) as i64
+            && let Some(values) = self.load_permuted(buffer, &rest, (index, range))
         {
             return Some(values);
         }
         let parts: Vec<_> = parts.iter().map(|&(index, _, step)| (index, step)).collect();
         let (index, scale) = self.byte_offsets(&parts, linear.lane_step, lanes)?;
         let address = self.address(buffer, &rest);
+        if dtype.bits() < 32 {
+            let offsets = match scale {
+                1 => index,
+                scale => self.unary(Opcode::ShlImm, index, i64::from(scale.trailing_zeros())),
+            };
+            return self.gather_narrow(buffer, address, offsets, mask);
+        }
+        let Some(Carrier::Lane(lane)) = carrier(dtype) else { return None };
         let ty = register_type(lane, lanes);
         let zero = self.builder.emit(Inst::new(Opcode::Zero, lane, &[]), ty);
         let mask = self.mask_register(mask, lanes, lane.bytes());
@@ -146,31 +151,97 @@ impl Selector<'_> {
         Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
     }
 
+    /// Narrow elements at so many bytes from an address, each in a lane of 32 bits. No instruction
+    /// gathers them: words are, within the buffer, of which each holds its element, and shifted.
+    pub(super) fn gather_narrow(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        offsets: Vector,
+        mask: Mask,
+    ) -> Option<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let (lanes, ty) = (offsets.lanes, register_type(Lane::I32, offsets.lanes));
+        // Halves are packed on their way to what widens them, which takes mask registers.
+        let fits = dtype != DType::F16 || self.builder.has_masks();
+        let last_word = self.span_bytes(buffer)? - 4;
+        if !fits || last_word < 0 || ty.vector_bytes() != 4 * lanes {
+            return None;
+        }
+        let start = self.address(buffer, &Linear::default());
+        let mut pointer = |place: MemoryOperand| {
+            let place = Inst::new(Opcode::Lea, Lane::I64, &[]).address(place);
+            self.builder.emit(place, RegisterType::Int)
+        };
+        let begin = pointer(start);
+        let place = match start == address {
+            true => offsets,
+            false => {
+                let from = pointer(address);
+                let row = self.builder.int(Opcode::IntSub, &[from, begin]);
+                let row = self.vector_of_int(row, Lane::I32);
+                let row = self.broadcast_vector(row, lanes);
+                self.binary(Opcode::Add, row, offsets)
+            }
+        };
+        let last_word = self.constant(last_word as u64, place);
+        let word = self.binary(Opcode::Min, place, last_word);
+        let word = Vector { item: Item::Register(self.register(word)), ..word };
+        let behind = self.binary(Opcode::Sub, place, word);
+        let behind = self.unary(Opcode::ShlImm, behind, 3);
+        let zero = self.builder.emit(Inst::new(Opcode::Zero, Lane::I32, &[]), ty);
+        let mask = self.mask_register(mask, lanes, 4);
+        let index = self.register(word);
+        let inst = Inst::new(Opcode::Gather, Lane::I32, &[zero, index, mask]).imm(1);
+        let value = self.load_inst(inst.address(MemoryOperand::new(begin, 0)), ty, buffer);
+        let words = Vector { item: Item::Register(value), lane: Lane::I32, lanes };
+        let low = self.binary(Opcode::Shr, words, behind);
+        let bits = 32 - i64::from(dtype.bits());
+        Some(match dtype {
+            DType::F16 => {
+                let value = self.register(low);
+                let frame = MemoryOperand::frame(COLLECT);
+                self.builder.effect(Inst::new(Opcode::Store, Lane::I16, &[value]).address(frame));
+                let inst = Inst::new(Opcode::Load, Lane::F16, &[]).address(frame);
+                let value = self.builder.emit(inst, ty);
+                let lane = Lane::F32;
+                Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes })
+            }
+            // What stands above the element is shifted out.
+            DType::BF16 => self.element_of_raw(low, dtype),
+            _ => {
+                let high = self.unary(Opcode::ShlImm, low, bits);
+                let extend = if Self::is_signed(dtype) { Opcode::SarImm } else { Opcode::ShrImm };
+                let raw = self.unary(extend, high, bits);
+                self.element_of_raw(raw, dtype)
+            }
+        })
+    }
+
     /// Elements of a row that begins at a place, picked from registers that hold all of it.
     fn load_permuted(
         &mut self,
         buffer: BufferId,
         row: &Linear,
         (index, range): (Vector, Range),
-        lane: Lane,
     ) -> Option<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
         let count = usize::try_from(range.max).ok()? + 1;
-        let fits = range.min == 0 && count <= MOST_PERMUTED && lane.bytes() == 4;
+        let fits = range.min == 0 && count <= MOST_PERMUTED && dtype.bits() <= 32;
         let whole = index.lanes == QUADS && self.builder.has_masks() && self.exec.is_none();
         if !fits || !whole {
             return None;
         }
         let (ty, order) = (RegisterType::vector(4 * LANES), self.register(index));
         let address = self.address(buffer, row);
-        let mut pieces = Vec::new();
+        let (mut pieces, mut lane) = (Vec::new(), Lane::I32);
         for first in (0..count).step_by(LANES) {
-            let displacement = address.displacement.checked_add(4 * first as i32)?;
+            let bytes = first * self.element_bytes(buffer);
+            let displacement = address.displacement.checked_add(bytes as i32)?;
             let mask = Mask::Constant(all_lanes(LANES.min(count - first)));
             let address = MemoryOperand { displacement, ..address };
-            let Evaluated::Vector(piece) = self.load_contiguous(buffer, address, mask, LANES)
-            else {
-                return None;
-            };
+            let piece = self.load_widened(buffer, address, mask, LANES);
+            lane = piece.lane;
             pieces.push(self.register(piece));
         }
         let mut picked: Option<Vector> = None;
@@ -195,20 +266,20 @@ impl Selector<'_> {
                 }
             });
         }
-        picked.map(Evaluated::Vector)
+        picked.map(|widened| self.element_of_widened(widened, dtype))
     }
 
-    /// Whether offsets within a buffer fit 32 bits.
-    fn is_near(&self, buffer: BufferId) -> bool {
+    /// Bytes from a buffer's first element to its end, if they are known and fit 32 bits.
+    fn span_bytes(&self, buffer: BufferId) -> Option<i64> {
         let data = &self.kernel.buffers[buffer];
-        let Some(strides) = self.plan.strides[buffer].as_constants() else { return false };
+        let strides = self.plan.strides[buffer].as_constants()?;
         let mut bytes = self.element_bytes(buffer) as i64;
         for (extent, stride) in data.shape.iter().zip(strides) {
-            let Some(extent) = extent.as_constant() else { return false };
+            let extent = extent.as_constant()?;
             let far = (extent - 1).max(0).saturating_mul(stride.abs());
             bytes = bytes.saturating_add(far.saturating_mul(self.element_bytes(buffer) as i64));
         }
-        bytes <= i64::from(i32::MAX)
+        (bytes <= i64::from(i32::MAX)).then_some(bytes)
     }
 
     /// The sum of multiples of indices, and of a number for each lane, in 32-bit lanes; with it the

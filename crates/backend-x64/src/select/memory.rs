@@ -167,7 +167,7 @@ impl Selector<'_> {
     }
 
     /// 32-bit lanes that hold a narrow element's bits (integers extended) as the element.
-    fn element_of_raw(&mut self, raw: Vector, dtype: DType) -> Evaluated {
+    pub(super) fn element_of_raw(&mut self, raw: Vector, dtype: DType) -> Evaluated {
         match dtype {
             DType::F16 => {
                 // Only ever one lane: vectors of f16 are converted as they are loaded.
@@ -192,19 +192,35 @@ impl Selector<'_> {
         mask: Mask,
         lanes: usize,
     ) -> Evaluated {
+        let widened = self.load_widened(buffer, address, mask, lanes);
+        self.element_of_widened(widened, self.kernel.buffers[buffer].dtype)
+    }
+
+    /// Neighbouring elements as a load widens them: halves as f32, other narrow elements' bits as
+    /// integers, extended.
+    pub(super) fn load_widened(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        mask: Mask,
+        lanes: usize,
+    ) -> Vector {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let memory = memory_lane(dtype);
         let lane = match carrier(dtype) {
             Some(Carrier::Lane(lane)) => lane,
             _ => Lane::I32,
         };
         let mask = self.mask_operand(mask, lanes, lane.bytes());
-        let inst = Inst::new(Opcode::Load, memory, &[]).address(address).mask(mask);
+        let inst = Inst::new(Opcode::Load, memory_lane(dtype), &[]).address(address).mask(mask);
         let value = self.load_inst(inst, register_type(lane, lanes), buffer);
-        let vector = Vector { item: Item::Register(value), lane, lanes };
+        Vector { item: Item::Register(value), lane, lanes }
+    }
+
+    /// The element that [`Self::load_widened`] has widened.
+    pub(super) fn element_of_widened(&mut self, widened: Vector, dtype: DType) -> Evaluated {
         match dtype {
-            DType::F16 => Evaluated::Vector(vector),
-            _ => self.element_of_raw(vector, dtype),
+            DType::F16 => Evaluated::Vector(widened),
+            _ => self.element_of_raw(widened, dtype),
         }
     }
 
@@ -220,6 +236,13 @@ impl Selector<'_> {
         let dtype = self.kernel.buffers[buffer].dtype;
         let fits = offsets.iter().all(|offset| i32::try_from(*offset).is_ok());
         let wide = dtype.bits() >= 32;
+        let indices: Vec<u64> = offsets.iter().map(|offset| *offset as u64).collect();
+        if !wide && fits {
+            let offsets = self.lane_constants(&indices, Lane::I32);
+            if let Some(values) = self.gather_narrow(buffer, address, offsets, mask) {
+                return values;
+            }
+        }
         let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| wide && fits) else {
             let pointer = self
                 .builder
@@ -233,7 +256,6 @@ impl Selector<'_> {
                 .collect();
             return self.load_lane_by_lane(buffer, &addresses, mask);
         };
-        let indices: Vec<u64> = offsets.iter().map(|offset| *offset as u64).collect();
         let index = self.lane_constants(&indices, Lane::I32);
         let index = self.register(index);
         let ty = register_type(lane, lanes);
@@ -289,11 +311,7 @@ impl Selector<'_> {
         let lane = if dtype == DType::F16 { Lane::F16 } else { carried };
         let inst = Inst::new(Opcode::Load, lane, &[]).address(MemoryOperand::frame(COLLECT));
         let value = self.builder.emit(inst, register_type(carried, lanes));
-        let vector = Vector { item: Item::Register(value), lane: carried, lanes };
-        match dtype {
-            DType::F16 => Evaluated::Vector(vector),
-            _ => self.element_of_raw(vector, dtype),
-        }
+        self.element_of_widened(Vector { item: Item::Register(value), lane: carried, lanes }, dtype)
     }
 
     fn load_int(&mut self, buffer: BufferId, lane: Lane, address: MemoryOperand) -> VRegId {
@@ -435,7 +453,7 @@ impl Selector<'_> {
     }
 
     /// An element as lanes whose low bits are what is stored; f16 stays f32.
-    fn raw_of(&mut self, value: Evaluated, dtype: DType) -> Vector {
+    pub(super) fn raw_of(&mut self, value: Evaluated, dtype: DType) -> Vector {
         match value {
             Evaluated::Mask(mask, lanes) => self.mask_as_ints(mask, lanes),
             Evaluated::Vector(vector) if dtype == DType::BF16 => {

@@ -12,7 +12,7 @@ use sym::Expr;
 
 use super::Selector;
 use super::index::Binding;
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode};
 
 impl Selector<'_> {
@@ -29,9 +29,9 @@ impl Selector<'_> {
         MemoryOperand::new(self.lane_address(buffer, index), 0)
     }
 
-    /// Elements of 32 bits at these distances in bytes from the first lane's, in the lanes of a
-    /// whole register. Where only the run tells which lanes are on, each element has to be that of
-    /// the lane at its place, too.
+    /// Elements of 32 bits, or widened to that, at these distances in bytes from the first lane's,
+    /// in the lanes of a whole register. Where only the run tells which lanes are on, each element
+    /// has to be that of the lane at its place, too.
     pub(super) fn load_neighbours(
         &mut self,
         buffer: BufferId,
@@ -41,20 +41,19 @@ impl Selector<'_> {
     ) -> Option<Evaluated> {
         let lanes = offsets.len();
         let dtype = self.kernel.buffers[buffer].dtype;
-        let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| dtype.bits() == 32) else {
-            return None;
-        };
-        let ty = register_type(lane, lanes);
-        if lanes < 8 || ty.vector_bytes() != 4 * lanes {
+        let ty = register_type(Lane::I32, lanes);
+        let fits = dtype.bits() == 32 || dtype.bits() < 32 && self.builder.has_masks();
+        if !fits || lanes < 8 || ty.vector_bytes() != 4 * lanes {
             return None;
         }
+        let bytes = self.element_bytes(buffer) as i64;
         let on = match mask {
             Mask::Constant(on) => on & all_lanes(lanes),
             Mask::Register(..) => all_lanes(lanes),
         };
         let (mut wanted, mut places) = (0, vec![0; lanes]);
         for at in (0..lanes).filter(|at| on & 1 << at != 0) {
-            let place = usize::try_from(offsets[at] / 4).ok().filter(|place| *place < lanes)?;
+            let place = usize::try_from(offsets[at] / bytes).ok().filter(|place| *place < lanes)?;
             let in_place = offsets[place] == offsets[at];
             if matches!(mask, Mask::Register(..)) && !in_place {
                 return None;
@@ -66,13 +65,12 @@ impl Selector<'_> {
             Mask::Constant(_) => Mask::Constant(wanted),
             Mask::Register(..) => self.mask_and(Mask::Constant(wanted), mask, lanes),
         };
-        let loaded = self.load_contiguous(buffer, address, wanted, lanes);
-        let Evaluated::Vector(loaded) = loaded else { return None };
-        let loaded = self.register(loaded);
+        let widened = self.load_widened(buffer, address, wanted, lanes);
+        let loaded = self.register(widened);
         let order = self.lane_constants(&places, Lane::I32);
         let order = self.register(order);
         let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, loaded]);
         let value = self.builder.emit(inst, ty);
-        Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+        Some(self.element_of_widened(Vector { item: Item::Register(value), ..widened }, dtype))
     }
 }

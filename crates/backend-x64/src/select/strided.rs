@@ -13,12 +13,12 @@ use loops::BufferId;
 
 use super::Selector;
 use super::index::Linear;
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 impl Selector<'_> {
-    /// Elements of 32 bits, two elements apart from lane to lane, in a whole register's lanes, of
-    /// which it is known whether they are on.
+    /// Elements of 32 bits, or widened to that, two elements apart from lane to lane, in a whole
+    /// register's lanes, of which it is known whether they are on.
     pub(super) fn load_every_second(
         &mut self,
         buffer: BufferId,
@@ -27,13 +27,12 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let Some(Carrier::Lane(lane)) = carrier(dtype).filter(|_| dtype.bits() == 32) else {
-            return None;
-        };
+        let fits = dtype.bits() == 32 || dtype.bits() < 32 && self.builder.has_masks();
         let Mask::Constant(on) = mask else { return None };
-        let ty = register_type(lane, lanes);
+        let ty = register_type(Lane::I32, lanes);
         let on = on & all_lanes(lanes);
-        if linear.irregular || linear.lane_step != 8 || ty.vector_bytes() != 4 * lanes {
+        let apart = linear.lane_step == 2 * self.element_bytes(buffer) as i64;
+        if !fits || linear.irregular || !apart || ty.vector_bytes() != 4 * lanes {
             return None;
         }
         if on == 0 || lanes < 8 || !(self.builder.has_masks() || on == all_lanes(lanes)) {
@@ -45,11 +44,12 @@ impl Selector<'_> {
             let inside = |place: &usize| (first..=last).contains(&((place + skipped) as u32));
             (0..lanes).filter(inside).fold(0, |bits, place| bits | 1 << place)
         };
-        let low = self.part(buffer, linear, 0, within(0), lanes)?;
+        let low = self.part(buffer, linear, 0, within(0), lanes);
         let high = match last as usize >= lanes {
-            true => self.part(buffer, linear, lanes - 1, within(lanes - 1), lanes)?,
+            true => self.part(buffer, linear, lanes - 1, within(lanes - 1), lanes),
             false => low,
         };
+        let (lane, [low, high]) = (low.lane, [low, high].map(|part| self.register(part)));
         let value = match self.builder.has_masks() {
             true => {
                 let place = |at: usize| if at < lanes { at } else { at + 1 };
@@ -60,7 +60,7 @@ impl Selector<'_> {
             }
             false => self.every_second_of_halves(low, high, ty),
         };
-        Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+        Some(self.element_of_widened(Vector { item: Item::Register(value), lane, lanes }, dtype))
     }
 
     /// Those elements from the one at `skipped` on that are wanted, the rest zero.
@@ -71,14 +71,10 @@ impl Selector<'_> {
         skipped: usize,
         wanted: u32,
         lanes: usize,
-    ) -> Option<VRegId> {
-        let constant = linear.constant + 4 * skipped as i64;
+    ) -> Vector {
+        let constant = linear.constant + (skipped * self.element_bytes(buffer)) as i64;
         let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
-        let mask = Mask::Constant(wanted);
-        match self.load_contiguous(buffer, address, mask, lanes) {
-            Evaluated::Vector(vector) => Some(self.register(vector)),
-            Evaluated::Mask(..) => None,
-        }
+        self.load_widened(buffer, address, Mask::Constant(wanted), lanes)
     }
 
     /// Elements 0, 2, 4, 6 of one register and 1, 3, 5, 7 of the other, of eight lanes each, by

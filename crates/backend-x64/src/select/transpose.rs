@@ -125,8 +125,11 @@ impl Selector<'_> {
         mask: Mask,
         lanes: usize,
     ) -> Option<Evaluated> {
-        let Some(Carrier::Lane(lane)) = carrier(self.kernel.buffers[buffer].dtype) else {
-            return None;
+        let dtype = self.kernel.buffers[buffer].dtype;
+        // Booleans are transposed as the bytes that they are in memory.
+        let lane = match carrier(dtype)? {
+            Carrier::Lane(lane) => lane,
+            Carrier::Mask => Lane::I32,
         };
         let ty = register_type(lane, lanes);
         let Mask::Constant(rows) = mask else { return None };
@@ -137,7 +140,7 @@ impl Selector<'_> {
         let (extent, count) = (self.written_out[written].extent, lanes as i64);
         let first = turn - turn % count;
         let columns = (extent - first).min(count);
-        let whole = self.kernel.buffers[buffer].dtype.bits() >= 32 || columns == count;
+        let whole = dtype.bits() >= 32 || columns == count;
         if columns < LEAST_COLUMNS || !(whole || self.builder.has_masks()) {
             return None;
         }
@@ -160,7 +163,8 @@ impl Selector<'_> {
                 (column, lane)
             }
         };
-        Some(Evaluated::Vector(Vector { item: Item::Register(column), lane, lanes }))
+        let column = Vector { item: Item::Register(column), lane, lanes };
+        Some(self.element_of_widened(column, dtype))
     }
 
     /// Keeps a strided vector as a column of a block that is stored row by row when it is whole;
@@ -173,8 +177,10 @@ impl Selector<'_> {
         value: Evaluated,
         mask: Mask,
     ) -> bool {
-        let Evaluated::Vector(vector) = value else { return false };
-        let Vector { lane, lanes, .. } = vector;
+        let (lane, lanes) = match value {
+            Evaluated::Vector(Vector { lane, lanes, .. }) => (lane, lanes),
+            Evaluated::Mask(_, lanes) => (Lane::I32, lanes),
+        };
         let full = lane.bytes() * lanes == register_type(lane, lanes).vector_bytes();
         let Some((written, turn)) = self.neighbours(buffer, index) else { return false };
         let written = &self.written_out[written];
@@ -197,6 +203,10 @@ impl Selector<'_> {
                 && block.start == start
                 && block.columns.len() as i64 == turn - first
         });
+        let vector = match value {
+            Evaluated::Vector(vector) => vector,
+            Evaluated::Mask(mask, lanes) => self.mask_as_ints(mask, lanes),
+        };
         let column = self.register(vector);
         let at = match known {
             Some(at) => at,
@@ -280,12 +290,9 @@ impl Selector<'_> {
             let place = Linear { constant: start.constant + row as i64 * step, ..start.clone() };
             let address = self.address(buffer, &place);
             let mask = Mask::Constant(all_lanes(columns));
-            let Evaluated::Vector(vector) = self.load_contiguous(buffer, address, mask, lanes)
-            else {
-                return None;
-            };
-            lane = Some(vector.lane);
-            rows.push(Some(self.register(vector)));
+            let widened = self.load_widened(buffer, address, mask, lanes);
+            lane = Some(widened.lane);
+            rows.push(Some(self.register(widened)));
         }
         let lane = lane?;
         let ty = register_type(lane, lanes);

@@ -129,8 +129,9 @@ impl Traffic {
         });
     }
 
-    /// Cycles that the accesses take besides those of the instructions.
-    pub(super) fn cycles(&self, target: &Target) -> f64 {
+    /// Cycles that the accesses take besides those of the instructions: where each level waits for
+    /// the next; and where what lies side by side is read ahead, so that all move it at once.
+    pub(super) fn cycles(&self, target: &Target) -> [f64; 2] {
         let machine = &target.machine;
         let streamed = machine.stream_bytes_per_ns / machine.cycles_per_ns;
         let levels = [
@@ -138,18 +139,21 @@ impl Traffic {
             (&machine.l2, &machine.l3),
             (&machine.l3, &machine.memory),
         ];
-        let mut total = 0.0;
-        for (number, (keeps, from)) in levels.into_iter().enumerate() {
-            for record in &self.records {
-                let reads = match number == 2 && record.run >= STREAM {
-                    true => streamed,
-                    false => from.reads,
-                };
+        let [mut total, mut ahead] = [0.0; 2];
+        for record in &self.records {
+            let streams = record.run >= STREAM;
+            let of_level = |(number, (keeps, from)): (usize, (&Level, &Level))| {
+                let reads = if number == 2 && streams { streamed } else { from.reads };
                 let rate = if record.writes { from.writes.min(reads) } else { reads };
-                total += self.brought(record, keeps) / rate;
-            }
+                self.brought(record, keeps) / rate
+            };
+            let cycles = levels.into_iter().enumerate().map(of_level);
+            let (sum, most) =
+                cycles.fold((0.0, 0.0), |(sum, most): (f64, f64), own| (sum + own, most.max(own)));
+            total += sum;
+            ahead += if streams { most } else { sum };
         }
-        total
+        [total, ahead]
     }
 
     /// Bytes of all buffers that are written, or read.

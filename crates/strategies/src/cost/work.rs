@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use backend::{InstructionCost, Target};
 use loops::visit::walk_references;
-use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt};
+use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
 use rustc_hash::FxHasher;
 use sym::{Atom, Expr, SymbolId, Term};
 use tensor::ScalarFunction;
@@ -33,6 +33,8 @@ pub(super) struct Work {
     scalar_stores: f64,
     /// Rearrangements of lanes.
     permutes: f64,
+    /// Cycles of gathers.
+    gathers: f64,
     /// What is none of these.
     pub(super) instructions: f64,
 }
@@ -46,6 +48,7 @@ impl Work {
         self.stores += other.stores;
         self.scalar_stores += other.scalar_stores;
         self.permutes += other.permutes;
+        self.gathers += other.gathers;
         self.instructions += other.instructions;
     }
 
@@ -67,7 +70,7 @@ impl Work {
             + self.scalar_stores
             + self.permutes
             + self.instructions;
-        let issued = all / machine.instructions_per_cycle;
+        let issued = all / machine.instructions_per_cycle + self.gathers;
         loads.max(stores).max(permutes).max(arithmetic).max(issued)
     }
 }
@@ -84,8 +87,12 @@ enum Meeting {
     Spread,
     /// So many columns of blocks that are transposed in registers.
     Transposed(i64),
-    /// Elements that lie apart; whether by constant distances.
-    Apart(bool),
+    /// Elements at places that are values, of a row that so many vectors hold.
+    Permuted(i64),
+    /// Elements at distances or at values that a gather takes.
+    Gathered,
+    /// Elements at other places: an address each.
+    Apart,
 }
 
 impl Walk<'_> {
@@ -244,6 +251,8 @@ impl Walk<'_> {
         let meeting = self.meet(buffer, index, false);
         let instances = self.instances(depends);
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
+        let machine = &self.target.machine;
+        let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
         match meeting {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
@@ -253,14 +262,16 @@ impl Walk<'_> {
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.loads, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
-            Meeting::Apart(true) => {
-                (work.scalar_loads, work.instructions) = (instances * lanes, instances * lanes);
-                // No instruction gathers narrow elements: each is put into its lane.
-                if lanes > 1.0 && self.kernel.buffers[buffer].dtype.bits() < 32 {
-                    work.permutes = instances * lanes;
-                }
+            Meeting::Permuted(vectors) => {
+                work.loads = instances * vectors as f64;
+                work.permutes = instances * (vectors as f64 + 1.0);
             }
-            Meeting::Apart(false) => {
+            Meeting::Gathered => {
+                work.gathers = instances * lanes * machine.cycles_of_gather;
+                // Narrow elements are taken out of words.
+                work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
+            }
+            Meeting::Apart => {
                 work.scalar_loads = 2.0 * instances * lanes;
                 (work.scalar_stores, work.instructions) = (instances * lanes, instances * lanes);
             }
@@ -284,11 +295,40 @@ impl Walk<'_> {
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
-            Meeting::EverySecond | Meeting::Spread | Meeting::Apart(_) => {
+            Meeting::EverySecond
+            | Meeting::Spread
+            | Meeting::Permuted(_)
+            | Meeting::Gathered
+            | Meeting::Apart => {
                 (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
             }
         }
         work
+    }
+
+    /// How elements at places that are values are met, if some place is one that differs by lane.
+    fn at_values(&self, buffer: BufferId, index: &[Expr]) -> Option<Meeting> {
+        let differs = |symbol: &SymbolId| self.depends[*symbol] != 0;
+        let mut symbols = index.iter().flat_map(Expr::symbols).filter(differs);
+        let first = symbols.next()?;
+        let alone = symbols.all(|other| other == first);
+        let linear =
+            |symbol: SymbolId| index.iter().all(|axis| axis.linear_coefficient(symbol).is_some());
+        if !index.iter().flat_map(Expr::symbols).filter(differs).all(linear) {
+            return Some(Meeting::Apart);
+        }
+        let range = match &self.kernel.symbols[first].kind {
+            SymbolKind::Value { range: Some(range), .. } => *range,
+            _ => return Some(Meeting::Gathered),
+        };
+        let [most, lanes] = PERMUTED;
+        let row = index.last().is_some_and(|last| last.as_symbol() == Some(first));
+        let narrow = self.kernel.buffers[buffer].dtype.bits() <= 32;
+        let wide = i64::from(self.target.vector_bytes) == 4 * lanes;
+        Some(match alone && row && narrow && wide && range.min == 0 && range.max < most {
+            true => Meeting::Permuted(range.max / lanes + 1),
+            false => Meeting::Gathered,
+        })
     }
 
     /// How an access meets memory; what it brings is noted.
@@ -320,7 +360,7 @@ impl Walk<'_> {
         self.traffic.add(&self.target.machine, key, [element, whole], &steps);
         let straight = self.straight().count();
         let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
-        let lets = index.iter().flat_map(Expr::symbols).any(|symbol| self.depends[symbol] != 0);
+        let values = self.at_values(buffer, &index);
         let (mut along, mut spread) = (None, false);
         let mut columns = None;
         for (around, motion) in own {
@@ -339,7 +379,7 @@ impl Walk<'_> {
             }
         }
         match along {
-            _ if lets => Meeting::Apart(false),
+            _ if values.is_some() => values.unwrap_or(Meeting::Apart),
             None | Some((Motion::Still, _)) => Meeting::One,
             Some((Motion::Steady { stride: 1, block }, lanes))
                 if block.is_none_or(|block| block >= lanes) =>
@@ -350,12 +390,18 @@ impl Walk<'_> {
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
                 (Some(columns), _) => Meeting::Transposed(columns),
-                (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Apart(true),
-                (None, _) => Meeting::Apart(false),
+                (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Gathered,
+                (None, _) => Meeting::Apart,
             },
         }
     }
 }
+
+/// The most elements of a row that is held in registers, and how many a register holds.
+const PERMUTED: [i64; 2] = [64, 16];
+
+/// Instructions that take a narrow element out of the word that a gather brings.
+const NARROW_GATHER: f64 = 6.0;
 
 /// Rows of the blocks that so many columns are transposed in, a column: a block that is not full
 /// has as many rows as one that is.
@@ -403,8 +449,9 @@ fn unshifted(index: &Expr) -> Expr {
 }
 
 /// Bytes of the widest element that a block touches: vectors have as many lanes as it allows.
+/// Narrow elements are computed with in lanes of 32 bits.
 pub(super) fn widest(kernel: &Kernel, block: &[Stmt]) -> i64 {
-    let mut bytes = 1;
+    let mut bytes = 4;
     walk_references(block, &mut |reference| {
         let bits = i64::from(kernel.buffers[reference.buffer].dtype.bits());
         bytes = bytes.max(bits / 8);
