@@ -30,8 +30,8 @@ impl Selector<'_> {
     }
 
     /// Elements of 32 bits, or widened to that, at these distances in bytes from the first lane's,
-    /// in the lanes of a whole register. Where only the run tells which lanes are on, each element
-    /// has to be that of the lane at its place, too.
+    /// in the lanes of a whole register, of which it is known whether they are on: the element of a
+    /// lane that is on may lie at the place of one that is not.
     pub(super) fn load_neighbours(
         &mut self,
         buffer: BufferId,
@@ -47,25 +47,15 @@ impl Selector<'_> {
             return None;
         }
         let bytes = self.element_bytes(buffer) as i64;
-        let on = match mask {
-            Mask::Constant(on) => on & all_lanes(lanes),
-            Mask::Register(..) => all_lanes(lanes),
-        };
+        let Mask::Constant(on) = mask else { return None };
+        let on = on & all_lanes(lanes);
         let (mut wanted, mut places) = (0, vec![0; lanes]);
         for at in (0..lanes).filter(|at| on & 1 << at != 0) {
             let place = usize::try_from(offsets[at] / bytes).ok().filter(|place| *place < lanes)?;
-            let in_place = offsets[place] == offsets[at];
-            if matches!(mask, Mask::Register(..)) && !in_place {
-                return None;
-            }
             wanted |= 1 << place;
             places[at] = place as u64;
         }
-        let wanted = match mask {
-            Mask::Constant(_) => Mask::Constant(wanted),
-            Mask::Register(..) => self.mask_and(Mask::Constant(wanted), mask, lanes),
-        };
-        let widened = self.load_widened(buffer, address, wanted, lanes);
+        let widened = self.load_widened(buffer, address, Mask::Constant(wanted), lanes);
         let loaded = self.register(widened);
         let order = self.lane_constants(&places, Lane::I32);
         let order = self.register(order);
