@@ -8,6 +8,10 @@ use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
+/// Movements and scales that are looked through: far more than models have between a quantised
+/// tensor and its product.
+const MOST_STEPS: usize = 32;
+
 /// A value that stands for integers.
 pub(crate) struct Quantised {
     /// What it is made of, behind the movements: whole and below 2^9.
@@ -41,9 +45,15 @@ pub(crate) struct Scale {
 impl Quantised {
     /// What a value stands for.
     pub(crate) fn of(function: &Function, value: ValueId) -> Option<Quantised> {
+        Quantised::behind(function, value, MOST_STEPS)
+    }
+
+    /// The same behind at most so many movements and scales.
+    fn behind(function: &Function, value: ValueId, steps: usize) -> Option<Quantised> {
         if let Some(whole) = Whole::of(function, value) {
             return Some(Quantised { whole, scales: Vec::new() });
         }
+        let steps = steps.checked_sub(1)?;
         let (id, _) = function.producer(value)?;
         let node = &function.nodes[id];
         let operand = |number: usize| node.operands[number];
@@ -54,12 +64,13 @@ impl Quantised {
             let sides = if by == ScalarFunction::Mul { &both[..] } else { &both[..1] };
             return sides.iter().filter(|_| dtype == DType::F32).find_map(|&(inner, scale)| {
                 let scale = Scale::of(function, scale, by)?;
-                let mut found = Quantised::of(function, inner)?;
+                let mut found = Quantised::behind(function, inner, steps)?;
                 found.scales.push(scale);
                 Some(found)
             });
         }
-        let mut found = moves(&node.op).then(|| Quantised::of(function, operand(0))).flatten()?;
+        let mut found =
+            moves(&node.op).then(|| Quantised::behind(function, operand(0), steps)).flatten()?;
         for scale in &mut found.scales {
             scale.follow(function, &node.op, operand(0), value)?;
         }

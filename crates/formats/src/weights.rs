@@ -130,6 +130,7 @@ impl Weights {
         };
         let axes: Vec<usize> = scale.axes.iter().map(of_result).collect();
         let value = rewriter.get(scale.value);
+        let value = rewriter.builder.reshape(value, &scale.shape)?;
         let (value, axes) = in_order(rewriter, value, &axes)?;
         let value = rewriter.builder.broadcast(value, &shape, &axes)?;
         let scaled = by(rewriter, scale.function, [sums, value])?;

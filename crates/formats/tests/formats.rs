@@ -141,6 +141,32 @@ fn random_of(ty: &TensorType, seed: u64) -> Tensor {
     tensor::random::random(ty.dtype, &shape, seed)
 }
 
+fn random_tensor(dtype: DType, shape: &[i64], seed: u64) -> Tensor {
+    let shape = shape.iter().map(|&extent| extent.into()).collect();
+    random_of(&TensorType { dtype, shape }, seed)
+}
+
+/// Checks that a function in which products are taken otherwise, with one remark or none, computes
+/// the same numbers but for rounding, whatever formats are chosen for it.
+fn keeps_the_numbers(
+    function: &Function,
+    remarks: usize,
+    weights: &[Tensor],
+    inputs: &[Tensor],
+) -> Result<(), TestCaseError> {
+    let mut said = Vec::new();
+    let target = Target::table().remove(1);
+    let short = integers(function.clone(), &target, &mut said).expect("well typed");
+    prop_assert_eq!(said.len(), remarks);
+    let numbers = results(function, weights, inputs);
+    for (one, other) in numbers.iter().zip(&results(&short, weights, inputs)) {
+        let error = tensor::compare(one, other, 0.0, 0.0).relative_l2;
+        prop_assert!(error < 5e-6, "{error}");
+    }
+    keeps_the_bits(&short, weights, inputs);
+    Ok(())
+}
+
 /// A contraction with random operands: function, constants, inputs.
 fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor>, Vec<Tensor>) {
     let function = instance(structure, extents);
@@ -343,25 +369,13 @@ proptest! {
                return %r as \"r\" }}"
         );
         let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-        let ty = |dtype, shape: &[i64]| {
-            TensorType { dtype, shape: shape.iter().map(|&extent| extent.into()).collect() }
-        };
         let dtype = if signed { DType::I8 } else { DType::U8 };
         let weights = [
-            random_of(&ty(dtype, &[columns, depth]), 1),
-            random_of(&ty(DType::F32, &[columns]), 2),
+            random_tensor(dtype, &[columns, depth], 1),
+            random_tensor(DType::F32, &[columns], 2),
         ];
-        let inputs = [random_of(&ty(DType::F32, &[rows, depth]), 3)];
-        let target = Target::table().remove(1);
-        let mut remarks = Vec::new();
-        let short = integers(function.clone(), &target, &mut remarks).expect("well typed");
-        prop_assert_eq!(remarks.len(), 1);
-        let numbers = results(&function, &weights, &inputs);
-        for (one, other) in numbers.iter().zip(&results(&short, &weights, &inputs)) {
-            let error = tensor::compare(one, other, 0.0, 0.0).relative_l2;
-            prop_assert!(error < 5e-6, "{error}");
-        }
-        keeps_the_bits(&short, &weights, &inputs);
+        let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
+        keeps_the_numbers(&function, 1, &weights, &inputs)?;
     }
 
     #[test]
@@ -389,24 +403,12 @@ proptest! {
                return %r as \"r\" }}"
         );
         let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-        let ty = |dtype, shape: &[i64]| {
-            TensorType { dtype, shape: shape.iter().map(|&extent| extent.into()).collect() }
-        };
         let weights = [
-            random_of(&ty(DType::U8, &[columns, depth]), 1),
-            random_of(&ty(DType::F32, &[columns, blocks]), 2),
+            random_tensor(DType::U8, &[columns, depth], 1),
+            random_tensor(DType::F32, &[columns, blocks], 2),
         ];
-        let inputs = [random_of(&ty(DType::F32, &[rows, depth]), 3)];
-        let target = Target::table().remove(1);
-        let mut remarks = Vec::new();
-        let short = integers(function.clone(), &target, &mut remarks).expect("well typed");
-        prop_assert_eq!(remarks.len(), usize::from(blocks > 1 && columns > 1));
-        let numbers = results(&function, &weights, &inputs);
-        for (one, other) in numbers.iter().zip(&results(&short, &weights, &inputs)) {
-            let error = tensor::compare(one, other, 0.0, 0.0).relative_l2;
-            prop_assert!(error < 5e-6, "{error}");
-        }
-        keeps_the_bits(&short, &weights, &inputs);
+        let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
+        keeps_the_numbers(&function, usize::from(blocks > 1 && columns > 1), &weights, &inputs)?;
     }
 
     #[test]

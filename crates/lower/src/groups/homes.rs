@@ -22,6 +22,7 @@ use sym::{Atom, Expr};
 use tensor::ScalarFunction;
 
 use super::Fusion;
+use super::bound::MOST_NODES;
 use crate::combination::{Combination, MOST_WRITTEN};
 use crate::definitions::{Class, class, class_of, class_of_node, cost, operand_index, space};
 use crate::naive::index::{AxisSymbols, dense_strides, extents, extents_of, shape_of, weight};
@@ -231,35 +232,36 @@ impl Chooser<'_> {
         if !narrows {
             return false;
         }
-        let mut own = Vec::new();
-        self.sums_below(value, None, &mut own);
+        let own = self.sums_below(&[value], None);
         let (Some(&sum), true) =
-            (own.last(), bits(value) < own.iter().filter_map(|&it| bits(it)).min())
+            (own.iter().max(), bits(value) < own.iter().filter_map(|&it| bits(it)).min())
         else {
             return false;
         };
-        let mut others = Vec::new();
-        for &operand in &self.function.nodes[root].operands {
-            self.sums_below(operand, Some(value), &mut others);
-        }
+        let others = self.sums_below(&self.function.nodes[root].operands, Some(value));
         others.into_iter().any(|other| other > sum)
     }
 
-    /// The sums that a value is made of element by element, other than through one value.
-    fn sums_below(&self, value: ValueId, except: Option<ValueId>, sums: &mut Vec<ValueId>) {
-        if except == Some(value) {
-            return;
-        }
-        let Some((node, _)) = self.function.producer(value) else { return };
-        match class_of_node(self.function, node) {
-            Class::Contraction => sums.push(value),
-            Class::Elementwise | Class::View if !self.stored[value] => {
-                for &operand in &self.function.nodes[node].operands {
-                    self.sums_below(operand, except, sums);
-                }
+    /// The sums that values are made of element by element, other than through one value.
+    fn sums_below(&self, values: &[ValueId], except: Option<ValueId>) -> Vec<ValueId> {
+        let (mut work, mut seen, mut sums) = (values.to_vec(), IdSet::new(), Vec::new());
+        // What is farther away is in another kernel.
+        let mut left = MOST_NODES;
+        while let Some(value) = work.pop().filter(|_| left > 0) {
+            if except == Some(value) || !seen.insert(value) {
+                continue;
             }
-            _ => {}
+            left -= 1;
+            let Some((node, _)) = self.function.producer(value) else { continue };
+            match class_of_node(self.function, node) {
+                Class::Contraction => sums.push(value),
+                Class::Elementwise | Class::View if !self.stored[value] => {
+                    work.extend(&self.function.nodes[node].operands);
+                }
+                _ => {}
+            }
         }
+        sums
     }
 
     /// Whether the nest of which a value is to be a part finds its elements at sums of multiples of
