@@ -341,11 +341,9 @@ fn a_short_value_behind_many_ways() -> Result<(), String> {
     for step in 0..40 {
         text += &format!("\n%v{}: f32[8, 8] = map add %v{step}, %v{step}", step + 1);
     }
-    text += &format!(
-        "\n%q: u8[8, 8] = map cast %v40 %d: f32[8, 8] = map cast %q
+    text += "\n%q: u8[8, 8] = map cast %v40 %d: f32[8, 8] = map cast %q
          %e: f32[8, 8] = contract [a0: 8, a1: 8 | r0: 8] %y[a0, r0], %x[r0, a1] accumulate f32
-         %r: f32[8, 8] = map add %d, %e return %r as \"r\" }}"
-    );
+         %r: f32[8, 8] = map add %d, %e return %r as \"r\" }";
     let found = groups(&text, &[])?;
     // The earlier of the two sums is stored as the bytes that it becomes.
     assert!(found.contains("map v44 follows the sum in its kernel"), "{found}");
