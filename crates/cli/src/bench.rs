@@ -2,7 +2,6 @@
 
 use clap::Args;
 use inspect::Measurement;
-use serde_json::json;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
@@ -47,31 +46,12 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let measured =
         inspect::measure(model, options, arguments.seconds, |ports| settled.inputs(ports))?;
     if arguments.json {
-        say_line!("{}", as_json(&measured));
+        say_line!("{}", measured.json());
     } else {
         say!("{}", as_text(&measured));
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
-}
-
-fn as_json(measured: &Measurement) -> serde_json::Value {
-    json!({
-        "model": measured.model,
-        "target": measured.target,
-        "threads": measured.threads,
-        "compile_ms": measured.compile_ms,
-        "first_run_ms": measured.first_run_ms,
-        "median_ms": measured.median_ms,
-        "min_ms": measured.min_ms,
-        "p95_ms": measured.p95_ms,
-        "runs": measured.runs,
-        "kernels": measured.statistics.kernels,
-        "code_bytes": measured.statistics.code_bytes,
-        "constant_bytes": measured.statistics.constant_bytes,
-        "arena_bytes": measured.statistics.arena_bytes,
-        "peak_rss_bytes": measured.peak_rss_bytes,
-    })
 }
 
 fn as_text(measured: &Measurement) -> String {

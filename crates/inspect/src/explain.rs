@@ -51,6 +51,10 @@ pub struct Explanation {
 pub struct ExplanationRow {
     /// The kernel's name, or the kind of step.
     pub kernel: String,
+    /// The segment of the plan, counted as a run first meets them.
+    pub segment: usize,
+    /// The step of its program, counted as `program::walk` counts, from 0.
+    pub step: usize,
     /// What it computes, and how it was made; none of a step that computes no node of the model.
     pub info: Option<KernelInfo>,
     /// How often a run of the model runs it: once, but for what stands in a loop.
@@ -124,7 +128,7 @@ impl Explanation {
                 self.formats.push(text);
             }
         }
-        for segment in &met {
+        for (number, segment) in met.iter().enumerate() {
             let specialisation = &segment.specialisation;
             let program = specialisation.executable();
             let scratch = program.scratch_bytes() as u64 * self.threads as u64;
@@ -134,7 +138,7 @@ impl Explanation {
                 self.largest_live_set = specialisation.largest_live_set() + scratch;
             }
             self.why_alone.extend(specialisation.why_alone().map(str::to_owned));
-            self.add_segment(executable, &variant, segment, runs)?;
+            self.add_segment(executable, &variant, (number, segment), runs)?;
         }
         Ok(())
     }
@@ -144,7 +148,7 @@ impl Explanation {
         &mut self,
         executable: &Executable,
         variant: &Variant,
-        segment: &SegmentRun,
+        (number, segment): (usize, &SegmentRun),
         runs: u32,
     ) -> Result<()> {
         let SegmentRun { specialisation, operands, .. } = segment;
@@ -177,7 +181,7 @@ impl Explanation {
             let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
             let turns = row.runs / u64::from(runs);
-            let measured = Measured { turns, time_us, run_bytes };
+            let measured = Measured { place: (number, row.step), turns, time_us, run_bytes };
             self.rows.push(self.row(executable.target(), kernel, info, measured));
         }
         Ok(())
@@ -188,7 +192,7 @@ impl Explanation {
         target: &Target,
         kernel: String,
         info: Option<&KernelInfo>,
-        Measured { turns, time_us, run_bytes }: Measured,
+        Measured { place, turns, time_us, run_bytes }: Measured,
     ) -> ExplanationRow {
         let (flops, bytes) = info.map_or((0, 0), |info| (turns * info.flops, turns * info.bytes));
         let cost = info.map(|info| info.cost.after(target, info.prior_bytes, run_bytes));
@@ -199,6 +203,8 @@ impl Explanation {
         let least_us = self.ceilings.nanoseconds(flops, bytes as f64) / 1e3;
         ExplanationRow {
             kernel,
+            segment: place.0,
+            step: place.1,
             info: info.cloned(),
             turns,
             time_us,
@@ -227,6 +233,8 @@ impl ExplanationRow {
 /// What was measured of a kernel in a run.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
+    /// The segment, and the step of its program.
+    place: (usize, usize),
     /// How often it was run.
     turns: u64,
     /// All of them.
@@ -314,7 +322,7 @@ impl Explanation {
     }
 
     /// What may make the model faster.
-    fn suggestions(&self) -> Vec<String> {
+    pub(crate) fn suggestions(&self) -> Vec<String> {
         let mut found = Vec::new();
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         if self.threads < cores {

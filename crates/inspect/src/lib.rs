@@ -11,6 +11,7 @@ mod difference;
 mod dump;
 mod explain;
 mod extents;
+mod json;
 mod measure;
 mod peer;
 mod recorded;
