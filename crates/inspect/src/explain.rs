@@ -167,17 +167,12 @@ impl Explanation {
             })?;
         }
         self.total_us += total_ns as f64 / f64::from(runs) / 1e3;
-        // The runs of each kernel in order. A kernel that only counts for a loop has none.
-        let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
         let kernels = specialisation.infos(executable.target());
-        for info in &*kernels {
-            infos.entry(info.kernel).or_default().push_back(info);
-        }
+        let infos = infos_of_rows(profile.rows(), &kernels);
         let prior: u64 = kernels.iter().map(|info| info.prior_bytes).sum();
         let run_bytes = prior + specialisation.executable().arena_bytes() as u64;
-        for row in profile.rows() {
+        for (row, info) in profile.rows().iter().zip(infos) {
             let time_us = row.nanoseconds as f64 / f64::from(runs) / 1e3;
-            let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
             let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
             let turns = row.runs / u64::from(runs);
@@ -212,6 +207,19 @@ impl Explanation {
             roofline: least_us / time_us.max(1e-3),
         }
     }
+}
+
+/// What is known of the kernel of each row of a profile, of those of a program: the runs of each
+/// kernel come in order. A kernel that only counts for a loop has none.
+pub(crate) fn infos_of_rows<'a>(
+    rows: &[runtime::ProfileRow],
+    kernels: &'a [KernelInfo],
+) -> Vec<Option<&'a KernelInfo>> {
+    let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
+    for info in kernels {
+        infos.entry(info.kernel).or_default().push_back(info);
+    }
+    rows.iter().map(|row| row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front())).collect()
 }
 
 impl ExplanationRow {

@@ -16,6 +16,7 @@ mod json;
 mod measure;
 mod peer;
 mod recorded;
+mod trace;
 mod verify;
 
 pub use c_program::run_as_c;
@@ -27,8 +28,9 @@ pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, ListingOptions, explain, explain_beneath};
 pub use explore::{Build, explore, page};
 pub use extents::smallest_extents;
-pub use measure::{Measurement, measure, phases};
+pub use measure::{Measured, Measurement, measure, phases};
 pub use peer::Peer;
 pub use recorded::{RecordedCase, read_recorded};
 pub use tilewright::compiled::check_c_compiler;
+pub use trace::trace;
 pub use verify::{KernelVerdict, OutputVerdict, Sample, VERIFY_OPERATIONS, VerifyReport, verify};

@@ -75,7 +75,7 @@ pub(crate) fn bench<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(given)?;
     let inputs = model.get().inputs(inputs)?;
-    let found = unlocked(py, || inspect::measure(&path, &options, seconds, |_| Ok(inputs)))?;
+    let found = unlocked(py, || inspect::measure(&path, &options, seconds, |_| Ok(inputs)))?.measurement;
     let rows = PyDict::new(py);
     rows.set_item("target", found.target)?;
     rows.set_item("threads", found.threads)?;

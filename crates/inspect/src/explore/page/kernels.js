@@ -3,8 +3,8 @@
 const KERNEL_COLUMNS = [
   ["time", (row) => microseconds(row.time_us)],
   ["%", (row, build) => build.part(row.time_us).toFixed(1)],
-  ["x predicted", (row) => (row.predicted_us ? (row.time_us / row.predicted_us).toFixed(2) : "")],
-  ["% of roof", (row) => (row.kernel === null ? "" : (100 * row.roofline).toFixed(1))],
+  ["x pred.", (row) => (row.predicted_us ? (row.time_us / row.predicted_us).toFixed(2) : "")],
+  ["% roof", (row) => (row.kernel === null ? "" : (100 * row.roofline).toFixed(1))],
 ];
 
 class KernelPane {
@@ -46,8 +46,9 @@ class KernelPane {
     head.append(make("span", "types-cell", "types"), make("span", "title-cell", "kernel: nodes"));
     const { explanation, total } = build;
     const explained = (100 * explanation.explained_us) / total;
-    byId("note-kernels").textContent = `${explained.toFixed(1)} % of ${microseconds(total)} `
-      + "accounted for";
+    const between = Math.max(0, total - explanation.explained_us);
+    byId("note-kernels").textContent = `${explained.toFixed(1)} % of ${microseconds(total)}, `
+      + `${microseconds(between)} between them`;
     const longest = Math.max(0, ...build.rows.map((row) => build.title(row).length));
     this.list.set(this.rows.length, Math.min(longest, 400) + 60);
   }
@@ -87,6 +88,18 @@ class KernelPane {
   }
 }
 
+/** How much of the run goes by each combination of element types in and out. */
+function typesOf(build) {
+  const times = new Map();
+  for (const row of build.rows) {
+    if (!row.types) continue;
+    const [count, time] = times.get(row.types) ?? [0, 0];
+    times.set(row.types, [count + 1, time + row.time_us]);
+  }
+  return [...times].sort((one, two) => two[1][1] - one[1][1]).map(([types, [count, time]]) =>
+    `${types}: ${build.part(time).toFixed(1)} % of the time, ${count} kernel run(s)`);
+}
+
 /** Why a kernel is what it is, as lines with what they say in front. */
 function reasonsOf(build, row) {
   const lines = [];
@@ -104,6 +117,7 @@ function reasonsOf(build, row) {
     add("not fused", row.not_fused);
     add("schedule", row.schedule);
   }
+  add("all types", typesOf(build));
   add("to try", build.explanation.to_try);
   add("code alone", build.explanation.why_alone);
   add("formats", build.explanation.formats);

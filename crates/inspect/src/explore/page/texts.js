@@ -210,6 +210,16 @@ class TextPane {
   }
 }
 
+/** The first line of each statement of a kernel. */
+function firstLines(section, kernel) {
+  const found = [];
+  const { lines } = kernel.stages[kernel.stages.length - 1];
+  kernel.statements.forEach((statement, number) => {
+    if (statement !== null) found[statement] ??= section.lines[lines[number]].trim();
+  });
+  return found;
+}
+
 /** The machine code of the selected kernel. */
 class CodePane {
   constructor(explorer) {
@@ -221,15 +231,17 @@ class CodePane {
   async update() {
     const { build, row } = this.explorer;
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const section = await build.section("code");
+    const [section, loops] = await Promise.all([build.section("code"), build.section("loops")]);
     if (turn !== this.turn) return;
     const kernel = row === null ? null : build.rows[row].kernel;
     this.code = kernel === null ? null : section[kernel];
+    this.sources = kernel === null ? [] : firstLines(loops, loops.kernels[kernel]);
     const count = this.code ? this.code.text.length : 0;
     const content = `${build.number} ${kernel}`;
     byId("note-code").textContent = this.code ? `${build.rows[row].name}, ${count} instructions` : "";
     const longest = this.code ? this.code.text.reduce((most, it) => Math.max(most, it.length), 0) : 0;
-    this.list.set(count, longest, content === this.content);
+    this.list.host.style.setProperty("--instruction", `${Math.min(longest, 64)}ch`);
+    this.list.set(count, longest + 80, content === this.content);
     this.content = content;
     if (this.code && this.explorer.statement !== null) {
       this.list.reveal(this.code.statements.indexOf(this.explorer.statement));
@@ -238,7 +250,12 @@ class CodePane {
 
   fill(row, index) {
     const { text, offsets, statements } = this.code;
-    row.append(make("span", "number", offsets[index].toString(16)), make("span", "", text[index]));
+    const source = statements[index] === null ? "" : this.sources[statements[index]];
+    // What is made for the same statement as the line before need not say so again.
+    const again = index > 0 && statements[index - 1] === statements[index];
+    row.append(make("span", "number", offsets[index].toString(16)),
+      make("span", "instruction", text[index]), make("span", "source", again ? "" : source));
+    row.title = source;
     const { statement } = this.explorer;
     row.classList.toggle("marked", statement !== null && statements[index] === statement);
   }
