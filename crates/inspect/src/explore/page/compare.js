@@ -1,5 +1,6 @@
 // Two builds side by side. Kernels of two builds have nothing in common but the nodes of the model
-// that they compute: those that share one, directly or by way of others, are compared as one.
+// that they compute. The home of a node is the longest of the kernels that it became part of: homes
+// of one node are compared with each other, and what is home to no node counts with its last one.
 
 /** Groups of rows of both builds, those whose times differ most first. */
 function compareBuilds(builds) {
@@ -9,32 +10,40 @@ function compareBuilds(builds) {
     while ((parents.get(at) ?? at) !== at) at = parents.get(at);
     return at;
   };
-  const join = (one, two) => parents.set(find(one), find(two));
-  const key = (build, node) => `${build.nodes[node].operator}\n${build.nodes[node].name}`;
-  const keysOf = (build, row) => row.nodes.map((node) => key(build, node));
-  for (const build of builds) {
-    for (const row of build.rows) {
-      const keys = keysOf(build, row);
-      keys.slice(1).forEach((other) => join(other, keys[0]));
-    }
-  }
+  const rowKey = (build, row) => `${build.number} ${row}`;
+  const nodeKey = (node) => `${node.operator}\n${node.name}`;
+  const homes = builds.map((build) => build.rowsOfNode.map((rows) => rows.reduce(
+    (most, row) => (most === null || build.rows[row].time_us > build.rows[most].time_us ? row
+      : most), null)));
+  // The home of a node in the build where it was met first.
+  const first = new Map();
+  builds.forEach((build, number) => build.nodes.forEach((node, at) => {
+    const home = homes[number][at];
+    if (home === null) return;
+    const key = rowKey(build, home);
+    const other = first.get(nodeKey(node));
+    if (other === undefined) first.set(nodeKey(node), key);
+    else parents.set(find(key), find(other));
+  }));
   const groups = new Map();
-  const group = (name) => {
+  const groupOf = (name) => {
     if (!groups.has(name)) {
       groups.set(name, { times: builds.map(() => 0), nodes: builds.map(() => []), names: [] });
     }
     return groups.get(name);
   };
   builds.forEach((build, number) => {
+    const isHome = new Set(homes[number]);
     for (const row of build.rows) {
-      const keys = keysOf(build, row);
-      group(keys.length ? find(keys[0]) : "copies").times[number] += row.time_us;
+      const last = row.nodes[row.nodes.length - 1];
+      const own = isHome.has(row.number) || last === undefined ? row.number : homes[number][last];
+      groupOf(last === undefined ? "copies" : find(rowKey(build, own))).times[number] += row.time_us;
     }
     build.nodes.forEach((node, at) => {
-      const own = groups.get(find(key(build, at)));
-      if (!own || !build.rowsOfNode[at].length) return;
+      if (homes[number][at] === null) return;
+      const own = groupOf(find(rowKey(build, homes[number][at])));
       own.nodes[number].push(at);
-      if (!own.names.includes(node.name) && own.names.length < 12) own.names.push(node.name);
+      if (!own.names.includes(node.name)) own.names.push(node.name);
     });
   });
   const rows = [...groups.values()];
@@ -47,7 +56,9 @@ function compareBuilds(builds) {
 
 function fillComparison(element, row, explorer) {
   const [one, two] = row.times;
-  for (const time of row.times) element.append(make("span", "number-cell", time ? microseconds(time) : "–"));
+  for (const time of row.times) {
+    element.append(make("span", "number-cell", time ? microseconds(time) : "–"));
+  }
   const ratio = make("span", "number-cell", two ? (one / two).toFixed(2) : "");
   if (one > 1.05 * two) ratio.classList.add("slow");
   element.append(ratio, make("span", "title-cell", row.names.join(", ") || "copies"));

@@ -29,6 +29,7 @@ async function unpack(base64) {
 class Build {
   constructor(number, label) {
     this.number = number;
+    this.letter = "AB"[number];
     this.label = label;
     this.packed = new Map();
     this.sections = new Map();

@@ -33,9 +33,12 @@ class KernelPane {
     head.replaceChildren();
     if (order === "beside") {
       this.comparison = compareBuilds(this.explorer.builds);
-      for (const name of [...this.explorer.builds.map((it) => it.label), "ratio"]) {
-        head.append(make("span", "number-cell", name));
+      for (const other of this.explorer.builds) {
+        const cell = make("span", "number-cell", other.letter);
+        cell.title = other.label;
+        head.append(cell);
       }
+      head.append(make("span", "number-cell", "A / B"));
       head.append(make("span", "title-cell", "nodes of the model"));
       byId("note-kernels").textContent = this.comparison.note;
       this.list.set(this.comparison.rows.length, 200);

@@ -32,7 +32,7 @@ class Explorer {
     byId("facts").textContent = `${microseconds(explanation.total_us)} a run on `
       + `${explanation.target}, ${explanation.threads} thread(s); `
       + `${explanation.gflops.toFixed(1)} GFLOP/s and `
-      + `${explanation.gigabytes_per_second.toFixed(1)} GB/s measured`;
+      + `${explanation.gigabytes_per_second.toFixed(1)} GB/s`;
     for (const pane of [this.graph, this.kernels, this.memory, this.texts]) pane.open(this.build);
     this.code.update();
   }
@@ -264,7 +264,7 @@ function listenToButtons(explorer) {
   byId("builds").hidden = explorer.builds.length < 2;
   document.querySelector("[data-order=beside]").hidden = explorer.builds.length < 2;
   choice.append(...explorer.builds.map((build) => {
-    const option = make("option", "", build.label);
+    const option = make("option", "", `${build.letter}: ${build.label}`);
     option.value = build.number;
     return option;
   }));

@@ -1,7 +1,7 @@
 // The memory plan over time, and the roofline of the kernels.
 
 /** Space around a drawing. */
-const MARGIN = { left: 56, right: 12, top: 10, bottom: 24 };
+const MARGIN = { left: 68, right: 12, top: 10, bottom: 24 };
 
 class MemoryPane {
   constructor(explorer) {

@@ -127,7 +127,7 @@ class TextPane {
     const kernel = row && row.kernel !== null ? section.kernels[row.kernel] : null;
     this.what = row?.kernel;
     if (!kernel) {
-      this.lines = [{ text: row ? "a copy: no loops" : "select a kernel, or a node of the model" }];
+      this.lines = [{ text: row ? "no kernel of the model: a copy, or what counts for a loop" : "select a kernel, or a node of the model" }];
       this.writeStages([], () => "");
       byId("note-loops").textContent = "";
       return;
@@ -184,7 +184,7 @@ class TextPane {
   fill(row, index) {
     const line = this.lines[index];
     const sign = { plus: "+", minus: "−" }[line.sign] ?? "";
-    row.append(make("span", "number", line.what ?? sign), make("span", "", line.text));
+    row.append(make("span", line.what ? "number what" : "number", line.what ?? sign), make("span", "", line.text));
     if (line.sign) row.classList.add(line.sign);
     row.classList.toggle("marked", this.isMarked(line));
     if (this.shown === "reasons") row.title = line.text;
@@ -244,8 +244,23 @@ class CodePane {
     this.list.set(count, longest + 80, content === this.content);
     this.content = content;
     if (this.code && this.explorer.statement !== null) {
-      this.list.reveal(this.code.statements.indexOf(this.explorer.statement));
+      this.list.reveal(this.longestRun(this.explorer.statement));
     }
+  }
+
+  /** Where the most instructions in a row begin that were made for a statement: its loop, not what
+   * was moved out of it. */
+  longestRun(statement) {
+    const { statements } = this.code;
+    let [first, most, begin] = [-1, 0, 0];
+    statements.forEach((own, index) => {
+      if (own !== statement) {
+        begin = index + 1;
+      } else if (index + 1 - begin > most) {
+        [first, most] = [begin, index + 1 - begin];
+      }
+    });
+    return first;
   }
 
   fill(row, index) {
