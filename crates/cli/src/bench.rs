@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use inspect::{Measured, Measurement};
+use inspect::{MeasuredModel, Measurement};
 use tensor::StagedFiles;
 
 use crate::Outcome;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (model, options) = (&arguments.model.model, &settled.options);
     let measured =
         inspect::measure(model, options, arguments.seconds, |ports| settled.inputs(ports))?;
-    let Measured { measurement, executable, inputs } = measured;
+    let MeasuredModel { measurement, executable, inputs } = measured;
     if let Some(path) = &arguments.trace {
         let trace = inspect::trace(&executable, &inputs, &measurement)?;
         let mut files = StagedFiles::new();

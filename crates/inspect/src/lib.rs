@@ -28,7 +28,7 @@ pub use dump::{Stage, dump};
 pub use explain::{Explanation, ExplanationRow, ListingOptions, explain, explain_beneath};
 pub use explore::{Build, explore, page};
 pub use extents::smallest_extents;
-pub use measure::{Measured, Measurement, measure, phases};
+pub use measure::{MeasuredModel, Measurement, measure, phases};
 pub use peer::Peer;
 pub use recorded::{RecordedCase, read_recorded};
 pub use tilewright::compiled::check_c_compiler;

@@ -43,7 +43,7 @@ pub struct Measurement {
 }
 
 /// What was measured, with what it was measured of.
-pub struct Measured {
+pub struct MeasuredModel {
     /// Times and sizes.
     pub measurement: Measurement,
     /// The model, compiled.
@@ -62,7 +62,7 @@ pub fn measure(
     options: &Options,
     seconds: f64,
     inputs: impl FnOnce(&[Port]) -> Result<Vec<Value>>,
-) -> Result<Measured> {
+) -> Result<MeasuredModel> {
     warm_page_cache(model);
     // What was tried before, to find extents that do, is not the model's. Where the system does not
     // forget, it counts all the same.
@@ -107,7 +107,7 @@ pub fn measure(
         statistics: executable.statistics(),
         peak_rss_bytes: peak_rss_bytes(),
     };
-    Ok(Measured { measurement, executable, inputs })
+    Ok(MeasuredModel { measurement, executable, inputs })
 }
 
 /// A table for `Options::phases` that takes the time of this process's monotonic clock.

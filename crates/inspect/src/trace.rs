@@ -3,11 +3,13 @@
 //! The format: "Trace Event Format", Google, 2016: an array of events; those of phase `X` have a
 //! beginning and a duration in microseconds, and lie inside one another by their times.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use base::Result;
 use serde_json::{Value, json};
 use tilewright::Executable;
+use tilewright::compiled::KernelInfo;
 
 use crate::explain::infos_of_rows;
 use crate::measure::Measurement;
@@ -32,10 +34,10 @@ pub fn trace(
     executable.run_values(inputs)?;
     let mut events = heads(measured);
     let (variant, met) = executable.met(inputs)?;
-    // On the timeline runs come behind what was measured before.
-    let offset_us = 1e3 * (measured.compile_ms + measured.first_run_ms);
     let begin = Instant::now();
     let clock = move || begin.elapsed().as_nanos() as u64;
+    // On the timeline runs come behind what was measured before.
+    let offset_us = 1e3 * (measured.compile_ms + measured.first_run_ms);
     let at = |nanoseconds: u64| offset_us + nanoseconds as f64 / 1e3;
     for run in 0..TRACED_RUNS {
         let run_begin = clock();
@@ -51,28 +53,15 @@ pub fn trace(
                 call.run_profiled(&mut profile)
             })?;
             if met.len() > 1 {
-                let (begin, end) = (at(segment_begin), at(clock()));
-                events.push(event(&format!("segment {number}"), "segment", begin, end, json!({})));
+                let times = at(segment_begin)..at(clock());
+                events.push(event(&format!("segment {number}"), "segment", times, json!({})));
             }
             let kernels = specialisation.infos(executable.target());
             let infos = infos_of_rows(profile.rows(), &kernels);
-            for step in profile.events() {
-                let (name, what) = match infos[step.row] {
-                    Some(info) => (
-                        info.name.clone(),
-                        json!({
-                            "nodes": info.nodes,
-                            "flops": info.flops,
-                            "bytes": info.bytes,
-                        }),
-                    ),
-                    None => ("copy".to_owned(), json!({})),
-                };
-                events.push(event(&name, "kernel", at(step.begin), at(step.end), what));
-            }
+            let steps = profile.events().iter();
+            events.extend(steps.map(|it| step(infos[it.row], at(it.begin)..at(it.end))));
         }
-        let (begin, end) = (at(run_begin), at(clock()));
-        events.push(event(&format!("run {run}"), "run", begin, end, json!({})));
+        events.push(event(&format!("run {run}"), "run", at(run_begin)..at(clock()), json!({})));
         if events.len() / (run + 1) * (run + 2) > MOST_EVENTS {
             break;
         }
@@ -80,27 +69,41 @@ pub fn trace(
     Ok(json!({ "displayTimeUnit": "ns", "traceEvents": events }))
 }
 
+/// A step of a program: a run of a kernel of which this is known, or a copy.
+fn step(info: Option<&KernelInfo>, times: Range<f64>) -> Value {
+    match info {
+        Some(KernelInfo { name, nodes, flops, bytes, .. }) => {
+            let what = json!({ "nodes": nodes, "flops": flops, "bytes": bytes });
+            event(name, "kernel", times, what)
+        }
+        None => event("copy", "kernel", times, json!({})),
+    }
+}
+
 /// What names the rows of a timeline, and what comes before the runs.
 fn heads(measured: &Measurement) -> Vec<Value> {
-    let name = |what: &str, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": 1, "args": { "name": name } });
+    let name = |what: &str, name: &str| {
+        let name = json!({ "name": name });
+        json!({ "ph": "M", "name": what, "pid": 1, "tid": 1, "args": name })
+    };
     let (compile, first) = (1e3 * measured.compile_ms, 1e3 * measured.first_run_ms);
     let threads = format!("{} thread(s) on {}", measured.threads, measured.target);
     vec![
         name("process_name", &measured.model),
         name("thread_name", &threads),
-        event("compile", "compile", 0.0, compile, json!({})),
-        event("first run", "run", compile, compile + first, json!({})),
+        event("compile", "compile", 0.0..compile, json!({})),
+        event("first run", "run", compile..compile + first, json!({})),
     ]
 }
 
 /// An event from one time to another, in microseconds.
-fn event(name: &str, category: &str, begin: f64, end: f64, what: Value) -> Value {
+fn event(name: &str, category: &str, times: Range<f64>, what: Value) -> Value {
     json!({
         "ph": "X",
         "name": name,
         "cat": category,
-        "ts": begin,
-        "dur": end - begin,
+        "ts": times.start,
+        "dur": times.end - times.start,
         "pid": 1,
         "tid": 1,
         "args": what,

@@ -110,7 +110,10 @@ impl ModelNodes {
 
     /// A list of the nodes.
     pub(super) fn json(&self) -> Value {
-        let node = |it: &ModelNode| json!({ "name": it.name, "operator": it.operator, "type": it.ty, "from": it.from });
+        let node = |it: &ModelNode| {
+            let ModelNode { name, operator, ty, from } = it;
+            json!({ "name": name, "operator": operator, "type": ty, "from": from })
+        };
         self.nodes.iter().map(node).collect()
     }
 }
@@ -121,16 +124,16 @@ fn text_of_type(function: &Function, value: ValueId) -> String {
 
 /// Texts of many stages: what is the same is kept once.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineTable {
     numbers: BTreeMap<(String, Vec<usize>), usize>,
     lines: Vec<String>,
     /// The nodes of the model that a line is of, where it is of some.
     nodes: Vec<Vec<usize>>,
 }
 
-impl Lines {
+impl LineTable {
     pub(super) fn number(&mut self, line: String, nodes: Vec<usize>) -> usize {
-        let Lines { numbers, lines, nodes: of } = self;
+        let LineTable { numbers, lines, nodes: of } = self;
         *numbers.entry((line, nodes)).or_insert_with_key(|(line, nodes)| {
             lines.push(line.clone());
             of.push(nodes.clone());
@@ -149,7 +152,7 @@ pub(super) fn passes(
     variant: &Variant,
     nodes: &mut ModelNodes,
 ) -> Result<Value> {
-    let (mut lines, mut stages, mut unchanged) = (Lines::default(), Vec::new(), Vec::new());
+    let (mut lines, mut stages, mut unchanged) = (LineTable::default(), Vec::new(), Vec::new());
     let mut last: Vec<usize> = Vec::new();
     let mut see = |name: &str, function: &Function| {
         let mut line = |(text, place): (String, LocationId)| {

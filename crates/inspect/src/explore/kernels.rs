@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tilewright::Executable;
 use tilewright::compiled::{KernelInfo, SegmentRun, Specialisation, instructions};
 
-use super::graph::{Lines, ModelNodes};
+use super::graph::{LineTable, ModelNodes};
 use crate::explain::Explanation;
 
 /// The kernels of a run, each once.
@@ -75,7 +75,7 @@ impl<'a> Kernels<'a> {
     /// Each kernel as its definitions say it and after each step of its schedule. Of the last of
     /// these, lines tell their statements.
     pub(super) fn loops(&self) -> Result<Value> {
-        let (mut lines, mut kernels) = (Lines::default(), Vec::new());
+        let (mut lines, mut kernels) = (LineTable::default(), Vec::new());
         for (specialisation, info) in &self.kernels {
             let name = &specialisation.module.kernels[info.kernel].name;
             let (mut stages, mut statements) = (Vec::new(), Vec::new());

@@ -112,6 +112,8 @@ class Explorer {
     if (this.build.number) parts.push(`build=${this.build.number}`);
     if (this.row !== null) parts.push(`row=${this.row}`);
     if (this.statement !== null) parts.push(`statement=${this.statement}`);
+    // A page within a notebook has no address of its own.
+    if (location.protocol === "about:") return;
     history.replaceState(null, "", `#${parts.join("&")}`);
   }
 
