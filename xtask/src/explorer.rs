@@ -82,7 +82,7 @@ fn run(tools: &Path, pictures: &str, given: Vec<PathBuf>) -> Result<Option<Strin
     let folder = target.join("explorer");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut pages = Vec::new();
-    let trained = ["digits/digits.onnx", "faces/ultraface.onnx", "topics/topics.onnx"];
+    let trained = ["faces/ultraface.onnx", "digits/digits.onnx", "topics/topics.onnx"];
     let trained = trained.map(|model| root.join("models").join(model));
     for (number, model) in given.iter().chain(&trained).enumerate() {
         let page = folder.join(format!("{number}.html"));
