@@ -83,7 +83,7 @@ enum Command {
     Compile(compile::Arguments),
     /// A row a kernel: its nodes, why it was fused, FLOPs, bytes, time, share of the roofline
     Explain(explain::Arguments),
-    /// Writes a page for browsers: graph, kernels, loops, machine code and memory, tied together
+    /// Writes a page for browsers: graph, kernels, loops, code, memory
     Explore(explore::Arguments),
     /// What the code of a diagnostic means, and what to do
     ExplainError(explain_error::Arguments),

@@ -142,6 +142,22 @@ fn plans_of_several_segments_are_shown() {
     }
 }
 
+/// Code for many extents is shown as it runs for those at hand.
+#[test]
+fn code_for_many_extents_is_shown() {
+    if !tilewright::runs_here() {
+        return;
+    }
+    let options = Options { symbolic: true, ..options() };
+    let executable = compile(DIGITS, &options).expect("it compiles");
+    let pictures = Tensor::from_vec(&[3, 1, 8, 8], vec![0.25_f32; 192]);
+    let build = explored(&executable, &[pictures.into()]);
+    check_ties(&build);
+    check_memory(&build);
+    let lines = section(&build, "loops")["lines"].to_string();
+    assert!(lines.contains("shape 0 in"), "no kernel has a free extent");
+}
+
 /// What is told of kernels is what `dump` prints of them.
 #[test]
 fn loops_and_code_are_those_of_dump() {

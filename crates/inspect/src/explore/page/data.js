@@ -65,10 +65,14 @@ class Build {
     this.hottest = Math.max(1e-9, ...this.timeOfNode);
     this.byTime = this.rows.map((_, number) => number);
     this.byTime.sort((a, b) => this.rows[b].time_us - this.rows[a].time_us || a - b);
-    this.rowsOfKernel = [];
-    this.rows.forEach((row) => {
-      if (row.kernel !== null) (this.rowsOfKernel[row.kernel] ??= []).push(row.number);
-    });
+    // The types of elements besides f32 that the longest kernel of a node takes and gives.
+    this.typesOfNode = this.nodes.map(() => "");
+    for (const number of [...this.byTime].reverse()) {
+      const { types, nodes } = this.rows[number];
+      const others = (types ?? "").match(/\w+/g)?.filter((type) => type !== "f32") ?? [];
+      const short = [...new Set(others)].join(" ");
+      for (const node of nodes) this.typesOfNode[node] = short;
+    }
   }
 
   /** What a row is called: its kernel and the nodes that it computes. */

@@ -62,6 +62,7 @@ class GraphPane {
     row.title = `${node.operator} ${node.name}\n${node.type}`;
     row.append(this.drawing(index), make("span", "operator", node.operator),
       make("span", "name", node.name));
+    if (build.typesOfNode[index]) row.append(make("span", "types", build.typesOfNode[index]));
     const bar = make("span", "bar");
     const filled = make("i");
     filled.style.width = `${(100 * time) / build.hottest}%`;

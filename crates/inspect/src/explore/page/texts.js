@@ -187,6 +187,7 @@ class TextPane {
     row.append(make("span", line.what ? "number what" : "number", line.what ?? sign), make("span", "", line.text));
     if (line.sign) row.classList.add(line.sign);
     row.classList.toggle("marked", this.isMarked(line));
+    if (line.nodes) row.title = line.nodes.map((node) => this.build.nodes[node].name).join("\n");
     if (this.shown === "reasons") row.title = line.text;
   }
 
