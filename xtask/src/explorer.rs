@@ -4,8 +4,15 @@
 //! the repository, of a model whose names are meant to break out, and of those that are named.
 //! Where Node.js, a browser or the packages that drive it are missing, this is skipped aloud.
 
+use std::io::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use import_onnx::proto::{
+    DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
+};
+use prost::Message as _;
 
 /// The script that opens pages and looks at them.
 const SCRIPT: &str = "crates/inspect/tests/browser/page_test.mjs";
@@ -23,6 +30,9 @@ usage: cargo xtask explorer [--tools DIR] [--pictures DIR] [MODEL...]
 
   --tools DIR     a folder where `npm install puppeteer-core axe-core` has been run (.)
   --pictures DIR  where pictures of the first page go";
+
+/// What breaks out of a page that takes it for more than text.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>";
 
 /// Writes the pages and looks at them.
 pub(crate) fn main(words: &[&str]) -> ExitCode {
@@ -80,11 +90,14 @@ fn run(tools: &Path, pictures: &str, given: Vec<PathBuf>) -> Result<Option<Strin
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let folder = target.join("explorer");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    std::fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     let mut pages = Vec::new();
     let trained = ["faces/ultraface.onnx", "digits/digits.onnx", "topics/topics.onnx"];
     let trained = trained.map(|model| root.join("models").join(model));
-    for (number, model) in given.iter().chain(&trained).enumerate() {
+    let hostile = folder.join("<img src=x onerror=alert(3)>.onnx");
+    std::fs::write(&hostile, hostile_model()).map_err(|error| cannot(&hostile, &error))?;
+    let models = given.iter().chain(&trained).chain([&hostile]);
+    for (number, model) in models.enumerate() {
         let page = folder.join(format!("{number}.html"));
         let mut command = Command::new(target.join("quick/tilewright"));
         command.arg("explore").arg(model).args(["--threads", "1", "--html"]).arg(&page);
@@ -97,6 +110,46 @@ fn run(tools: &Path, pictures: &str, given: Vec<PathBuf>) -> Result<Option<Strin
     command.arg(root.join(SCRIPT)).arg(tools).args([browser, pictures]).args(&pages);
     check(command.status(), "the pages")?;
     Ok(None)
+}
+
+fn cannot(path: &Path, error: &Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// Products and an exponential, of which all that a model may name has hostile names.
+fn hostile_model() -> Vec<u8> {
+    let port = |name: &str| {
+        let batch = DimensionValue::DimParam(HOSTILE.to_owned());
+        let dim = [batch, DimensionValue::DimValue(4)];
+        let dim = dim.map(|value| DimensionProto { value: Some(value) }).into();
+        // Of the standard, 1 is f32.
+        let tensor = TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) };
+        let r#type = Some(TypeProto { value: Some(TypeValue::Tensor(tensor)) });
+        ValueInfoProto { name: name.to_owned(), r#type }
+    };
+    let [input, output] = ["input", "output"].map(|name| format!("{HOSTILE}{name}"));
+    let node = |operator: &str, from: &[&str], to: &str| NodeProto {
+        name: format!("{HOSTILE}{operator}"),
+        op_type: operator.to_owned(),
+        input: from.iter().map(|&name| name.to_owned()).collect(),
+        output: vec![to.to_owned()],
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        name: HOSTILE.to_owned(),
+        node: vec![node("Mul", &[&input, &input], HOSTILE), node("Exp", &[HOSTILE], &output)],
+        input: vec![port(&input)],
+        output: vec![port(&output)],
+        ..GraphProto::default()
+    };
+    let opset = OperatorSetIdProto { version: 18, ..OperatorSetIdProto::default() };
+    let model = ModelProto {
+        ir_version: 8,
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
+    model.encode_to_vec()
 }
 
 fn check(status: std::io::Result<std::process::ExitStatus>, what: &str) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! `explore` and `bench --trace`, as the binary has them: files that are written whole or not at all.
+//! `explore` and `bench --trace`, as the binary has them: files are written whole or not at all.
 
 mod support;
 

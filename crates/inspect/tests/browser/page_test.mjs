@@ -244,6 +244,13 @@ function accounted(note) {
   return unit === "ms" ? Number(part) : null;
 }
 
+/** Nothing that a model is called has become an element. */
+async function harmless(tab, name) {
+  check(await count(tab, "img, [onerror], [onload], svg svg") === 0, `${name}: names are markup`);
+  const scripts = await tab.$$eval("script:not([data-section])", (scripts) => scripts.length);
+  check(scripts === 1, `${name}: ${scripts} scripts`);
+}
+
 for (const [number, file] of pages.entries()) {
   const name = path.basename(file);
   const [tab, milliseconds] = await open(file);
@@ -260,6 +267,7 @@ for (const [number, file] of pages.entries()) {
   await scroll(tab, name);
   await beside(tab, name, number);
   await accessible(tab, name);
+  await harmless(tab, name);
   if (number === 0) {
     await tab.keyboard.press("Escape");
     await tab.evaluate(() => { document.documentElement.dataset.theme = "dark"; });
