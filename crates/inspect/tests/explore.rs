@@ -91,7 +91,8 @@ fn check_ties(build: &Build) {
     }
     let passes = section(build, "passes");
     assert_eq!(list(&passes["lines"]).len(), list(&passes["nodes"]).len());
-    assert!(list(&passes["stages"]).iter().any(|stage| stage["pass"] == "cut: main"));
+    let names = list(&passes["stages"]).iter().filter_map(|stage| stage["pass"].as_str());
+    assert!(names.filter(|name| name.starts_with("cut: ")).count() >= 2);
 }
 
 /// Values that are in the arena at the same step lie apart, but for one that takes the place of

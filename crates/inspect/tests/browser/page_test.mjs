@@ -244,6 +244,38 @@ function accounted(note) {
   return unit === "ms" ? Number(part) : null;
 }
 
+/** What the page computes: the difference of texts gives both, values on rails keep apart. */
+async function computations(tab) {
+  const wrong = await tab.evaluate(() => {
+    const below = (limit) => Math.floor(Math.random() * limit);
+    const text = () => Array.from({ length: below(12) }, () => below(4));
+    for (let round = 0; round < 300; round++) {
+      const [before, after] = [text(), text()];
+      const lines = difference(before.length, after.length, (a, b) => before[a] === after[b]);
+      const now = lines.filter((line) => line[1] !== "minus").map(([number]) => after[number]);
+      if (now.join() !== after.join()) return `the new text of ${before} and ${after}`;
+      const old = lines.filter((line) => line[1] !== "plus")
+        .map(([number, own]) => (own === "minus" ? before[number] : after[number]));
+      if (old.join() !== before.join()) return `the old text of ${before} and ${after}`;
+      const nodes = Array.from({ length: 12 }, (_, number) => ({
+        from: [...new Set([below(number + 1), below(number + 1)])].filter((it) => it < number),
+      }));
+      const rails = layRails(nodes);
+      const last = nodes.map((_, at) => nodes.reduce((most, node, by) =>
+        (node.from.includes(at) ? by : most), at));
+      for (let one = 0; one < nodes.length; one++) {
+        for (let two = one + 1; two < nodes.length; two++) {
+          if (rails[one].own === rails[two].own && two < last[one]) {
+            return `rails of ${JSON.stringify(nodes)}`;
+          }
+        }
+      }
+    }
+    return null;
+  });
+  check(wrong === null, `computed wrongly: ${wrong}`);
+}
+
 /** Nothing that a model is called has become an element. */
 async function harmless(tab, name) {
   check(await count(tab, "img, [onerror], [onload], svg svg") === 0, `${name}: names are markup`);
@@ -268,6 +300,7 @@ for (const [number, file] of pages.entries()) {
   await beside(tab, name, number);
   await accessible(tab, name);
   await harmless(tab, name);
+  if (number === 0) await computations(tab);
   if (number === 0) {
     await tab.keyboard.press("Escape");
     await tab.evaluate(() => { document.documentElement.dataset.theme = "dark"; });

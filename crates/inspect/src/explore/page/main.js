@@ -112,6 +112,9 @@ class Explorer {
     if (this.build.number) parts.push(`build=${this.build.number}`);
     if (this.row !== null) parts.push(`row=${this.row}`);
     if (this.statement !== null) parts.push(`statement=${this.statement}`);
+    const { shown, stageOf } = this.texts;
+    if (shown !== "loops") parts.push(`shown=${shown}`);
+    if (Number.isFinite(stageOf[shown]) && stageOf[shown]) parts.push(`stage=${stageOf[shown]}`);
     // A page within a notebook has no address of its own.
     if (location.protocol === "about:") return;
     history.replaceState(null, "", `#${parts.join("&")}`);
@@ -126,6 +129,8 @@ class Explorer {
     if (row !== null && row < this.build.rows.length) this.selectRow(row);
     else if (this.build.byTime.length) this.selectRow(this.build.byTime[0]);
     if (statement !== null) this.selectStatement(statement);
+    if (["passes", "reasons"].includes(given.get("shown"))) this.texts.show(given.get("shown"));
+    if (number("stage") !== null) this.texts.setStage(number("stage"));
   }
 }
 

@@ -77,11 +77,13 @@ class TextPane {
     }
     this.list.host.setAttribute("aria-label", what);
     this.update();
+    this.explorer.writeHash();
   }
 
   setStage(stage) {
     this.stageOf[this.shown] = stage;
     this.update();
+    this.explorer.writeHash();
   }
 
   move(by) {
@@ -211,6 +213,14 @@ class TextPane {
   }
 }
 
+/** The statements that stand within a statement of a kernel: between its first and last line. */
+function statementsInside({ statements }, statement) {
+  const [first, last] = [statements.indexOf(statement), statements.lastIndexOf(statement)];
+  const found = new Set(statement === null ? [] : statements.slice(first, last));
+  found.delete(statement);
+  return found;
+}
+
 /** The first line of each statement of a kernel. */
 function firstLines(section, kernel) {
   const found = [];
@@ -237,6 +247,8 @@ class CodePane {
     const kernel = row === null ? null : build.rows[row].kernel;
     this.code = kernel === null ? null : section[kernel];
     this.sources = kernel === null ? [] : firstLines(loops, loops.kernels[kernel]);
+    this.inside = kernel === null ? new Set()
+      : statementsInside(loops.kernels[kernel], this.explorer.statement);
     const count = this.code ? this.code.text.length : 0;
     const content = `${build.number} ${kernel}`;
     byId("note-code").textContent = this.code ? `${build.rows[row].name}, ${count} instructions` : "";
@@ -274,5 +286,6 @@ class CodePane {
     row.title = source;
     const { statement } = this.explorer;
     row.classList.toggle("marked", statement !== null && statements[index] === statement);
+    row.classList.toggle("inside", this.inside.has(statements[index]));
   }
 }
