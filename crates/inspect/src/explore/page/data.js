@@ -49,7 +49,8 @@ class Build {
   async open() {
     const summary = await this.section("summary");
     Object.assign(this, summary);
-    this.total = this.explanation.total_us;
+    // Of a model that computes nothing by kernels there is no time.
+    this.total = this.explanation.total_us || Number.MIN_VALUE;
     this.rowsOfNode = this.nodes.map(() => []);
     this.timeOfNode = this.nodes.map(() => 0);
     this.rows.forEach((row, number) => {

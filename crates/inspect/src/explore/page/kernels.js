@@ -50,7 +50,8 @@ class KernelPane {
     const { explanation, total } = build;
     const explained = (100 * explanation.explained_us) / total;
     const between = Math.max(0, total - explanation.explained_us);
-    byId("note-kernels").textContent = `${explained.toFixed(1)} % of ${microseconds(total)}, `
+    byId("note-kernels").textContent = !build.rows.length ? "nothing is done by kernels"
+      : `${explained.toFixed(1)} % of ${microseconds(total)}, `
       + `${microseconds(between)} between them`;
     const longest = Math.max(0, ...build.rows.map((row) => build.title(row).length));
     this.list.set(this.rows.length, Math.min(longest, 400) + 60);
