@@ -4,8 +4,8 @@
 //! Invariant: with its operands and the nodes that `finish` puts behind it, it always computes what
 //! the original did, each sum in the same order.
 
-use base::Id;
-use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
+use base::{Id, IdSet};
+use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -48,6 +48,18 @@ impl Contraction {
         Contraction { space, operands, accumulator, dtype, repeats: false, restore }
     }
 
+    /// A contraction of a function with these constants; none for another node.
+    pub(super) fn of(
+        function: &Function,
+        id: NodeId,
+        constants: &IdSet<ValueId>,
+    ) -> Option<Contraction> {
+        let node = &function.nodes[id];
+        let Op::Contract { space, accumulator, dtype } = &node.op else { return None };
+        let operand = |at: usize| (node.operands[at], constants.contains(node.operands[at]));
+        Some(Contraction::new(space, [0, 1].map(operand), *accumulator, *dtype))
+    }
+
     /// Adds the contraction and what makes up for the changes, and returns the original's value.
     pub(super) fn finish(self, builder: &mut FunctionBuilder) -> Built {
         let [lhs, rhs] = self.operands.map(|operand| operand.value);
@@ -70,6 +82,13 @@ impl Contraction {
     /// Bytes of an element of the sums.
     pub(super) fn accumulator_bytes(&self) -> u32 {
         self.accumulator.bits().div_ceil(8)
+    }
+
+    /// Multiplications and additions, an extent that is not known counting as many others do.
+    pub(super) fn operations(&self) -> f64 {
+        const UNKNOWN: i64 = 64;
+        let extent = |extent: &Expr| extent.as_constant().unwrap_or(UNKNOWN) as f64;
+        2.0 * self.space.extents.iter().map(extent).product::<f64>()
     }
 
     /// The axes of the result.
@@ -123,6 +142,22 @@ impl Contraction {
         Ok(())
     }
 
+    /// Whether an axis of the result walks one of an operand's in steps from a constant place.
+    pub(super) fn has_steps(&self, operand: usize) -> bool {
+        (0..self.space.operands[operand].len()).any(|at| self.step_of(operand, at).is_some())
+    }
+
+    /// The axis of the result that alone walks one of an operand's in steps, where it starts, and
+    /// the step.
+    fn step_of(&self, operand: usize, at: usize) -> Option<(SymbolId, Expr, i64)> {
+        let index = &self.space.operands[operand][at];
+        let (&[symbol], None) = (&index.symbols()[..], index.as_symbol()) else { return None };
+        let step = index.linear_coefficient(symbol)?;
+        let start = index - Expr::symbol(symbol) * step;
+        let walks = step > 1 && symbol.index() < self.space.parallel;
+        (walks && start.as_constant().is_some()).then_some((symbol, start, step))
+    }
+
     /// Has an operand hold those elements alone that are read, where an axis of the result walks
     /// one of the operand's in steps; whether there was such an axis.
     pub(super) fn take_steps(
@@ -132,15 +167,7 @@ impl Contraction {
     ) -> Built<bool> {
         let mut taken = false;
         for at in 0..self.space.operands[operand].len() {
-            let index = &self.space.operands[operand][at];
-            let (&[symbol], true) = (&index.symbols()[..], index.as_symbol().is_none()) else {
-                continue;
-            };
-            let step = index.linear_coefficient(symbol).unwrap_or(0);
-            let start = index - Expr::symbol(symbol) * step;
-            if step < 2 || symbol.index() >= self.space.parallel || start.as_constant().is_none() {
-                continue;
-            }
+            let Some((symbol, start, step)) = self.step_of(operand, at) else { continue };
             let extent = self.space.extents[symbol.index()].clone();
             let value = &mut self.operands[operand].value;
             *value = builder.slice_axis(*value, at, start, step, extent)?;

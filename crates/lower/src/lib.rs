@@ -132,6 +132,23 @@ pub struct Lowered {
     pub remarks: Vec<Remark>,
 }
 
+/// Cycles to begin a run of a kernel.
+const RUN: f64 = 400.0;
+
+impl Lowered {
+    /// Nanoseconds that a run should take on one thread.
+    #[must_use]
+    pub fn predicted_ns(&self, target: &Target) -> f64 {
+        let prior: u64 = self.kernels.iter().map(|info| info.prior_bytes).sum();
+        let of_run = prior + self.arena_bytes;
+        let run = RUN / target.machine.cycles_per_ns;
+        let of_kernel = |info: &KernelInfo| {
+            run + info.cost.after(target, info.prior_bytes, of_run).nanoseconds(target, 1)
+        };
+        self.kernels.iter().map(of_kernel).sum()
+    }
+}
+
 /// What a kernel's run computes, for `explain`.
 #[derive(Clone, Debug)]
 pub struct KernelInfo {

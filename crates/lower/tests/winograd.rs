@@ -123,7 +123,7 @@ proptest! {
         let target = Target::named("x86-64-v4").expect("a target");
         let options = FormatOptions { winograd: Winograd::Always };
         let mut remarks = Vec::new();
-        let after = formats::choose(before.clone(), &target, &options, &mut remarks)
+        let after = formats::choose(before.clone(), &target, &options, None, &mut remarks)
             .unwrap_or_else(|error| panic!("{error}"));
         graph::verify(&after).unwrap_or_else(|error| panic!("{error}\n{after}"));
         let filtered = remarks.iter().any(|remark| remark.message.contains("winograd F("));

@@ -140,6 +140,7 @@ mod run;
 mod source;
 mod specialisation;
 mod variant;
+mod weigh;
 
 pub use backend::Target;
 pub use base::limits::LimitRow;

@@ -17,6 +17,7 @@ use tensor::DType;
 
 use crate::options::{Options, Precision};
 use crate::source::Source;
+use crate::weigh::Weigher;
 
 /// What passes and lowering have to choose from, where no part of them is left out.
 pub(crate) struct Choices {
@@ -160,8 +161,15 @@ pub(crate) fn front_of(
     };
     let choices = Choices::of(options).formats;
     let of_formats = target.for_formats();
-    let mut draft =
-        Draft { function: imported.clone(), target: &of_formats, options: choices, precision };
+    let weigher = Weigher::new(&module, options, target);
+    let weigh = |function, machines| weigher.nanoseconds(function, machines);
+    let mut draft = Draft {
+        function: imported.clone(),
+        target: &of_formats,
+        options: choices,
+        precision,
+        weigh: Some(&weigh),
+    };
     let mut context = context(options);
     optimise_seen(&mut draft.function, options, see)?;
     run_passes(&formats::passes(), &mut draft, &mut context, &mut Hooks::of(options, see))?;

@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use backend::{InstructionCost, Target};
 use loops::visit::walk_references;
-use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
+use loops::{BufferId, Condition, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
 use rustc_hash::FxHasher;
 use sym::{Atom, Expr, SymbolId, Term};
 use tensor::ScalarFunction;
@@ -194,7 +194,10 @@ impl Walk<'_> {
                 (work, depends)
             }
             ScalarExpr::Guard { conditions, value, otherwise } => {
+                let masked = self.masked;
+                self.masked |= conditions.iter().any(|found| self.masks(found));
                 let (mut work, mut depends) = self.value(value);
+                self.masked = masked;
                 let other = self.value(otherwise);
                 work.add(&other.0);
                 depends |= other.1;
@@ -217,6 +220,16 @@ impl Walk<'_> {
                 (work, depends)
             }
         }
+    }
+
+    /// Whether lanes for which a condition holds are known only while running.
+    fn masks(&self, condition: &Condition) -> bool {
+        let contains =
+            |symbol: SymbolId| [&condition.left, &condition.right].map(|it| it.contains(symbol));
+        let runs = |around: &super::Around| !around.is_straight();
+        let mut around = self.around.iter();
+        self.vector().is_some_and(|vector| contains(vector.variable).contains(&true))
+            && around.any(|around| runs(around) && contains(around.variable).contains(&true))
     }
 
     /// The work of a scalar function in so many vectors.
@@ -248,7 +261,11 @@ impl Walk<'_> {
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return (work, depends);
         }
-        let meeting = self.meet(buffer, index, false);
+        let meeting = match self.meet(buffer, index, false) {
+            // What is between the elements may not be touched.
+            Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
+            meeting => meeting,
+        };
         let instances = self.instances(depends);
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
         let machine = &self.target.machine;
@@ -389,9 +406,11 @@ impl Walk<'_> {
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
-                (Some(columns), _) => Meeting::Transposed(columns),
+                (Some(columns), (Motion::Steady { block: None, .. }, _)) => {
+                    Meeting::Transposed(columns)
+                }
                 (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Gathered,
-                (None, _) => Meeting::Apart,
+                _ => Meeting::Apart,
             },
         }
     }
