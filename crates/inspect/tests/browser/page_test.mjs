@@ -116,6 +116,11 @@ async function clickThrough(tab, name) {
     await tab.evaluate(() => document.querySelector("#drawing .slot")
       .dispatchEvent(new MouseEvent("click", { bubbles: true })));
     await marked("a click on a value in memory");
+    await tab.click("[data-drawing=time]");
+    await settled(tab);
+    check(await count(tab, "#drawing .slot") === slots, `${name}: values are lost by time`);
+    await tab.click("[data-drawing=memory]");
+    await settled(tab);
     check(await count(tab, "#drawing .written, #drawing .read") > 0, `${name}: no slot is marked`);
   }
   await tab.click("[data-shown=passes]");

@@ -47,8 +47,8 @@ class MemoryPane {
     if (!clientWidth || !clientHeight) return;
     this.size = { width: clientWidth, height: clientHeight };
     const picture = draw("svg", { viewBox: `0 0 ${clientWidth} ${clientHeight}`, role: "img" });
-    if (this.drawing === "memory") this.paintMemory(picture);
-    else this.paintRoofline(picture);
+    if (this.drawing === "roofline") this.paintRoofline(picture);
+    else this.paintMemory(picture);
     this.host.replaceChildren(picture);
     this.update();
   }
@@ -59,7 +59,8 @@ class MemoryPane {
     const across = this.size.width - MARGIN.left - MARGIN.right;
     const down = this.size.height - MARGIN.top - MARGIN.bottom;
     const arena = Math.max(1, plan.arena_bytes);
-    const x = (step) => MARGIN.left + (across * step) / Math.max(1, plan.steps);
+    const begins = this.beginnings(plan);
+    const x = (step) => MARGIN.left + across * begins[step];
     const y = (offset) => MARGIN.top + (down * offset) / arena;
     this.stepPlace = x;
     picture.setAttribute("aria-label", `${plan.slots.length} values in ${bytesText(arena)}`);
@@ -82,9 +83,23 @@ class MemoryPane {
     picture.append(draw("line", { class: "now", y1: MARGIN.top, y2: MARGIN.top + down, x1: -9,
       x2: -9 }));
     picture.append(draw("text", { x: MARGIN.left, y: this.size.height - 8 },
-      `${plan.steps} steps of the program →`));
+      this.drawing === "time" ? "time →" : `${plan.steps} steps of the program →`));
     byId("note-memory").textContent = `${bytesText(plan.arena_bytes)}, `
       + `${(plan.arena_bytes / Math.max(1, plan.largest_live_set)).toFixed(3)} of the largest live set`;
+  }
+
+  /** Where each step begins, and the last ends, of the width of the drawing. */
+  beginnings(plan) {
+    const lengths = new Array(plan.steps).fill(this.drawing === "time" ? 0 : 1);
+    if (this.drawing === "time") {
+      for (const row of this.build.rows) {
+        if (row.segment === this.segment) lengths[row.step] += row.time_us;
+      }
+    }
+    const begins = [0];
+    for (const length of lengths) begins.push(begins[begins.length - 1] + length);
+    const whole = begins[begins.length - 1] || 1;
+    return begins.map((begin) => begin / whole);
   }
 
   paintRoofline(picture) {
@@ -125,7 +140,7 @@ class MemoryPane {
 
   update() {
     const { explorer, host } = this;
-    if (this.drawing === "memory") {
+    if (this.drawing !== "roofline") {
       const row = explorer.row === null ? null : this.build.rows[explorer.row];
       const here = row && row.segment === this.segment;
       const reads = new Set(here ? row.reads : []);
@@ -138,7 +153,7 @@ class MemoryPane {
       }
       const now = host.querySelector(".now");
       if (now && this.stepPlace) {
-        const place = here ? this.stepPlace(row.step + 0.5) : -9;
+        const place = here ? (this.stepPlace(row.step) + this.stepPlace(row.step + 1)) / 2 : -9;
         now.setAttribute("x1", place);
         now.setAttribute("x2", place);
       }
