@@ -79,7 +79,8 @@ class Build {
   /** What a row is called: its kernel and the nodes that it computes. */
   title(row) {
     const names = row.nodes.map((node) => this.nodes[node].name);
-    return names.length ? `${row.name}: ${names.join(", ")}` : row.name;
+    const name = row.turns > 1 ? `${row.name} ×${row.turns}` : row.name;
+    return names.length ? `${name}: ${names.join(", ")}` : name;
   }
 
   part(time) {

@@ -3,7 +3,7 @@
 const KERNEL_COLUMNS = [
   ["time", (row) => microseconds(row.time_us)],
   ["%", (row, build) => build.part(row.time_us).toFixed(1)],
-  ["x pred.", (row) => (row.predicted_us ? (row.time_us / row.predicted_us).toFixed(2) : "")],
+  ["x pred", (row) => (row.predicted_us ? (row.time_us / row.predicted_us).toFixed(2) : "")],
   ["% roof", (row) => (row.kernel === null ? "" : (100 * row.roofline).toFixed(1))],
 ];
 
@@ -31,6 +31,7 @@ class KernelPane {
     const { build } = this;
     const head = byId("columns-kernels");
     head.replaceChildren();
+    head.parentElement.classList.toggle("beside", order === "beside");
     if (order === "beside") {
       this.comparison = compareBuilds(this.explorer.builds);
       for (const other of this.explorer.builds) {

@@ -49,7 +49,7 @@ class Explorer {
   update(reveal = true) {
     this.graph.update(reveal);
     this.kernels.update(reveal);
-    this.memory.update();
+    this.memory.follow();
     this.texts.update();
     this.code.update();
     this.writeHash();

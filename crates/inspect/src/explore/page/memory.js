@@ -138,6 +138,19 @@ class MemoryPane {
     byId("note-memory").textContent = "the larger, the more time";
   }
 
+  /** Shows the segment of the row that is selected. */
+  follow() {
+    const { row } = this.explorer;
+    const segment = row === null ? this.segment : this.build.rows[row].segment;
+    if (segment === this.segment) {
+      this.update();
+      return;
+    }
+    this.segment = segment;
+    byId("segment").value = segment;
+    this.paint();
+  }
+
   update() {
     const { explorer, host } = this;
     if (this.drawing !== "roofline") {
