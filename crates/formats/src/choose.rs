@@ -185,8 +185,7 @@ impl Chooser<'_> {
             return Ok(None);
         }
         let messages = &mut self.messages;
-        let value = winograd::apply(contraction, builder, target, price, wanted, messages)?;
-        value.map(|value| contraction.clone().restored(builder, value)).transpose()
+        winograd::apply(contraction.clone(), builder, target, price, wanted, messages)
     }
 
     /// A contraction as a direct sum.

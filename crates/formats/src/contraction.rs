@@ -34,6 +34,16 @@ pub(super) struct Contraction {
 enum Restore {
     Transpose(Vec<usize>),
     Reshape(Vec<Expr>),
+    /// To the first elements of each axis.
+    Crop(Vec<Expr>),
+}
+
+/// An axis of the result that walks one of an operand's, beside a window.
+#[derive(Clone, Copy)]
+pub(super) struct Phases {
+    pub(super) operand: usize,
+    pub(super) place: usize,
+    pub(super) axis: usize,
 }
 
 impl Contraction {
@@ -74,6 +84,10 @@ impl Contraction {
             value = match step {
                 Restore::Transpose(permutation) => builder.transpose(value, permutation)?,
                 Restore::Reshape(shape) => builder.reshape(value, shape)?,
+                Restore::Crop(shape) => {
+                    let (starts, steps) = (vec![Expr::ZERO; shape.len()], vec![1; shape.len()]);
+                    builder.slice(value, &starts, &steps, shape)?
+                }
             };
         }
         Ok(value)
@@ -230,6 +244,45 @@ impl Contraction {
                 *index = index.floor_div(&inner);
             }
         }
+        Ok(())
+    }
+
+    /// Makes two axes of one of the result and of one of an operand's: whole steps and phases. The
+    /// operand is met in windows of so many taps, a step apart, and padded to whole steps.
+    pub(super) fn split_phases(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        Phases { operand, place, axis }: Phases,
+        step: i64,
+        taps: i64,
+    ) -> Built<()> {
+        let whole = self.space.extents[axis].ceil_div(&Expr::constant(step));
+        let result = self.space.extents[self.parallel()].to_vec();
+        let mut covered = result.clone();
+        covered[axis] = &whole * step;
+        self.restore.extend([Restore::Crop(result), Restore::Reshape(covered)]);
+        let mut value = self.operands[operand].value;
+        let steps = &whole + (taps - 1);
+        let needed = &steps * step;
+        let more = (&needed - &builder.shape(value)?[place]).as_constant();
+        if more.is_some_and(|more| more < 0) {
+            value = builder.slice_axis(value, place, Expr::ZERO, 1, needed.clone())?;
+        }
+        let mut shape = builder.shape(value)?.to_vec();
+        let mut high = vec![Expr::ZERO; shape.len()];
+        high[place] = needed - &shape[place];
+        let zero = builder.scalar(builder.dtype(value)?, 0.0);
+        let (low, between) = (vec![Expr::ZERO; shape.len()], vec![0; shape.len()]);
+        let padded = builder.pad(value, zero, &low, &high, &between)?;
+        shape.splice(place..=place, [steps, Expr::constant(step)]);
+        self.operands[operand].value = builder.reshape(padded, &shape)?;
+        self.space.parallel += 1;
+        self.space.extents.splice(axis..=axis, [whole, Expr::constant(step)]);
+        self.rename(&|old| if old > axis { old + 1 } else { old });
+        let index = &mut self.space.operands[operand];
+        let tap = (&index[place] - IterationSpace::axis(axis)).floor_div(&Expr::constant(step));
+        let moved = IterationSpace::axis(axis) + &tap;
+        index.splice(place..=place, [moved, IterationSpace::axis(axis + 1)]);
         Ok(())
     }
 
