@@ -125,10 +125,10 @@ pub fn front(
 /// What is shown functions on their way, each after the pass of this name.
 pub type SeeFunction<'a> = dyn FnMut(&'static str, &Function) + 'a;
 
-/// As [`front`]; `see` is shown the function after the import and after each pass.
+/// As [`front()`]; `see` is shown the function after the import and after each pass.
 ///
 /// # Errors
-/// As [`front`].
+/// As [`front()`].
 pub fn front_seen(
     source: &Source,
     options: &Options,
