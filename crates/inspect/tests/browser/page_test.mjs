@@ -127,7 +127,7 @@ async function clickThrough(tab, name) {
   await settled(tab);
   const line = await tab.evaluate(() => {
     const row = [...document.querySelectorAll("#list-loops .row")]
-      .find((row) => row.textContent.includes("= contract") || row.textContent.includes("= map"));
+      .find((row) => row.title && !row.classList.contains("minus"));
     row?.click();
     return row?.textContent;
   });
@@ -140,6 +140,7 @@ async function clickThrough(tab, name) {
 
 /** The slider goes through all steps of the longest schedule, and through the passes. */
 async function slide(tab, name) {
+  await clickFirst(tab, "list-kernels");
   for (const shown of ["loops", "passes"]) {
     await tab.click(`[data-shown=${shown}]`);
     await settled(tab);
@@ -177,8 +178,9 @@ async function search(tab, name) {
 /** Keys alone: panes, rows, steps. */
 async function keys(tab, name) {
   await tab.keyboard.press("2");
-  const before = await tab.url();
   await tab.keyboard.press("Home");
+  await settled(tab);
+  const before = await tab.url();
   await tab.keyboard.press("ArrowDown");
   await settled(tab);
   const after = await tab.url();

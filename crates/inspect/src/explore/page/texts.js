@@ -129,8 +129,9 @@ class TextPane {
     const kernel = row && row.kernel !== null ? section.kernels[row.kernel] : null;
     this.what = row?.kernel;
     if (!kernel) {
-      this.lines = [{ text: row ? "no kernel of the model: a copy, or what counts for a loop" : "select a kernel, or a node of the model" }];
+      this.lines = [{ text: this.whyNoLoops(row) }];
       this.writeStages([], () => "");
+      byId("stages").hidden = true;
       byId("note-loops").textContent = "";
       return;
     }
@@ -146,6 +147,12 @@ class TextPane {
         text: text(sign === "minus" ? now - 1 : now, number), sign,
         statement: isLast && sign !== "minus" ? kernel.statements[number] : null,
       }));
+  }
+
+  whyNoLoops(row) {
+    if (row) return "no kernel of the model: a copy, or what counts for a loop";
+    if (!this.explorer.nodes.size) return "select a kernel, or a node of the model";
+    return "it became part of no kernel: it was folded, or is done once, in setup";
   }
 
   writePasses(section) {
