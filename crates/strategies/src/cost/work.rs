@@ -289,8 +289,10 @@ impl Walk<'_> {
                 work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
             }
             Meeting::Apart => {
-                work.scalar_loads = 2.0 * instances * lanes;
-                (work.scalar_stores, work.instructions) = (instances * lanes, instances * lanes);
+                let elements = instances * lanes;
+                work.scalar_loads = 2.0 * elements;
+                work.scalar_stores = elements;
+                work.instructions = elements * (1.0 + QUOTIENT * quotients(index));
             }
         }
         (work, depends)
@@ -421,6 +423,16 @@ const PERMUTED: [i64; 2] = [64, 16];
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;
+
+/// Instructions for a quotient or a remainder by a constant, of an index of one lane.
+const QUOTIENT: f64 = 4.0;
+
+/// Quotients and remainders of an index.
+fn quotients(index: &[Expr]) -> f64 {
+    let is_quotient = |atom: &&Atom| matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..));
+    let atoms = index.iter().flat_map(Expr::terms).flat_map(Term::factors);
+    atoms.filter(is_quotient).count() as f64
+}
 
 /// Rows of the blocks that so many columns are transposed in, a column: a block that is not full
 /// has as many rows as one that is.
