@@ -2,7 +2,7 @@
 // those that read it, as version control draws its history.
 
 /** Pixels from one rail to the next. */
-const RAIL = 11;
+const RAIL = 9;
 
 /** Rails that are drawn; what goes further to the right is drawn on the last. */
 const MOST_RAILS = 16;
@@ -86,7 +86,7 @@ class GraphPane {
     const share = this.build.timeOfNode[index] / this.build.hottest;
     const paint = `color-mix(in oklab, var(--heat) ${Math.round(100 * Math.sqrt(share))}%, var(--line))`;
     drawing.append(draw("path", { class: "rail", d: paths.join("") }),
-      draw("circle", { cx: place(own), cy: half, r: 4, style: `fill:${paint}` }));
+      draw("circle", { cx: place(own), cy: half, r: 3.5, style: `fill:${paint}` }));
     return drawing;
   }
 
