@@ -1,4 +1,4 @@
-//! Reductions over windows: padding with what the reduction ignores, then a reduction of each window.
+//! Reductions over windows: padding with what the reduction ignores, then a reduction of each.
 
 use graph::{IterationSpace, Op};
 use sym::Expr;
