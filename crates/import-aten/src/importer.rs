@@ -12,7 +12,7 @@ use tensor::Tensor;
 
 use crate::node::Node;
 use crate::operators;
-use crate::trace::{Declared, Trace, TraceArgument, TraceNode};
+use crate::trace::{AtenTrace, Declared, TraceArgument, TraceNode};
 
 /// The values of names: of a node with several results all of them, of others the only one.
 pub(crate) type Values = HashMap<String, Vec<Option<Operand>>>;
@@ -25,7 +25,7 @@ struct Importer {
 
 impl Importer {
     /// The symbols and the inputs of a trace.
-    fn begin(trace: &Trace, limits: &Limits) -> Accepted<Importer> {
+    fn begin(trace: &AtenTrace, limits: &Limits) -> Accepted<Importer> {
         let mut graph = Graph::new("main", limits.clone());
         for symbol in &trace.symbols {
             let range = symbol.range.intersect(Range::new(0, limits.dimension));
@@ -63,7 +63,7 @@ impl Importer {
 ///
 /// # Errors
 /// The first node that is not supported, or not right; its name is the place.
-pub fn import(trace: &Trace, weights: &[Tensor], limits: &Limits) -> base::Result<Module> {
+pub fn import(trace: &AtenTrace, weights: &[Tensor], limits: &Limits) -> base::Result<Module> {
     let mut importer = Importer::begin(trace, limits)?;
     if weights.len() != trace.weights.len() {
         let (given, wanted) = (weights.len(), trace.weights.len());
@@ -88,10 +88,10 @@ pub fn import(trace: &Trace, weights: &[Tensor], limits: &Limits) -> base::Resul
 
 /// The nodes that are not supported, by name, and why. What such a node computes counts as given,
 /// so that those that read it are judged by themselves.
-pub fn refused(trace: &Trace, limits: &Limits) -> Vec<(String, Diagnostic)> {
+pub fn refused(trace: &AtenTrace, limits: &Limits) -> Vec<(String, Diagnostic)> {
     // Of weights the types decide, so that they may be inputs.
     let inputs = trace.inputs.iter().chain(&trace.weights).cloned().collect();
-    let trace = Trace { inputs, weights: Vec::new(), ..trace.clone() };
+    let trace = AtenTrace { inputs, weights: Vec::new(), ..trace.clone() };
     let mut importer = match Importer::begin(&trace, limits) {
         Ok(importer) => importer,
         Err(found) => return vec![(String::new(), found)],

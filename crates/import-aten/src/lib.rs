@@ -1,6 +1,6 @@
 //! Graphs of ATen operators, as PyTorch traces them, to graph functions.
 //!
-//! A trace is a text ([`Trace`]): inputs, weights by number, and nodes that call operators by
+//! A trace is a text ([`AtenTrace`]): inputs, weights by number, and nodes that call operators by
 //! name with arguments and say the types of their results. A table has a row an operator and a
 //! function a row (`operators/`), which lowers a node to the primitives of `graph` through `front`.
 //! Operators are taken whole (`linear`, `layer_norm`, `scaled_dot_product_attention`) and as they
@@ -21,4 +21,4 @@ mod trace;
 
 pub use importer::{import, refused};
 pub use operators::operators;
-pub use trace::{Declared, Trace, TraceArgument, TraceNode, TraceSymbol};
+pub use trace::{AtenTrace, Declared, TraceArgument, TraceNode, TraceSymbol};

@@ -1,8 +1,8 @@
 //! The element type in which operands of several types are computed.
 //!
 //! Source: PyTorch's documentation of type promotion (`torch.dtype`, "Tensor Attributes"): kinds
-//! are ordered bool, integer, float; operands with axes decide, then those without, then numbers, where
-//! an operand of a later rank counts only if its kind is higher.
+//! are ordered bool, integer, float; operands with axes decide, then those without, then numbers,
+//! where an operand of a later rank counts only if its kind is higher.
 
 use tensor::DType;
 

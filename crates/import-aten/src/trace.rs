@@ -24,7 +24,7 @@ use tensor::DType;
 
 /// A trace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
+pub struct AtenTrace {
     /// Sizes that are not fixed; symbol `n` of the expressions is the one at place `n`.
     pub symbols: Vec<TraceSymbol>,
     /// What a run is given.
@@ -95,13 +95,13 @@ pub enum TraceArgument {
 
 type Parsed<T> = Result<T, TextError>;
 
-impl Trace {
+impl AtenTrace {
     /// Reads a trace.
     ///
     /// # Errors
     /// Where the text is none, and what was expected there.
-    pub fn parse(text: &str) -> Parsed<Trace> {
-        let (mut parser, mut trace) = (Parser::new(text), Trace::default());
+    pub fn parse(text: &str) -> Parsed<AtenTrace> {
+        let (mut parser, mut trace) = (Parser::new(text), AtenTrace::default());
         parser.expect_keyword("trace")?;
         parser.expect("{")?;
         while !parser.keyword("return") {

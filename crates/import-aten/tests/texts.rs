@@ -3,7 +3,7 @@
 use base::Limits;
 use base::text::Parser;
 use filetest::Command;
-use import_aten::{Trace, import, refused};
+use import_aten::{AtenTrace, import, refused};
 use tensor::Tensor;
 
 const COMMANDS: &[(&str, Command)] = &[("import", print), ("run", run), ("refused", refusals)];
@@ -13,8 +13,8 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
 }
 
-fn trace(text: &str) -> Result<Trace, String> {
-    Trace::parse(text).map_err(|error| error.to_string())
+fn trace(text: &str) -> Result<AtenTrace, String> {
+    AtenTrace::parse(text).map_err(|error| error.to_string())
 }
 
 /// A tensor for each declared value: its elements count up in quarters, or in ones.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use base::{Diagnostic, Limits, Result};
 use bytes::Bytes;
 use front::{FactKind, Facts, Port};
-use import_aten::Trace;
+use import_aten::AtenTrace;
 use import_onnx::{DecodedModel, ModelInfo};
 use module::Module;
 use tensor::Tensor;
@@ -64,13 +64,13 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
     compile_source(Source::Module(Arc::new(model)), options)
 }
 
-/// As [`compile`], of a trace of ATen operators ([`import_aten::Trace`] has its text), whose
+/// As [`compile`], of a trace of ATen operators ([`import_aten::AtenTrace`] has its text), whose
 /// weights have these values.
 ///
 /// # Errors
 /// As [`compile`].
 pub fn compile_trace(trace: &str, weights: &[Tensor], options: &Options) -> Result<Executable> {
-    let import = || import_aten::import(&Trace::parse(trace)?, weights, &options.limits);
+    let import = || import_aten::import(&AtenTrace::parse(trace)?, weights, &options.limits);
     compile_module(options.phases.time("import", import)?, options)
 }
 
@@ -80,7 +80,7 @@ pub fn compile_trace(trace: &str, weights: &[Tensor], options: &Options) -> Resu
 /// # Errors
 /// A text that is no trace.
 pub fn refused_nodes(trace: &str, limits: &Limits) -> Result<Vec<(String, Diagnostic)>> {
-    Ok(import_aten::refused(&Trace::parse(trace)?, limits))
+    Ok(import_aten::refused(&AtenTrace::parse(trace)?, limits))
 }
 
 /// As [`compile`], of any source.

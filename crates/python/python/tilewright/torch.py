@@ -182,7 +182,7 @@ def _partitioned(module, static, options, report, reasons):
     warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
     partitioner = CapabilityBasedPartitioner(
         module, Support(), allows_single_node_partition=True)
-    fused = partitioner.partition_and_fuse(partitioner.propose_partitions())
+    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
     for node in list(fused.graph.nodes):
         if node.op != "call_module" or not node.target.startswith("fused_"):
             continue
