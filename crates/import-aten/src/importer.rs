@@ -15,7 +15,31 @@ use crate::operators;
 use crate::trace::{AtenTrace, Declared, TraceArgument, TraceNode};
 
 /// The values of names: of a node with several results all of them, of others the only one.
-pub(crate) type Values = HashMap<String, Vec<Option<Operand>>>;
+#[derive(Default)]
+pub(crate) struct Values {
+    values: HashMap<String, Vec<Option<Operand>>>,
+    /// How their elements lie in memory for PyTorch, where that is not row-major.
+    strides: HashMap<String, Vec<i64>>,
+}
+
+impl Values {
+    fn insert(&mut self, name: &str, values: Vec<Option<Operand>>, declared: Option<&Declared>) {
+        if let Some(strides) = declared.and_then(|declared| declared.strides.clone()) {
+            self.strides.insert(name.to_owned(), strides);
+        }
+        self.values.insert(name.to_owned(), values);
+    }
+
+    /// All results under a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Vec<Option<Operand>>> {
+        self.values.get(name)
+    }
+
+    /// See [`Declared::strides`].
+    pub(crate) fn strides(&self, name: &str) -> Option<&[i64]> {
+        self.strides.get(name).map(Vec::as_slice)
+    }
+}
 
 /// A trace being lowered.
 struct Importer {
@@ -31,11 +55,11 @@ impl Importer {
             let range = symbol.range.intersect(Range::new(0, limits.dimension));
             graph.builder.symbol(&symbol.name, range);
         }
-        let mut importer = Importer { graph, values: Values::new() };
+        let mut importer = Importer { graph, values: Values::default() };
         for (name, declared) in &trace.inputs {
             let place = |found: Diagnostic| found.at(format!("input \"{name}\""));
             let value = importer.parameter(name, declared).map_err(place)?;
-            importer.values.insert(name.clone(), vec![Some(value)]);
+            importer.values.insert(name, vec![Some(value)], Some(declared));
         }
         Ok(importer)
     }
@@ -53,7 +77,9 @@ impl Importer {
     fn call(&mut self, call: &TraceNode) -> Accepted<()> {
         let place = || format!("node \"{}\" ({})", call.name, call.operator);
         let results = lower(&mut self.graph, call, &self.values);
-        self.values.insert(call.name.clone(), results.map_err(|found| found.or_at(place))?);
+        let declared = call.types.first().and_then(Option::as_ref);
+        let results = results.map_err(|found| found.or_at(place))?;
+        self.values.insert(&call.name, results, declared);
         Ok(())
     }
 }
@@ -72,7 +98,7 @@ pub fn import(trace: &AtenTrace, weights: &[Tensor], limits: &Limits) -> base::R
     for ((name, declared), tensor) in trace.weights.iter().zip(weights) {
         check_weight(declared, tensor).map_err(|found| found.at(format!("weight \"{name}\"")))?;
         let value = Operand::of_weight(name.clone(), tensor.clone());
-        importer.values.insert(name.clone(), vec![Some(value)]);
+        importer.values.insert(name, vec![Some(value)], Some(declared));
     }
     trace.calls.iter().try_for_each(|call| importer.call(call))?;
     let mut results = Vec::new();
@@ -104,7 +130,8 @@ pub fn refused(trace: &AtenTrace, limits: &Limits) -> Vec<(String, Diagnostic)> 
             ty.as_ref().and_then(|ty| importer.parameter(&call.name, ty).ok())
         };
         let results = call.types.iter().map(given).collect();
-        importer.values.insert(call.name.clone(), results);
+        let declared = call.types.first().and_then(Option::as_ref);
+        importer.values.insert(&call.name, results, declared);
     }
     refused
 }

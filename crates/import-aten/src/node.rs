@@ -41,6 +41,14 @@ impl Node<'_> {
         self.optional_tensor(place, name)?.ok_or_else(|| self.refused(name, "given"))
     }
 
+    /// How the elements of the tensor at a place lie in memory, where that is not row-major.
+    pub(crate) fn strides(&self, place: usize) -> Option<Vec<i64>> {
+        match self.call.arguments.get(place) {
+            Some(TraceArgument::Value(name)) => self.values.strides(name).map(<[i64]>::to_vec),
+            _ => None,
+        }
+    }
+
     /// A tensor that may be left out.
     pub(crate) fn optional_tensor(&self, place: usize, name: &str) -> Accepted<Option<Operand>> {
         match self.argument(place, name) {

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! An argument is `none`, `true`, `false`, a float, a string, an element type, an expression over
-//! symbols, a value or a list of arguments. A result that a node does not give has type `none`.
+//! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result that a node does not give has type `none`.
 //! Names are free of meaning; the order of inputs and weights is that of the values given for them.
 
 use base::Id;
@@ -53,6 +53,9 @@ pub struct Declared {
     pub dtype: DType,
     /// The extents.
     pub shape: Vec<Expr>,
+    /// How far apart neighbours along each axis lie in memory, where PyTorch does not have the
+    /// elements row-major. It is of consequence to what reads memory as it lies, alone.
+    pub strides: Option<Vec<i64>>,
 }
 
 /// A node: an operator called with arguments.
@@ -146,7 +149,10 @@ impl AtenTrace {
     fn parse_type(&self, parser: &mut Parser<'_>) -> Parsed<Declared> {
         let dtype = parse_dtype(parser)?;
         let shape = parser.list("[", ",", "]", |parser| self.parse_expr(parser))?;
-        Ok(Declared { dtype, shape })
+        let is_strided = parser.keyword("strides");
+        let strides =
+            is_strided.then(|| parser.list("[", ",", "]", Parser::integer)).transpose()?;
+        Ok(Declared { dtype, shape, strides })
     }
 
     fn parse_expr(&self, parser: &mut Parser<'_>) -> Parsed<Expr> {

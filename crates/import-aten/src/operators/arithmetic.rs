@@ -14,11 +14,21 @@ pub(super) fn unary(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered 
 /// A rounding: integers stay as they are.
 pub(super) fn rounding(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
     let x = node.tensor(0, "self")?;
-    if node.int(1, "decimals", 0)? != 0 {
-        return Err(unsupported("rounding to decimals"));
-    }
     if !x.dtype().is_float() {
         return Ok(vec![x]);
+    }
+    let decimals = node.int(1, "decimals", 0)?;
+    if decimals != 0 {
+        let digits = i32::try_from(decimals).unwrap_or(i32::MAX);
+        let factor = 10.0_f64.powi(digits.saturating_abs());
+        let rounded = graph.rounded_once(&x, |graph, x| {
+            let factor = graph.number(x.dtype(), factor);
+            let (up, down) = if digits > 0 { (F::Mul, F::Div) } else { (F::Div, F::Mul) };
+            let scaled = graph.map(up, &[x, &factor])?;
+            let rounded = graph.map(function, &[&scaled])?;
+            graph.map(down, &[&rounded, &factor])
+        })?;
+        return Ok(vec![rounded]);
     }
     Ok(vec![graph.map(function, &[&x])?])
 }

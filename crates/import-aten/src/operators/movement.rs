@@ -209,6 +209,55 @@ pub(super) fn triangle(node: &Node<'_>, graph: &mut Graph, is_upper: bool) -> Lo
     Ok(vec![graph.select(&kept, &x, &zero)?])
 }
 
+/// `as_strided(self, size, stride, storage_offset)`: elements at places of memory, which follow
+/// from how the operand lies there for PyTorch.
+pub(super) fn strided(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let not_fixed = || unsupported("memory whose extent is not fixed");
+    let shape = front::constant_shape(x.shape()).ok_or_else(not_fixed)?;
+    let size = front::constant_shape(node.shape()?).ok_or_else(not_fixed)?;
+    let wanted = node.ints(2, "stride")?.unwrap_or_default();
+    let offset = node.int(3, "storage_offset", 0)?;
+    let own = node.strides(0).unwrap_or_else(|| row_major(&shape));
+    let alike = |(at, extent): (usize, &usize)| *extent == 1 || own.get(at) == wanted.get(at);
+    if offset == 0 && size == shape && size.iter().enumerate().all(alike) {
+        return Ok(vec![x]);
+    }
+    // The elements in the order of memory, which has no gaps.
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    order.sort_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
+    let turned: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let dense = row_major(&turned);
+    if (0..order.len()).any(|at| turned[at] != 1 && dense[at] != own[order[at]]) {
+        return Err(unsupported("memory with gaps"));
+    }
+    let memory = graph.transpose(&x, &order)?;
+    let memory = graph.reshape(&memory, &[x.shape().iter().product::<Expr>()])?;
+    let result = node.shape()?;
+    let mut index = graph.full(result, tensor::Scalar::i64(offset))?;
+    for (axis, &stride) in wanted.iter().enumerate().take(result.len()) {
+        let step = graph.iota(DType::I64, result, axis)?;
+        let step = graph.mul_number(&step, stride as f64)?;
+        index = graph.add(&index, &step)?;
+    }
+    Ok(vec![front::gather_axis(graph, &memory, 0, &index)?])
+}
+
+/// How far apart neighbours along each axis lie.
+fn row_major(shape: &[usize]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1) as i64;
+    }
+    strides
+}
+
+/// `copy(self, src)`: the second in the shape and type of the first.
+pub(super) fn copy(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let source = node.operand_as(graph, (1, "src"), node.dtype()?)?;
+    Ok(vec![graph.broadcast_to(&source, node.shape()?)?])
+}
+
 /// A value with another in the place of a slice of it.
 pub(super) fn slice_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);

@@ -7,18 +7,32 @@ use tensor::{DType, Reduction, ScalarFunction as F};
 
 use crate::node::{Lowered, Node};
 
+/// A reduction along axes; sums and products of short floats are formed wide and rounded once.
+fn reduced(
+    graph: &mut Graph,
+    x: &Operand,
+    axes: &[usize],
+    reduction: Reduction,
+    keep: bool,
+) -> Accepted<Operand> {
+    let orders = matches!(reduction, Reduction::Max | Reduction::Min);
+    let wide = if orders { x.clone() } else { graph.widen(x)? };
+    let result = graph.reduce_axes(&wide, axes, reduction, keep)?;
+    graph.cast(&result, x.dtype())
+}
+
 /// A reduction in the result's type. The axes are the argument at place 1, all if none are given.
 pub(super) fn reduce(node: &Node<'_>, graph: &mut Graph, reduction: Reduction) -> Lowered {
     let x = node.operand_as(graph, (0, "self"), node.dtype()?)?;
     let axes = node.axes(1, "dim", x.rank())?;
-    Ok(vec![graph.reduce_axes(&x, &axes, reduction, node.flag(2, "keepdim", false)?)?])
+    Ok(vec![reduced(graph, &x, &axes, reduction, node.flag(2, "keepdim", false)?)?])
 }
 
 /// A reduction over everything, in the result's type.
 pub(super) fn reduce_all(node: &Node<'_>, graph: &mut Graph, reduction: Reduction) -> Lowered {
     let x = node.operand_as(graph, (0, "self"), node.dtype()?)?;
     let axes: Vec<usize> = (0..x.rank()).collect();
-    Ok(vec![graph.reduce_axes(&x, &axes, reduction, false)?])
+    Ok(vec![reduced(graph, &x, &axes, reduction, false)?])
 }
 
 /// The mean.
@@ -136,7 +150,9 @@ pub(super) fn cumulate(node: &Node<'_>, graph: &mut Graph, reduction: Reduction)
     }
     let axis = node.axis((1, "dim"), 0, x.rank())?;
     let op = Op::Cumulate { axis, reduction, exclusive: false, reverse: false };
-    Ok(vec![graph.primitive(op, &[&x])?])
+    let wide = graph.widen(&x)?;
+    let result = graph.primitive(op, &[&wide])?;
+    Ok(vec![graph.cast(&result, x.dtype())?])
 }
 
 /// Elements along an axis in order, and where they were.

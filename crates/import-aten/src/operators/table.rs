@@ -113,9 +113,11 @@ pub(super) const TABLE: &[Operator] = &[
     row("prims.convert_element_type", "default", arithmetic::converted),
     // --- movement ---
     row("aten._unsafe_view", "default", movement::reshape),
+    row("aten.as_strided", "default", movement::strided),
     row("aten.cat", "default", movement::concat),
     row("aten.chunk", "default", |node, graph| movement::parts(node, graph, 2, false)),
     row("aten.constant_pad_nd", "default", movement::pad),
+    row("aten.copy", "default", movement::copy),
     row("aten.expand", "default", movement::expand),
     row("aten.flatten", "using_ints", movement::reshape),
     row("aten.flip", "default", movement::flip),
@@ -147,6 +149,10 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.index_select", "default", indexing::index_select),
     row("aten.scatter", "src", |node, graph| indexing::scatter(node, graph, "src", None)),
     row("aten.scatter", "value", |node, graph| indexing::scatter(node, graph, "value", None)),
+    row("aten.scatter", "reduce", |node, graph| indexing::scatter_by_word(node, graph, "src")),
+    row("aten.scatter", "value_reduce", |node, graph| {
+        indexing::scatter_by_word(node, graph, "value")
+    }),
     row("aten.scatter_add", "default", |node, graph| {
         indexing::scatter(node, graph, "src", Some(Reduction::Sum))
     }),

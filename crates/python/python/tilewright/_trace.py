@@ -102,7 +102,11 @@ class Writer:
         if value.is_quantized:
             raise Refused("a quantised tensor")
         shape = ", ".join(self.words.size(extent) for extent in value.shape)
-        return f"{dtype_name(value.dtype)}[{shape}]"
+        strides = ""
+        if all(isinstance(it, int) for it in (*value.shape, *value.stride())) and (
+                not value.is_contiguous()):
+            strides = f" strides [{', '.join(map(str, value.stride()))}]"
+        return f"{dtype_name(value.dtype)}[{shape}]{strides}"
 
     def types(self, value):
         """The types of what a node gives."""

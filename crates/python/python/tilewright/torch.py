@@ -172,9 +172,6 @@ def _partitioned(module, static, options, report, reasons):
         def is_node_supported(self, submodules, node):
             return node.op == "call_function" and node not in reasons
 
-    for node in module.graph.nodes:
-        if "as_strided" in str(node.target) and not _is_dense(node.args[0]):
-            raise NotImplementedError(f"node {node.name} reads memory as it lies")
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     weights = {placeholders[number] for number in static if number < len(placeholders)}
     report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
@@ -198,11 +195,6 @@ def _partitioned(module, static, options, report, reasons):
         setattr(fused, node.target, _PieceModule(piece, single))
     fused.recompile()
     return lambda given: fused(*given)
-
-
-def _is_dense(node):
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_contiguous()
 
 
 def _output_of(module):
