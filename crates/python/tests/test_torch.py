@@ -11,6 +11,7 @@ except ImportError:
     torch = None
 
 if torch is not None:
+    import tilewright
     import tilewright.torch as backend
 
 
@@ -160,6 +161,37 @@ class TorchCompile(unittest.TestCase):
             torch._dynamo.reset()
             gc.collect()
             self.assert_equal(result, before, 0)
+
+    def test_an_exported_program_with_a_free_size(self):
+        module, rows = perceptron().eval(), torch.export.Dim("rows", min=2, max=128)
+        program = torch.export.export(module, (torch.randn(4, 16),), dynamic_shapes=({0: rows},))
+        compiled = tilewright.compile(program, threads=1)
+        with torch.no_grad():
+            for count in (2, 5, 128):
+                inputs = torch.randn(count, 16)
+                self.assert_equal(compiled(inputs), module(inputs))
+        self.assertEqual((compiled.report.compiles, compiled.report.eager), (1, []))
+        with self.assertRaises(TypeError):
+            tilewright.compile(module)
+
+    def test_an_exported_program_keeps_its_structure_and_state(self):
+        class Counted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(()))
+                self.layer = torch.nn.Linear(3, 2)
+
+            def forward(self, pair, *, scale):
+                self.seen.add_(1)
+                return {"sum": self.layer(pair[0] + pair[1]) * scale, "seen": self.seen * 1}
+
+        module, values = Counted().eval(), ((torch.randn(4, 3), torch.randn(4, 3)),)
+        program = torch.export.export(module, values, {"scale": torch.tensor(2.0)})
+        compiled = tilewright.compile(program)
+        for count in (1, 2):
+            result = compiled(*values, scale=torch.tensor(3.0))
+            self.assert_equal(result["seen"], torch.tensor(float(count)))
+        self.assert_equal(result["sum"], module(*values, scale=torch.tensor(3.0))["sum"].detach())
 
     def test_options_are_checked(self):
         with torch.no_grad(), self.assertRaises(Exception) as raised:

@@ -52,23 +52,29 @@ class Report:
                 f"{len(self.eager)} eager, {self.compiles} compiles, {self.seconds:.3f} s>")
 
 
+def kept_reports():
+    """Where reports are kept, as long as they are among the last."""
+    return _REPORTS
+
+
 def reports():
     """The reports of the last graphs, oldest first."""
     return list(_REPORTS)
 
 
 @functools.lru_cache(maxsize=None)
-def _operators():
+def operators():
+    """The names of the operators that the compiler has."""
     return frozenset(_native.aten_operators())
 
 
 @functools.lru_cache(maxsize=None)
-def _decompositions():
+def decompositions():
     """PyTorch's decompositions of the operators that the compiler lacks."""
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     table = {**decomposition_table, **core_aten_decompositions()}
-    return {key: it for key, it in table.items() if str(key) not in _operators()}
+    return {key: it for key, it in table.items() if str(key) not in operators()}
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
@@ -81,7 +87,7 @@ def backend(module, example_inputs, *, options=None, mode=None):
     inference = functools.partial(_compiled, options=given, inference=True)
     made = aot_autograd(
         fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
-        decompositions=_decompositions(),
+        decompositions=decompositions(),
     )  # fmt: skip
     return made(module, example_inputs)
 
@@ -103,15 +109,10 @@ def _static_placeholders():
 
 def _compiled(module, example_inputs, *, options, inference):
     """A function for a graph of ATen operators, whose nodes have their values' types."""
-    started, report = time.perf_counter(), Report()
+    report = Report()
     del example_inputs
     static = _static_placeholders() if inference else frozenset()
-    reasons = _unsupported(module)
-    made = (
-        _partitioned(module, static, options, report, reasons) if reasons
-        else _Piece(module, static, options, report)
-    )  # fmt: skip
-    report.seconds += time.perf_counter() - started
+    made = compiled_graph(module, static, options, report)
     _REPORTS.append(report)
 
     def run(arguments):
@@ -122,6 +123,19 @@ def _compiled(module, example_inputs, *, options, inference):
     # The one argument is the list of inputs, which is emptied.
     run._boxed_call = True
     return run
+
+
+def compiled_graph(module, static, options, report):
+    """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
+    ``static`` are weights."""
+    started = time.perf_counter()
+    reasons = _unsupported(module)
+    made = (
+        _partitioned(module, static, options, report, reasons) if reasons
+        else _Piece(module, static, options, report)
+    )  # fmt: skip
+    report.seconds += time.perf_counter() - started
+    return made
 
 
 def _unsupported(module):
@@ -148,7 +162,7 @@ def _reason(node):
     if node.op == "get_attr" or isinstance(value, (int, torch.SymInt)):
         return None
     writer, name = Writer(), str(node.target)
-    if node.target is not operator.getitem and name not in _operators():
+    if node.target is not operator.getitem and name not in operators():
         return f"there is no operator {name}"
     try:
         writer.types(value)
