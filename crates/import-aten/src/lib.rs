@@ -13,6 +13,7 @@
 //!
 //! Relies on `front` for values, primitives and the formulas that formats share.
 
+mod derivative;
 mod importer;
 mod node;
 mod operators;

@@ -4,6 +4,7 @@ use front::{Accepted, Graph, Operand, attention_weights, product_of_heads, unsup
 use sym::Expr;
 use tensor::{DType, Reduction};
 
+use crate::derivative::gradients;
 use crate::node::{Lowered, Node};
 
 /// `scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
@@ -33,62 +34,113 @@ fn four_axes(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
     graph.reshape(x, &[before, heads, places.clone(), size.clone()])
 }
 
+/// What attention computes besides its operands; places are those of the signature.
+struct Attention {
+    mask: Option<Operand>,
+    is_causal: bool,
+    scale: f64,
+}
+
+impl Attention {
+    fn of(
+        node: &Node<'_>,
+        mask: Option<Operand>,
+        query: &Operand,
+        (dropout, causal, scale): (usize, usize, usize),
+    ) -> Accepted<Attention> {
+        if node.number(dropout, "dropout_p")?.unwrap_or(0.0) != 0.0 {
+            return Err(unsupported("elements dropped at random"));
+        }
+        let size = query.shape().last().and_then(Expr::as_constant).filter(|size| *size > 0);
+        let scale = match (node.number(scale, "scale")?, size) {
+            (Some(scale), _) => scale,
+            (None, Some(size)) => 1.0 / (size as f64).sqrt(),
+            (None, None) => return Err(unsupported("heads whose size is not fixed")),
+        };
+        Ok(Attention { mask, is_causal: node.flag(causal, "is_causal", false)?, scale })
+    }
+
+    /// The scores, masked, and whether any is.
+    fn scores(
+        &self,
+        graph: &mut Graph,
+        query: &Operand,
+        key: &Operand,
+    ) -> Accepted<(Operand, bool)> {
+        let own = query.shape().to_vec();
+        let (query, key) = (four_axes(graph, query)?, four_axes(graph, key)?);
+        // Short floats are scaled where the products are summed.
+        let query = graph.widen(&query)?;
+        let query = graph.mul_number(&query, self.scale)?;
+        let key = graph.widen(&key)?;
+        let mut scores = product_of_heads(graph, &query, &key, true)?;
+        if self.is_causal {
+            let plane = scores.shape()[2..].to_vec();
+            let row = graph.iota(DType::I64, &plane, 0)?;
+            let column = graph.iota(DType::I64, &plane, 1)?;
+            let allowed = graph.less_equal(&column, &row)?;
+            scores = without(graph, &scores, &allowed)?;
+        }
+        if let Some(mask) = &self.mask {
+            let mask = as_scores(graph, mask, &own, &scores)?;
+            scores = match mask.dtype() {
+                DType::Bool => without(graph, &scores, &mask)?,
+                _ => {
+                    let mask = graph.cast(&mask, scores.dtype())?;
+                    graph.add(&scores, &mask)?
+                }
+            };
+        }
+        Ok((scores, self.is_causal || self.mask.is_some()))
+    }
+
+    /// The values weighed by the softmax of scores, in a wide type, of this shape.
+    fn weigh(
+        graph: &mut Graph,
+        (scores, is_masked): &(Operand, bool),
+        value: &Operand,
+        shape: &[Expr],
+    ) -> Accepted<Operand> {
+        let weights = attention_weights(graph, scores, *is_masked)?;
+        let dtype = value.dtype();
+        let value = four_axes(graph, value)?;
+        let value = graph.widen(&value)?;
+        let result = product_of_heads(graph, &weights, &value, false)?;
+        let result = graph.cast(&result, dtype)?;
+        graph.reshape(&result, shape)
+    }
+}
+
 fn attend(
     node: &Node<'_>,
     graph: &mut Graph,
     mask: Option<Operand>,
     (dropout, causal): (usize, usize),
 ) -> Lowered {
-    if node.number(dropout, "dropout_p")?.unwrap_or(0.0) != 0.0 {
-        return Err(unsupported("elements dropped at random"));
-    }
-    let query = node.tensor(0, "query")?;
-    let dtype = query.dtype();
-    let [query, key, value] = [query, node.tensor(1, "key")?, node.tensor(2, "value")?]
-        .map(|operand| four_axes(graph, &operand));
-    let (query, key, value) = (query?, key?, value?);
-    let size = query.shape()[3].as_constant().filter(|size| *size > 0);
-    let scale = match (node.number(6, "scale")?, size) {
-        (Some(scale), _) => scale,
-        (None, Some(size)) => 1.0 / (size as f64).sqrt(),
-        (None, None) => return Err(unsupported("heads whose size is not fixed")),
-    };
-    // Short floats are scaled where the products are summed.
-    let query = graph.widen(&query)?;
-    let query = graph.mul_number(&query, scale)?;
-    let key = graph.widen(&key)?;
-    let mut scores = product_of_heads(graph, &query, &key, true)?;
-    let mut is_masked = false;
-    if node.flag(causal, "is_causal", false)? {
-        let plane = scores.shape()[2..].to_vec();
-        let row = graph.iota(DType::I64, &plane, 0)?;
-        let column = graph.iota(DType::I64, &plane, 1)?;
-        let allowed = graph.less_equal(&column, &row)?;
-        scores = without(graph, &scores, &allowed)?;
-        is_masked = true;
-    }
-    if let Some(mask) = mask {
-        let mask = as_scores(graph, &mask, node.tensor(0, "query")?.shape(), &scores)?;
-        scores = match mask.dtype() {
-            DType::Bool => without(graph, &scores, &mask)?,
-            _ => {
-                let mask = graph.cast(&mask, scores.dtype())?;
-                graph.add(&scores, &mask)?
-            }
-        };
-        is_masked = true;
-    }
-    let weights = attention_weights(graph, &scores, is_masked)?;
-    let value = graph.widen(&value)?;
-    let result = product_of_heads(graph, &weights, &value, false)?;
-    let result = graph.cast(&result, dtype)?;
-    let mut results = vec![graph.reshape(&result, node.shape()?)?];
+    let (query, key) = (node.tensor(0, "query")?, node.tensor(1, "key")?);
+    let attention = Attention::of(node, mask, &query, (dropout, causal, 6))?;
+    let scores = attention.scores(graph, &query, &key)?;
+    let value = node.tensor(2, "value")?;
+    let mut results = vec![Attention::weigh(graph, &scores, &value, node.shape()?)?];
     if let Some(Some(ty)) = node.call.types.get(1) {
-        let logarithm = log_sums(graph, &scores)?;
+        let logarithm = log_sums(graph, &scores.0)?;
         let logarithm = graph.cast(&logarithm, ty.dtype)?;
         results.push(graph.reshape(&logarithm, &ty.shape)?);
     }
     Ok(results)
+}
+
+/// `_scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out,
+/// logsumexp, dropout_p, is_causal, attn_mask, scale)`: the gradients by query, key and value.
+pub(super) fn flash_backward(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let gradient = node.tensor(0, "grad_out")?;
+    let sources = [node.tensor(1, "query")?, node.tensor(2, "key")?, node.tensor(3, "value")?];
+    let mask = node.optional_tensor(8, "attn_mask")?;
+    let attention = Attention::of(node, mask, &sources[0], (6, 7, 9))?;
+    gradients(graph, &sources, &gradient, |graph, operands| {
+        let scores = attention.scores(graph, &operands[0], &operands[1])?;
+        Attention::weigh(graph, &scores, &operands[2], gradient.shape())
+    })
 }
 
 /// Scores that do not count where a mask does not hold.

@@ -2,8 +2,9 @@
 
 use front::{Accepted, Graph, Operand, Padding, TransposedAxis, Windows, unsupported};
 use sym::Expr;
-use tensor::DType;
+use tensor::{DType, Reduction};
 
+use crate::derivative::gradients;
 use crate::node::{Lowered, Node};
 use crate::trace::TraceArgument;
 
@@ -55,93 +56,124 @@ pub(super) fn linear(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// The attributes of a convolution by their places in its operator's signature.
 struct Places {
-    transposed: Option<usize>,
-    output_padding: usize,
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+    output_padding: Option<usize>,
     groups: usize,
 }
 
 /// `convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
 /// groups)`
 pub(super) fn convolution(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let places = Places { transposed: Some(6), output_padding: 7, groups: 8 };
-    convolved(node, graph, &places, node.flag(6, "transposed", false)?, 5)
+    let places = Places { stride: 3, padding: 4, dilation: 5, output_padding: Some(7), groups: 8 };
+    with_bias(node, graph, &places, node.flag(6, "transposed", false)?)
 }
 
 /// `convNd(input, weight, bias, stride, padding, dilation, groups)`
 pub(super) fn plain(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let places = Places { transposed: None, output_padding: 99, groups: 6 };
-    convolved(node, graph, &places, false, 5)
+    let places = Places { stride: 3, padding: 4, dilation: 5, output_padding: None, groups: 6 };
+    with_bias(node, graph, &places, false)
 }
 
 /// `conv_transposeNd(input, weight, bias, stride, padding, output_padding, groups, dilation)`
 pub(super) fn transposed(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let places = Places { transposed: None, output_padding: 5, groups: 6 };
-    convolved(node, graph, &places, true, 7)
+    let places = Places { stride: 3, padding: 4, dilation: 7, output_padding: Some(5), groups: 6 };
+    with_bias(node, graph, &places, true)
 }
 
+/// `convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
+/// transposed, output_padding, groups, output_mask)`: the gradients by input, weight and bias.
+pub(super) fn convolution_backward(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let places = Places { stride: 4, padding: 5, dilation: 6, output_padding: Some(8), groups: 9 };
+    let is_transposed = node.flag(7, "transposed", false)?;
+    let gradient = node.tensor(0, "grad_output")?;
+    let sources = [node.tensor(1, "input")?, node.tensor(2, "weight")?];
+    let mut results = gradients(graph, &sources, &gradient, |graph, operands| {
+        convolved(node, graph, (&operands[0], &operands[1]), &places, is_transposed)
+    })?;
+    let channels = sources[0].rank() + 1 - sources[1].rank();
+    let axes: Vec<usize> = (0..gradient.rank()).filter(|&axis| axis != channels).collect();
+    let wide = graph.widen(&gradient)?;
+    let bias = graph.reduce_axes(&wide, &axes, Reduction::Sum, false)?;
+    results.push(graph.cast(&bias, gradient.dtype())?);
+    Ok(results)
+}
+
+fn with_bias(node: &Node<'_>, graph: &mut Graph, places: &Places, is_transposed: bool) -> Lowered {
+    let (x, w) = (node.tensor(0, "input")?, node.tensor(1, "weight")?);
+    let result = convolved(node, graph, (&x, &w), places, is_transposed)?;
+    let Some(bias) = node.optional_tensor(2, "bias")? else { return Ok(vec![result]) };
+    // Channels are the first axis where there is no batch.
+    let axis = (result.rank() + 1).saturating_sub(w.rank());
+    let bias = graph.broadcast_axis(&bias, &result.shape().to_vec(), axis)?;
+    Ok(vec![graph.add(&result, &bias)?])
+}
+
+/// A convolution without its bias; the input may be without a batch.
 fn convolved(
     node: &Node<'_>,
     graph: &mut Graph,
+    (x, w): (&Operand, &Operand),
     places: &Places,
     is_transposed: bool,
-    dilation: usize,
-) -> Lowered {
-    let (mut x, w) = (node.tensor(0, "input")?, node.tensor(1, "weight")?);
+) -> Accepted<Operand> {
     let Some(count) = w.rank().checked_sub(2).filter(|count| *count > 0) else {
         return Err(unsupported("weights without a window"));
     };
     let is_single = x.rank() == count + 1;
-    if is_single {
-        let shape = [&[Expr::ONE], x.shape()].concat();
-        x = graph.reshape(&x, &shape)?;
-    }
+    let x = match is_single {
+        true => graph.reshape(x, &[&[Expr::ONE], x.shape()].concat())?,
+        false => x.clone(),
+    };
     if x.rank() != w.rank() {
-        return Err(unsupported(format!(
-            "an input of {} axes for weights of {}",
-            x.rank(),
-            w.rank()
-        )));
+        let (input, weights) = (x.rank(), w.rank());
+        return Err(unsupported(format!("an input of {input} axes for weights of {weights}")));
     }
-    debug_assert!(places.transposed.is_none_or(|place| place == 6), "the signature's place");
     let kernel = front::constant_shape(&w.shape()[2..]);
     let kernel = kernel.ok_or_else(|| unsupported("a kernel whose extents are not fixed"))?;
     let kernel: Vec<i64> = kernel.iter().map(|&extent| extent as i64).collect();
-    let strides = node.entries((3, "stride"), count, 1)?;
-    let dilations = node.entries((dilation, "dilation"), count, 1)?;
+    let strides = node.entries((places.stride, "stride"), count, 1)?;
+    let dilations = node.entries((places.dilation, "dilation"), count, 1)?;
     let groups = node.int(places.groups, "groups", 1)?;
-    let is_word = matches!(node.argument(4, "padding"), Some(TraceArgument::Text(_)));
-    let padding: Vec<Padding> = if is_word {
-        match node.text(4, "padding", "valid")? {
-            // Unlike that of other formats, which depends on the stride, it is the kernel's alone.
-            "same" => {
-                let around = |axis: usize| {
-                    let total = (kernel[axis] - 1) * dilations[axis];
-                    Padding::Given(total / 2, total - total / 2)
-                };
-                (0..count).map(around).collect()
-            }
-            _ => vec![Padding::Given(0, 0); count],
-        }
-    } else {
-        let given = node.entries((4, "padding"), count, 0)?;
-        given.into_iter().map(|pad| Padding::Given(pad, pad)).collect()
-    };
+    let padding = padding(node, places.padding, (&kernel, &dilations))?;
     let result = if is_transposed {
-        let behind = node.entries((places.output_padding, "output_padding"), count, 0)?;
+        let behind = match places.output_padding {
+            Some(place) => node.entries((place, "output_padding"), count, 0)?,
+            None => vec![0; count],
+        };
         let placed = placed(&x, &kernel, (&strides, &dilations), &padding, &behind);
-        front::convolve_transposed(graph, &x, &w, kernel, (&strides, &dilations), &placed, groups)?
+        let steps = (&strides[..], &dilations[..]);
+        front::convolve_transposed(graph, &x, w, kernel, steps, &placed, groups)?
     } else {
         let spatial = x.shape()[2..].to_vec();
         let windows = Windows::new(graph, &spatial, kernel, (strides, dilations), &padding, false)?;
         let types = (graph::accumulator_of(x.dtype()), x.dtype());
-        front::convolve(graph, &x, &w, windows, groups, types)?
+        front::convolve(graph, &x, w, windows, groups, types)?
     };
-    let bias = node.optional_tensor(2, "bias")?;
-    let result = front::add_bias(graph, result, bias.as_ref())?;
     match is_single {
-        true => Ok(vec![graph.reshape(&result, &result.shape()[1..])?]),
-        false => Ok(vec![result]),
+        true => graph.reshape(&result, &result.shape()[1..]),
+        false => Ok(result),
     }
+}
+
+/// What is added around each axis, as numbers or as the word for as much as keeps the extent.
+fn padding(
+    node: &Node<'_>,
+    place: usize,
+    (kernel, dilations): (&[i64], &[i64]),
+) -> Accepted<Vec<Padding>> {
+    if !matches!(node.argument(place, "padding"), Some(TraceArgument::Text(_))) {
+        let given = node.entries((place, "padding"), kernel.len(), 0)?;
+        return Ok(given.into_iter().map(|pad| Padding::Given(pad, pad)).collect());
+    }
+    // Unlike that of other formats, which depends on the stride, it is the kernel's alone.
+    let is_same = node.text(place, "padding", "valid")? == "same";
+    let around = |axis: usize| {
+        let total = if is_same { (kernel[axis] - 1) * dilations[axis] } else { 0 };
+        Padding::Given(total / 2, total - total / 2)
+    };
+    Ok((0..kernel.len()).map(around).collect())
 }
 
 /// Which results of a transposed convolution remain along each axis.

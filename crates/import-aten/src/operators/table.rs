@@ -169,12 +169,18 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.conv_transpose2d", "input", products::transposed),
     row("aten.conv_transpose3d", "input", products::transposed),
     row("aten.convolution", "default", products::convolution),
+    row("aten.convolution_backward", "default", products::convolution_backward),
     row("aten.dot", "default", products::dot),
     row("aten.linear", "default", products::linear),
     row("aten.matmul", "default", products::matmul),
     row("aten.mm", "default", products::matmul),
     row("aten.mv", "default", products::matmul),
     row("aten._scaled_dot_product_flash_attention_for_cpu", "default", attention::flash),
+    row(
+        "aten._scaled_dot_product_flash_attention_for_cpu_backward",
+        "default",
+        attention::flash_backward,
+    ),
     row("aten._transformer_encoder_layer_fwd", "default", attention::encoder_layer),
     row("aten.scaled_dot_product_attention", "default", attention::attention),
     // --- normalisations ---
