@@ -14,8 +14,9 @@
 //! ```
 //!
 //! An argument is `none`, `true`, `false`, a float, a string, an element type, an expression over
-//! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result that a node does not give has type `none`.
-//! Names are free of meaning; the order of inputs and weights is that of the values given for them.
+//! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result
+//! that a node does not give has type `none`. Names are free of meaning; the order of inputs and
+//! weights is that of the values given for them.
 
 use base::Id;
 use base::text::{Parser, TextError, Token};

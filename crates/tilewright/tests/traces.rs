@@ -1,4 +1,5 @@
-//! Traces of ATen operators through the whole compile: a free number of rows, a refit, what is refused.
+//! Traces of ATen operators through the whole compile: a free number of rows, a refit, what is
+//! refused.
 
 mod common;
 

@@ -367,6 +367,15 @@ pub(super) fn multiply_add(node: &Node<'_>, graph: &mut Graph, function: F) -> L
     Ok(vec![graph.add(&x, &term)?])
 }
 
+/// `a * b + c`, rounded once.
+pub(super) fn fused(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let dtype = node.dtype()?;
+    let a = node.operand_as(graph, (0, "a"), dtype)?;
+    let b = node.operand_as(graph, (1, "b"), dtype)?;
+    let c = node.operand_as(graph, (2, "c"), dtype)?;
+    Ok(vec![graph.map(F::FusedMultiplyAdd, &[&a, &b, &c])?])
+}
+
 /// The value in the result's element type.
 pub(super) fn converted(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![node.operand_as(graph, (0, "self"), node.dtype()?)?])

@@ -106,7 +106,7 @@ fn with_bias(node: &Node<'_>, graph: &mut Graph, places: &Places, is_transposed:
     let Some(bias) = node.optional_tensor(2, "bias")? else { return Ok(vec![result]) };
     // Channels are the first axis where there is no batch.
     let axis = (result.rank() + 1).saturating_sub(w.rank());
-    let bias = graph.broadcast_axis(&bias, &result.shape().to_vec(), axis)?;
+    let bias = graph.broadcast_axis(&bias, result.shape(), axis)?;
     Ok(vec![graph.add(&result, &bias)?])
 }
 

@@ -82,6 +82,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.eq", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Eq)),
     row("aten.floor_divide", "default Scalar", arithmetic::floor_quotient),
     row("aten.fmod", "Tensor Scalar", |node, graph| arithmetic::binary(node, graph, F::Rem)),
+    row("prims.fma", "default", arithmetic::fused),
     row("aten.ge", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Ge)),
     row("aten.gt", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Gt)),
     row("aten.le", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Le)),

@@ -19,6 +19,7 @@ Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.comp
 import collections
 import functools
 import operator
+import threading
 import time
 import warnings
 
@@ -237,6 +238,7 @@ class _Piece:
         report.nodes += self.trace.nodes
         report.pieces += 1
         self.native, self.state = None, None
+        self.settling = threading.Lock()
         self.dtypes = [
             value.meta["val"].dtype
             for value in self._values()
@@ -259,7 +261,9 @@ class _Piece:
             weights = trace.weights
             state = None
         if self.native is None or state != self.state:
-            self._settle(weights, state)
+            with self.settling:
+                if self.native is None or state != self.state:
+                    self._settle(weights, state)
         symbols = {
             name: given[number] if axis is None else given[number].shape[axis]
             for name, (number, axis) in trace.sources.items()
