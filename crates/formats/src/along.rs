@@ -1,11 +1,10 @@
-//! Sums over windows that stand alone between parameters and results and give few channels, or one
-//! for each of many filters (depthwise and grouped sums): vectors along the image.
+//! Sums with vectors along an axis of their image: what sums of few channels, or of one for each of
+//! many filters (depthwise and grouped sums), may be fastest with where nothing around them has the
+//! channels last (`weighed`).
 //!
 //! In channels-last order they would need a transposed copy on both sides, and vectors of channels
-//! that are few stay empty; vectors along an axis of the image are full where that is long. Which
-//! axis, and whether that is cheaper, follows from how well it fills vectors, and from the taps
-//! that each copied element is used for. As the image lies, vectors run along its innermost axis
-//! without a copy.
+//! that are few stay empty; vectors along an axis of the image are full where that is long. As the
+//! image lies, vectors run along its innermost axis without a copy.
 //!
 //! Windows that move in steps read the image in *phases*, one behind the other in each row, through
 //! which they move by ones:
@@ -14,41 +13,17 @@
 //! after:  `phases[c, 2*y + ky, kx mod 2, x + kx div 2]`,
 //!         where `phases[c, y, p, x] = data[c, y, 2*x + p]`
 
-use backend::Target;
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace, Node, Op, ValueId};
 use sym::{Expr, Range, SymbolId};
 
-use crate::channels_last::{data_operand, is_windowed};
 use crate::contraction::Contraction;
-use crate::groups;
-
-/// Cycles for a vector of products along the image: a load that crosses lines.
-const ALONG: f64 = 1.0;
-/// The same where several channels share the load.
-const ALONG_SHARED: f64 = 0.6;
-/// For one of channels: a load, and a share of the filter's.
-const ACROSS: f64 = 0.6;
-/// For a vector that is transposed rather than copied.
-const TRANSPOSED: f64 = 6.0;
-/// For a vector of one of two phases rather than of the image.
-const PHASED: f64 = 3.0;
-/// For an element that is copied by itself: one of more phases, and one of fewer than 32 bits.
-const ALONE: f64 = 1.5;
-const ALONE_SHORT: f64 = 3.0;
-/// For one of an image whose axes change places, with what frames it.
-const MOVED: f64 = 2.0;
-/// For a term of a sum that shares no vector with another: it waits for the one before.
-const TERM: f64 = 4.0;
 
 /// More phases than this are not made: each is a copy of its own of what a row holds.
 const MOST_PHASES: i64 = 4;
 
-/// What an extent that is not known counts as.
-const UNKNOWN: i64 = 64;
-
 /// A way to take a sum of this form.
-struct Along {
+pub(super) struct Along {
     /// Which operand is the image.
     data: usize,
     /// The axis of the result that vectors run along, and that of the image.
@@ -60,53 +35,33 @@ struct Along {
     is_last: [bool; 2],
 }
 
-/// Whether a contraction is a sum of this form that should be faster along its image than channels
-/// last; if so, its image lies so, in phases where it is met in steps.
-pub(super) fn stays(
-    contraction: &mut Contraction,
-    builder: &mut FunctionBuilder,
-    target: &Target,
-    messages: &mut Vec<String>,
-) -> Built<bool> {
-    let Some(data) = data_operand(contraction) else { return Ok(false) };
-    // Products of matrices have formats of their own.
-    let space = &contraction.space;
-    let terms = space.extents[space.parallel..].iter().any(|extent| !extent.is_one());
-    if terms && !is_windowed(space, &space.operands[data]) {
-        return Ok(false);
-    }
-    let Some(costs) = Costs::of(contraction, data, builder, target)? else { return Ok(false) };
-    let mut best: Option<(f64, Along)> = None;
-    for axis in contraction.parallel().rev() {
-        let Some(found) = Along::of(contraction, builder, data, axis)? else { continue };
-        let cycles = costs.along(&found);
-        if best.as_ref().is_none_or(|(least, _)| cycles < *least) {
-            best = Some((cycles, found));
-        }
-    }
-    let Some((along, found)) = best else { return Ok(false) };
-    let across = costs.across;
-    if along > across {
-        messages
-            .push(format!("channels last in {across:.0} cycles, along the image in {along:.0}"));
-        return Ok(false);
-    }
-    messages.push(match found.is_last {
-        [_, true] => "channels stay: nothing around it would have them last".to_owned(),
-        [_, false] => "an axis of the image last: vectors run along it".to_owned(),
-    });
-    found.put_last(contraction, builder)?;
-    if found.step > 1 {
-        messages.push(format!("the image in {} phases a row", found.step));
-        found.split_phases(contraction, builder)?;
-    }
-    Ok(true)
-}
-
 impl Along {
+    /// Whether it is other than what the sum has as it is.
+    pub(super) fn moves(&self) -> bool {
+        self.is_last != [true; 2] || self.step > 1
+    }
+
+    /// Has a contraction be of this form.
+    pub(super) fn apply(
+        &self,
+        contraction: &mut Contraction,
+        builder: &mut FunctionBuilder,
+        messages: &mut Vec<String>,
+    ) -> Built<()> {
+        if self.is_last != [true; 2] {
+            messages.push("an axis of the image last: vectors run along it".to_owned());
+        }
+        self.put_last(contraction, builder)?;
+        if self.step > 1 {
+            messages.push(format!("the image in {} phases a row", self.step));
+            self.split_phases(contraction, builder)?;
+        }
+        Ok(())
+    }
+
     /// The way along an axis of the result, if the image alone has it, by itself or in steps that
     /// can be phases.
-    fn of(
+    pub(super) fn of(
         contraction: &Contraction,
         builder: &FunctionBuilder,
         data: usize,
@@ -279,102 +234,4 @@ fn lengthened(
     let mut high = low.clone();
     high[axis] = Expr::constant(by);
     builder.pad(value, fill, &low, &high, &vec![0; rank])
-}
-
-/// What the ways to take a sum should take, without the copies that all make.
-struct Costs {
-    lanes: i64,
-    /// Elements of the result, and of the image; terms of each sum; channels that read the same of
-    /// the image.
-    results: f64,
-    read: f64,
-    taps: f64,
-    channels: i64,
-    /// Whether elements of the image have at least 32 bits.
-    whole_words: bool,
-    extents: Vec<i64>,
-    /// Cycles with vectors of channels, transposes included.
-    across: f64,
-}
-
-impl Costs {
-    /// None where the channels of the result that share an image fill vectors.
-    fn of(
-        contraction: &Contraction,
-        data: usize,
-        builder: &FunctionBuilder,
-        target: &Target,
-    ) -> Built<Option<Costs>> {
-        let space = &contraction.space;
-        let count = |extent: &Expr| extent.as_constant().unwrap_or(UNKNOWN);
-        let extents: Vec<i64> = space.extents.iter().map(count).collect();
-        let lanes = i64::from(target.vector_bytes / contraction.accumulator_bytes()).max(1);
-        let product = |axes: &mut dyn Iterator<Item = usize>| -> i64 {
-            axes.map(|axis| extents[axis]).fold(1, i64::saturating_mul)
-        };
-        let filter = |axis: &usize| contraction.reads(1 - data, *axis);
-        let shared = |axis: &usize| filter(axis) && contraction.reads(data, *axis);
-        let channels = product(
-            &mut contraction
-                .parallel()
-                .filter(|axis| filter(axis) && !contraction.reads(data, *axis)),
-        );
-        if channels >= lanes {
-            return Ok(None);
-        }
-        let taps = product(&mut (space.parallel..space.extents.len())) as f64;
-        let results = product(&mut contraction.parallel()) as f64;
-        let shape = builder.shape(contraction.operands[data].value)?;
-        let read: f64 = shape.iter().map(|extent| count(extent) as f64).product();
-        let index = &space.operands[data];
-        let is_filter = |index: &Expr| index.as_symbol().is_some_and(|own| filter(&own.index()));
-        // Vectors of the channels of a filter, or of all filters where these have few and lie
-        // side by side in the image.
-        let filters = product(&mut contraction.parallel().filter(shared));
-        let apart = index
-            .iter()
-            .rposition(is_filter)
-            .map_or(i64::MAX, |at| shape[at + 1..].iter().map(count).fold(1, i64::saturating_mul));
-        let joined = lanes % channels == 0
-            && channels * groups::QUARTER <= lanes
-            && apart.saturating_mul(lanes / channels - 1) < lanes;
-        let side_by_side = match channels {
-            1 => filters,
-            _ if joined => filters * channels,
-            _ => channels,
-        };
-        let filled = ((side_by_side + lanes - 1) / lanes) as f64 / side_by_side as f64;
-        // What does not lie so is transposed: the result, and an image with an element a channel.
-        let long = |axis: &usize| !space.extents[*axis].is_one();
-        let last = contraction.parallel().rev().find(long);
-        let innermost = (0..shape.len()).rev().find(|at| !shape[*at].is_one());
-        let image_stays = channels > 1 || innermost.is_some_and(|at| is_filter(&index[at]));
-        let [result, image] =
-            [(last.is_some_and(|axis| filter(&axis)), results), (image_stays, read)]
-                .map(|(stays, elements)| if stays { 0.0 } else { elements * filled * TRANSPOSED });
-        let a_tap = if side_by_side > 1 { ACROSS } else { TERM };
-        let across = results * filled * taps * a_tap + result + image;
-        let whole_words = builder.dtype(contraction.operands[data].value)?.bits() >= 32;
-        Ok(Some(Costs { lanes, results, read, taps, channels, whole_words, extents, across }))
-    }
-
-    /// Cycles with vectors along the image.
-    fn along(&self, along: &Along) -> f64 {
-        let vectors = |elements: f64, row: i64| {
-            elements / row as f64 * ((row + self.lanes - 1) / self.lanes) as f64
-        };
-        let stored = vectors(self.results, self.extents[along.axis]);
-        let a_tap = if self.channels > 1 { ALONG_SHARED } else { ALONG };
-        let [result_stays, image_stays] = along.is_last;
-        let full = self.read / self.lanes as f64;
-        let phased = match along.step {
-            1 => 0.0,
-            2 if self.whole_words => full * PHASED,
-            _ if self.whole_words => self.read * ALONE,
-            _ => self.read * ALONE_SHORT,
-        };
-        let copied = phased + if image_stays { 0.0 } else { self.read * MOVED };
-        let moved = if result_stays { 0.0 } else { stored * TRANSPOSED };
-        stored * self.taps * a_tap + copied + moved
-    }
 }

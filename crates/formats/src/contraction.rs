@@ -4,8 +4,8 @@
 //! Invariant: with its operands and the nodes that `finish` puts behind it, it always computes what
 //! the original did, each sum in the same order.
 
-use base::Id;
-use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
+use base::{Id, IdSet};
+use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -34,6 +34,16 @@ pub(super) struct Contraction {
 enum Restore {
     Transpose(Vec<usize>),
     Reshape(Vec<Expr>),
+    /// To the first elements of each axis.
+    Crop(Vec<Expr>),
+}
+
+/// An axis of the result that walks one of an operand's, beside a window.
+#[derive(Clone, Copy)]
+pub(super) struct Phases {
+    pub(super) operand: usize,
+    pub(super) place: usize,
+    pub(super) axis: usize,
 }
 
 impl Contraction {
@@ -46,6 +56,18 @@ impl Contraction {
         let operands = operands.map(|(value, constant)| Operand { value, constant });
         let (space, restore) = (space.clone(), Vec::new());
         Contraction { space, operands, accumulator, dtype, repeats: false, restore }
+    }
+
+    /// A contraction of a function with these constants; none for another node.
+    pub(super) fn of(
+        function: &Function,
+        id: NodeId,
+        constants: &IdSet<ValueId>,
+    ) -> Option<Contraction> {
+        let node = &function.nodes[id];
+        let Op::Contract { space, accumulator, dtype } = &node.op else { return None };
+        let operand = |at: usize| (node.operands[at], constants.contains(node.operands[at]));
+        Some(Contraction::new(space, [0, 1].map(operand), *accumulator, *dtype))
     }
 
     /// Adds the contraction and what makes up for the changes, and returns the original's value.
@@ -62,6 +84,10 @@ impl Contraction {
             value = match step {
                 Restore::Transpose(permutation) => builder.transpose(value, permutation)?,
                 Restore::Reshape(shape) => builder.reshape(value, shape)?,
+                Restore::Crop(shape) => {
+                    let (starts, steps) = (vec![Expr::ZERO; shape.len()], vec![1; shape.len()]);
+                    builder.slice(value, &starts, &steps, shape)?
+                }
             };
         }
         Ok(value)
@@ -70,6 +96,13 @@ impl Contraction {
     /// Bytes of an element of the sums.
     pub(super) fn accumulator_bytes(&self) -> u32 {
         self.accumulator.bits().div_ceil(8)
+    }
+
+    /// Multiplications and additions, an extent that is not known counting as many others do.
+    pub(super) fn operations(&self) -> f64 {
+        const UNKNOWN: i64 = 64;
+        let extent = |extent: &Expr| extent.as_constant().unwrap_or(UNKNOWN) as f64;
+        2.0 * self.space.extents.iter().map(extent).product::<f64>()
     }
 
     /// The axes of the result.
@@ -123,6 +156,22 @@ impl Contraction {
         Ok(())
     }
 
+    /// Whether an axis of the result walks one of an operand's in steps from a constant place.
+    pub(super) fn has_steps(&self, operand: usize) -> bool {
+        (0..self.space.operands[operand].len()).any(|at| self.step_of(operand, at).is_some())
+    }
+
+    /// The axis of the result that alone walks one of an operand's in steps, where it starts, and
+    /// the step.
+    fn step_of(&self, operand: usize, at: usize) -> Option<(SymbolId, Expr, i64)> {
+        let index = &self.space.operands[operand][at];
+        let (&[symbol], None) = (&index.symbols()[..], index.as_symbol()) else { return None };
+        let step = index.linear_coefficient(symbol)?;
+        let start = index - Expr::symbol(symbol) * step;
+        let walks = step > 1 && symbol.index() < self.space.parallel;
+        (walks && start.as_constant().is_some()).then_some((symbol, start, step))
+    }
+
     /// Has an operand hold those elements alone that are read, where an axis of the result walks
     /// one of the operand's in steps; whether there was such an axis.
     pub(super) fn take_steps(
@@ -132,15 +181,7 @@ impl Contraction {
     ) -> Built<bool> {
         let mut taken = false;
         for at in 0..self.space.operands[operand].len() {
-            let index = &self.space.operands[operand][at];
-            let (&[symbol], true) = (&index.symbols()[..], index.as_symbol().is_none()) else {
-                continue;
-            };
-            let step = index.linear_coefficient(symbol).unwrap_or(0);
-            let start = index - Expr::symbol(symbol) * step;
-            if step < 2 || symbol.index() >= self.space.parallel || start.as_constant().is_none() {
-                continue;
-            }
+            let Some((symbol, start, step)) = self.step_of(operand, at) else { continue };
             let extent = self.space.extents[symbol.index()].clone();
             let value = &mut self.operands[operand].value;
             *value = builder.slice_axis(*value, at, start, step, extent)?;
@@ -203,6 +244,45 @@ impl Contraction {
                 *index = index.floor_div(&inner);
             }
         }
+        Ok(())
+    }
+
+    /// Makes two axes of one of the result and of one of an operand's: whole steps and phases. The
+    /// operand is met in windows of so many taps, a step apart, and padded to whole steps.
+    pub(super) fn split_phases(
+        &mut self,
+        builder: &mut FunctionBuilder,
+        Phases { operand, place, axis }: Phases,
+        step: i64,
+        taps: i64,
+    ) -> Built<()> {
+        let whole = self.space.extents[axis].ceil_div(&Expr::constant(step));
+        let result = self.space.extents[self.parallel()].to_vec();
+        let mut covered = result.clone();
+        covered[axis] = &whole * step;
+        self.restore.extend([Restore::Crop(result), Restore::Reshape(covered)]);
+        let mut value = self.operands[operand].value;
+        let steps = &whole + (taps - 1);
+        let needed = &steps * step;
+        let more = (&needed - &builder.shape(value)?[place]).as_constant();
+        if more.is_some_and(|more| more < 0) {
+            value = builder.slice_axis(value, place, Expr::ZERO, 1, needed.clone())?;
+        }
+        let mut shape = builder.shape(value)?.to_vec();
+        let mut high = vec![Expr::ZERO; shape.len()];
+        high[place] = needed - &shape[place];
+        let zero = builder.scalar(builder.dtype(value)?, 0.0);
+        let (low, between) = (vec![Expr::ZERO; shape.len()], vec![0; shape.len()]);
+        let padded = builder.pad(value, zero, &low, &high, &between)?;
+        shape.splice(place..=place, [steps, Expr::constant(step)]);
+        self.operands[operand].value = builder.reshape(padded, &shape)?;
+        self.space.parallel += 1;
+        self.space.extents.splice(axis..=axis, [whole, Expr::constant(step)]);
+        self.rename(&|old| if old > axis { old + 1 } else { old });
+        let index = &mut self.space.operands[operand];
+        let tap = (&index[place] - IterationSpace::axis(axis)).floor_div(&Expr::constant(step));
+        let moved = IterationSpace::axis(axis) + &tap;
+        index.splice(place..=place, [moved, IterationSpace::axis(axis + 1)]);
         Ok(())
     }
 

@@ -32,6 +32,13 @@ use crate::weights::Weights;
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
 
+/// How many terms an element of data that stay bytes meets at most: each converts it.
+const MOST_MET: i64 = 4;
+
+/// The most terms of which floats of 32 bits hold the sum exactly: products of a byte with a
+/// difference of two are below 2^17.
+const MOST_EXACT: i64 = 1 << 7;
+
 /// Rewrites the contractions of a function whose operands stand for integers; each is a remark.
 ///
 /// # Errors
@@ -80,6 +87,10 @@ pub fn integers(
                     }
                 }
             }
+            Found::Few(found, data) => {
+                let sum = product.few(rewriter, found, *data)?;
+                (sum, "operands of 8 bits multiplied as whole floats: its sums have few terms")
+            }
             Found::One(weights) => {
                 let sum = weights.sum(rewriter, product.space, product.operands)?;
                 (sum, weights.remark())
@@ -108,6 +119,8 @@ struct Product<'a> {
 /// Which operands stand for integers.
 enum Found {
     Both([Quantised; 2]),
+    /// Both, in sums of so few terms that floats hold them exactly; the number of the data.
+    Few([Quantised; 2], usize),
     /// Constant ones alone.
     One(Weights),
 }
@@ -127,13 +140,25 @@ impl<'a> Product<'a> {
         let found = operands.map(|operand| Quantised::of(function, operand));
         let (found, scales) = match found {
             [Some(lhs), Some(rhs)] => {
-                if unsuited(space, 2).is_some() || !tuples_are_plain(space) || too_long(space) {
-                    return None;
-                }
                 let found = [lhs, rhs];
                 let scales = found.iter().zip(&space.operands).map(scales_of);
                 let scales = scales.collect::<Option<Vec<_>>>()?.concat();
-                (Found::Both(found), scales)
+                let constant = operands.map(|operand| constants.contains(operand));
+                match (unsuited(space, 2), constant) {
+                    (None, _) if tuples_are_plain(space) && !too_long(space, MOST_TERMS) => {
+                        (Found::Both(found), scales)
+                    }
+                    (Some(_), [false, true] | [true, false]) if has_bytes(function, &found) => {
+                        let data = usize::from(constant[0]);
+                        let shape = &function.ty(operands[data]).as_tensor()?.shape;
+                        let fits = !too_long(space, MOST_EXACT) && *dtype == DType::F32;
+                        if !fits || !meets_few(space, shape) {
+                            return None;
+                        }
+                        (Found::Few(found, data), scales)
+                    }
+                    _ => return None,
+                }
             }
             [lhs, rhs] => {
                 let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
@@ -221,6 +246,33 @@ impl<'a> Product<'a> {
         Ok(Some(sum))
     }
 
+    /// The sum of products of bytes with weights that are whole floats: kernels convert the bytes
+    /// where they load them.
+    fn few(&self, rewriter: &mut Rewriter<'_>, found: &[Quantised; 2], data: usize) -> Built {
+        let source = rewriter.source;
+        let [bytes, weights] = [data, 1 - data].map(|number| &found[number].whole);
+        let (Some(dtype), Some(zero)) = (bytes.dtype(source), bytes.known_zero(source)) else {
+            return Err("data that are no bytes".to_owned());
+        };
+        let number = |dtype: DType| Tensor::scalar(Scalar::from_i64(dtype, zero));
+        let outside = rewriter.builder.literal(number(dtype));
+        let own = as_type(rewriter, bytes.integer, dtype)?;
+        let whole = as_type(rewriter, weights.value, DType::F32)?;
+        let none = rewriter.builder.scalar(DType::F32, 0.0);
+        let mut operands = [own, whole];
+        operands[data] = moved(rewriter, self.operands[data], bytes, (own, outside))?;
+        operands[1 - data] = moved(rewriter, self.operands[1 - data], weights, (whole, none))?;
+        let ([lhs, rhs], space) = (operands, self.space.clone());
+        let sum = rewriter.builder.contract(space, lhs, rhs, DType::F32, DType::F32)?;
+        if zero == 0 {
+            return Ok(sum);
+        }
+        let zero = rewriter.builder.literal(number(DType::F32));
+        let other = (1 - data, operands[1 - data]);
+        let share = zero_times_sums(rewriter, self.space, other, zero)?;
+        rewriter.builder.map(ScalarFunction::Sub, &[sum, share])
+    }
+
     /// The sum times the scales, and the factors of the last product.
     fn scaled(
         &self,
@@ -230,7 +282,10 @@ impl<'a> Product<'a> {
         if self.dtype == DType::I32 {
             return Ok((sum, None));
         }
-        let mut value = rewriter.builder.cast(sum, DType::F32)?;
+        let mut value = match rewriter.builder.dtype(sum)? {
+            DType::F32 => sum,
+            _ => rewriter.builder.cast(sum, DType::F32)?,
+        };
         let shape = &self.space.extents[..self.space.parallel];
         // Scales along the same axes are multiplied among themselves first: most are constants.
         let mut scales: Vec<(Vec<usize>, ValueId)> = Vec::new();
@@ -310,8 +365,9 @@ fn zero_times_sums(
     let extents: Vec<Expr> = kept.iter().map(|&axis| space.extents[axis].clone()).collect();
     let sums = IterationSpace { extents, parallel: axes.len(), operands: vec![Vec::new(), read] };
     let builder = &mut rewriter.builder;
-    let one = builder.scalar(DType::I32, 1.0);
-    let sums = builder.contract(sums, one, value, DType::I32, DType::I32)?;
+    let dtype = builder.dtype(zero)?;
+    let one = builder.scalar(dtype, 1.0);
+    let sums = builder.contract(sums, one, value, dtype, dtype)?;
     let own = builder.shape(sums)?;
     let zero = builder.broadcast(zero, own, &[])?;
     let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
@@ -327,7 +383,7 @@ fn why_not(function: &Function, node: &Node) -> Option<&'static str> {
     Some(match unsuited(space, 2) {
         Some(reason) => reason,
         None if !tuples_are_plain(space) => "the terms of its sums lie in windows",
-        None if too_long(space) => "its sums are too long",
+        None if too_long(space, MOST_TERMS) => "its sums are too long",
         None => "a scale varies along its sums",
     })
 }
@@ -396,7 +452,26 @@ fn tuples_are_plain(space: &IterationSpace) -> bool {
     space.operands.iter().all(|operand| operand.contains(&innermost))
 }
 
-fn too_long(space: &IterationSpace) -> bool {
+fn too_long(space: &IterationSpace, most: i64) -> bool {
     let terms: Expr = space.extents[space.parallel..].iter().product();
-    terms.as_constant().is_none_or(|terms| terms > MOST_TERMS)
+    terms.as_constant().is_none_or(|terms| terms > most)
+}
+
+/// Whether elements of data of a shape meet so few terms that as bytes they are sooner converted
+/// each time than stored and read as floats.
+fn meets_few(space: &IterationSpace, shape: &[Expr]) -> bool {
+    let met: Expr = space.extents.iter().product();
+    let elements: Expr = shape.iter().product();
+    match (met.as_constant(), elements.as_constant()) {
+        (Some(met), Some(elements)) => met <= MOST_MET * elements,
+        _ => false,
+    }
+}
+
+/// Whether both are bytes with one zero point that is known.
+fn has_bytes(function: &Function, found: &[Quantised; 2]) -> bool {
+    let is_byte = |own: &Quantised| {
+        own.whole.dtype(function).is_some() && own.whole.known_zero(function).is_some()
+    };
+    found.iter().all(is_byte)
 }

@@ -23,15 +23,16 @@ mod choose;
 mod contraction;
 mod groups;
 mod integers;
+mod layouts;
 mod merge;
 mod narrow;
 mod options;
-
 mod panels;
 mod passes;
 mod precision;
 mod quantised;
 mod tuples;
+mod weighed;
 mod weights;
 mod winograd;
 
@@ -41,3 +42,4 @@ pub use narrow::{has_narrow_elements, widen};
 pub use options::{FormatOptions, Winograd};
 pub use passes::{Draft, FORMATS, PRECISION, passes};
 pub use precision::shorten;
+pub use weighed::{Machines, Weigh};

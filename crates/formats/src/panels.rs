@@ -10,7 +10,7 @@
 //! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
 use backend::Target;
-use backend::tile::{Area, best_tile, div_ceil};
+use backend::tile::{Area, best_tile};
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
 use sym::{Expr, SymbolId};
@@ -27,9 +27,6 @@ const REPAYING_READS_OF_COLLIDING: i64 = 32;
 
 /// Terms of a sum from which on vectors may run along it.
 const LONG_SUM: i64 = 256;
-
-/// Cycles to pack a vector.
-const CYCLES_TO_PACK: f64 = 4.0;
 
 /// Chooses the format of the operand that carries the vector axis.
 pub(super) fn apply(
@@ -264,33 +261,11 @@ impl Products {
 
     /// Cycles with the columns in panels.
     pub(super) fn cycles(&self, target: &Target) -> f64 {
-        self.cycles_by(target, Some(self.panel(target) / self.lanes(target)))
-    }
-
-    /// Cycles with the columns as they lie.
-    pub(super) fn cycles_unpacked(&self, target: &Target) -> f64 {
-        self.cycles_by(target, None)
-    }
-
-    fn cycles_by(&self, target: &Target, vectors: Option<i64>) -> f64 {
         let Products { rows, columns, depth, count: shared, .. } = *self;
         let lanes = self.lanes(target);
         let area = Area { rows, columns, lanes, depth, shared, ..Area::default() };
-        best_tile(target, &area, vectors).cycles(target, &area) * shared as f64
-    }
-
-    /// Cycles to pack columns that are computed at run time, where they are packed.
-    pub(super) fn cycles_to_pack(&self, target: &Target) -> f64 {
-        let colliding = self.columns * i64::from(self.bytes) % target.machine.set_bytes == 0;
-        match repays(Some(self.rows), self.columns <= self.panel(target), colliding) {
-            true => self.vectors_of_columns(target) * self.depth as f64 * CYCLES_TO_PACK,
-            false => 0.0,
-        }
-    }
-
-    /// Vectors that hold all columns of a row, of all products.
-    pub(super) fn vectors_of_columns(&self, target: &Target) -> f64 {
-        (div_ceil(self.columns, self.lanes(target)) * self.count) as f64
+        let vectors = self.panel(target) / lanes;
+        best_tile(target, &area, Some(vectors)).cycles(target, &area) * shared as f64
     }
 }
 

@@ -8,7 +8,7 @@ use base::{PassContext, PassRow, Result};
 use graph::Function;
 use tensor::DType;
 
-use crate::{FormatOptions, choose, shorten};
+use crate::{FormatOptions, Weigh, choose, shorten};
 
 /// The name of format choice among those of passes.
 pub const FORMATS: &str = "formats";
@@ -29,6 +29,8 @@ pub struct Draft<'a> {
     pub options: FormatOptions,
     /// The type to which operands of products are rounded, if they are.
     pub precision: Option<DType>,
+    /// What functions with formats should take, to weigh them by.
+    pub weigh: Option<Weigh<'a>>,
 }
 
 impl AsRef<Function> for Draft<'_> {
@@ -73,6 +75,7 @@ fn precision(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
 
 fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
     let (function, remarks) = (draft.take(), &mut context.remarks);
-    draft.function = Arc::new(choose(function, draft.target, &draft.options, remarks)?);
+    let Draft { target, options, weigh, .. } = &*draft;
+    draft.function = Arc::new(choose(function, target, options, *weigh, remarks)?);
     Ok(())
 }

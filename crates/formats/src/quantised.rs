@@ -190,7 +190,7 @@ impl Whole {
     }
 
     /// The one number that is taken from all integers, where it is known.
-    fn known_zero(&self, function: &Function) -> Option<i64> {
+    pub(crate) fn known_zero(&self, function: &Function) -> Option<i64> {
         match self.zero {
             None => Some(0),
             Some(zero) => {

@@ -39,16 +39,6 @@ pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Bu
     Ok((fits && whole).then_some(count))
 }
 
-/// Whether it may be run in tuples in some order of its operands' axes: not where the axis is one
-/// of a window, whose tuples begin at any element, too.
-pub(super) fn possible(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
-    if wanted(contraction, builder)?.is_none() {
-        return Ok(false);
-    }
-    let axis = contraction.space.extents.len() - 1;
-    Ok([0, 1].into_iter().all(|operand| place_of(contraction, operand, axis).is_some()))
-}
-
 /// Splits the innermost reduced axis into tuples, if both operands can offer them.
 pub(super) fn apply(
     contraction: &mut Contraction,

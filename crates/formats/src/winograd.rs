@@ -15,6 +15,9 @@
 //! (`combination`), and `U` folds into `setup`. Any number of window axes will do, and some may
 //! stay as they are, with a single output a tile: the filter then grows by less.
 //!
+//! Taps that are apart (dilations) are side by side within a phase: results `d y + p` meet data of
+//! phase `p` alone, so the axis becomes two, of steps and of phases, and the window one of steps.
+//!
 //! Whether it pays, and with how many outputs along each axis, is what `cost` predicts, given the
 //! price of the bytes that filters grow by, which `budget` finds for the whole function. It changes
 //! the bits of the result, so it is chosen by structure and target row alone.
@@ -31,25 +34,26 @@ use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
 
-use crate::contraction::Contraction;
+use crate::contraction::{Contraction, Phases};
 use crate::options::Winograd;
 use crate::{merge, panels};
 pub(crate) use budget::price_of_growth;
 use cook_toom::{Matrix, Transforms};
 pub(crate) use cost::PriceOfGrowth;
 use cost::{Direct, Forms};
-use problem::Problem;
+use problem::{Problem, Window};
 
 /// Rewrites the contraction if it has the form and that pays; the value in its place.
 pub(crate) fn apply(
-    contraction: &Contraction,
+    mut contraction: Contraction,
     builder: &mut FunctionBuilder,
     target: &Target,
     price: PriceOfGrowth,
     wanted: Winograd,
     messages: &mut Vec<String>,
 ) -> Built<Option<ValueId>> {
-    let mut problem = match Problem::find(contraction, types(contraction, builder)?) {
+    let types = types(&contraction, builder)?;
+    let mut problem = match Problem::find(&contraction, types) {
         Ok(problem) => problem,
         Err(None) => return Ok(None),
         Err(Some(reason)) => {
@@ -57,17 +61,22 @@ pub(crate) fn apply(
             return Ok(None);
         }
     };
-    let forms = Forms::of(contraction, &problem, target);
+    let forms = Forms::of(&contraction, &problem, target);
     let choice = forms.choose(Direct::Long, price);
     messages.push(choice.message.clone());
     if !choice.pays && wanted != Winograd::Always {
         return Ok(None);
     }
+    if split_phases(&mut contraction, builder, &problem, &choice.outputs)? {
+        let found = Problem::find(&contraction, types);
+        problem = found.map_err(|reason| reason.unwrap_or_else(|| "no window is left".into()))?;
+    }
     let is_cut = |outputs: &&i64| **outputs > 1;
     let outputs: Vec<i64> = choice.outputs.iter().filter(is_cut).copied().collect();
     let mut of_window = choice.outputs.iter();
     problem.windows.retain(|_| of_window.next().is_some_and(|outputs| is_cut(&outputs)));
-    let mut emitter = Emitter { builder, contraction, problem: &problem, outputs: &outputs };
+    let (own, problem) = (&contraction, &problem);
+    let mut emitter = Emitter { builder, contraction: own, problem, outputs: &outputs };
     if emitter.is_single_tile() {
         messages.push("no winograd: the result is a single tile of one channel".to_owned());
         return Ok(None);
@@ -79,7 +88,44 @@ pub(crate) fn apply(
         .map(|(window, &outputs)| cook_toom::transforms(outputs as usize, window.taps as usize))
         .collect();
     let product = emitter.product(&transforms, target, messages)?;
-    emitter.result(product, &transforms).map(Some)
+    let value = emitter.result(product, &transforms)?;
+    contraction.restored(builder, value).map(Some)
+}
+
+/// Takes windows that are to be cut apart into phases where their taps are apart; whether there
+/// are such. Results of one phase meet data of one phase, in neighbouring steps.
+fn split_phases(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    problem: &Problem,
+    outputs: &[i64],
+) -> Built<bool> {
+    let cut = problem.windows.iter().zip(outputs).filter(|(_, outputs)| **outputs > 1);
+    let mut apart: Vec<&Window> =
+        cut.map(|(window, _)| window).filter(|window| window.dilation > 1).collect();
+    // The last axes first, so that those in front keep their places.
+    apart.sort_by_key(|window| std::cmp::Reverse(window.spatial));
+    let mut places: Vec<usize> = apart.iter().map(|window| window.data_axis).collect();
+    for (at, window) in apart.iter().enumerate() {
+        let split = Phases { operand: problem.data, place: places[at], axis: window.spatial };
+        contraction.split_phases(builder, split, window.dilation, window.taps)?;
+        let behind = |place: &&mut usize| **place > window.data_axis;
+        places.iter_mut().filter(behind).for_each(|place| *place += 1);
+    }
+    Ok(!apart.is_empty())
+}
+
+/// Whether a contraction has the form and should be faster rewritten.
+pub(crate) fn pays(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    target: &Target,
+    price: PriceOfGrowth,
+) -> Built<bool> {
+    let Ok(problem) = Problem::find(contraction, types(contraction, builder)?) else {
+        return Ok(false);
+    };
+    Ok(Forms::of(contraction, &problem, target).choose(Direct::Long, price).pays)
 }
 
 /// Whether a contraction of f32 should be faster by minimal filtering than directly on operands of

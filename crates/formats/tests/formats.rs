@@ -1,11 +1,14 @@
 //! Tests of format choice: texts with a function before, the remarks and the function after; random
 //! contractions and random functions, of which every bit stays, unless products are in bf16.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
 use backend::Target;
 use base::Id;
 use eval::EvaluationPrecision;
 use filetest::Command;
-use formats::{FormatOptions, Winograd, integers};
+use formats::{FormatOptions, Machines, Weigh, Winograd, integers};
 use graph::{Function, TensorType};
 use proptest::prelude::*;
 use tensor::{DType, Tensor};
@@ -18,8 +21,9 @@ fn texts() {
     filetest::run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts"), COMMANDS);
 }
 
-/// `formats TARGET [winograd|predicted] [bf16] [integers]`: never minimal filtering, wherever
-/// possible, or where it should be faster; products in bf16; products of 8 bits as integers
+/// `formats TARGET [winograd|predicted] [bf16] [integers] [layouts=K]`: never minimal filtering,
+/// wherever possible, or where it should be faster; products in bf16; products of 8 bits as
+/// integers; of the layouts that are tried that with this number should be the fastest.
 fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
     let target = arguments.first().and_then(|name| Target::named(name));
     let target = target.ok_or("the argument is no target")?;
@@ -40,7 +44,18 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
             .map_err(|error| error.to_string())?,
         false => function,
     };
-    let chosen = formats::choose(function, &target, &options, &mut remarks)
+    let wanted = arguments.iter().find_map(|own| own.strip_prefix("layouts="));
+    let wanted: Option<u32> = match wanted {
+        Some(number) => Some(number.parse().map_err(|_| "the layout is no number")?),
+        None => None,
+    };
+    let tried = Cell::new(0);
+    let weigh = |_: Function, _: Machines| {
+        tried.set(tried.get() + 1);
+        Some(if Some(tried.get()) == wanted { 0.0 } else { 1e3 })
+    };
+    let weigh: Option<Weigh<'_>> = wanted.is_some().then_some(&weigh);
+    let chosen = formats::choose(function, &target, &options, weigh, &mut remarks)
         .map_err(|error| error.to_string())?;
     graph::verify(&chosen).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
@@ -184,7 +199,7 @@ fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor
 }
 
 /// Checks that products in bf16 are those of rounded operands, summed in some order, the same for
-/// every target, and close to what they were.
+/// every target of an architecture, and close to what they were.
 fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let exact = results(function, constants, inputs);
     let options = FormatOptions { winograd: Winograd::Never };
@@ -193,9 +208,10 @@ fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor])
         .expect("well typed");
     graph::verify(&short).unwrap_or_else(|error| panic!("{error}\n{short}"));
     let rounded = results(&short, constants, inputs);
-    let mut seen: Option<Vec<Tensor>> = None;
+    let mut seen: BTreeMap<String, Vec<Tensor>> = BTreeMap::new();
     for target in Target::table() {
-        let chosen = formats::choose(short.clone(), &target, &options, &mut Vec::new())
+        let weigh: Option<Weigh<'_>> = Some(&nonsense);
+        let chosen = formats::choose(short.clone(), &target, &options, weigh, &mut Vec::new())
             .unwrap_or_else(|error| panic!("{error}\n{short}"));
         graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
         let found = results(&chosen, constants, inputs);
@@ -203,26 +219,36 @@ fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor])
             let of = |other| tensor::compare(found, other, 0.0, 0.0).relative_l2;
             assert!(of(rounded) < 1e-2 && of(exact) < 5e-2, "{function}\n{chosen}");
         }
-        let first = seen.get_or_insert_with(|| found.clone());
+        let first = seen.entry(target.deciding().name).or_insert_with(|| found.clone());
         for (one, two) in first.iter().zip(&found) {
             assert_eq!(one.bytes(), two.bytes(), "{} differs\n{chosen}", target.name);
         }
     }
 }
 
-/// Checks that format choice keeps every bit.
+/// Costs that are nonsense, so that any layout may be the cheapest.
+fn nonsense(function: Function, _: Machines) -> Option<f64> {
+    let text = function.to_string();
+    let mixed = text.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    Some(f64::from(mixed))
+}
+
+/// Checks that format choice keeps every bit, whatever layouts are thought to be the fastest.
 fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let expected = results(function, constants, inputs);
     for target in Target::table() {
         let options = FormatOptions { winograd: Winograd::Never };
-        let chosen = formats::choose(function.clone(), &target, &options, &mut Vec::new())
-            .unwrap_or_else(|error| panic!("{error}\n{function}"));
-        graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
-        for (one, two) in expected.iter().zip(results(&chosen, constants, inputs)) {
-            assert_eq!(one.shape(), two.shape());
-            let same = one.dtype() == tensor::DType::String
-                || one.scalars().zip(two.scalars()).all(|(a, b)| a.bits() == b.bits());
-            assert!(same, "{function}\n{chosen}");
+        for weigh in [None, Some(&nonsense as Weigh<'_>)] {
+            let chosen =
+                formats::choose(function.clone(), &target, &options, weigh, &mut Vec::new())
+                    .unwrap_or_else(|error| panic!("{error}\n{function}"));
+            graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+            for (one, two) in expected.iter().zip(results(&chosen, constants, inputs)) {
+                assert_eq!(one.shape(), two.shape());
+                let same = one.dtype() == tensor::DType::String
+                    || one.scalars().zip(two.scalars()).all(|(a, b)| a.bits() == b.bits());
+                assert!(same, "{function}\n{chosen}");
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ fn contraction(kind: &str, sizes: &str, target: &Target) -> Result<Kernel, Strin
         _ => Err(format!("`{kind}` with {} sizes is no case", sizes.len())),
     }?;
     let options = formats::FormatOptions { winograd: formats::Winograd::Never };
-    let function = formats::choose(function, target, &options, &mut Vec::new())
+    let function = formats::choose(function, target, &options, None, &mut Vec::new())
         .map_err(|error| error.to_string())?;
     let id = function
         .nodes_in_order()

@@ -24,16 +24,13 @@ use crate::groups::{Fusion, body_users, form};
 use crate::naive;
 use crate::naive::index::{extents, weight};
 use crate::store::Made;
-use crate::{KernelInfo, KernelStore, LowerOptions, Role, StoredKernel};
+use crate::{KernelInfo, KernelStore, LowerOptions, RUN, Role, StoredKernel};
 
 /// How many times what its nodes need a kernel may take before others are tried.
 const POOR: f64 = 2.0;
 
 /// Of the cycles of a function the share that is not worth a trial.
 const LITTLE_SHARE: f64 = 0.01;
-
-/// Cycles to begin a run of a kernel.
-const RUN: f64 = 400.0;
 
 /// Of the cost of a kernel the share that must be saved: what costs are off by.
 const SAVED: f64 = 0.25;

@@ -39,7 +39,7 @@ use graph::{Function, NodeId, RegionId, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::Module;
 
-use schedule::Trace;
+use schedule::{Schedule, Trace};
 use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
@@ -132,6 +132,23 @@ pub struct Lowered {
     pub remarks: Vec<Remark>,
 }
 
+/// Cycles to begin a run of a kernel.
+const RUN: f64 = 400.0;
+
+impl Lowered {
+    /// Nanoseconds that a run should take on one thread.
+    #[must_use]
+    pub fn predicted_ns(&self, target: &Target) -> f64 {
+        let prior: u64 = self.kernels.iter().map(|info| info.prior_bytes).sum();
+        let of_run = prior + self.arena_bytes;
+        let run = RUN / target.machine.cycles_per_ns;
+        let of_kernel = |info: &KernelInfo| {
+            run + info.cost.after(target, info.prior_bytes, of_run).nanoseconds(target, 1)
+        };
+        self.kernels.iter().map(of_kernel).sum()
+    }
+}
+
 /// What a kernel's run computes, for `explain`.
 #[derive(Clone, Debug)]
 pub struct KernelInfo {
@@ -175,6 +192,21 @@ impl KernelInfo {
     #[must_use]
     pub fn at_once(&self, target: &Target) -> f64 {
         strategies::at_once(&self.naive.kernel, target)
+    }
+
+    /// The kernel as its definitions say it, then after each step of its schedule, with the step.
+    ///
+    /// # Errors
+    /// A step that does not fit, which is a broken invariant: the same steps made the kernel.
+    pub fn scheduling(&self) -> base::Result<Vec<(Option<String>, Kernel)>> {
+        let mut schedule = Schedule::new(self.naive.kernel.clone());
+        let mut stages = vec![(None, schedule.kernel().clone())];
+        for step in self.trace.iter() {
+            let applied = schedule.apply(step.clone());
+            applied.map_err(|error| Diagnostics::internal(error.to_string()))?;
+            stages.push((Some(step.to_string()), schedule.kernel().clone()));
+        }
+        Ok(stages)
     }
 
     /// The same of a kernel with free dimensions for these values of the function's symbols.

@@ -133,7 +133,7 @@ fn function(shape: &Shape) -> Function {
 fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) -> (Tensor, String) {
     let target = Target::named(target).expect("a target");
     let options = FormatOptions { winograd: Winograd::Never };
-    let chosen = formats::choose(function.clone(), &target, &options, &mut Vec::new())
+    let chosen = formats::choose(function.clone(), &target, &options, None, &mut Vec::new())
         .unwrap_or_else(|error| panic!("{error}\n{function}"));
     let mut module = Module::default();
     module.functions.push(Arc::new(chosen));

@@ -1,6 +1,7 @@
 //! Random windowed contractions by minimal filtering, with what surrounds them in networks: padding
-//! in front, a sum and a maximum behind; of any size, with groups. The rewritten function and its
-//! kernels are compared with the original, the scheduled kernels bit for bit with the naive ones.
+//! in front, a sum and a maximum behind; of any size, with groups and dilations. The rewritten
+//! function and its kernels are compared with the original, the scheduled kernels bit for bit with
+//! the naive ones.
 
 mod common;
 
@@ -27,27 +28,30 @@ struct Shape {
     inputs: i64,
     outputs: i64,
     taps: [i64; 2],
+    dilations: [i64; 2],
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
     let extents = (1i64..3, 1i64..3, 1i64..10, 2i64..10, 2i64..6, 1i64..40);
-    (extents, [1i64..5, 2i64..6]).prop_map(|(extents, taps)| {
+    (extents, [1i64..5, 2i64..6], [1i64..4, 1i64..4]).prop_map(|(extents, taps, dilations)| {
         let (batch, groups, rows, columns, inputs, outputs) = extents;
-        Shape { batch, groups, rows, columns, inputs, outputs, taps }
+        Shape { batch, groups, rows, columns, inputs, outputs, taps, dilations }
     })
 }
 
 /// `max(conv(pad x) + r, 0)`, channels last, `x` padded by as much as the window is longer than 1.
 fn function(shape: &Shape) -> Function {
-    let Shape { batch, groups, rows, columns, inputs, outputs, taps: [ky, kx] } = shape;
-    let (high, wide) = (rows + ky - 1, columns + kx - 1);
-    let (low_y, low_x) = ((ky - 1) / 2, (kx - 1) / 2);
-    let (high_y, high_x) = (ky - 1 - low_y, kx - 1 - low_x);
+    let Shape { batch, groups, rows, columns, inputs, outputs, taps, dilations } = shape;
+    let ([ky, kx], [dy, dx]) = (taps, dilations);
+    let (around_y, around_x) = (dy * (ky - 1), dx * (kx - 1));
+    let (high, wide) = (rows + around_y, columns + around_x);
+    let (low_y, low_x) = (around_y / 2, around_x / 2);
+    let (high_y, high_x) = (around_y - low_y, around_x - low_x);
     let ty = format!("f32[{batch}, {rows}, {columns}, {groups}, {outputs}]");
     // An axis of a single tap is a number, as passes leave it.
     let (tap, axis, y) = match ky {
-        1 => ("0", String::new(), "y"),
-        _ => ("ky", format!("ky: {ky}, "), "y + ky"),
+        1 => ("0", String::new(), "y".to_owned()),
+        _ => ("ky", format!("ky: {ky}, "), format!("y + {dy}*ky")),
     };
     let text = format!(
         "function @main {{
@@ -61,7 +65,7 @@ fn function(shape: &Shape) -> Function {
           %c: {ty} = contract
             [n: {batch}, y: {rows}, x: {columns}, g: {groups}, o: {outputs}
               | i: {inputs}, {axis}kx: {kx}]
-            %p[n, {y}, x + kx, g, i], %w[g, o, i, {tap}, kx] accumulate f32
+            %p[n, {y}, x + {dx}*kx, g, i], %w[g, o, i, {tap}, kx] accumulate f32
           %s: {ty} = map add %c, %r
           %z: {ty} = broadcast axes [] %zero
           %m: {ty} = map max %s, %z
@@ -123,7 +127,7 @@ proptest! {
         let target = Target::named("x86-64-v4").expect("a target");
         let options = FormatOptions { winograd: Winograd::Always };
         let mut remarks = Vec::new();
-        let after = formats::choose(before.clone(), &target, &options, &mut remarks)
+        let after = formats::choose(before.clone(), &target, &options, None, &mut remarks)
             .unwrap_or_else(|error| panic!("{error}"));
         graph::verify(&after).unwrap_or_else(|error| panic!("{error}\n{after}"));
         let filtered = remarks.iter().any(|remark| remark.message.contains("winograd F("));

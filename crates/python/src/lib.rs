@@ -27,6 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::compile, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::smallest_extents, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(inspections::explore, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::verify, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::bench, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::diff, module)?)?;

@@ -61,6 +61,7 @@ impl Cost {
             around: Vec::new(),
             loops: 0,
             depends: SecondaryMap::new(),
+            masked: false,
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -159,6 +160,8 @@ struct Walk<'a> {
     loops: usize,
     /// Loops of straight code, as bits, on which the value of a `Let` depends.
     depends: SecondaryMap<SymbolId, u64>,
+    /// Whether what is looked at is for some lanes alone, which are known only while running.
+    masked: bool,
     traffic: Traffic,
 }
 

@@ -14,6 +14,7 @@ use tensor::{DType, Given, Kind, Tensor, Value};
 use crate::facts::{Inputs, attempt};
 use crate::options::Options;
 use crate::outputs::Outputs;
+use crate::pipeline::{SeeFunction, front_seen};
 use crate::run::SegmentRun;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -252,6 +253,16 @@ impl Executable {
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
         let components = Value::components_of(inputs);
         self.with_facts(&components, &|variant| variant.segments_met(&self.model, &components))
+    }
+
+    /// Imports the model once more as this variant has it, and shows the function after the import
+    /// and after each pass.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn see_passes(&self, variant: &Variant, see: &mut SeeFunction<'_>) -> Result<()> {
+        let Model { source, options, target, .. } = &self.model;
+        front_seen(source, options, target, &variant.facts, see).map(drop)
     }
 
     /// Does something with the variant for inputs with these components.

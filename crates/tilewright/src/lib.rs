@@ -140,6 +140,7 @@ mod run;
 mod source;
 mod specialisation;
 mod variant;
+mod weigh;
 
 pub use backend::Target;
 pub use base::limits::LimitRow;
@@ -182,15 +183,18 @@ pub mod compiled {
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;
-    pub use crate::pipeline::{FrontHalf, front};
+    pub use crate::pipeline::{FrontHalf, SeeFunction, front, front_seen};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
     pub use crate::source::Source;
-    pub use crate::specialisation::{Request, Specialisation};
+    pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
     #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
-    pub use backend_x64::{alone, compile_alone, disassembly, executable as link, vcode_text};
+    pub use backend_x64::{
+        InstructionText, alone, compile_alone, disassembly, executable as link, instructions,
+        vcode_text,
+    };
     pub use front::{Facts, Imported};
     pub use import_onnx::{DecodedModel, encode_value};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};

@@ -59,6 +59,7 @@ struct Sizes {
     /// Results along each window.
     spatial: Vec<i64>,
     taps: Vec<i64>,
+    dilations: Vec<i64>,
     /// Points of the result's axes that both operands, the data alone and the filter alone read,
     /// windows left out.
     shared: i64,
@@ -174,6 +175,7 @@ impl Sizes {
         let mut sizes = Sizes {
             spatial: windows.iter().map(|w| number(&space.extents[w.spatial])).collect(),
             taps: windows.iter().map(|window| window.taps).collect(),
+            dilations: windows.iter().map(|window| window.dilation).collect(),
             shared: 1,
             rows: 1,
             columns: 1,
@@ -205,8 +207,9 @@ impl Sizes {
 /// All numbers of outputs along each window that are worth a thought: 1 leaves it as it is.
 fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
-    for (&taps, &spatial) in sizes.taps.iter().zip(&sizes.spatial) {
-        let most = (MOST_PRODUCTS + 1 - taps).min(spatial.max(2));
+    for (at, &taps) in sizes.taps.iter().enumerate() {
+        let of_phase = div_ceil(sizes.spatial[at], sizes.dilations[at]);
+        let most = (MOST_PRODUCTS + 1 - taps).min(of_phase.max(2));
         let longer = |found: &Vec<i64>| {
             let found = found.clone();
             (1..=most).map(move |outputs| [&found[..], &[outputs]].concat())
@@ -229,8 +232,12 @@ fn direct(sizes: &Sizes, target: &Target) -> f64 {
 
 /// Nanoseconds of transforms and product, and bytes of the transformed filter.
 fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
-    let tiles = |(&extent, &outputs): (&i64, &i64)| div_ceil(extent, outputs);
-    let rows = sizes.rows * sizes.spatial.iter().zip(outputs).map(tiles).product::<i64>();
+    // Results a whole number of dilations apart are a window's of their own.
+    let tiles = |at: usize| match (sizes.spatial[at], outputs[at], sizes.dilations[at]) {
+        (extent, 1, _) => extent,
+        (extent, outputs, phases) => phases * div_ceil(div_ceil(extent, phases), outputs),
+    };
+    let rows = sizes.rows * (0..outputs.len()).map(tiles).product::<i64>();
     let (cut, whole): (Vec<_>, Vec<_>) =
         outputs.iter().copied().zip(sizes.taps.iter().copied()).partition(|(m, _)| *m > 1);
     let points: Vec<i64> = cut.iter().map(|(m, r)| m + r - 1).collect();

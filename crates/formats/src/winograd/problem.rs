@@ -14,10 +14,13 @@ pub(super) struct Window {
     /// The axis of the result, and the reduced axis of the taps.
     pub(super) spatial: usize,
     pub(super) tap: usize,
-    /// The axis of the data whose index is their sum, and that of the filter which is the tap.
+    /// The axis of the data whose index is the sum of the one and steps of the other, and that of
+    /// the filter which is the tap.
     pub(super) data_axis: usize,
     pub(super) filter_axis: usize,
     pub(super) taps: i64,
+    /// Elements of the data from one tap to the next.
+    pub(super) dilation: i64,
 }
 
 /// A contraction of a form that this file rewrites.
@@ -52,7 +55,7 @@ impl Problem {
             return refuse("it is not of f32 throughout");
         }
         let mut problem = Problem { data, windows: Vec::new() };
-        for (spatial, tap, data_axis) in found {
+        for Found { spatial, tap, data_axis, dilation } in found {
             if space.extents[tap].is_one() {
                 continue;
             }
@@ -74,7 +77,8 @@ impl Problem {
             }
             match space.extents[tap].as_constant() {
                 Some(taps) if (2..MOST_PRODUCTS).contains(&taps) => {
-                    problem.windows.push(Window { spatial, tap, data_axis, filter_axis, taps });
+                    let window = Window { spatial, tap, data_axis, filter_axis, taps, dilation };
+                    problem.windows.push(window);
                 }
                 _ => return refuse("its window is too wide"),
             }
@@ -91,11 +95,18 @@ impl Problem {
     }
 }
 
-/// The windows of stride and dilation 1 of an operand's index: axis of the result, reduced axis,
-/// axis of the operand; none if it has others.
-fn windows(space: &IterationSpace, index: &[Expr]) -> Option<Vec<(usize, usize, usize)>> {
+/// A window in an operand's index.
+struct Found {
+    spatial: usize,
+    tap: usize,
+    data_axis: usize,
+    dilation: i64,
+}
+
+/// The windows of stride 1 of an operand's index; none if it has others.
+fn windows(space: &IterationSpace, index: &[Expr]) -> Option<Vec<Found>> {
     let mut found = Vec::new();
-    for (at, index) in index.iter().enumerate() {
+    for (data_axis, index) in index.iter().enumerate() {
         let symbols = index.symbols();
         let is_reduced = |symbol: &&SymbolId| symbol.index() >= space.parallel;
         let reduced = symbols.iter().filter(is_reduced).count();
@@ -104,13 +115,15 @@ fn windows(space: &IterationSpace, index: &[Expr]) -> Option<Vec<(usize, usize, 
         }
         let [first, second] = symbols[..] else { return None };
         let (spatial, tap) = match first.index() < second.index() {
-            true => (first.index(), second.index()),
-            false => (second.index(), first.index()),
+            true => (first, second),
+            false => (second, first),
         };
-        if *index != IterationSpace::axis(spatial) + &IterationSpace::axis(tap) {
+        let dilation = index.linear_coefficient(tap).filter(|dilation| *dilation > 0)?;
+        if *index != Expr::symbol(spatial) + Expr::symbol(tap) * dilation {
             return None;
         }
-        found.push((spatial, tap, at));
+        let (spatial, tap) = (spatial.index(), tap.index());
+        found.push(Found { spatial, tap, data_axis, dilation });
     }
     Some(found)
 }

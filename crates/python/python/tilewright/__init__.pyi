@@ -24,6 +24,7 @@ from ._errors import RunError as RunError
 from ._errors import TargetError as TargetError
 from ._exported import CompiledProgram
 from ._reports import Difference as Difference
+from ._reports import Exploration as Exploration
 from ._reports import Explanation as Explanation
 from ._reports import KernelRow as KernelRow
 from ._reports import Measurement as Measurement
@@ -66,6 +67,9 @@ class CompiledModel:
     def explain(
         self, *values: Any, reasons: bool = ..., top: Optional[int] = ..., **named: Any
     ) -> Explanation: ...
+    def explore(
+        self, *values: Any, title: str = ..., beside: Optional["Model"] = ..., **named: Any
+    ) -> Exploration: ...
     def verify(self, *values: Any, all: bool = ..., **named: Any) -> Report: ...
     def bench(self, *values: Any, seconds: float = ..., **named: Any) -> Measurement: ...
     def diff(

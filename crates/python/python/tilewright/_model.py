@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional, Tuple, Union
 
 from . import _native
 from ._arrays import EXTENDED, NATIVE
-from ._reports import Difference, Explanation, Measurement, Report
+from ._reports import Difference, Exploration, Explanation, Measurement, Report
 
 
 class Port(NamedTuple):
@@ -194,6 +194,16 @@ class CompiledModel:
         """Runs the model with a clock around each kernel, on these inputs or on example ones."""
         inputs = self._inputs(values, named)
         return Explanation(*_native.explain(self._native, inputs, bool(reasons), top))
+
+    def explore(self, *values, title="model", beside=None, **named) -> Exploration:
+        """A page for browsers that shows what became of the model at all levels, and ties them
+        together; runs it on these inputs or on example ones. ``beside`` is another
+        :class:`Model`, run on the same inputs, which is shown beside this one."""
+        other = None
+        if beside is not None:
+            other = (beside._native, beside._inputs(values, named), repr(beside))
+        inputs = self._inputs(values, named)
+        return Exploration(_native.explore(title, self._native, inputs, repr(self), other))
 
     def verify(self, *values, all=False, **named) -> Report:
         """Compares every kernel and output with the reference evaluator; a sample of them where the

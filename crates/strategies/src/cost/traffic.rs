@@ -47,6 +47,9 @@ struct Met {
     count: f64,
     /// Elements side by side.
     run: f64,
+    /// Elements from the beginning of one such run to that of the next; none if there is no other,
+    /// or they lie anywhere.
+    apart: Option<f64>,
 }
 
 impl Met {
@@ -54,7 +57,7 @@ impl Met {
     /// repeat what they walk.
     fn by(steps: &[Step]) -> Met {
         let mut strides: SmallVec<[(f64, f64); 8]> = SmallVec::new();
-        let mut met = Met { count: 1.0, run: 1.0 };
+        let mut met = Met { count: 1.0, run: 1.0, apart: None };
         for step in steps {
             let turns = step.block.unwrap_or(step.turns) as f64;
             match step.stride {
@@ -76,9 +79,24 @@ impl Met {
             span += stride * (turns - 1.0);
             if dense && stride <= met.run {
                 met.run = span;
+            } else if turns > 1.0 && met.apart.is_none() {
+                met.apart = Some(stride);
             }
         }
         met
+    }
+
+    /// Bytes of the lines that hold the elements, of so many bytes each. Where runs begin in lines
+    /// is not known unless all begin as the first does.
+    fn bytes(&self, element: f64, line: f64) -> f64 {
+        let run = self.run * element;
+        let whole = (run / line).ceil() * line;
+        let lines = match self.apart.map(|apart| apart * element) {
+            None => run.max(line),
+            Some(apart) if apart % line == 0.0 => whole,
+            Some(apart) => (run - element + line).min(run.max(apart)),
+        };
+        self.count / self.run * lines
     }
 }
 
@@ -109,8 +127,7 @@ impl Traffic {
         }
         self.known.push((buffer, writes, digest));
         let line = machine.line_bytes as f64;
-        let bytes =
-            |met: &Met| (met.count / met.run * (met.run * element).max(line)).min(whole.max(line));
+        let bytes = |met: &Met| met.bytes(element, line).min(whole.max(line));
         let met: Vec<Met> = (0..=steps.len()).map(|depth| Met::by(&steps[depth..])).collect();
         let footprint: Vec<f64> = met.iter().map(bytes).collect();
         self.kernel.add((buffer, writes), footprint[0], whole);

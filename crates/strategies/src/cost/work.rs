@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use backend::{InstructionCost, Target};
 use loops::visit::walk_references;
-use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
+use loops::{BufferId, Condition, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
 use rustc_hash::FxHasher;
 use sym::{Atom, Expr, SymbolId, Term};
 use tensor::ScalarFunction;
@@ -194,7 +194,10 @@ impl Walk<'_> {
                 (work, depends)
             }
             ScalarExpr::Guard { conditions, value, otherwise } => {
+                let masked = self.masked;
+                self.masked |= conditions.iter().any(|found| self.masks(found));
                 let (mut work, mut depends) = self.value(value);
+                self.masked = masked;
                 let other = self.value(otherwise);
                 work.add(&other.0);
                 depends |= other.1;
@@ -202,7 +205,9 @@ impl Walk<'_> {
                 for side in sides {
                     depends |= self.depends_of(std::slice::from_ref(side));
                 }
-                work.instructions += conditions.len() as f64 * self.instances(depends);
+                let masks = |found: &Condition| if self.masks(found) { MASKING } else { 1.0 };
+                let each = self.instances(depends);
+                work.instructions += conditions.iter().map(masks).sum::<f64>() * each;
                 (work, depends)
             }
             ScalarExpr::Fold { buffer, index, .. } => {
@@ -217,6 +222,16 @@ impl Walk<'_> {
                 (work, depends)
             }
         }
+    }
+
+    /// Whether lanes for which a condition holds are known only while running.
+    fn masks(&self, condition: &Condition) -> bool {
+        let contains =
+            |symbol: SymbolId| [&condition.left, &condition.right].map(|it| it.contains(symbol));
+        let runs = |around: &super::Around| !around.is_straight();
+        let mut around = self.around.iter();
+        self.vector().is_some_and(|vector| contains(vector.variable).contains(&true))
+            && around.any(|around| runs(around) && contains(around.variable).contains(&true))
     }
 
     /// The work of a scalar function in so many vectors.
@@ -248,7 +263,11 @@ impl Walk<'_> {
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return (work, depends);
         }
-        let meeting = self.meet(buffer, index, false);
+        let meeting = match self.meet(buffer, index, false) {
+            // What is between the elements may not be touched.
+            Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
+            meeting => meeting,
+        };
         let instances = self.instances(depends);
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
         let machine = &self.target.machine;
@@ -272,8 +291,10 @@ impl Walk<'_> {
                 work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
             }
             Meeting::Apart => {
-                work.scalar_loads = 2.0 * instances * lanes;
-                (work.scalar_stores, work.instructions) = (instances * lanes, instances * lanes);
+                let elements = instances * lanes;
+                work.scalar_loads = 2.0 * elements;
+                work.scalar_stores = elements;
+                work.instructions = elements * (1.0 + QUOTIENT * quotients(index));
             }
         }
         (work, depends)
@@ -372,10 +393,12 @@ impl Walk<'_> {
                     along = Some((self.in_tuples(motion, &index), around.lanes));
                 }
                 Kind::Instruction(_) => {}
-                _ if motion.is_unit() && around.extent >= TRANSPOSED => {
-                    columns = Some(around.extent);
+                _ => {
+                    if let Motion::Steady { stride: 1, block } = *motion {
+                        let side_by_side = block.unwrap_or(around.extent).min(around.extent);
+                        columns = Some(side_by_side).filter(|it| *it >= TRANSPOSED).or(columns);
+                    }
                 }
-                _ => {}
             }
         }
         match along {
@@ -389,9 +412,11 @@ impl Walk<'_> {
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
-                (Some(columns), _) => Meeting::Transposed(columns),
+                (Some(columns), (Motion::Steady { block: None, .. }, _)) => {
+                    Meeting::Transposed(columns)
+                }
                 (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Gathered,
-                (None, _) => Meeting::Apart,
+                _ => Meeting::Apart,
             },
         }
     }
@@ -402,6 +427,20 @@ const PERMUTED: [i64; 2] = [64, 16];
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;
+
+/// Instructions for a condition that tells lanes apart and is known only while running: what is the
+/// same for all lanes is brought into their range, spread over them, and compared.
+const MASKING: f64 = 8.0;
+
+/// Instructions for a quotient or a remainder by a constant, of an index of one lane.
+const QUOTIENT: f64 = 4.0;
+
+/// Quotients and remainders of an index.
+fn quotients(index: &[Expr]) -> f64 {
+    let is_quotient = |atom: &&Atom| matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..));
+    let atoms = index.iter().flat_map(Expr::terms).flat_map(Term::factors);
+    atoms.filter(is_quotient).count() as f64
+}
 
 /// Rows of the blocks that so many columns are transposed in, a column: a block that is not full
 /// has as many rows as one that is.
