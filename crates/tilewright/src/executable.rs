@@ -216,6 +216,17 @@ impl Executable {
         Ok(())
     }
 
+    /// Takes note that elements of the weights have changed where they lie: computes anew what is
+    /// made of them ahead of all runs. Nothing is compiled.
+    ///
+    /// # Errors
+    /// Faults while computing; `TW0901` while somebody holds a variant of the model.
+    pub fn refit(&mut self) -> Result<()> {
+        let options = &self.model.options;
+        let done = self.model.cache.change_variants(|variant| variant.refit(options));
+        done.unwrap_or_else(|| Err(Diagnostics::internal("a variant is held during a refit")))
+    }
+
     /// Compiles what inputs of these shapes need, if it is new. What depends on sizes that are
     /// computed from data is compiled when they are met.
     ///

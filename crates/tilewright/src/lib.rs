@@ -146,12 +146,15 @@ pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
-pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
+pub use compile::{
+    compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
+};
 #[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
 pub use front::{Port, PortExtent, in_order, unknown_input};
+pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};
 pub use options::{Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;

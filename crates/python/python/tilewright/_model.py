@@ -258,7 +258,8 @@ def compile(
 ) -> CompiledModel:
     """Compiles a model to machine code of this process.
 
-    ``model`` is a path, the bytes of an ONNX file, or an ``onnx.ModelProto``.
+    ``model`` is a path, the bytes of an ONNX file, an ``onnx.ModelProto``, or a
+    ``torch.export.ExportedProgram``, which gives a :class:`tilewright._exported.CompiledProgram`.
 
     ``target`` is a row of the target table (the best for this machine if nothing is said),
     ``threads`` how many threads a run may take (all cores), ``dims`` extents for names such as
@@ -276,4 +277,21 @@ def compile(
         target=target, threads=threads, dims=dims, shapes=shapes, precision=precision,
         symbolic=symbolic, without_passes=without_passes, limits=limits,
     )  # fmt: skip
+    if type(model).__module__.partition(".")[0] == "torch":
+        return _exported_program(model, given)
     return CompiledModel(model_argument(model), given)
+
+
+def _exported_program(model, given):
+    from torch.export import ExportedProgram
+
+    if not isinstance(model, ExportedProgram):
+        raise TypeError(
+            f"model: a {type(model).__name__} is to be exported first (torch.export.export), or "
+            'compiled by torch.compile(model, backend="tilewright")')
+    for name in ("dims", "shapes"):
+        if given.get(name):
+            raise TypeError(f"{name}: sizes of an exported program are those of the tensors given")
+    from ._exported import CompiledProgram
+
+    return CompiledProgram(model, given)
