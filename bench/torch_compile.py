@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Compiles architectures of torchvision and transformers by `torch.compile`, and races Inductor.
+
+    pip install dist/tilewright-*.whl torch torchvision transformers
+    python bench/torch_compile.py [NAME...]        names of architectures; all without
+
+Weights are random, inputs are from a fixed seed, batch 1, one thread, no gradients. An architecture
+is right if the larger of its outputs' largest differences from eager's is at most 1e-4 of the
+output's largest value, and no node stays with PyTorch. Transformers are small: two layers of 128.
+With `--race` each is compiled by Inductor, too, with cold caches: calls alternate, the least time of
+each counts. `seconds in the back end` are what this package spends after the capture, and what
+Inductor's `compile_fx_inner` does.
+"""
+
+import argparse
+import functools
+import math
+import os
+import time
+import warnings
+
+import common
+
+TOLERANCE = 1e-4
+
+TORCHVISION = (
+    "alexnet convnext_tiny densenet121 efficientnet_b0 maxvit_t mnasnet1_0 mobilenet_v2 "
+    "mobilenet_v3_large regnet_y_400mf resnet18 resnet50 shufflenet_v2_x1_0 squeezenet1_1 swin_t "
+    "vgg11 vit_b_16"
+).split()
+
+SMALL = {
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 256,
+    "vocab_size": 100,
+}
+
+HALVES = {
+    "d_model": 128,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 256,
+    "decoder_ffn_dim": 256,
+    "vocab_size": 100,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+
+
+def architectures():
+    """Name to a maker of a module, its arguments and its named arguments."""
+    import torch
+    import torchvision
+    import transformers
+
+    made = {}
+
+    def picture(size):
+        return (torch.randn(1, 3, size, size),)
+
+    def seen(name, size=224, **options):
+        maker = getattr(torchvision.models, name)
+        made[name] = lambda: (maker(weights=None, **options), picture(size), {})
+
+    def read(name, model, config, halves=False, **more):
+        def maker():
+            given = {"input_ids": torch.randint(5, 90, (1, 32)), **more}
+            if halves:
+                given["decoder_input_ids"] = torch.randint(5, 90, (1, 8))
+            return getattr(transformers, model)(config), (), given
+
+        made[name] = maker
+
+    for name in TORCHVISION:
+        seen(name)
+    seen("googlenet", init_weights=False, aux_logits=False)
+    seen("inception_v3", 299, init_weights=False, aux_logits=False)
+    segmentation = torchvision.models.segmentation.deeplabv3_mobilenet_v3_large
+    made["deeplabv3_mobilenet_v3_large"] = lambda: (
+        segmentation(weights=None, weights_backbone=None), picture(224), {},
+    )  # fmt: skip
+    video = torchvision.models.video.r3d_18
+    made["r3d_18"] = lambda: (video(weights=None), (torch.randn(1, 3, 8, 64, 64),), {})
+    read("bert", "BertModel", transformers.BertConfig(**SMALL))
+    read("roberta", "RobertaModel", transformers.RobertaConfig(**SMALL))
+    read("albert", "AlbertModel", transformers.AlbertConfig(embedding_size=64, **SMALL))
+    read("electra", "ElectraModel", transformers.ElectraConfig(**SMALL))
+    distil = transformers.DistilBertConfig(
+        dim=128, n_layers=2, n_heads=4, hidden_dim=256, vocab_size=100
+    )
+    read("distilbert", "DistilBertModel", distil)
+    gpt2 = transformers.GPT2Config(n_embd=128, n_layer=2, n_head=4, vocab_size=100)
+    read("gpt2", "GPT2LMHeadModel", gpt2, use_cache=False)
+    llama = transformers.LlamaConfig(num_key_value_heads=2, **SMALL)
+    read("llama", "LlamaForCausalLM", llama, use_cache=False)
+    qwen = transformers.Qwen2Config(num_key_value_heads=2, **SMALL)
+    read("qwen2", "Qwen2ForCausalLM", qwen, use_cache=False)
+    t5 = transformers.T5Config(
+        d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4, vocab_size=100
+    )
+    read("t5", "T5ForConditionalGeneration", t5, halves=True, use_cache=False)
+    read("bart", "BartModel", transformers.BartConfig(**HALVES), halves=True, use_cache=False)
+    return made
+
+
+def tensors(value):
+    import torch
+
+    leaves = torch.utils._pytree.tree_leaves(value)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def difference(found, wanted):
+    """The largest difference of outputs, each over the largest value of its own."""
+    pairs = zip(found, wanted, strict=True)
+    each = [
+        ((one.double() - two.double()).abs().max() / two.double().abs().max().clamp_min(1e-12)).item()
+        for one, two in pairs
+    ]
+    return max(each)
+
+
+def alternating(calls, seconds):
+    """The least time of each call, in ms."""
+    least = [math.inf] * len(calls)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for at, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            least[at] = min(least[at], (time.perf_counter() - start) * 1e3)
+    return least
+
+
+def look_at(maker, given):
+    """A row of figures of an architecture."""
+    import tilewright.torch
+    import torch
+    from torch._dynamo.utils import compilation_time_metrics
+
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module, arguments, named = maker()
+    module = module.eval()
+    call = functools.partial(module, *arguments, **named)
+    before = set(map(id, tilewright.torch.reports()))
+    compiled = torch.compile(module, backend="tilewright")
+    ours = functools.partial(compiled, *arguments, **named)
+    wanted, found = tensors(call()), tensors(ours())
+    reports = [it for it in tilewright.torch.reports() if id(it) not in before]
+    row = {
+        "difference": difference(found, wanted),
+        "nodes": sum(it.nodes for it in reports),
+        "eager": sum(len(it.eager) for it in reports),
+        "seconds": sum(it.seconds for it in reports),
+    }
+    if given.race:
+        compilation_time_metrics.clear()
+        other = functools.partial(torch.compile(module), *arguments, **named)
+        other()
+        row["inductor_seconds"] = sum(compilation_time_metrics.get("compile_fx_inner", [0]))
+        row["ms"], row["inductor_ms"] = alternating([ours, other], given.seconds)
+    return row
+
+
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def main():
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("names", nargs="*", help="architectures")
+    options.add_argument("--race", action="store_true", help="beside Inductor")
+    options.add_argument("--seconds", type=float, default=4.0, help="of calls, each architecture")
+    options.add_argument("--name", default="torch-compile", help="of the files in bench/results/")
+    given = options.parse_args()
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    origin, makers, result = common.origin(), architectures(), {}
+    unknown = [name for name in given.names if name not in makers]
+    if unknown:
+        options.error(f"no architecture is called {', '.join(unknown)}: {', '.join(makers)}")
+    for name in given.names or makers:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result[name] = look_at(makers[name], given)
+        print(name, result[name], flush=True)
+    header = ["architecture", "difference", "nodes", "eager", "seconds in the back end"]
+    keys = ["difference", "nodes", "eager", "seconds"]
+    if given.race:
+        header += ["Inductor's", "ms", "Inductor ms"]
+        keys += ["inductor_seconds", "ms", "inductor_ms"]
+    rows = [[name, *(row[key] for key in keys)] for name, row in result.items()]
+    right = [row["difference"] <= TOLERANCE and not row["eager"] for row in result.values()]
+    text = common.table(header, rows) + f"\n\n{sum(right)} of {len(right)} right.\n"
+    if given.race:
+        speeds = [row["inductor_ms"] / row["ms"] for row in result.values()]
+        compiles = [row["inductor_seconds"] / row["seconds"] for row in result.values()]
+        text += f"Inductor's time over ours {mean(speeds):.2f} (least {min(speeds):.2f}), "
+        text += f"in the back end {mean(compiles):.0f} (least {min(compiles):.0f}).\n"
+    title = "torch.compile, 1 thread, f32"
+    common.keep(given.name, title, {"origin": origin, "architectures": result}, text)
+
+
+if __name__ == "__main__":
+    main()
