@@ -190,7 +190,7 @@ pub mod compiled {
     pub use backend_c::{CRun, check_c_compiler, run_models};
     pub use backend_x64::{alone, compile_alone, disassembly, executable as link, vcode_text};
     pub use front::{Facts, Imported};
-    pub use import_onnx::{DecodedModel, encode_value};
+    pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
     pub use strategies::{Candidate, candidates};
 }
