@@ -128,7 +128,7 @@ output y: f32[4, 6]
     let of_x = (high - low) / 255.0;
     for sample in &given {
         let x = sample[0].as_tensor().expect("a tensor").clone();
-        let found = run(&quantised.model, &[x.clone()])[0].to_f64_vec();
+        let found = run(&quantised.model, std::slice::from_ref(&x))[0].to_f64_vec();
         let x = x.to_f64_vec();
         for (at, found) in found.iter().enumerate() {
             let (row, column) = (at / 6, at % 6);
@@ -222,7 +222,7 @@ fn what_a_file_says_besides_is_kept() {
     let model = model.expect("a model");
     let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &Settings::default());
     let proto = ModelProto::decode(&quantised.model.encode()[..]).expect("a model");
-    assert_eq!(proto.metadata_props, [entry.clone()]);
+    assert_eq!(proto.metadata_props.as_slice(), std::slice::from_ref(&entry));
     let graph = proto.graph.expect("a graph");
     assert_eq!(graph.input[0].doc_string, "a picture");
     let first = graph.node.iter().find(|node| node.op_type == "Conv").expect("a convolution");
